@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+};
 use crate::{Aval, DType, Fault, Shape, Static, StaticKind};
 
 /// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`.
@@ -29,6 +31,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::OPAQUE,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,5 +1,7 @@
 use super::attention_jvp::{Attention, Sees};
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+};
 use crate::{Aval, DType, Dim, Fault, Op, Shape, StaticKind, Var};
 
 /// `attention[causal] q, k, v, mask`: `softmax(q k^T / sqrt(d)) v`.
@@ -68,6 +70,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         products: [1, 1],
         pair: Ops::new(4, 1),
     },
+    facts: OpFacts::OPAQUE,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

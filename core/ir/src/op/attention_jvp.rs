@@ -1,7 +1,7 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::attention::{Heads, floats};
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops};
 use crate::{
     Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
 };
@@ -108,6 +108,9 @@ impl OpDef for AttentionJvp {
             products: [3, 2],
             pair: Ops::new(4, 1),
         }
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::OPAQUE }
     }
     fn laws(&self) -> Laws {
         Laws::new(

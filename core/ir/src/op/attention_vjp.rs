@@ -4,7 +4,7 @@ use super::attention_jvp::{
     Attention, GIVEN, checked, matmul, over_keys, scaled, swapped, weights,
 };
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`.
@@ -113,6 +113,9 @@ impl OpDef for AttentionVjp {
             products: [3, 2],
             pair: Ops::new(4, 1),
         }
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::OPAQUE }
     }
     fn laws(&self) -> Laws {
         Laws::new(

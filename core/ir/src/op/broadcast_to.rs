@@ -1,5 +1,6 @@
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
+    Count, Equal, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param,
+    broadcast_like, shape,
 };
 use crate::StaticKind;
 
@@ -26,6 +27,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     }),
     kernel: Kernel::BroadcastTo,
     count: Count::View,
+    facts: OpFacts::VIEW.equal(Equal::SameAval),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, shape};
 use crate::{Op, StaticKind};
 
 /// `cast[dtype] x, like x`: the elements converted to another dtype.
@@ -22,6 +22,10 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::CastT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Cast,
     count: Count::Copy,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .equal(Equal::SameAval)
+        .range(|of| of.x()),
     samples: &[
         "(x: f64[2, 3]) { y = cast[dtype=f64] x, like x return y }",
         "(x: f64[2, 3]) { y = cast[dtype=i32] x, like x return y }",

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Operands, shape};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, shape};
 use crate::{Op, StaticKind};
 
 /// `cast_t[dtype] y, like x`: `y` in the dtype of `x`, the transpose of `cast`.
@@ -15,5 +15,9 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Cast, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::CastT,
     count: Count::Copy,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .equal(Equal::SameAval)
+        .range(|of| of.x()),
     samples: &["(y: f64[2, 3], x: f64[2, 3]) { z = cast_t[dtype=f64] y, like x return z }"],
 };

@@ -1,4 +1,4 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape};
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
 };
@@ -64,6 +64,9 @@ impl OpDef for Concat {
     }
     fn count(&self) -> Count {
         Count::Copy
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::OPAQUE.range(|of| of.all()) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,4 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, concat, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, concat, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `x1, .. = concat_t[axis] y, like x1, ..`: the transpose of `concat`.
@@ -71,6 +71,9 @@ impl OpDef for ConcatT {
     }
     fn count(&self) -> Count {
         Count::View
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::VIEW }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,7 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param,
+    shape,
+};
 use crate::{Op, Shape};
 
 /// `cross_entropy x, labels`: the mean over all rows of `logsumexp(x) - x[label]`.
@@ -37,6 +40,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(3, 1),
         row: Ops::new(3, 1),
     },
+    facts: OpFacts::OPAQUE
+        .byproduct(Op::SoftmaxLessHot)
+        .fails(Fails::Labels(Op::CrossEntropy)),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

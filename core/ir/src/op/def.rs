@@ -1,6 +1,6 @@
 //! The interface of an op to the rest of the system.
 
-use super::{BinaryFns, CompareFns, Count, Kernel, Method, Operands, UnaryFns};
+use super::{BinaryFns, CompareFns, Count, Kernel, Method, OpFacts, Operands, UnaryFns};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// The rules and properties of an op.
@@ -57,6 +57,9 @@ pub trait OpDef: Sync {
 
     /// Returns the arithmetic cost.
     fn count(&self) -> Count;
+
+    /// Returns what passes, plans and lints may assume about the op.
+    fn facts(&self) -> &OpFacts;
 
     /// Returns the inputs and the tolerance for tests of the laws that every op obeys.
     fn laws(&self) -> Laws;

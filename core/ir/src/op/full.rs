@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, shape,
+};
 use crate::StaticKind;
 
 /// `full[shape, value, dtype]`: a tensor filled with one number.
@@ -23,6 +25,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Full,
     count: Count::View,
+    facts: OpFacts::VIEW.range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

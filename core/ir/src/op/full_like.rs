@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, shape,
+};
 use crate::StaticKind;
 
 /// `full_like[value] like x`: a tensor filled with one number, with the dtype and shape of `x`.
@@ -16,6 +18,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::FullLike,
     count: Count::View,
+    facts: OpFacts::VIEW.range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
         &["(x: f64[2]) { y = full_like[value=0.5] like x return y }"],

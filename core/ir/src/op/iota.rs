@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range, shape,
+};
 use crate::{Shape, StaticKind};
 
 /// `iota[len, dtype]`: the numbers 0, 1, 2, ..., `len - 1`.
@@ -15,6 +17,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Iota,
     count: Count::Copy,
+    facts: OpFacts::OPAQUE
+        .cheap()
+        .range(|_| Range::UNKNOWN.magnitude()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,5 +1,7 @@
 use super::norm_jvp::Norm;
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+};
 use crate::{Aval, Dim, Fault, Shape, StaticKind};
 
 /// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis.
@@ -29,6 +31,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(7, 0),
         row: Ops::new(3, 1),
     },
+    facts: OpFacts::OPAQUE,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,7 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, Range,
+    shape,
+};
 use crate::{Op, StaticKind};
 
 /// `log_softmax[axis] x`: `x - logsumexp(x)` along `axis`, the logarithm of `softmax`.
@@ -22,6 +25,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 1),
     },
+    facts: OpFacts::OPAQUE.range(|of| Range {
+        at_most_0: true,
+        ..of.x().unknown()
+    }),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

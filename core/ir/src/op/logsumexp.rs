@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+};
 use crate::{Op, StaticKind};
 
 /// `logsumexp[axes, keepdims] x`: `log(sum(exp(x)))` over `axes`, without overflow.
@@ -38,6 +40,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(3, 1),
         row: Ops::new(1, 1),
     },
+    facts: OpFacts::OPAQUE,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
 
 /// `matmul x, y, like x, like y`: the matrix product of the last two axes.
@@ -108,6 +108,9 @@ impl OpDef for Product {
     }
     fn count(&self) -> Count {
         Count::Product
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::OPAQUE }
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), self.samples)

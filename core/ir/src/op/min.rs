@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+};
 use crate::{Op, StaticKind};
 
 /// `min[axes, keepdims] x`: the smallest element over `axes`; NaN if there is one.
@@ -26,6 +28,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::OPAQUE.range(|of| of.x()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

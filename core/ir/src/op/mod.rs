@@ -18,9 +18,11 @@ pub mod call;
 mod class;
 mod count;
 mod def;
+mod facts;
 #[macro_use]
 mod loops;
 mod method;
+pub mod range;
 mod rule;
 
 pub use class::{
@@ -30,8 +32,10 @@ pub use class::{
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
+pub use facts::{Equal, Fails, OpFacts, Steep, SumOver, Term};
 pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
 pub use method::{Method, Param};
+pub use range::{OperandRanges, Range, RangeRule};
 pub use rule::shape;
 use rule::{active, special};
 
@@ -111,6 +115,11 @@ impl Op {
         };
         let (takes, dtypes) = TABLE.get(self as usize)?.get_or_init(row);
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
+    }
+
+    /// Returns whether the results are elements of the operand, or one number, rearranged.
+    pub fn is_view(self) -> bool {
+        self.def().count() == Count::View
     }
 
     /// Returns the position of the first static argument of a kind, if the op takes one.

@@ -1,7 +1,7 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::layer_norm::with_vectors;
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, shape};
 use crate::{
     Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
 };
@@ -107,6 +107,9 @@ impl OpDef for NormJvp {
             element: Ops::new(14, 0),
             row: Ops::new(5, 1),
         }
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::OPAQUE }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -2,7 +2,7 @@ use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct.. = norm_vjp[centred, eps, active] x, w, ct`: the transpose of `norm_jvp`.
@@ -106,6 +106,9 @@ impl OpDef for NormVjp {
             element: Ops::new(15, 0),
             row: Ops::new(5, 1),
         }
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::OPAQUE }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+};
 use crate::{Attr, Builder, Op, StaticKind, Var};
 
 /// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)` over `axes`.
@@ -29,6 +31,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(5, 0),
         row: Ops::new(3, 1),
     },
+    facts: OpFacts::OPAQUE,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,8 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{
+    Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range,
+    shape,
+};
+use crate::Op;
 use crate::{Shape, StaticKind};
 
 /// `one_hot[classes, dtype] labels`: a row of length `classes` for each label.
@@ -28,6 +32,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("labels have no derivative"),
     kernel: Kernel::OneHot,
     count: Count::Copy,
+    facts: OpFacts::OPAQUE
+        .cheap()
+        .fails(Fails::Labels(Op::OneHot))
+        .range(|_| Range::UNKNOWN.magnitude()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,6 +1,8 @@
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+};
 use crate::StaticKind;
 
 /// `rms_norm[eps] x, w`: `x / sqrt(mean(x^2) + eps) w` over the last axis.
@@ -25,6 +27,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 0),
         row: Ops::new(2, 1),
     },
+    facts: OpFacts::OPAQUE,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

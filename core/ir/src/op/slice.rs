@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
 /// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each axis.
@@ -25,6 +25,9 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Slice,
     count: Count::View,
+    facts: OpFacts::VIEW
+        // Steps are at least 1, so a slice of the same shape is the whole tensor.
+        .equal(Equal::SameAval),
     samples: &[
         "(x: f64[3, 4]) { y = slice[starts=[1], stops=[3], steps=[1]] x, like x return y }",
         "(x: f64[3, 5]) { y = slice[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] x, like x return y }",

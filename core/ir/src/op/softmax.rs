@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+};
 use crate::{Op, StaticKind};
 
 /// `softmax[axis] x`: `exp(x) / sum(exp(x))` along `axis`, without overflow.
@@ -19,6 +21,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::OPAQUE.range(|of| of.x().positive().bounded()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,6 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, concat, shape};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, concat, shape,
+};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `y1, .. = split[sizes, axis] x, like x`: consecutive parts of the given sizes along an axis.
@@ -93,6 +95,9 @@ impl OpDef for Split {
     }
     fn count(&self) -> Count {
         Count::View
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::VIEW }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,5 +1,5 @@
 use super::concat::{Join, joined};
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `stack[axis] x1, ..`: operands of one shape, stacked along an additional axis.
@@ -68,6 +68,9 @@ impl OpDef for Stack {
     }
     fn count(&self) -> Count {
         Count::Copy
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::OPAQUE.range(|of| of.all()) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

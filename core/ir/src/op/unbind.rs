@@ -1,4 +1,4 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `x1, .. = unbind[axis] y`: the slice of `y` at each index of an axis, without that axis.
@@ -85,6 +85,9 @@ impl OpDef for Unbind {
     }
     fn count(&self) -> Count {
         Count::View
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::VIEW }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -13,7 +13,7 @@ pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
 pub use dce::dce;
 pub use fold::fold;
-pub use fuse::{fuse, is_elementwise, is_view, may_fail};
+pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;
 pub use signature::{Arg, Group, constants};
 

@@ -13,7 +13,7 @@ mod statics;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use axes::{fused_sum, is_sum};
+pub(crate) use axes::fused_sum;
 
 use super::{TaskBuilder, View};
 use crate::Aval;
@@ -26,7 +26,7 @@ use gradloom_kernels::reduce::Fold;
 use gradloom_kernels::rows as kernels;
 use gradloom_kernels::task::Prepared;
 use matmul::Product;
-use statics::{CHECKED, float, int};
+use statics::{float, int};
 
 /// The static arguments of derivatives of norms.
 const NORM: [StaticKind; 3] = [
@@ -47,7 +47,7 @@ pub(crate) fn lower(
     likes: &[Aval],
     outs: &[Aval],
 ) -> Vec<View> {
-    let value = |kind| &statics[op.static_at(kind).expect(CHECKED)];
+    let value = |kind| statics::value(op, statics, kind);
     let axis = |rank: usize| statics::axis(value(StaticKind::Axis), rank);
     let kernel = match op.def().eval() {
         Eval::Kernel(Kernel::Split | Kernel::ConcatT) => {
@@ -67,9 +67,7 @@ pub(crate) fn lower(
             return rows::norm_vjp(b, args, statics, outs);
         }
         Eval::Kernel(kernel) => kernel,
-        Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
-            return vec![args[0].clone()];
-        }
+        Eval::Unary(_) if op.is_view() => return vec![args[0].clone()],
         Eval::Binary(_) => return vec![integer_quotient(b, op, args, &outs[0])],
         Eval::Unary(_) | Eval::Compare(_) => {
             unreachable!("elementwise ops are lowered as members of groups")
@@ -183,12 +181,6 @@ pub(crate) fn lower(
         }
     };
     vec![place]
-}
-
-/// Returns the op whose result the kernel of `op` can compute as a by-product, on the same
-/// operands.
-pub(crate) fn byproduct_of(op: Op) -> Option<Op> {
-    (op == Op::CrossEntropy).then_some(Op::SoftmaxLessHot)
 }
 
 fn product(

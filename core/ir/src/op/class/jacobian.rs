@@ -1,6 +1,8 @@
 //! The class of ops that apply a Jacobian to their first operand.
 
-use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
+use crate::op::{
+    Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands, shape,
+};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
 
 /// An op that is linear in its first operand, with a matrix computed from the other operands.
@@ -25,6 +27,8 @@ pub struct Jacobian {
     pub kernel: Kernel,
     /// The arithmetic cost.
     pub count: Count,
+    /// Facts for passes and plans.
+    pub facts: OpFacts,
     /// The interval for inputs in tests of the laws.
     pub domain: (f64, f64),
     /// The programs for tests of the laws.
@@ -86,6 +90,9 @@ impl OpDef for Jacobian {
     }
     fn count(&self) -> Count {
         self.count
+    }
+    fn facts(&self) -> &OpFacts {
+        &self.facts
     }
     fn laws(&self) -> Laws {
         Laws::new(self.domain, self.samples)

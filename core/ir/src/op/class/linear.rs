@@ -1,6 +1,6 @@
 //! The class of ops with one result that are linear in their only data operand.
 
-use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
+use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// An op with a kernel and one result that is linear in its only data operand.
@@ -26,6 +26,8 @@ pub struct Linear {
     pub kernel: Kernel,
     /// The arithmetic cost.
     pub count: Count,
+    /// Facts for passes and plans.
+    pub facts: OpFacts,
     /// The programs for tests of the laws.
     pub samples: &'static [&'static str],
 }
@@ -76,6 +78,9 @@ impl OpDef for Linear {
     }
     fn count(&self) -> Count {
         self.count
+    }
+    fn facts(&self) -> &OpFacts {
+        &self.facts
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), self.samples)
