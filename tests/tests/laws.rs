@@ -3,8 +3,8 @@
 use gradloom::__private::replay;
 use gradloom::{Tensor, vjp};
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::op::Diff;
-use gradloom_ir::{Builder, Op, Program, Static, Var, verify};
+use gradloom_ir::op::{Axes, Axis, Diff};
+use gradloom_ir::{Aval, Builder, Op, Program, Shape, Static, Var, verify};
 use gradloom_tests::{dot, float_params, input, noise, nudged, sample_programs, scale};
 
 /// A sample program of an op, with inputs.
@@ -317,4 +317,215 @@ fn sum_of_squares(program: &Program) -> Program {
         .collect();
     let total = sums.into_iter().reduce(|x, y| b.add(x, y));
     b.finish(program.params.clone(), total.into_iter().collect())
+}
+
+/// The equation of a case, with a parameter for each operand.
+struct Apart {
+    program: Program,
+    operands: Vec<Tensor>,
+    axes: Axes,
+}
+
+impl Apart {
+    /// Returns the equation of `case` on operands of these avals, if the op takes them.
+    fn new(case: &Case, avals: &[Aval], operands: Vec<Tensor>) -> Option<Apart> {
+        let eqn = &case.program.eqns[0];
+        let mut b = Builder::new();
+        let params: Vec<Var> = avals.iter().map(|aval| b.param(aval.clone())).collect();
+        let statics: Vec<Static> = eqn
+            .attrs
+            .iter()
+            .map(|a| case.program.attr(*a).clone())
+            .collect();
+        let attrs: Vec<_> = statics.iter().map(|value| b.attr(value.clone())).collect();
+        let outs = b.try_emit(eqn.op, &attrs, &params, eqn.outs.len()).ok()?;
+        let shapes: Vec<Shape> = outs.iter().map(|y| b.aval(*y).shape.clone()).collect();
+        let axes = eqn
+            .op
+            .axes(&statics, &avals.iter().collect::<Vec<_>>(), &shapes);
+        Some(Apart {
+            axes: axes.unwrap_or_else(|| panic!("{case}: no signature for known shapes")),
+            program: b.finish(params, outs),
+            operands,
+        })
+    }
+
+    /// Returns the results if each data operand is changed along the axes that `is_axis` accepts.
+    fn run(
+        &self,
+        is_axis: impl Fn(Axis) -> bool,
+        change: impl Fn(&Tensor, usize) -> Tensor,
+    ) -> Vec<Tensor> {
+        let n_data = self.axes.operands.len();
+        let (data, likes) = self.operands.split_at(n_data);
+        let data = data.iter().zip(&self.axes.operands);
+        let data = data.map(|(x, axes)| changed(x, axes, &is_axis, &change));
+        let operands: Vec<Tensor> = data.chain(likes.iter().cloned()).collect();
+        replay(&self.program, &operands).unwrap_or_else(|e| panic!("{}: {e}", self.program))
+    }
+}
+
+/// Returns `x`, changed along each of its `axes` that `is_axis` accepts.
+fn changed(
+    x: &Tensor,
+    axes: &[Axis],
+    is_axis: impl Fn(Axis) -> bool,
+    change: impl Fn(&Tensor, usize) -> Tensor,
+) -> Tensor {
+    let places = (0..axes.len()).filter(|i| is_axis(axes[*i]));
+    places.fold(x.clone(), |x, i| change(&x, i))
+}
+
+/// Returns the elements of `x` from index `start` to `stop` of an axis.
+fn range(x: &Tensor, axis: usize, start: usize, stop: usize) -> Tensor {
+    let mut ends: Vec<[i64; 2]> = x.shape().iter().map(|len| [0, *len as i64]).collect();
+    ends[axis] = [start as i64, stop as i64];
+    let [starts, stops] = [0, 1].map(|i| ends.iter().map(|end| end[i]).collect::<Vec<i64>>());
+    x.slice(&starts[..], &stops[..], &vec![1i64; ends.len()][..])
+}
+
+/// Returns `x` with the first index of an axis moved behind the others.
+fn rolled(x: &Tensor, axis: usize) -> Tensor {
+    let n = x.shape()[axis];
+    Tensor::concat(&[range(x, axis, 1, n), range(x, axis, 0, 1)], axis as i64)
+}
+
+#[track_caller]
+fn assert_near(
+    found: &[Tensor],
+    expected: &[Tensor],
+    tolerance: f64,
+    what: &dyn std::fmt::Display,
+) {
+    for (a, b) in found.iter().zip(expected) {
+        assert_eq!(a.shape(), b.shape(), "{what}");
+        let [a, b] = [a, b].map(|x| x.cast(gradloom::DType::F64).to_vec::<f64>());
+        let size = scale(&b);
+        for (a, b) in a.iter().zip(&b) {
+            let near = (a - b).abs() <= tolerance * size || a == b || (a.is_nan() && b.is_nan());
+            assert!(near, "{what}: {a} against {b}");
+        }
+    }
+}
+
+/// Permutes, slices and splits operands along each factor of the signature.
+#[test]
+fn results_follow_the_axes_of_the_operands() {
+    let (mut with, mut summed, mut n_sliced) = (Vec::new(), Vec::new(), 0);
+    for case in cases() {
+        let eqn = &case.program.eqns[0];
+        let input = |v: &Var| {
+            let at = case.program.params.iter().position(|p| p == v);
+            case.inputs[at.expect("an operand is a parameter")].clone()
+        };
+        let operands: Vec<Tensor> = eqn.args.iter().map(input).collect();
+        let avals: Vec<Aval> = eqn
+            .args
+            .iter()
+            .map(|v| case.program.aval(*v).clone())
+            .collect();
+        let apart = Apart::new(&case, &avals, operands).expect("a sample is valid");
+        let axes = &apart.axes;
+        let plain = apart.run(|_| false, rolled);
+        for factor in axes.factors() {
+            let what = format!("{case}with the signature {axes}, factor {factor}");
+            let values = apart.operands.iter().zip(&axes.operands);
+            let results = || plain.iter().zip(&axes.results);
+            let lens = values.chain(results()).flat_map(|(x, axes)| {
+                assert_eq!(x.rank(), axes.len(), "{what}");
+                let here =
+                    |axis: &Axis| [Axis::Factor(factor), Axis::Summed(factor)].contains(axis);
+                let lens = x
+                    .shape()
+                    .iter()
+                    .zip(axes)
+                    .filter(move |(_, axis)| here(axis));
+                lens.map(|(len, _)| *len).collect::<Vec<_>>()
+            });
+            let lens: Vec<usize> = lens.collect();
+            assert!(
+                lens.iter().all(|len| *len == lens[0]),
+                "{what}: lengths {lens:?}"
+            );
+            let is_here = |axis| [Axis::Factor(factor), Axis::Summed(factor)].contains(&axis);
+            let is_sum = axes
+                .operands
+                .iter()
+                .flatten()
+                .any(|a| *a == Axis::Summed(factor));
+            for result in &axes.results {
+                assert_eq!(result.contains(&Axis::Factor(factor)), !is_sum, "{what}");
+            }
+            if lens[0] < 2 || plain.iter().any(|y| y.numel() == 0) {
+                continue;
+            }
+            with.push(case.op);
+            let follow = |change: fn(&Tensor, usize) -> Tensor| -> Vec<Tensor> {
+                results()
+                    .map(|(y, axes)| changed(y, axes, is_here, change))
+                    .collect()
+            };
+            assert_near(&apart.run(is_here, rolled), &follow(rolled), 1e-13, &what);
+            if is_sum {
+                summed.push(case.op);
+                let only = |from: fn(usize) -> [usize; 2]| {
+                    apart.run(is_here, |x, axis| {
+                        let [start, stop] = from(x.shape()[axis]);
+                        let parts = [0, start, stop, x.shape()[axis]];
+                        let part = |i: usize| range(x, axis, parts[i], parts[i + 1]);
+                        Tensor::concat(
+                            &[part(0).zeros_like(), part(1), part(2).zeros_like()],
+                            axis as i64,
+                        )
+                    })
+                };
+                let halves = only(|_| [0, 1]).into_iter().zip(only(|n| [1, n]));
+                let total: Vec<Tensor> = halves.map(|(a, b)| a + b).collect();
+                assert_near(&total, &plain, 1e-12, &what);
+                continue;
+            }
+            // A like operand or a static argument may have the shape of the whole.
+            if eqn.likes().is_empty() {
+                let tail = |x: &Tensor, axis: usize| range(x, axis, 1, x.shape()[axis]);
+                let sliced = apart.operands.iter().zip(&axes.operands);
+                let sliced: Vec<Tensor> = sliced
+                    .map(|(x, axes)| changed(x, axes, is_here, tail))
+                    .collect();
+                let avals: Vec<Aval> = sliced
+                    .iter()
+                    .map(|x| Aval::new(x.dtype(), x.shape()))
+                    .collect();
+                let expected = follow(|x, axis| range(x, axis, 1, x.shape()[axis]));
+                if let Some(part) = Apart::new(&case, &avals, sliced) {
+                    let found = part.run(|_| false, rolled);
+                    if found[0].shape() == expected[0].shape() {
+                        n_sliced += 1;
+                        assert_near(&found, &expected, 1e-13, &what);
+                    }
+                }
+            }
+        }
+    }
+    with.dedup();
+    summed.dedup();
+    let without: Vec<String> = Op::ALL
+        .iter()
+        .filter(|op| !with.contains(op))
+        .map(Op::to_string)
+        .collect();
+    let expected = "scalar full_like full iota cross_entropy fold_in random_bits random_uniform \
+        random_normal random_bernoulli random_permutation";
+    assert_eq!(without.join(" "), expected);
+    assert_eq!(
+        summed,
+        [
+            Op::Unbroadcast,
+            Op::Sum,
+            Op::Matmul,
+            Op::MatmulLhsT,
+            Op::MatmulRhsT,
+            Op::NormVjp
+        ]
+    );
+    assert!(n_sliced > 50, "{n_sliced}");
 }

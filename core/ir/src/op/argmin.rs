@@ -1,5 +1,6 @@
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, argmax,
+    axes,
 };
 use crate::StaticKind;
 
@@ -31,7 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::reduced),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,6 +1,7 @@
 use super::attention_jvp::{Attention, Sees};
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
 };
 use crate::{Aval, DType, Dim, Fault, Op, Shape, StaticKind, Var};
 
@@ -70,7 +71,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         products: [1, 1],
         pair: Ops::new(4, 1),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(|of| axes::heads(of, 3)),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

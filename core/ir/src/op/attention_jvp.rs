@@ -1,7 +1,7 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::attention::{Heads, floats};
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops};
+use super::{AxesOf, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes};
 use crate::{
     Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
 };
@@ -110,7 +110,7 @@ impl OpDef for AttentionJvp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::OPAQUE }
+        const { &OpFacts::opaque(|of| axes::heads(of, mask_at(of))) }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -228,4 +228,13 @@ pub(super) fn over_keys(b: &mut Builder, x: Var, keepdims: bool) -> Var {
 /// Emits the matrix product.
 pub(super) fn matmul(b: &mut Builder, x: Var, y: Var) -> Var {
     b.emit(Op::Matmul, &[], &[x, y, x, y])
+}
+
+/// Returns the position of the mask. If there is none, it is the number of operands.
+fn mask_at(of: &AxesOf<'_>) -> usize {
+    let n_active = of.statics[1].ints().unwrap_or_default().len();
+    match of.data.len() - n_active {
+        n if n > GIVEN => GIVEN,
+        _ => of.data.len(),
+    }
 }

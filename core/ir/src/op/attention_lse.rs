@@ -1,7 +1,7 @@
 use super::active::by_parts;
 use super::attention::{Heads, floats};
 use super::attention_jvp::{Sees, matmul, over_keys, scaled, swapped, weights};
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes};
 use crate::{Shape, StaticKind};
 
 /// `attention_lse[causal] q, k, mask`: `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
@@ -39,7 +39,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         products: [1, 0],
         pair: Ops::new(3, 1),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(|of| axes::heads(of, 2)),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

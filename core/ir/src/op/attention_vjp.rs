@@ -4,7 +4,7 @@ use super::attention_jvp::{
     Attention, GIVEN, checked, matmul, over_keys, scaled, swapped, weights,
 };
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`.
@@ -115,7 +115,17 @@ impl OpDef for AttentionVjp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::OPAQUE }
+        const {
+            &OpFacts::opaque(|of| {
+                axes::heads(
+                    of,
+                    match of.data.len() {
+                        n if n > GIVEN + 1 => GIVEN,
+                        n => n,
+                    },
+                )
+            })
+        }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,5 +1,5 @@
 use super::{
-    Count, Equal, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param,
+    Count, Equal, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes,
     broadcast_like, shape,
 };
 use crate::StaticKind;
@@ -27,7 +27,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     }),
     kernel: Kernel::BroadcastTo,
     count: Count::View,
-    facts: OpFacts::VIEW.equal(Equal::SameAval),
+    facts: OpFacts::view(axes::elementwise).equal(Equal::SameAval),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,6 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+};
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
 };
@@ -66,7 +68,7 @@ impl OpDef for Concat {
         Count::Copy
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::OPAQUE.range(|of| of.all()) }
+        const { &OpFacts::opaque(axes::along).range(|of| of.all()) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,6 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, concat, shape};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, concat, shape,
+};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `x1, .. = concat_t[axis] y, like x1, ..`: the transpose of `concat`.
@@ -73,7 +75,7 @@ impl OpDef for ConcatT {
         Count::View
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::VIEW }
+        const { &OpFacts::view(axes::along) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

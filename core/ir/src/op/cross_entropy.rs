@@ -1,6 +1,6 @@
 use super::{
     Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param,
-    shape,
+    axes, shape,
 };
 use crate::{Op, Shape};
 
@@ -40,7 +40,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(3, 1),
         row: Ops::new(3, 1),
     },
-    facts: OpFacts::OPAQUE
+    facts: OpFacts::opaque(axes::opaque)
         .byproduct(Op::SoftmaxLessHot)
         .fails(Fails::Labels(Op::CrossEntropy)),
     laws: Laws::new(

@@ -1,11 +1,11 @@
 //! Facts about ops that passes, plans and lints ask for.
 
-use super::{OperandRanges, Range, RangeRule};
+use super::{AxesRule, OperandRanges, Range, RangeRule, axes};
 use crate::{Op, Var};
 
 /// Facts about an op.
 ///
-/// An op starts from [`OpFacts::OPAQUE`], [`OpFacts::VIEW`] or [`OpFacts::ELEMENTWISE`] and adds
+/// An op starts from [`OpFacts::opaque`], [`OpFacts::view`] or [`OpFacts::ELEMENTWISE`] and adds
 /// what else holds for it.
 pub struct OpFacts {
     /// True if each element of the result is computed from the operand elements at its index.
@@ -30,6 +30,8 @@ pub struct OpFacts {
     pub steep: Option<Steep>,
     /// A cheaper function of `gradloom_maths` that is valid where its `in_fast_range` holds.
     pub fast: Option<&'static str>,
+    /// How the axes of operands and results correspond.
+    pub axes: AxesRule,
 }
 
 /// The condition under which the result of an op has the bits of an operand.
@@ -95,32 +97,34 @@ pub struct Steep {
 }
 
 impl OpFacts {
-    /// An op of which nothing is known.
-    pub const OPAQUE: OpFacts = OpFacts {
-        elementwise: false,
-        cheap: false,
-        exact: false,
-        equal: Equal::Never,
-        terms: None,
-        sum: None,
-        byproduct: None,
-        fails: Fails::Never,
-        range: |_| Range::UNKNOWN,
-        steep: None,
-        fast: None,
-    };
+    /// An op of which only the signature of its axes is known.
+    pub const fn opaque(axes: AxesRule) -> OpFacts {
+        OpFacts {
+            elementwise: false,
+            cheap: false,
+            exact: false,
+            equal: Equal::Never,
+            terms: None,
+            sum: None,
+            byproduct: None,
+            fails: Fails::Never,
+            range: |_| Range::UNKNOWN,
+            steep: None,
+            fast: None,
+            axes,
+        }
+    }
 
     /// An op whose results are elements of its operand, rearranged, or one number, repeated.
-    pub const VIEW: OpFacts = OpFacts {
-        range: |of| of.x(),
-        ..OpFacts::OPAQUE.cheap()
-    };
+    pub const fn view(axes: AxesRule) -> OpFacts {
+        OpFacts::opaque(axes).cheap().range(|of| of.x())
+    }
 
     /// An elementwise op.
     pub const ELEMENTWISE: OpFacts = OpFacts {
         elementwise: true,
         range: |of| of.unknown(),
-        ..OpFacts::OPAQUE
+        ..OpFacts::opaque(axes::elementwise)
     };
 
     /// Adds that the op costs about as much as reading its result.

@@ -1,5 +1,5 @@
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes, shape,
 };
 use crate::StaticKind;
 
@@ -25,7 +25,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Full,
     count: Count::View,
-    facts: OpFacts::VIEW.range(|of| of.number()),
+    facts: OpFacts::view(axes::opaque).range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

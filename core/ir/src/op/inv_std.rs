@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Op, StaticKind};
 
 /// `inv_std[axes, eps] x`: `1 / sqrt(var + eps)`, with the biased variance over `axes`.
@@ -30,7 +30,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 0),
         row: Ops::new(3, 1),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::along),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

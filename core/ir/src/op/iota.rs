@@ -1,5 +1,6 @@
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range, axes,
+    shape,
 };
 use crate::{Shape, StaticKind};
 
@@ -17,7 +18,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Iota,
     count: Count::Copy,
-    facts: OpFacts::OPAQUE
+    facts: OpFacts::opaque(axes::opaque)
         .cheap()
         .range(|_| Range::UNKNOWN.magnitude()),
     laws: Laws::new(

@@ -1,6 +1,7 @@
 use super::norm_jvp::Norm;
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
 };
 use crate::{Aval, Dim, Fault, Shape, StaticKind};
 
@@ -31,7 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(7, 0),
         row: Ops::new(3, 1),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::rows),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

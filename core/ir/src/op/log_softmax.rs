@@ -1,6 +1,6 @@
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, Range,
-    shape,
+    axes, shape,
 };
 use crate::{Op, StaticKind};
 
@@ -25,7 +25,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 1),
     },
-    facts: OpFacts::OPAQUE.range(|of| Range {
+    facts: OpFacts::opaque(axes::along).range(|of| Range {
         at_most_0: true,
         ..of.x().unknown()
     }),

@@ -1,6 +1,6 @@
 use super::Jacobian;
 use super::class::same_along_axis;
-use super::{Count, Kernel, OpFacts, Ops};
+use super::{Count, Kernel, OpFacts, Ops, axes};
 use crate::{Op, StaticKind};
 
 /// `log_softmax_jvp[axis] v, y`: `v - sum(exp(y) v)` along `axis`.
@@ -29,7 +29,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(3, 1),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::along),
     domain: (-2.0, 0.0),
     samples: &[
         "(v: f64[2, 3], y: f64[2, 3]) { z = log_softmax_jvp[axis=-1] v, y return z }",

@@ -1,6 +1,6 @@
 use super::Jacobian;
 use super::class::same_along_axis;
-use super::{Count, Kernel, OpFacts, Ops};
+use super::{Count, Kernel, OpFacts, Ops, axes};
 use crate::{Op, StaticKind};
 
 /// `log_softmax_vjp[axis] v, y`: `v - exp(y) sum(v)` along `axis`.
@@ -30,7 +30,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(3, 1),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::along),
     domain: (-2.0, 0.0),
     samples: &[
         "(v: f64[2, 3], y: f64[2, 3]) { z = log_softmax_vjp[axis=-1] v, y return z }",

@@ -1,5 +1,6 @@
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
 };
 use crate::{Op, StaticKind};
 
@@ -40,7 +41,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(3, 1),
         row: Ops::new(1, 1),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::reduced),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

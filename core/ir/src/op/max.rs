@@ -1,5 +1,6 @@
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
 };
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
@@ -28,7 +29,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE.range(|of| of.x()),
+    facts: OpFacts::opaque(axes::reduced).range(|of| of.x()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, shape};
+use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
 use crate::StaticKind;
 
 /// `mean_t[axes, keepdims] y, like x`: `y` repeated along `axes` and divided by the count.
@@ -20,7 +20,7 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE.cheap(),
+    facts: OpFacts::opaque(axes::inserted).cheap(),
     samples: &[
         "(y: f64[2], x: f64[2, 3]) { z = mean_t[axes=[1], keepdims=false] y, like x return z }",
         "(y: f64[], x: f64[2, 3]) { z = mean_t[axes=all, keepdims=false] y, like x return z }",

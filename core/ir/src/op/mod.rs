@@ -14,6 +14,7 @@
 //! The rules are the methods of [`OpDef`]. Most ops are values of a class that implements it:
 //! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Nonlinear`] or [`Jacobian`].
 
+mod axes;
 pub mod call;
 mod class;
 mod count;
@@ -25,6 +26,7 @@ mod method;
 pub mod range;
 mod rule;
 
+pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
     Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
     NonlinearRule, Unary, UnaryRule,

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, permute, shape};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
 use crate::{Op, StaticKind};
 
 /// `moveaxis[from, to] x`: axis `from` becomes axis `to`, and the others keep their order.
@@ -27,7 +27,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Moveaxis, &[eqn.attrs[1], eqn.attrs[0]], &[ct]),
     kernel: Kernel::Moveaxis,
     count: Count::View,
-    facts: OpFacts::VIEW,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3, 4]) { y = moveaxis[from=0, to=-1] x return y }",
         "(x: f64[2, 3, 4]) { y = moveaxis[from=2, to=1] x return y }",

@@ -1,7 +1,7 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::layer_norm::with_vectors;
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes, shape};
 use crate::{
     Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
 };
@@ -109,7 +109,7 @@ impl OpDef for NormJvp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::OPAQUE }
+        const { &OpFacts::opaque(axes::rows) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -2,7 +2,10 @@ use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, shape};
+use super::{
+    Axes, AxesOf, Axis, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops,
+    axes, shape,
+};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct.. = norm_vjp[centred, eps, active] x, w, ct`: the transpose of `norm_jvp`.
@@ -108,7 +111,7 @@ impl OpDef for NormVjp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::OPAQUE }
+        const { &OpFacts::opaque(signature) }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -116,9 +119,31 @@ impl OpDef for NormVjp {
             &[
                 "(x: f64[2, 4], w: f64[4], ct: f64[2, 4]) { a, b, c = norm_vjp[centred=true, eps=0.01, active=[0, 1, 2]] x, w, ct return a, b, c }",
                 "(x: f64[2, 2, 3], w: f64[3], ct: f64[2, 2, 3]) { a, b = norm_vjp[centred=false, eps=0.01, active=[0, 1]] x, w, ct return a, b }",
+                "(x: f64[2, 3], w: f64[3], ct: f64[2, 3]) { a = norm_vjp[centred=true, eps=0.01, active=[0]] x, w, ct return a }",
+                "(x: f64[2, 3], w: f64[3], ct: f64[2, 3]) { b, c = norm_vjp[centred=false, eps=0.01, active=[1, 2]] x, w, ct return b, c }",
                 "(x: f64[3], w: f64[3], ct: f64[3]) { b, c = norm_vjp[centred=true, eps=0.01, active=[1, 2]] x, w, ct return b, c }",
                 "(x: f64[0, 3], w: f64[3], ct: f64[0, 3]) { a, c = norm_vjp[centred=true, eps=0.01, active=[0, 2]] x, w, ct return a, c }",
             ],
         )
     }
+}
+
+/// Cotangents of the vectors are sums over rows. With that of `x` in another result, rows are neither
+/// a factor nor summed.
+fn signature(of: &AxesOf<'_>) -> Option<Axes> {
+    let rank = of.data[0].len();
+    let mut axes = axes::rows(of)?;
+    let vectors = of.outs.iter().filter(|out| out.len() < rank).count();
+    if vectors == 0 {
+        return Some(axes);
+    }
+    if vectors < of.outs.len() {
+        return axes::opaque(of);
+    }
+    for axis in axes.operands.iter_mut().flatten() {
+        if let Axis::Factor(row) = *axis {
+            *axis = Axis::Summed(row);
+        }
+    }
+    Some(axes)
 }

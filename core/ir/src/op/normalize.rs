@@ -1,5 +1,6 @@
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
 };
 use crate::{Attr, Builder, Op, StaticKind, Var};
 
@@ -31,7 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(5, 0),
         row: Ops::new(3, 1),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::along),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,6 +1,6 @@
 use super::Jacobian;
 use super::shape::same;
-use super::{Count, Kernel, OpFacts, Ops, broadcast_like, shape};
+use super::{Count, Kernel, OpFacts, Ops, axes, broadcast_like, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `normalize_t[axes] v, y, r`: `r (v - mean(v) - y mean(y v))` over `axes`.
@@ -49,7 +49,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(7, 0),
         row: Ops::new(2, 0),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::along),
     domain: (-2.0, 2.0),
     samples: &[
         "(v: f64[2, 4], y: f64[2, 4], r: f64[2, 1]) { z = normalize_t[axes=[-1]] v, y, r return z }",

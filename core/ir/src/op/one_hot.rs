@@ -1,6 +1,6 @@
 use super::{
     Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range,
-    shape,
+    axes, shape,
 };
 use crate::Op;
 use crate::{Shape, StaticKind};
@@ -32,7 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("labels have no derivative"),
     kernel: Kernel::OneHot,
     count: Count::Copy,
-    facts: OpFacts::OPAQUE
+    facts: OpFacts::opaque(axes::classes)
         .cheap()
         .fails(Fails::Labels(Op::OneHot))
         .range(|_| Range::UNKNOWN.magnitude()),

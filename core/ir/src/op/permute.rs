@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, Op, Shape, Static, StaticKind};
 
 /// `permute[axes] x`: axis `i` of the result is axis `axes[i]` of `x`.
@@ -12,7 +12,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::PermuteT, &eqn.attrs, &[ct]),
     kernel: Kernel::Permute,
     count: Count::View,
-    facts: OpFacts::VIEW,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute[axes=[2, 0, 1]] x return y }",
         "(x: f64[2, 0, 3]) { y = permute[axes=[-1, 0, -2]] x return y }",

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, OpFacts, Operands, permute, shape};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
 use crate::{Op, StaticKind};
 
 /// `permute_t[axes] y`: axis `axes[i]` of the result is axis `i` of `y`.
@@ -25,7 +25,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Permute, &eqn.attrs, &[ct]),
     kernel: Kernel::PermuteT,
     count: Count::View,
-    facts: OpFacts::VIEW,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute_t[axes=[2, 0, 1]] x return y }",
         "(x: f64[2, 0, 3]) { y = permute_t[axes=[-1, 0, -2]] x return y }",

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, StaticKind};
 
 /// `random_bernoulli[shape, p] key`: bools that are true with probability `p`, rounded to `f32`.
@@ -18,7 +18,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomBernoulli,
     count: Count::FLOP,
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

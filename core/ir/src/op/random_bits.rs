@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, StaticKind};
 
 /// `random_bits[shape] key`: random integers from 0 to 2^32 - 1, as `i64`.
@@ -15,7 +15,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomBits,
     count: Count::Copy,
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
 
 /// `random_normal[shape, dtype] key`: random floats of the standard normal distribution.
@@ -20,7 +20,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomNormal,
     count: Count::each(1, 1),
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, Shape, StaticKind};
 
 /// `random_permutation[len] key`: the numbers 0, 1, ..., `len - 1` in a random order.
@@ -15,7 +15,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomPermutation,
     count: Count::Copy,
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
 
 /// `random_uniform[shape, dtype] key`: random floats, uniform in `[0, 1)`.
@@ -18,7 +18,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomUniform,
     count: Count::Copy,
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

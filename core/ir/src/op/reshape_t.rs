@@ -1,4 +1,4 @@
-use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, reshape, shape};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, reshape, shape};
 use crate::{Op, StaticKind};
 
 /// `reshape_t[shape] y, like x`: the elements of `y` in the shape of `x`.
@@ -18,8 +18,9 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Reshape, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::ReshapeT,
     count: Count::View,
-    facts: OpFacts::VIEW.equal(Equal::SameAval),
+    facts: OpFacts::view(axes::reshaped).equal(Equal::SameAval),
     samples: &[
+        "(y: f64[2, 12], x: f64[2, 3, 4]) { z = reshape_t[shape=[2, 12]] y, like x return z }",
         "(y: f64[3, 2, 2], x: f64[2, 6]) { z = reshape_t[shape=[3, -1, 2]] y, like x return z }",
         "(y: f64[0, 5], x: f64[2, 0]) { z = reshape_t[shape=[0, 5]] y, like x return z }",
         "(y: f64[], x: f64[1]) { z = reshape_t[shape=[]] y, like x return z }",

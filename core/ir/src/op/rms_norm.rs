@@ -1,7 +1,8 @@
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
 };
 use crate::StaticKind;
 
@@ -27,7 +28,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 0),
         row: Ops::new(2, 1),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::rows),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, shape};
+use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
 /// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each axis.
@@ -25,7 +25,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Slice,
     count: Count::View,
-    facts: OpFacts::VIEW
+    facts: OpFacts::view(axes::ranges)
         // Steps are at least 1, so a slice of the same shape is the whole tensor.
         .equal(Equal::SameAval),
     samples: &[

@@ -1,4 +1,4 @@
-use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, shape, slice};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape, slice};
 use crate::{Op, StaticKind};
 
 /// `slice_t[starts, stops, steps] y, like x`: `y` placed among zeros in the shape of `x`.
@@ -22,7 +22,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Slice, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::SliceT,
     count: Count::Copy,
-    facts: OpFacts::OPAQUE
+    facts: OpFacts::opaque(axes::ranges)
         // Steps are at least 1, so a slice of the same shape is the whole tensor.
         .equal(Equal::SameAval),
     samples: &[

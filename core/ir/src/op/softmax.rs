@@ -1,5 +1,6 @@
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
 };
 use crate::{Op, StaticKind};
 
@@ -21,7 +22,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE.range(|of| of.x().positive().bounded()),
+    facts: OpFacts::opaque(axes::along).range(|of| of.x().positive().bounded()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,6 @@
-use super::{Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, shape};
+use super::{
+    Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape,
+};
 use crate::Op;
 
 /// `softmax_less_hot x, labels`: the softmax of each row of `x`, minus 1 at its label.
@@ -26,7 +28,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(1, 0),
     },
-    facts: OpFacts::OPAQUE.fails(Fails::Labels(Op::CrossEntropy)),
+    facts: OpFacts::opaque(axes::classes).fails(Fails::Labels(Op::CrossEntropy)),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,6 +1,6 @@
 use super::Jacobian;
 use super::class::same_along_axis;
-use super::{Count, Kernel, OpFacts, Ops};
+use super::{Count, Kernel, OpFacts, Ops, axes};
 use crate::{Op, StaticKind};
 
 /// `softmax_t[axis] v, y`: `y (v - sum(y v))` along `axis`.
@@ -32,7 +32,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(4, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE,
+    facts: OpFacts::opaque(axes::along),
     domain: (-2.0, 2.0),
     samples: &[
         "(v: f64[2, 3], y: f64[2, 3]) { z = softmax_t[axis=-1] v, y return z }",

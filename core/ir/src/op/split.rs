@@ -1,5 +1,5 @@
 use super::{
-    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, concat, shape,
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, concat, shape,
 };
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
@@ -97,7 +97,7 @@ impl OpDef for Split {
         Count::View
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::VIEW }
+        const { &OpFacts::view(axes::along) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static, StaticKind};
 
 /// `squeeze[axes] x`: `x` without the given axes, which must have length 1.
@@ -30,7 +30,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Unsqueeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Squeeze,
     count: Count::View,
-    facts: OpFacts::VIEW,
+    facts: OpFacts::view(axes::reduced),
     samples: &[
         "(x: f64[2, 1, 3, 1]) { y = squeeze[axes=[1, -1]] x return y }",
         "(x: f64[1]) { y = squeeze[axes=0] x return y }",

@@ -1,5 +1,7 @@
 use super::concat::{Join, joined};
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `stack[axis] x1, ..`: operands of one shape, stacked along an additional axis.
@@ -70,7 +72,7 @@ impl OpDef for Stack {
         Count::Copy
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::OPAQUE.range(|of| of.all()) }
+        const { &OpFacts::opaque(axes::inserted).range(|of| of.all()) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

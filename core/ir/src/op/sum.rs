@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Ops, Param, Range, SumOver, shape};
+use super::{
+    Count, Kernel, Linear, Method, OpFacts, Operands, Ops, Param, Range, SumOver, axes, shape,
+};
 use crate::StaticKind;
 
 /// `sum[axes, keepdims] x, like x`: the sum over `axes`. Integers wrap.
@@ -30,10 +32,12 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE.sum(SumOver::Axes).range(|of| Range {
-        not_0: of.x().not_0 && (of.x().at_least_0 || of.x().at_most_0),
-        ..of.x()
-    }),
+    facts: OpFacts::opaque(axes::summed)
+        .sum(SumOver::Axes)
+        .range(|of| Range {
+            not_0: of.x().not_0 && (of.x().at_least_0 || of.x().at_most_0),
+            ..of.x()
+        }),
     samples: &[
         "(x: f64[2, 3]) { y = sum[axes=all, keepdims=false] x, like x return y }",
         "(x: f64[2, 3, 2]) { y = sum[axes=[0, -1], keepdims=true] x, like x return y }",

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, permute, shape};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
 use crate::{Op, StaticKind};
 
 /// `swap_axes[a, b] x`: `x` with two axes swapped. It is its own inverse.
@@ -25,7 +25,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SwapAxes, &eqn.attrs, &[ct]),
     kernel: Kernel::SwapAxes,
     count: Count::View,
-    facts: OpFacts::VIEW,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3, 4]) { y = swap_axes[a=0, b=-1] x return y }",
         "(x: f64[2, 0]) { y = swap_axes[a=1, b=0] x return y }",

@@ -1,4 +1,6 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `x1, .. = unbind[axis] y`: the slice of `y` at each index of an axis, without that axis.
@@ -87,7 +89,7 @@ impl OpDef for Unbind {
         Count::View
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::VIEW }
+        const { &OpFacts::view(axes::reduced) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,6 @@
-use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, Ops, SumOver, broadcast_like, shape};
+use super::{
+    Count, Equal, Kernel, Linear, OpFacts, Operands, Ops, SumOver, axes, broadcast_like, shape,
+};
 use crate::Op;
 
 /// `unbroadcast y, like from, like to`: `y` summed from the shape of `to` to the shape of `from`.
@@ -21,7 +23,7 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::OPAQUE
+    facts: OpFacts::opaque(axes::repeated)
         .equal(Equal::SameAval)
         .sum(SumOver::Repeated),
     samples: &[

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, shape, squeeze};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape, squeeze};
 use crate::{Dim, Op, Shape, StaticKind};
 
 /// `unsqueeze[axes] x`: `x` with additional axes of length 1 at the given positions of the result.
@@ -29,7 +29,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Squeeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Unsqueeze,
     count: Count::View,
-    facts: OpFacts::VIEW,
+    facts: OpFacts::view(axes::inserted),
     samples: &[
         "(x: f64[2, 3]) { y = unsqueeze[axes=[1, -1]] x return y }",
         "(x: f64[]) { y = unsqueeze[axes=0] x return y }",
