@@ -4,7 +4,7 @@ use gradloom::__private::replay;
 use gradloom::{Tensor, vjp};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::{Axes, Axis, Diff};
-use gradloom_ir::{Aval, Builder, Op, Program, Shape, Static, Var, verify};
+use gradloom_ir::{Aval, Builder, Op, Program, Shape, Static, Var, pass, verify};
 use gradloom_tests::{dot, float_params, input, noise, nudged, sample_programs, scale};
 
 /// A sample program of an op, with inputs.
@@ -397,6 +397,7 @@ fn assert_near(
     tolerance: f64,
     what: &dyn std::fmt::Display,
 ) {
+    assert_eq!(found.len(), expected.len(), "{what}");
     for (a, b) in found.iter().zip(expected) {
         assert_eq!(a.shape(), b.shape(), "{what}");
         let [a, b] = [a, b].map(|x| x.cast(gradloom::DType::F64).to_vec::<f64>());
@@ -528,4 +529,44 @@ fn results_follow_the_axes_of_the_operands() {
         ]
     );
     assert!(n_sliced > 50, "{n_sliced}");
+}
+
+/// Compares each composite op with its decomposition, in values and in derivatives.
+#[test]
+fn a_composite_op_has_the_value_and_the_derivative_of_its_decomposition() {
+    let is_composite = |op: &Op| op.def().facts().decompose.is_some();
+    for case in cases().filter(|case| is_composite(&case.op)) {
+        let simple = Case {
+            program: pass::decompose(case.program.clone()),
+            inputs: case.inputs.clone(),
+            wrt: case.wrt.clone(),
+            op: case.op,
+        };
+        assert_eq!(verify(&simple.program), [""; 0], "{simple}");
+        let mut ops = simple.program.eqns.iter().map(|eqn| eqn.op);
+        assert_eq!(ops.find(is_composite), None, "{simple}");
+        assert_near(
+            &simple.run(&case.inputs),
+            &case.run(&case.inputs),
+            1e-12,
+            &simple,
+        );
+        if case.wrt.is_empty() {
+            continue;
+        }
+        let tangents = case.tangents(3);
+        let ((active, dy), (expected_active, expected)) =
+            (simple.jvp(&tangents), case.jvp(&tangents));
+        assert_eq!(active, expected_active, "{simple}");
+        assert_near(&dy, &expected, 1e-12, &simple);
+    }
+    let composites: Vec<String> = Op::ALL
+        .iter()
+        .filter(|op| is_composite(op))
+        .map(Op::to_string)
+        .collect();
+    let expected = "softmax softmax_t log_softmax log_softmax_jvp log_softmax_vjp logsumexp \
+        cross_entropy softmax_less_hot normalize normalize_t inv_std layer_norm norm_jvp norm_vjp \
+        attention attention_lse attention_jvp attention_vjp rms_norm";
+    assert_eq!(composites.join(" "), expected);
 }

@@ -66,29 +66,7 @@ impl OpDef for AttentionJvp {
             let of = Attention { of, sees };
             return vec![of.tangent(b, placed(&active, &dx[n_given..]))];
         }
-        by_parts(b, &eqn.args, dx, |b| {
-            let [q, k, v, o, l] = of;
-            let tangents: Vec<Option<Var>> = eqn.args[n_given..].iter().map(|v| Some(*v)).collect();
-            let [dq, dk, dv] = placed(&active, &tangents);
-            let p = weights(b, [q, k, l], sees);
-            let from_q = dq.map(|dq| {
-                let (dq, k) = (scaled(b, dq), swapped(b, k));
-                matmul(b, dq, k)
-            });
-            let from_k = dk.map(|dk| {
-                let (q, dk) = (scaled(b, q), swapped(b, dk));
-                matmul(b, q, dk)
-            });
-            let from_scores = b.add_tangents(from_q, from_k).map(|ds| {
-                let w = b.mul(p, ds);
-                let mixed = matmul(b, w, v);
-                let total = over_keys(b, w, true);
-                let shift = b.mul(o, total);
-                b.sub(mixed, shift)
-            });
-            let from_v = dv.map(|dv| matmul(b, p, dv));
-            vec![b.add_tangents(from_scores, from_v).expect("one is active")]
-        })
+        by_parts(b, &eqn.args, dx, |b| parts(b, eqn))
     }
     fn transpose(
         &self,
@@ -110,7 +88,12 @@ impl OpDef for AttentionJvp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::opaque(|of| axes::heads(of, mask_at(of))) }
+        const {
+            &OpFacts::composite(
+                |of| axes::heads(of, mask_at(of)),
+                |b, eqn| Some(parts(b, eqn)),
+            )
+        }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -192,7 +175,7 @@ pub(super) fn weights(b: &mut Builder, [q, k, l]: [Var; 3], sees: Sees) -> Var {
 }
 
 /// Emits `x` where a query sees a key, and 0 elsewhere.
-fn seen(b: &mut Builder, x: Var, sees: Sees) -> Var {
+pub(super) fn seen(b: &mut Builder, x: Var, sees: Sees) -> Var {
     let x = match *b.static_of(sees.causal) == Static::Bool(true) {
         true => b.unary(Op::Tril, x),
         false => x,
@@ -237,4 +220,33 @@ fn mask_at(of: &AxesOf<'_>) -> usize {
         n if n > GIVEN => GIVEN,
         _ => of.data.len(),
     }
+}
+
+/// Emits the tangent by the formula of [`OP`].
+fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
+    let active = numbers(b, eqn.attrs[1]);
+    let n_given = eqn.args.len() - active.len();
+    let Attention { of, sees } = Attention::of(eqn, n_given);
+
+    let [q, k, v, o, l] = of;
+    let tangents: Vec<Option<Var>> = eqn.args[n_given..].iter().map(|v| Some(*v)).collect();
+    let [dq, dk, dv] = placed(&active, &tangents);
+    let p = weights(b, [q, k, l], sees);
+    let from_q = dq.map(|dq| {
+        let (dq, k) = (scaled(b, dq), swapped(b, k));
+        matmul(b, dq, k)
+    });
+    let from_k = dk.map(|dk| {
+        let (q, dk) = (scaled(b, q), swapped(b, dk));
+        matmul(b, q, dk)
+    });
+    let from_scores = b.add_tangents(from_q, from_k).map(|ds| {
+        let w = b.mul(p, ds);
+        let mixed = matmul(b, w, v);
+        let total = over_keys(b, w, true);
+        let shift = b.mul(o, total);
+        b.sub(mixed, shift)
+    });
+    let from_v = dv.map(|dv| matmul(b, p, dv));
+    vec![b.add_tangents(from_scores, from_v).expect("one is active")]
 }

@@ -63,33 +63,7 @@ impl OpDef for AttentionVjp {
         if let Some(tangents) = along_cotangent(b, eqn, dx) {
             return tangents;
         }
-        let active = numbers(b, eqn.attrs[1]);
-        by_parts(b, &eqn.args, dx, |b| {
-            let (Attention { of, sees }, ct) = of_cotangent(eqn);
-            let [q, k, v, o, l] = of;
-            let p = weights(b, [q, k, l], sees);
-            let v = swapped(b, v);
-            let dp = matmul(b, ct, v);
-            let along_o = b.mul(ct, o);
-            let along_o = over_keys(b, along_o, true);
-            let ds = b.sub(dp, along_o);
-            let ds = b.mul(p, ds);
-            let mut cotangent = |i: &i64| match i {
-                0 => {
-                    let k = scaled(b, k);
-                    matmul(b, ds, k)
-                }
-                1 => {
-                    let (ds, q) = (swapped(b, ds), scaled(b, q));
-                    matmul(b, ds, q)
-                }
-                _ => {
-                    let p = swapped(b, p);
-                    matmul(b, p, ct)
-                }
-            };
-            active.iter().map(&mut cotangent).collect()
-        })
+        by_parts(b, &eqn.args, dx, |b| parts(b, eqn))
     }
     fn transpose(
         &self,
@@ -116,15 +90,18 @@ impl OpDef for AttentionVjp {
     }
     fn facts(&self) -> &OpFacts {
         const {
-            &OpFacts::opaque(|of| {
-                axes::heads(
-                    of,
-                    match of.data.len() {
-                        n if n > GIVEN + 1 => GIVEN,
-                        n => n,
-                    },
-                )
-            })
+            &OpFacts::composite(
+                |of| {
+                    axes::heads(
+                        of,
+                        match of.data.len() {
+                            n if n > GIVEN + 1 => GIVEN,
+                            n => n,
+                        },
+                    )
+                },
+                |b, eqn| Some(parts(b, eqn)),
+            )
         }
     }
     fn laws(&self) -> Laws {
@@ -146,4 +123,34 @@ impl OpDef for AttentionVjp {
 fn of_cotangent(eqn: &Eqn) -> (Attention, Var) {
     let n_given = eqn.args.len() - 1;
     (Attention::of(eqn, n_given), eqn.args[n_given])
+}
+
+/// Emits the cotangents by the formula of [`OP`].
+fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
+    let active = numbers(b, eqn.attrs[1]);
+
+    let (Attention { of, sees }, ct) = of_cotangent(eqn);
+    let [q, k, v, o, l] = of;
+    let p = weights(b, [q, k, l], sees);
+    let v = swapped(b, v);
+    let dp = matmul(b, ct, v);
+    let along_o = b.mul(ct, o);
+    let along_o = over_keys(b, along_o, true);
+    let ds = b.sub(dp, along_o);
+    let ds = b.mul(p, ds);
+    let mut cotangent = |i: &i64| match i {
+        0 => {
+            let k = scaled(b, k);
+            matmul(b, ds, k)
+        }
+        1 => {
+            let (ds, q) = (swapped(b, ds), scaled(b, q));
+            matmul(b, ds, q)
+        }
+        _ => {
+            let p = swapped(b, p);
+            matmul(b, p, ct)
+        }
+    };
+    active.iter().map(&mut cotangent).collect()
 }

@@ -1,7 +1,7 @@
 //! Facts about ops that passes, plans and lints ask for.
 
 use super::{AxesRule, OperandRanges, Range, RangeRule, axes};
-use crate::{Op, Var};
+use crate::{Builder, Eqn, Op, Var};
 
 /// Facts about an op.
 ///
@@ -32,7 +32,14 @@ pub struct OpFacts {
     pub fast: Option<&'static str>,
     /// How the axes of operands and results correspond.
     pub axes: AxesRule,
+    /// The same results by simpler ops. `None` if the op is primitive.
+    pub decompose: Option<Decompose>,
 }
+
+/// Emits and returns results equal to those of an equation, by ops that are simpler than its own.
+///
+/// Returns `None` if that takes a length that is unknown. See [`decompose`](crate::pass::decompose).
+pub type Decompose = fn(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>>;
 
 /// The condition under which the result of an op has the bits of an operand.
 ///
@@ -97,7 +104,7 @@ pub struct Steep {
 }
 
 impl OpFacts {
-    /// An op of which only the signature of its axes is known.
+    /// A primitive op of which only the signature of its axes is known.
     pub const fn opaque(axes: AxesRule) -> OpFacts {
         OpFacts {
             elementwise: false,
@@ -112,7 +119,15 @@ impl OpFacts {
             steep: None,
             fast: None,
             axes,
+            decompose: None,
         }
+    }
+
+    /// A composite op: it has a kernel of its own, and the value of simpler ops.
+    pub const fn composite(axes: AxesRule, decompose: Decompose) -> OpFacts {
+        let mut facts = OpFacts::opaque(axes);
+        facts.decompose = Some(decompose);
+        facts
     }
 
     /// An op whose results are elements of its operand, rearranged, or one number, repeated.

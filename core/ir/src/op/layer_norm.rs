@@ -3,7 +3,7 @@ use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
 };
-use crate::{Aval, Dim, Fault, Shape, StaticKind};
+use crate::{Aval, Builder, Dim, Eqn, Fault, Op, Shape, StaticKind, Var};
 
 /// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis.
 ///
@@ -32,7 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(7, 0),
         row: Ops::new(3, 1),
     },
-    facts: OpFacts::opaque(axes::rows),
+    facts: OpFacts::composite(axes::rows, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -79,4 +79,12 @@ fn vector(v: &Aval, last: Dim, what: &str) -> Result<Dim, Fault> {
             expected: format!("1 for {what}"),
         }),
     }
+}
+
+/// `normalize(x) w + b`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let last = b.attr(-1);
+    let n = b.emit(Op::Normalize, &[last, eqn.attrs[0]], &[eqn.args[0]]);
+    let scaled = b.mul(n, eqn.args[1]);
+    Some(vec![b.add(scaled, eqn.args[2])])
 }

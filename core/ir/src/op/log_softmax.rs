@@ -2,7 +2,7 @@ use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, Range,
     axes, shape,
 };
-use crate::{Op, StaticKind};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `log_softmax[axis] x`: `x - logsumexp(x)` along `axis`, the logarithm of `softmax`.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -25,7 +25,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 1),
     },
-    facts: OpFacts::opaque(axes::along).range(|of| Range {
+    facts: OpFacts::composite(axes::along, decompose).range(|of| Range {
         at_most_0: true,
         ..of.x().unknown()
     }),
@@ -38,3 +38,11 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// `x - logsumexp(x)`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let (x, axis, keepdims) = (eqn.args[0], eqn.attrs[0], b.attr(true));
+    let total = b.emit(Op::Logsumexp, &[axis, keepdims], &[x]);
+    let total = b.sum_t(total, x, axis, keepdims);
+    Some(vec![b.sub(x, total)])
+}

@@ -72,23 +72,7 @@ impl OpDef for NormJvp {
         if dx[..2].iter().all(Option::is_none) {
             return vec![of.tangent(b, placed(&active, &dx[2..]))];
         }
-        by_parts(b, &eqn.args, dx, |b| {
-            let tangents: Vec<Option<Var>> = eqn.args[2..].iter().map(|v| Some(*v)).collect();
-            let [dx, dw, db] = placed(&active, &tangents);
-            let parts = of.parts(b);
-            let from_x = dx.map(|dx| {
-                let dn = parts.project(b, dx);
-                b.mul(dn, of.w)
-            });
-            let from_w = dw.map(|dw| {
-                let dw = b.broadcast(dw, of.w, of.x);
-                b.mul(parts.n, dw)
-            });
-            let from_b = db.map(|db| b.broadcast(db, of.w, of.x));
-            let all = [from_x, from_w, from_b].into_iter().flatten();
-            let total = all.reduce(|total, part| b.add(total, part));
-            vec![total.expect("`active` is not empty")]
-        })
+        by_parts(b, &eqn.args, dx, |b| parts(b, eqn))
     }
     fn transpose(
         &self,
@@ -109,7 +93,7 @@ impl OpDef for NormJvp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::opaque(axes::rows) }
+        const { &OpFacts::composite(axes::rows, |b, eqn| Some(parts(b, eqn))) }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -211,4 +195,25 @@ impl Parts {
         let rest = b.sub(v, along);
         b.mul(rest, r)
     }
+}
+
+/// Emits the tangent by the formula of [`OP`].
+fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
+    let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
+
+    let tangents: Vec<Option<Var>> = eqn.args[2..].iter().map(|v| Some(*v)).collect();
+    let [dx, dw, db] = placed(&active, &tangents);
+    let parts = of.parts(b);
+    let from_x = dx.map(|dx| {
+        let dn = parts.project(b, dx);
+        b.mul(dn, of.w)
+    });
+    let from_w = dw.map(|dw| {
+        let dw = b.broadcast(dw, of.w, of.x);
+        b.mul(parts.n, dw)
+    });
+    let from_b = db.map(|db| b.broadcast(db, of.w, of.x));
+    let all = [from_x, from_w, from_b].into_iter().flatten();
+    let total = all.reduce(|total, part| b.add(total, part));
+    vec![total.expect("`active` is not empty")]
 }

@@ -65,27 +65,7 @@ impl OpDef for NormVjp {
         if let Some(tangents) = along_cotangent(b, eqn, dx) {
             return tangents;
         }
-        let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
-        by_parts(b, &eqn.args, dx, |b| {
-            let ct = eqn.args[2];
-            let parts = of.parts(b);
-            let over_rows = |b: &mut Builder, v: Var| match b.aval(of.x).shape.dims() {
-                Some([_]) => v,
-                _ => b.emit(Op::Unbroadcast, &[], &[v, of.w, of.x]),
-            };
-            let mut cotangent = |i: &i64| match i {
-                0 => {
-                    let v = b.mul(ct, of.w);
-                    parts.project(b, v)
-                }
-                1 => {
-                    let v = b.mul(ct, parts.n);
-                    over_rows(b, v)
-                }
-                _ => over_rows(b, ct),
-            };
-            active.iter().map(&mut cotangent).collect()
-        })
+        by_parts(b, &eqn.args, dx, |b| parts(b, eqn))
     }
     fn transpose(
         &self,
@@ -111,7 +91,7 @@ impl OpDef for NormVjp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::opaque(signature) }
+        const { &OpFacts::composite(signature, |b, eqn| Some(parts(b, eqn))) }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -146,4 +126,28 @@ fn signature(of: &AxesOf<'_>) -> Option<Axes> {
         }
     }
     Some(axes)
+}
+
+/// Emits the cotangents by the formula of [`OP`].
+fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
+    let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
+
+    let ct = eqn.args[2];
+    let parts = of.parts(b);
+    let over_rows = |b: &mut Builder, v: Var| match b.aval(of.x).shape.dims() {
+        Some([_]) => v,
+        _ => b.emit(Op::Unbroadcast, &[], &[v, of.w, of.x]),
+    };
+    let mut cotangent = |i: &i64| match i {
+        0 => {
+            let v = b.mul(ct, of.w);
+            parts.project(b, v)
+        }
+        1 => {
+            let v = b.mul(ct, parts.n);
+            over_rows(b, v)
+        }
+        _ => over_rows(b, ct),
+    };
+    active.iter().map(&mut cotangent).collect()
 }

@@ -4,7 +4,7 @@ use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
 };
-use crate::StaticKind;
+use crate::{Builder, Eqn, StaticKind, Var};
 
 /// `rms_norm[eps] x, w`: `x / sqrt(mean(x^2) + eps) w` over the last axis.
 ///
@@ -28,7 +28,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 0),
         row: Ops::new(2, 1),
     },
-    facts: OpFacts::opaque(axes::rows),
+    facts: OpFacts::composite(axes::rows, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -39,3 +39,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// `x / sqrt(mean(x^2) + eps) w`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let of = Norm::new(b, eqn, false, eqn.attrs[0]);
+    let n = of.parts(b).n;
+    Some(vec![b.mul(n, of.w)])
+}

@@ -2,7 +2,7 @@ use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
 };
-use crate::{Op, StaticKind};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `softmax[axis] x`: `exp(x) / sum(exp(x))` along `axis`, without overflow.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -22,7 +22,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::opaque(axes::along).range(|of| of.x().positive().bounded()),
+    facts: OpFacts::composite(axes::along, decompose).range(|of| of.x().positive().bounded()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -32,3 +32,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// `exp(log_softmax(x))`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let log = b.emit(Op::LogSoftmax, &eqn.attrs, &eqn.args);
+    Some(vec![b.unary(Op::Exp, log)])
+}
