@@ -3,7 +3,7 @@
 use gradloom::__private::replay;
 use gradloom::{Tensor, vjp};
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::op::{Axes, Axis, Diff};
+use gradloom_ir::op::{Axes, Axis, Diff, OperandRanges, Range};
 use gradloom_ir::{Aval, Builder, Op, Program, Shape, Static, Var, pass, verify};
 use gradloom_tests::{dot, float_params, input, noise, nudged, sample_programs, scale};
 
@@ -569,4 +569,54 @@ fn a_composite_op_has_the_value_and_the_derivative_of_its_decomposition() {
         cross_entropy softmax_less_hot normalize normalize_t inv_std layer_norm norm_jvp norm_vjp \
         attention attention_lse attention_jvp attention_vjp rms_norm";
     assert_eq!(composites.join(" "), expected);
+}
+
+/// Infers the range of each result from those of the operands, and compares it with the elements.
+#[test]
+fn results_lie_in_the_range_that_the_op_infers() {
+    let range_of = |x: &Tensor| {
+        let x = x.cast(gradloom::DType::F64).to_vec::<f64>();
+        Range {
+            at_least_0: x.iter().all(|x| *x >= 0.0),
+            at_most_0: x.iter().all(|x| *x <= 0.0),
+            not_0: x.iter().all(|x| *x != 0.0),
+            bounded: x.iter().all(|x| x.is_finite()),
+            guarded: false,
+        }
+    };
+    let mut n_known = 0;
+    for case in cases() {
+        // A sum over no elements is 0, whatever is known about each element.
+        if case.inputs.iter().any(|x| x.numel() == 0) {
+            continue;
+        }
+        let eqn = &case.program.eqns[0];
+        let range = |v: &Var| {
+            let at = case.program.params.iter().position(|p| p == v);
+            range_of(&case.inputs[at.expect("an operand is a parameter")])
+        };
+        let inferred = (case.op.def().facts().range)(&OperandRanges {
+            program: &case.program,
+            eqn,
+            ranges: eqn.data().iter().map(range).collect(),
+        });
+        for y in case.run(&case.inputs) {
+            let found = range_of(&y);
+            // NaN has no sign.
+            let claims = [
+                (inferred.at_least_0, found.at_least_0),
+                (inferred.at_most_0, found.at_most_0),
+                (inferred.not_0, found.not_0),
+            ];
+            let is_nan = y
+                .cast(gradloom::DType::F64)
+                .to_vec::<f64>()
+                .iter()
+                .any(|y| y.is_nan());
+            n_known += claims.iter().filter(|(inferred, _)| *inferred).count();
+            let holds = claims.iter().all(|(inferred, found)| !inferred || *found);
+            assert!(holds || is_nan, "{case}: {inferred:?}, but it is {found:?}");
+        }
+    }
+    assert!(n_known > 100, "{n_known}");
 }

@@ -1,5 +1,5 @@
-use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, shape};
-use crate::{Op, StaticKind};
+use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, Range, shape};
+use crate::{DType, Op, StaticKind};
 
 /// `cast[dtype] x, like x`: the elements converted to another dtype.
 ///
@@ -25,7 +25,14 @@ pub(super) static OP: Linear = Linear {
     facts: OpFacts::ELEMENTWISE
         .cheap()
         .equal(Equal::SameAval)
-        .range(|of| of.x()),
+        .range(|of| {
+            // A float below 1 becomes the integer 0.
+            let to = of.program.aval(of.eqn.out()).dtype;
+            Range {
+                not_0: of.x().not_0 && to.is_some_and(DType::is_float),
+                ..of.x()
+            }
+        }),
     samples: &[
         "(x: f64[2, 3]) { y = cast[dtype=f64] x, like x return y }",
         "(x: f64[2, 3]) { y = cast[dtype=i32] x, like x return y }",
