@@ -29,9 +29,7 @@ fn simplified(program: &Program) -> Option<Program> {
             None => b.append(eqn),
         }
     }
-    if equal.iter().next().is_none() {
-        return None;
-    }
+    equal.iter().next()?;
     let outs = program.outs.iter();
     let outs = outs.map(|v| equal.get(*v).copied().unwrap_or(*v)).collect();
     let mut simpler = b.finish(program.params.clone(), outs);
