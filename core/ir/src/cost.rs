@@ -7,7 +7,7 @@
 //! A cost is `None` if a shape, or for bytes a dtype, that it depends on is unknown.
 
 use crate::op::{Count, Ops, shape};
-use crate::{Aval, Eqn, Op, Poly, Program, Static, Var};
+use crate::{Aval, Eqn, Op, Poly, Program, Static, StaticKind, Var};
 
 /// The cost of an equation or of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,11 +99,9 @@ fn times(ops: Ops, n: impl Fn() -> Option<Poly>) -> (Option<Poly>, Option<Poly>)
 
 /// Returns the number of rows that an op works on.
 fn rows(program: &Program, eqn: &Eqn) -> Option<Poly> {
-    let names = eqn.op.def().statics().iter();
-    let axes = names
-        .zip(&eqn.attrs)
-        .find(|(n, _)| **n == "axes" || **n == "axis");
-    let axes = axes.map_or(Static::Int(-1), |(_, attr)| program.attr(*attr).clone());
+    let at = [StaticKind::Axes, StaticKind::Axis].map(|kind| eqn.op.static_at(kind));
+    let axes = at.into_iter().flatten().next();
+    let axes = axes.map_or(Static::Int(-1), |i| program.attr(eqn.attrs[i]).clone());
     let x = &program.aval(eqn.args[0]).shape;
     shape::reduce(x, &axes, &false.into()).ok()?.elements()
 }

@@ -40,6 +40,6 @@ pub use fault::{Fault, OpError};
 pub use ops::{Kernel, Op};
 pub use poly::Poly;
 pub use program::{Eqn, Keep, Program};
-pub use statics::Static;
+pub use statics::{Static, StaticArg, StaticKind};
 pub use symbol::Symbol;
 pub use verify::verify;

@@ -4,6 +4,114 @@ use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+/// A static argument of an op: its name in the text form and in messages, and its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaticArg {
+    /// The name.
+    pub name: &'static str,
+    /// The values that it can have.
+    pub kind: StaticKind,
+}
+
+/// The kind of a static argument: which values it can have, and what they mean.
+///
+/// Unless the kind says otherwise, a value may also be a host expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaticKind {
+    /// An axis. A negative one counts from the right.
+    Axis,
+    /// Some of the axes, or all of them.
+    Axes,
+    /// Axes of length 1 to drop or to insert.
+    UnitAxes,
+    /// All axes, in an order.
+    Permutation,
+    /// A shape.
+    Shape,
+    /// A shape of which one length may be -1, which is then inferred.
+    Reshape,
+    /// Lengths of consecutive parts of an axis, or `all` for equal parts.
+    Sizes,
+    /// The first index of a range of each of the leading axes.
+    Starts,
+    /// The ends of the ranges.
+    Stops,
+    /// The distances between the indices of the ranges.
+    Steps,
+    /// The number that all elements of the result are equal to.
+    Number,
+    /// A small number that is added to a divisor.
+    Epsilon,
+    /// A number from 0 to 1.
+    Probability,
+    /// A number of elements, or another integer that is not negative.
+    Count,
+    /// A boolean.
+    Flag,
+    /// A boolean that only methods and derivatives set, so it is known.
+    KnownFlag,
+    /// A dtype.
+    DType,
+    /// Those of the first three operands that have tangents, ascending. Only derivatives set it, so
+    /// it is known.
+    Active,
+    /// Positions of arguments or results of a call.
+    Positions,
+    /// The host path of a callee.
+    Callee,
+}
+
+impl StaticKind {
+    /// Returns the static argument of this kind with a name.
+    pub const fn named(self, name: &'static str) -> StaticArg {
+        StaticArg { name, kind: self }
+    }
+}
+
+impl StaticArg {
+    /// Checks that the value is one of its kind.
+    ///
+    /// The shape rule checks the conditions that depend on operands.
+    pub fn check(&self, value: &Static) -> Result<(), Fault> {
+        let list = |fits: fn(&[i64]) -> bool| value.ints().is_some_and(fits);
+        let fits = match self.kind {
+            StaticKind::KnownFlag => value.bool().is_some(),
+            StaticKind::Callee => value.is_host(),
+            StaticKind::Active => list(|active| {
+                let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
+                ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i))
+            }),
+            StaticKind::Shape => match value {
+                Static::Dims(_, lens) => lens.iter().all(Option::is_some),
+                other => other.is_host() || list(|lens| lens.iter().all(|len| *len >= 0)),
+            },
+            _ if value.is_host() => true,
+            StaticKind::Axis => value.int().is_some(),
+            StaticKind::Count => value.int().is_some_and(|n| n >= 0),
+            StaticKind::Axes | StaticKind::Sizes => *value == Static::All || list(|_| true),
+            StaticKind::UnitAxes
+            | StaticKind::Permutation
+            | StaticKind::Reshape
+            | StaticKind::Starts
+            | StaticKind::Stops
+            | StaticKind::Steps
+            | StaticKind::Positions => list(|_| true),
+            StaticKind::Number => value.bool().is_some() || value.float().is_some(),
+            StaticKind::Epsilon => value.float().is_some(),
+            StaticKind::Probability => match value.float() {
+                Some(p) if !(0.0..=1.0).contains(&p) => return Err(Fault::Probability { p }),
+                p => p.is_some(),
+            },
+            StaticKind::Flag => value.bool().is_some(),
+            StaticKind::DType => value.dtype().is_some(),
+        };
+        match fits {
+            true => Ok(()),
+            false => Err(value.refused(self.name)),
+        }
+    }
+}
+
 /// The value of a static argument.
 ///
 /// Equality compares bits: `0.0` and `-0.0` differ, and a NaN equals itself.
@@ -82,6 +190,7 @@ impl Static {
     pub fn refused(&self, name: &'static str) -> Fault {
         let found = match self {
             Static::All => "`..`".to_owned(),
+            Static::Dims(_, lens) => dims_text(lens),
             // Integers above `i64::MAX`, such as `usize::MAX`, are stored as floats.
             Static::Float(x) if *x >= -(i64::MIN as f64) && *x <= u64::MAX as f64 => {
                 (*x as u64).to_string()

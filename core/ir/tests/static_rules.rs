@@ -3,10 +3,10 @@
 //! They refuse a static argument exactly if it is wrong for every shape of the operands, and with
 //! the message that they give for one of these shapes.
 
-use gradloom_ir::{Aval, DType, Dim, Fault, Op, Shape, Static};
+use gradloom_ir::{Aval, DType, Dim, Fault, Op, Shape, Static, StaticKind};
 
-/// Returns values for a static argument, both valid and invalid.
-fn values(op: Op, name: &str) -> Vec<Static> {
+/// Returns values for a static argument of a kind, both valid and invalid.
+fn values(kind: StaticKind) -> Vec<Static> {
     let list = |ns: &[i64]| Static::Ints(ns.to_vec());
     let lists: Vec<Static> = [
         &[][..],
@@ -38,17 +38,19 @@ fn values(op: Op, name: &str) -> Vec<Static> {
         Static::Float(u64::MAX as f64),
     ];
     all.extend([Static::Bool(true), Static::DType(DType::F32), Static::All]);
-    match name {
-        "axes" => {
+    match kind {
+        StaticKind::Axes | StaticKind::UnitAxes | StaticKind::Permutation => {
             all.extend(lists);
             all.extend(numbers);
         }
-        "axis" | "a" | "b" | "from" | "to" | "data" => {
+        StaticKind::Axis => {
             all.extend(numbers);
             all.push(list(&[0, 1]));
         }
-        "keepdims" | "causal" | "centred" => all.extend([Static::Bool(false), Static::Int(0)]),
-        "shape" => {
+        StaticKind::Flag | StaticKind::KnownFlag => {
+            all.extend([Static::Bool(false), Static::Int(0)])
+        }
+        StaticKind::Shape | StaticKind::Reshape => {
             let shapes = [
                 &[][..],
                 &[2, 3],
@@ -63,7 +65,7 @@ fn values(op: Op, name: &str) -> Vec<Static> {
             all.extend(shapes.map(list));
             all.push(list(&[i64::MAX, 2]));
         }
-        "starts" | "stops" | "steps" => {
+        StaticKind::Starts | StaticKind::Stops | StaticKind::Steps => {
             let ends = [
                 &[][..],
                 &[0],
@@ -78,7 +80,7 @@ fn values(op: Op, name: &str) -> Vec<Static> {
             ];
             all.extend(ends.map(list));
         }
-        "sizes" => {
+        StaticKind::Sizes => {
             let sizes = [
                 &[][..],
                 &[1],
@@ -90,13 +92,16 @@ fn values(op: Op, name: &str) -> Vec<Static> {
             ];
             all.extend(sizes.map(list));
         }
-        "active" => all.extend([&[][..], &[0], &[0, 1], &[1, 0], &[3], &[-1]].map(list)),
-        "dtype" => all.extend(DType::ALL.map(Static::DType)),
-        "len" | "classes" => all.extend(numbers),
-        "eps" | "value" | "p" => all.extend([0.0, -1.0, 2.0, f64::NAN].map(Static::Float)),
-        other => {
-            panic!("`{op}` has a static argument `{other}`, for which there are no values here")
+        StaticKind::Active => all.extend([&[][..], &[0], &[0, 1], &[1, 0], &[3], &[-1]].map(list)),
+        StaticKind::DType => all.extend(DType::ALL.map(Static::DType)),
+        StaticKind::Count => {
+            all.extend(numbers);
+            all.push(list(&[0, 1]));
         }
+        StaticKind::Epsilon | StaticKind::Number | StaticKind::Probability => {
+            all.extend([0.0, -1.0, 2.0, f64::NAN].map(Static::Float))
+        }
+        StaticKind::Positions | StaticKind::Callee => unreachable!("only calls have them"),
     }
     all
 }
@@ -104,8 +109,8 @@ fn values(op: Op, name: &str) -> Vec<Static> {
 /// Returns all combinations of values of the static arguments, or a sample of up to 1500.
 fn choices(op: Op) -> Vec<Vec<Static>> {
     let mut choices = vec![Vec::new()];
-    for name in op.def().statics() {
-        let values = values(op, name);
+    for arg in op.def().statics() {
+        let values = values(arg.kind);
         choices = choices
             .iter()
             .flat_map(|choice: &Vec<Static>| {

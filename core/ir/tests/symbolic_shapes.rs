@@ -3,7 +3,9 @@
 //! If a program is valid for some values of the names, inference accepts it, and the inferred
 //! shapes hold for these values.
 
-use gradloom_ir::{Aval, DType, Dim, Op, Poly, Program, Shape, Static, Symbol};
+use gradloom_ir::{
+    Aval, DType, Dim, Op, Poly, Program, Shape, Static, StaticArg, StaticKind, Symbol,
+};
 
 /// A SplitMix64 generator, which gives the same cases on every machine.
 struct Random(u64);
@@ -117,23 +119,22 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
         }
         shape
     };
-    let slice = |r: &mut Random, i: usize| -> Vec<i64> {
+    let slice = |r: &mut Random, kind: StaticKind| -> Vec<i64> {
         let ends = |r: &mut Random, len: usize| match r.below(4) {
-            0 if i == 1 => i64::MAX,
+            0 if kind == StaticKind::Stops => i64::MAX,
             0 => 0,
             1 => -(r.below(len + 2) as i64),
             _ => r.below(len + 2) as i64,
         };
-        match i {
-            2 => lens.iter().map(|_| 1 + r.below(3) as i64).collect(),
+        match kind {
+            StaticKind::Steps => lens.iter().map(|_| 1 + r.below(3) as i64).collect(),
             _ => lens.iter().map(|len| ends(r, *len)).collect(),
         }
     };
-    let names = op.def().statics();
-    let one = |r: &mut Random, (i, name): (usize, &&str)| -> Static {
-        match *name {
-            "axes" if matches!(op, Op::Permute | Op::PermuteT) => order(r).into(),
-            "axes" => match r.below(3) {
+    let one = |r: &mut Random, arg: &StaticArg| -> Static {
+        match arg.kind {
+            StaticKind::Permutation => order(r).into(),
+            StaticKind::Axes | StaticKind::UnitAxes => match r.below(3) {
                 0 => Static::All,
                 1 => axis(r).into(),
                 _ => order(r)
@@ -142,21 +143,21 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
                     .collect::<Vec<_>>()
                     .into(),
             },
-            "axis" | "a" | "b" | "from" | "to" => axis(r).into(),
-            "keepdims" => (r.below(2) == 0).into(),
-            "shape" => shape(r).into(),
-            "starts" | "stops" | "steps" => slice(r, i).into(),
-            "sizes" if r.below(2) == 0 => Static::All,
-            "sizes" => vec![r.below(3) as i64; n_outs].into(),
-            "dtype" => Static::DType(*r.pick(&DType::ALL)),
-            "eps" => 0.5.into(),
-            "causal" | "centred" => (r.below(2) == 0).into(),
-            "active" => vec![r.below(3) as i64].into(),
-            "len" | "classes" | "data" => (r.below(3) as i64).into(),
-            _ => 1.0.into(),
+            StaticKind::Axis => axis(r).into(),
+            StaticKind::Flag | StaticKind::KnownFlag => (r.below(2) == 0).into(),
+            StaticKind::Shape | StaticKind::Reshape => shape(r).into(),
+            StaticKind::Starts | StaticKind::Stops | StaticKind::Steps => slice(r, arg.kind).into(),
+            StaticKind::Sizes if r.below(2) == 0 => Static::All,
+            StaticKind::Sizes => vec![r.below(3) as i64; n_outs].into(),
+            StaticKind::DType => Static::DType(*r.pick(&DType::ALL)),
+            StaticKind::Epsilon => 0.5.into(),
+            StaticKind::Active => vec![r.below(3) as i64].into(),
+            StaticKind::Count => (r.below(3) as i64).into(),
+            StaticKind::Number | StaticKind::Probability => 1.0.into(),
+            StaticKind::Positions | StaticKind::Callee => unreachable!("only calls have them"),
         }
     };
-    names.iter().enumerate().map(|s| one(r, s)).collect()
+    op.def().statics().iter().map(|arg| one(r, arg)).collect()
 }
 
 #[test]
@@ -269,15 +270,18 @@ fn inferred_shapes_hold_for_the_numbers() {
                 continue;
             };
             n_run[which] += 1;
-            let names = op.def().statics();
             let told: Vec<Static> = given
                 .iter()
-                .zip(names)
-                .map(|(s, name)| match r.below(8) {
+                .zip(op.def().statics())
+                .map(|(s, arg)| match r.below(8) {
                     // Only methods and derivatives set these, so they are always known.
-                    _ if ["causal", "centred", "active"].contains(name) => s.clone(),
+                    _ if matches!(arg.kind, StaticKind::KnownFlag | StaticKind::Active) => {
+                        s.clone()
+                    }
                     0 => Static::Host("n".into()),
-                    1..=4 if *name == "shape" => partly_known(&mut r, s),
+                    1..=4 if matches!(arg.kind, StaticKind::Shape | StaticKind::Reshape) => {
+                        partly_known(&mut r, s)
+                    }
                     _ => s.clone(),
                 })
                 .collect();

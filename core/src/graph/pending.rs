@@ -11,7 +11,7 @@ use crate::plan::Lowered;
 use crate::plan::Plan;
 use crate::plan::cache::Entry;
 use gradloom_ir::Op;
-use gradloom_ir::pass::{self, is_view};
+use gradloom_ir::pass;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -255,7 +255,7 @@ impl Walking<'_> {
             if has_parts || !value.stamp.is_held(Shared::strong_count(value)) {
                 continue;
             }
-            match (is_view(value.op), value.operands(self.edges)) {
+            match (value.op.is_view(), value.operands(self.edges)) {
                 (false, _) => held.push(Shared::clone(value)),
                 // A constant.
                 (true, []) => {}
@@ -270,7 +270,7 @@ impl Walking<'_> {
         let parts = self.parts.iter().filter(|part| {
             let of_leaf = match part.producer(self.edges) {
                 Producer::Part(op, _) => {
-                    is_view(op.op) && op.operands(self.edges).iter().all(is_leaf)
+                    op.op.is_view() && op.operands(self.edges).iter().all(is_leaf)
                 }
                 _ => false,
             };

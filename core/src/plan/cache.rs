@@ -315,12 +315,12 @@ fn differences(
             continue;
         }
         let statics = a.attrs.iter().zip(&b.attrs).zip(b.op.def().statics());
-        for ((a, b), name) in statics {
+        for ((a, b), arg) in statics {
             let (a, b) = (old.attr(*a), new.attr(*b));
             if a != b {
                 found.push(format!(
-                    "op {i} ({}), static {name}: {a} -> {b}",
-                    new.eqns[i].op
+                    "op {i} ({}), static {}: {a} -> {b}",
+                    new.eqns[i].op, arg.name
                 ));
             }
         }

@@ -144,12 +144,15 @@ pub(super) fn sums(program: &Program, step: &[usize], consumers: &Consumers) -> 
     for member in step {
         let var = program.eqns[*member].out();
         for i in consumers.outside(var, step) {
-            let Some(eqn) = program.eqns.get(i).filter(|eqn| cpu::is_sum(eqn.op)) else {
+            let Some(eqn) = program.eqns.get(i) else {
+                continue;
+            };
+            let Some(over) = eqn.op.def().facts().sum else {
                 continue;
             };
             let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
             let (shape, out) = (aval(program, var), aval(program, eqn.outs[0]));
-            let sum = cpu::fused_sum(eqn.op, &statics, shape.shape(), out.shape());
+            let sum = cpu::fused_sum(over, eqn.op, &statics, shape.shape(), out.shape());
             if let Some(sum) = sum
                 && found.first().is_none_or(|(_, first)| *first == sum)
                 && seen.insert(i)

@@ -25,6 +25,7 @@ use crate::backend::Eqns;
 use crate::recycle;
 use crate::{Aval, Error, Result};
 use donation::Donation;
+use gradloom_ir::op::Fails;
 use gradloom_ir::pass;
 use gradloom_ir::{Op, Program, Var};
 use gradloom_kernels::KernelFault;
@@ -228,14 +229,16 @@ impl Plan {
 /// Returns the op that an error message about a task names.
 fn op_of(what: &TaskKind) -> Op {
     match what {
-        // Only the derivative of `cross_entropy` emits this op.
-        TaskKind::Op(Op::SoftmaxLessHot) => Op::CrossEntropy,
-        TaskKind::Op(op) | TaskKind::Copy(op) => *op,
+        TaskKind::Op(op) | TaskKind::Copy(op) => match op.def().facts().fails {
+            Fails::Labels(named) => named,
+            Fails::Never | Fails::IntegerBy(_) => *op,
+        },
         TaskKind::Group { ops, .. } => ops.last().copied().unwrap_or(Op::Identity),
         // In a chain, only kernels that check labels can fail.
         TaskKind::Chain(whats) => {
             let mut ops = whats.iter().map(op_of);
-            let checked = ops.clone().find(|op| *op == Op::CrossEntropy);
+            let checks = |op: &Op| matches!(op.def().facts().fails, Fails::Labels(_));
+            let checked = ops.clone().find(checks);
             checked.or_else(|| ops.next_back()).unwrap_or(Op::Identity)
         }
     }

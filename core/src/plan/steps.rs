@@ -6,7 +6,7 @@ use super::{BOUND, aval};
 use crate::backend::View;
 use crate::backend::cpu;
 use crate::backend::{Eqns, TaskBuilder};
-use gradloom_ir::pass::{self, is_elementwise, may_fail};
+use gradloom_ir::pass::{self, may_fail};
 use gradloom_ir::{Program, SecondaryMap, Var};
 use gradloom_kernels::memory::Layout;
 
@@ -47,7 +47,7 @@ pub(super) fn steps(
     let mut done = vec![false; program.eqns.len()];
     for step in pass::fuse(program) {
         match step[..] {
-            [i] if !is_elementwise(program.eqns[i].op)
+            [i] if !program.eqns[i].op.def().facts().elementwise
                 || may_fail(program, &program.eqns[i], &planning.constants) =>
             {
                 if !done[i] {
@@ -82,7 +82,7 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
     build.op = eqn.op;
     build.eqns = Eqns::from_elem(i as u32, 1);
     let own = [i];
-    build.requested = cpu::byproduct_of(eqn.op).filter(|op| {
+    build.requested = eqn.op.def().facts().byproduct.filter(|op| {
         let mut others = consumers.outside(eqn.args[0], &own);
         others.any(|by| {
             let other = program.eqns.get(by);

@@ -5,7 +5,7 @@
 use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
 use gradloom_ir::hash::HashMap;
-use gradloom_ir::op::Operands;
+use gradloom_ir::op::{Operands, Term};
 use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -137,43 +137,44 @@ fn run_eqn(
     }
     linear.extend(eqn.outs.iter().map(|v| (*v, ())));
     let is_zero = |v: &Var| env.get(*v).is_none();
-    match eqn.op {
-        Op::Add | Op::Sub => match (is_zero(&data[0]), is_zero(&data[1])) {
-            (false, false) => return env.run(eqn, statik),
-            (false, true) => env.set(eqn.out(), env.get(data[0]).cloned()),
-            (true, false) if eqn.op == Op::Add => env.set(eqn.out(), env.get(data[1]).cloned()),
-            (true, false) => {
-                let args = vec![data[1]];
+    if let Some(terms) = eqn.op.def().facts().terms {
+        let rest: Vec<usize> = (0..2).filter(|i| !is_zero(&data[*i])).collect();
+        return match rest[..] {
+            [] => Ok(()),
+            [i] if terms[i] == Term::Plus => {
+                env.set(eqn.out(), env.get(data[i]).cloned());
+                Ok(())
+            }
+            [i] => {
+                let args = vec![data[i]];
                 let (op, outs, attrs) = (Op::Neg, eqn.outs.clone(), Vec::new());
                 #[rustfmt::skip]
                 return env.run(&Eqn { outs, op, attrs, args }, statik);
             }
-            (true, true) => {}
-        },
-        _ => {
-            // Other ops get tensors of zeros for zero operands, unless all linear ones are zero.
-            let operands = || (0..data.len()).filter(|i| linear.contains(data[*i]));
-            let zeros: Vec<usize> = operands().filter(|i| is_zero(&data[*i])).collect();
-            let Some(given) = operands().find_map(|i| env.get(data[i])) else {
-                return Ok(());
-            };
-            let joins = eqn.op.def().operands() == Operands::ManyLike;
-            let given = given.aval().clone();
-            for &i in &zeros {
-                let like = match joins {
-                    true => env.get(eqn.likes()[i]).map(|like| like.aval().clone()),
-                    false => Some(given.clone()),
-                };
-                let like = like.expect("a `Like` operand of a joining op is bound");
-                env.set(
-                    data[i],
-                    Some(Bound::Tensor(crate::call::leaves::zeros(&like))),
-                );
-            }
-            env.run(eqn, statik)?;
-            zeros.into_iter().for_each(|i| env.set(data[i], None));
-        }
+            _ => env.run(eqn, statik),
+        };
     }
+    // Other ops get tensors of zeros for zero operands, unless all linear ones are zero.
+    let operands = || (0..data.len()).filter(|i| linear.contains(data[*i]));
+    let zeros: Vec<usize> = operands().filter(|i| is_zero(&data[*i])).collect();
+    let Some(given) = operands().find_map(|i| env.get(data[i])) else {
+        return Ok(());
+    };
+    let joins = eqn.op.def().operands() == Operands::ManyLike;
+    let given = given.aval().clone();
+    for &i in &zeros {
+        let like = match joins {
+            true => env.get(eqn.likes()[i]).map(|like| like.aval().clone()),
+            false => Some(given.clone()),
+        };
+        let like = like.expect("a `Like` operand of a joining op is bound");
+        env.set(
+            data[i],
+            Some(Bound::Tensor(crate::call::leaves::zeros(&like))),
+        );
+    }
+    env.run(eqn, statik)?;
+    zeros.into_iter().for_each(|i| env.set(data[i], None));
     Ok(())
 }
 

@@ -11,6 +11,7 @@ use crate::graph::{handle, recording, run};
 use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
 use crate::{Aval, DType, Result, Tensor};
+use gradloom_ir::op::Equal;
 use gradloom_ir::{Op, Static};
 use std::sync::Arc;
 use triomphe::UniqueArc;
@@ -54,7 +55,8 @@ pub(crate) fn record_one(
 ) -> Result<Tensor> {
     let statics: Statics = statics.into_iter().collect();
     let Inferred { out, more } = infer_cache::infer_one(op, statics, data, likes)?;
-    if is_noop(op) && out == *data[0].aval() {
+    // `identity` is recorded: its result is a separate value.
+    if op.def().facts().equal == Equal::SameAval && out == *data[0].aval() {
         return Ok(data[0].clone());
     }
     push(value(&out, out.dtype(), op, more, data))
@@ -221,23 +223,4 @@ fn broadcast_aval<'a>(x: &'a Aval, y: &'a Aval) -> Option<&'a Aval> {
         (true, _, 0) => Some(x),
         _ => None,
     }
-}
-
-/// Returns whether the op returns its operand if the result has the same aval.
-///
-/// `identity` is not such an op: its result is a separate value.
-fn is_noop(op: Op) -> bool {
-    matches!(
-        op,
-        Op::BroadcastLike
-            | Op::BroadcastTo
-            | Op::Unbroadcast
-            | Op::Cast
-            | Op::CastT
-            | Op::Reshape
-            | Op::ReshapeT
-            // Steps are at least 1, so a slice of the same shape is the whole tensor.
-            | Op::Slice
-            | Op::SliceT
-    )
 }

@@ -5,7 +5,7 @@
 //! compile time whether a value is zero, it is an `Option` in the emitted code, and `None` is zero.
 
 use super::statements::{Emitter, is_many};
-use gradloom_ir::op::Operands;
+use gradloom_ir::op::{Operands, Term};
 use gradloom_ir::{Eqn, Op, SecondaryMap, Var};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
@@ -112,10 +112,10 @@ impl Emitter<'_> {
         let bind = self.bind(eqn);
         let outs: Vec<Ident> = eqn.outs.iter().map(|v| self.ident(*v)).collect();
         let option = |i: usize| self.option(eqn.data()[i]);
-        if matches!(eqn.op, Op::Add | Op::Sub) {
-            let function = match eqn.op {
-                Op::Add => ours!(sum),
-                _ => ours!(difference),
+        if let Some([_, second]) = eqn.op.def().facts().terms {
+            let function = match second {
+                Term::Plus => ours!(sum),
+                Term::Minus => ours!(difference),
             };
             let (x, y, out) = (option(0), option(1), &outs[0]);
             return quote_spanned!(span=> #bind #out = #rt::#function(#x, #y););

@@ -177,7 +177,7 @@ fn may_be_a_loss(program: &Program) -> bool {
         Some(shape) => shape.is_empty(),
         None => {
             let maker = program.eqns.iter().find(|eqn| eqn.outs.contains(&y));
-            maker.is_some_and(|eqn| !pass::is_elementwise(eqn.op))
+            maker.is_some_and(|eqn| !eqn.op.def().facts().elementwise)
         }
     }
 }
@@ -314,11 +314,13 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, rt: &TokenStream) -
             ours!((f64::from_bits(#bits) as #dtype))
         }
     };
+    // A loop tries the cheaper functions first. It recomputes with the general ones if an operand was
+    // not in their range.
     let members = |simple: bool| -> Vec<TokenStream> {
         let member = |(m, args): (usize, &Vec<Arg>)| {
             let (out, op) = (name("v", m), group.eqn(program, m).op);
             let args: Vec<TokenStream> = args.iter().map(value).collect();
-            if let (true, Some(f)) = (simple, in_fast_range(op)) {
+            if let (true, Some(f)) = (simple, op.def().facts().fast) {
                 let (x, f) = (&args[0], Ident::new(f, Span::mixed_site()));
                 return ours! {
                     simple &= #rt::maths::in_fast_range::<#dtype>(#x);
@@ -351,7 +353,7 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, rt: &TokenStream) -
         }
     };
     let has_simple =
-        (0..group.args.len()).any(|m| in_fast_range(group.eqn(program, m).op).is_some());
+        (0..group.args.len()).any(|m| group.eqn(program, m).op.def().facts().fast.is_some());
     let passes = if has_simple {
         let (first, again) = (pass(members(true)), pass(members(false)));
         ours! {
@@ -372,17 +374,5 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, rt: &TokenStream) -
             #(let #others = &mut #others[..n];)*
             #passes
         })
-    }
-}
-
-/// Returns the cheaper variant of an op in `maths` that is valid for operands in the fast range.
-///
-/// A loop tries it first, and recomputes with the general function if an operand was outside.
-fn in_fast_range(op: Op) -> Option<&'static str> {
-    match op {
-        Op::Sin => Some("fast_sin"),
-        Op::Cos => Some("fast_cos"),
-        Op::Tan => Some("fast_tan"),
-        _ => None,
     }
 }

@@ -3,8 +3,8 @@
 use super::{Graph, Node, Rng, Step};
 use crate::graphs::aval;
 use gradloom::{DType, Tensor, evaluate};
-use gradloom_ir::op::{Diff, Eval};
-use gradloom_ir::{Aval, Op, Static};
+use gradloom_ir::op::{Diff, Eval, Operands};
+use gradloom_ir::{Aval, Op, Static, StaticKind};
 
 /// Class of graphs to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,7 +254,7 @@ impl Draft<'_> {
     }
 
     /// Returns ranges of some leading axes.
-    fn ranges(&mut self, shape: &[usize]) -> Vec<Static> {
+    fn ranges(&mut self, shape: &[usize]) -> [Static; 3] {
         let n_axes = self.rng.below(shape.len() + 1);
         let [mut starts, mut stops, mut steps] = [(); 3].map(|()| Vec::new());
         for &n in &shape[..n_axes] {
@@ -274,7 +274,7 @@ impl Draft<'_> {
             });
             steps.push(1 + self.rng.below(3) as i64);
         }
-        [starts, stops, steps].map(Static::Ints).to_vec()
+        [starts, stops, steps].map(Static::Ints)
     }
 
     /// Picks operands of a matrix product.
@@ -394,11 +394,6 @@ impl Draft<'_> {
                 self.rng.shuffle(&mut both);
                 vec![self.partner(x, DType::Bool), both[0], both[1]]
             }
-            Op::Cast => {
-                likes = vec![self.pick(|_| true)?];
-                statics = vec![Static::DType(self.dtype())];
-                likes.clone()
-            }
             Op::Scalar | Op::FullLike => {
                 likes = vec![self.pick(|_| true)?];
                 statics = vec![self.constant(self.avals[likes[0]].dtype?)];
@@ -416,11 +411,6 @@ impl Draft<'_> {
                 let dtype = self.dtype();
                 likes = vec![self.partner(y, dtype), y];
                 vec![y]
-            }
-            Op::Sum | Op::Mean => {
-                likes = vec![self.pick_number()?];
-                statics = vec![self.axes(dims(&self.avals[likes[0]]).len()), self.switch()];
-                likes.clone()
             }
             Op::SumT | Op::MeanT => {
                 let x = self.pick_number()?;
@@ -494,41 +484,11 @@ impl Draft<'_> {
                 statics = vec![Static::Int(axis)];
                 vec![x]
             }
-            Op::Transpose => vec![self.pick(|_| true)?],
-            Op::Permute
-            | Op::PermuteT
-            | Op::SwapAxes
-            | Op::Moveaxis
-            | Op::Softmax
-            | Op::LogSoftmax
-            | Op::Argmax
-            | Op::Argmin => {
-                let float = matches!(op, Op::Softmax | Op::LogSoftmax);
-                let x = if float {
-                    self.pick_float()?
-                } else {
-                    self.pick(|_| true)?
-                };
-                let rank = dims(&self.avals[x]).len();
-                statics = match op {
-                    Op::Permute | Op::PermuteT => vec![self.permutation(rank)],
-                    Op::SwapAxes | Op::Moveaxis => {
-                        vec![Static::Int(self.axis(rank)?), Static::Int(self.axis(rank)?)]
-                    }
-                    Op::Argmax | Op::Argmin => vec![Static::Int(self.axis(rank)?), self.switch()],
-                    _ => vec![Static::Int(self.axis(rank)?)],
-                };
-                vec![x]
-            }
-            Op::Reshape | Op::ReshapeT => {
+            Op::ReshapeT => {
                 let x = self.pick(|_| true)?;
                 likes = vec![x];
                 statics = vec![self.reshaped(&dims(&self.avals[x]))];
-                if op == Op::Reshape {
-                    vec![x]
-                } else {
-                    vec![self.result_of(Op::Reshape, &statics, &[x, x])?]
-                }
+                vec![self.result_of(Op::Reshape, &statics, &[x, x])?]
             }
             Op::CastT => {
                 let x = self.pick(|_| true)?;
@@ -536,15 +496,11 @@ impl Draft<'_> {
                 statics = vec![Static::DType(self.dtype())];
                 vec![self.result_of(Op::Cast, &statics, &[x, x])?]
             }
-            Op::Slice | Op::SliceT => {
+            Op::SliceT => {
                 let x = self.pick(|_| true)?;
                 likes = vec![x];
-                statics = self.ranges(&dims(&self.avals[x]));
-                if op == Op::Slice {
-                    vec![x]
-                } else {
-                    vec![self.result_of(Op::Slice, &statics, &[x, x])?]
-                }
+                statics = self.ranges(&dims(&self.avals[x])).to_vec();
+                vec![self.result_of(Op::Slice, &statics, &[x, x])?]
             }
             Op::Squeeze => {
                 let x = self.pick(|a| a.shape.known().is_some_and(|d| d.contains(&1)))?;
@@ -584,23 +540,6 @@ impl Draft<'_> {
                 statics = vec![Static::Int(self.rng.below(5) as i64), Static::DType(dtype)];
                 Vec::new()
             }
-            Op::OneHot => {
-                let x = self.pick(|a| matches!(a.dtype, Some(DType::I32 | DType::I64)))?;
-                statics = vec![
-                    Static::Int(self.rng.below(4) as i64),
-                    Static::DType(self.dtype()),
-                ];
-                vec![x]
-            }
-            Op::Max | Op::Min | Op::Logsumexp => {
-                let x = if op == Op::Logsumexp {
-                    self.pick_float()?
-                } else {
-                    self.pick_number()?
-                };
-                statics = vec![self.axes(dims(&self.avals[x]).len()), self.switch()];
-                vec![x]
-            }
             Op::CrossEntropy | Op::SoftmaxLessHot => {
                 let x = self.pick_float()?;
                 let shape = dims(&self.avals[x]);
@@ -614,11 +553,6 @@ impl Draft<'_> {
                 let dtype = self.rng.of(&[DType::I32, DType::I64]);
                 let labels = self.add_leaf(labels.cast(dtype));
                 vec![x, labels]
-            }
-            Op::Normalize | Op::InvStd => {
-                let x = self.pick_float()?;
-                statics = vec![self.axes(dims(&self.avals[x]).len()), Static::Float(0.1)];
-                vec![x]
             }
             Op::SoftmaxT | Op::LogSoftmaxJvp | Op::LogSoftmaxVjp => {
                 let x = self.pick_float()?;
@@ -695,9 +629,6 @@ impl Draft<'_> {
                     data
                 }
             }
-            Op::Tril => {
-                vec![self.pick(|a| a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1)?]
-            }
             Op::RmsNorm => {
                 let x = self.pick_float()?;
                 let last = *dims(&self.avals[x]).last()?;
@@ -719,7 +650,7 @@ impl Draft<'_> {
                 };
                 vec![self.get(DType::I64, &[2])]
             }
-            other => panic!("the generator does not know `{other}`"),
+            _ => return self.one_operand(op),
         };
         Some(Step {
             op,
@@ -727,6 +658,45 @@ impl Draft<'_> {
             data,
             likes,
             n_outs,
+        })
+    }
+
+    /// Picks an operand of an op that has one, and static arguments by their kinds.
+    fn one_operand(&mut self, op: Op) -> Option<Step> {
+        let Operands::Fixed(1, n_likes @ 0..=1) = op.def().operands() else {
+            panic!("the generator does not know how the operands of `{op}` depend on each other")
+        };
+        let takes = op.def().statics();
+        // Which dtypes an op takes does not depend on the values of its static arguments.
+        let any = vec![Static::DType(DType::F64); takes.len()];
+        let x = self.pick(|a| op.def().dtype(&any, &vec![a; 1 + n_likes]).is_ok())?;
+        let shape = dims(&self.avals[x]);
+        let rank = shape.len();
+        let ranges = self.ranges(&shape);
+        let mut statics = Vec::with_capacity(takes.len());
+        for arg in takes {
+            statics.push(match arg.kind {
+                StaticKind::Axis => Static::Int(self.axis(rank)?),
+                StaticKind::Axes => self.axes(rank),
+                StaticKind::Permutation => self.permutation(rank),
+                StaticKind::Reshape => self.reshaped(&shape),
+                StaticKind::Starts => ranges[0].clone(),
+                StaticKind::Stops => ranges[1].clone(),
+                StaticKind::Steps => ranges[2].clone(),
+                StaticKind::Flag | StaticKind::KnownFlag => self.switch(),
+                StaticKind::DType => Static::DType(self.dtype()),
+                StaticKind::Epsilon => Static::Float(0.1),
+                StaticKind::Probability => Static::Float(0.4),
+                StaticKind::Count => Static::Int(self.rng.below(4) as i64),
+                kind => panic!("the generator does not know values of {kind:?} for `{op}`"),
+            });
+        }
+        Some(Step {
+            op,
+            statics,
+            data: vec![x],
+            likes: vec![x; n_likes],
+            n_outs: 1,
         })
     }
 }

@@ -3,8 +3,8 @@
 use gradloom::__private::replay;
 use gradloom::{Tensor, vjp};
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::op::Diff;
-use gradloom_ir::{Builder, Op, Program, Static, Var, verify};
+use gradloom_ir::op::{Axes, Axis, Diff, OperandRanges, Range};
+use gradloom_ir::{Aval, Builder, Op, Program, Shape, Static, Var, pass, verify};
 use gradloom_tests::{dot, float_params, input, noise, nudged, sample_programs, scale};
 
 /// A sample program of an op, with inputs.
@@ -317,4 +317,306 @@ fn sum_of_squares(program: &Program) -> Program {
         .collect();
     let total = sums.into_iter().reduce(|x, y| b.add(x, y));
     b.finish(program.params.clone(), total.into_iter().collect())
+}
+
+/// The equation of a case, with a parameter for each operand.
+struct Apart {
+    program: Program,
+    operands: Vec<Tensor>,
+    axes: Axes,
+}
+
+impl Apart {
+    /// Returns the equation of `case` on operands of these avals, if the op takes them.
+    fn new(case: &Case, avals: &[Aval], operands: Vec<Tensor>) -> Option<Apart> {
+        let eqn = &case.program.eqns[0];
+        let mut b = Builder::new();
+        let params: Vec<Var> = avals.iter().map(|aval| b.param(aval.clone())).collect();
+        let statics: Vec<Static> = eqn
+            .attrs
+            .iter()
+            .map(|a| case.program.attr(*a).clone())
+            .collect();
+        let attrs: Vec<_> = statics.iter().map(|value| b.attr(value.clone())).collect();
+        let outs = b.try_emit(eqn.op, &attrs, &params, eqn.outs.len()).ok()?;
+        let shapes: Vec<Shape> = outs.iter().map(|y| b.aval(*y).shape.clone()).collect();
+        let axes = eqn
+            .op
+            .axes(&statics, &avals.iter().collect::<Vec<_>>(), &shapes);
+        Some(Apart {
+            axes: axes.unwrap_or_else(|| panic!("{case}: no signature for known shapes")),
+            program: b.finish(params, outs),
+            operands,
+        })
+    }
+
+    /// Returns the results if each data operand is changed along the axes that `is_axis` accepts.
+    fn run(
+        &self,
+        is_axis: impl Fn(Axis) -> bool,
+        change: impl Fn(&Tensor, usize) -> Tensor,
+    ) -> Vec<Tensor> {
+        let n_data = self.axes.operands.len();
+        let (data, likes) = self.operands.split_at(n_data);
+        let data = data.iter().zip(&self.axes.operands);
+        let data = data.map(|(x, axes)| changed(x, axes, &is_axis, &change));
+        let operands: Vec<Tensor> = data.chain(likes.iter().cloned()).collect();
+        replay(&self.program, &operands).unwrap_or_else(|e| panic!("{}: {e}", self.program))
+    }
+}
+
+/// Returns `x`, changed along each of its `axes` that `is_axis` accepts.
+fn changed(
+    x: &Tensor,
+    axes: &[Axis],
+    is_axis: impl Fn(Axis) -> bool,
+    change: impl Fn(&Tensor, usize) -> Tensor,
+) -> Tensor {
+    let places = (0..axes.len()).filter(|i| is_axis(axes[*i]));
+    places.fold(x.clone(), |x, i| change(&x, i))
+}
+
+/// Returns the elements of `x` from index `start` to `stop` of an axis.
+fn range(x: &Tensor, axis: usize, start: usize, stop: usize) -> Tensor {
+    let mut ends: Vec<[i64; 2]> = x.shape().iter().map(|len| [0, *len as i64]).collect();
+    ends[axis] = [start as i64, stop as i64];
+    let [starts, stops] = [0, 1].map(|i| ends.iter().map(|end| end[i]).collect::<Vec<i64>>());
+    x.slice(&starts[..], &stops[..], &vec![1i64; ends.len()][..])
+}
+
+/// Returns `x` with the first index of an axis moved behind the others.
+fn rolled(x: &Tensor, axis: usize) -> Tensor {
+    let n = x.shape()[axis];
+    Tensor::concat(&[range(x, axis, 1, n), range(x, axis, 0, 1)], axis as i64)
+}
+
+#[track_caller]
+fn assert_near(
+    found: &[Tensor],
+    expected: &[Tensor],
+    tolerance: f64,
+    what: &dyn std::fmt::Display,
+) {
+    assert_eq!(found.len(), expected.len(), "{what}");
+    for (a, b) in found.iter().zip(expected) {
+        assert_eq!(a.shape(), b.shape(), "{what}");
+        let [a, b] = [a, b].map(|x| x.cast(gradloom::DType::F64).to_vec::<f64>());
+        let size = scale(&b);
+        for (a, b) in a.iter().zip(&b) {
+            let near = (a - b).abs() <= tolerance * size || a == b || (a.is_nan() && b.is_nan());
+            assert!(near, "{what}: {a} against {b}");
+        }
+    }
+}
+
+/// Permutes, slices and splits operands along each factor of the signature.
+#[test]
+fn results_follow_the_axes_of_the_operands() {
+    let (mut with, mut summed, mut n_sliced) = (Vec::new(), Vec::new(), 0);
+    for case in cases() {
+        let eqn = &case.program.eqns[0];
+        let input = |v: &Var| {
+            let at = case.program.params.iter().position(|p| p == v);
+            case.inputs[at.expect("an operand is a parameter")].clone()
+        };
+        let operands: Vec<Tensor> = eqn.args.iter().map(input).collect();
+        let avals: Vec<Aval> = eqn
+            .args
+            .iter()
+            .map(|v| case.program.aval(*v).clone())
+            .collect();
+        let apart = Apart::new(&case, &avals, operands).expect("a sample is valid");
+        let axes = &apart.axes;
+        let plain = apart.run(|_| false, rolled);
+        for factor in axes.factors() {
+            let what = format!("{case}with the signature {axes}, factor {factor}");
+            let values = apart.operands.iter().zip(&axes.operands);
+            let results = || plain.iter().zip(&axes.results);
+            let lens = values.chain(results()).flat_map(|(x, axes)| {
+                assert_eq!(x.rank(), axes.len(), "{what}");
+                let here =
+                    |axis: &Axis| [Axis::Factor(factor), Axis::Summed(factor)].contains(axis);
+                let lens = x
+                    .shape()
+                    .iter()
+                    .zip(axes)
+                    .filter(move |(_, axis)| here(axis));
+                lens.map(|(len, _)| *len).collect::<Vec<_>>()
+            });
+            let lens: Vec<usize> = lens.collect();
+            assert!(
+                lens.iter().all(|len| *len == lens[0]),
+                "{what}: lengths {lens:?}"
+            );
+            let is_here = |axis| [Axis::Factor(factor), Axis::Summed(factor)].contains(&axis);
+            let is_sum = axes
+                .operands
+                .iter()
+                .flatten()
+                .any(|a| *a == Axis::Summed(factor));
+            for result in &axes.results {
+                assert_eq!(result.contains(&Axis::Factor(factor)), !is_sum, "{what}");
+            }
+            if lens[0] < 2 || plain.iter().any(|y| y.numel() == 0) {
+                continue;
+            }
+            with.push(case.op);
+            let follow = |change: fn(&Tensor, usize) -> Tensor| -> Vec<Tensor> {
+                results()
+                    .map(|(y, axes)| changed(y, axes, is_here, change))
+                    .collect()
+            };
+            assert_near(&apart.run(is_here, rolled), &follow(rolled), 1e-13, &what);
+            if is_sum {
+                summed.push(case.op);
+                let only = |from: fn(usize) -> [usize; 2]| {
+                    apart.run(is_here, |x, axis| {
+                        let [start, stop] = from(x.shape()[axis]);
+                        let parts = [0, start, stop, x.shape()[axis]];
+                        let part = |i: usize| range(x, axis, parts[i], parts[i + 1]);
+                        Tensor::concat(
+                            &[part(0).zeros_like(), part(1), part(2).zeros_like()],
+                            axis as i64,
+                        )
+                    })
+                };
+                let halves = only(|_| [0, 1]).into_iter().zip(only(|n| [1, n]));
+                let total: Vec<Tensor> = halves.map(|(a, b)| a + b).collect();
+                assert_near(&total, &plain, 1e-12, &what);
+                continue;
+            }
+            // A like operand or a static argument may have the shape of the whole.
+            if eqn.likes().is_empty() {
+                let tail = |x: &Tensor, axis: usize| range(x, axis, 1, x.shape()[axis]);
+                let sliced = apart.operands.iter().zip(&axes.operands);
+                let sliced: Vec<Tensor> = sliced
+                    .map(|(x, axes)| changed(x, axes, is_here, tail))
+                    .collect();
+                let avals: Vec<Aval> = sliced
+                    .iter()
+                    .map(|x| Aval::new(x.dtype(), x.shape()))
+                    .collect();
+                let expected = follow(|x, axis| range(x, axis, 1, x.shape()[axis]));
+                if let Some(part) = Apart::new(&case, &avals, sliced) {
+                    let found = part.run(|_| false, rolled);
+                    if found[0].shape() == expected[0].shape() {
+                        n_sliced += 1;
+                        assert_near(&found, &expected, 1e-13, &what);
+                    }
+                }
+            }
+        }
+    }
+    with.dedup();
+    summed.dedup();
+    let without: Vec<String> = Op::ALL
+        .iter()
+        .filter(|op| !with.contains(op))
+        .map(Op::to_string)
+        .collect();
+    let expected = "scalar full_like full iota cross_entropy fold_in random_bits random_uniform \
+        random_normal random_bernoulli random_permutation";
+    assert_eq!(without.join(" "), expected);
+    assert_eq!(
+        summed,
+        [
+            Op::Unbroadcast,
+            Op::Sum,
+            Op::Matmul,
+            Op::MatmulLhsT,
+            Op::MatmulRhsT,
+            Op::NormVjp
+        ]
+    );
+    assert!(n_sliced > 50, "{n_sliced}");
+}
+
+/// Compares each composite op with its decomposition, in values and in derivatives.
+#[test]
+fn a_composite_op_has_the_value_and_the_derivative_of_its_decomposition() {
+    let is_composite = |op: &Op| op.def().facts().decompose.is_some();
+    for case in cases().filter(|case| is_composite(&case.op)) {
+        let simple = Case {
+            program: pass::decompose(case.program.clone()),
+            inputs: case.inputs.clone(),
+            wrt: case.wrt.clone(),
+            op: case.op,
+        };
+        assert_eq!(verify(&simple.program), [""; 0], "{simple}");
+        let mut ops = simple.program.eqns.iter().map(|eqn| eqn.op);
+        assert_eq!(ops.find(is_composite), None, "{simple}");
+        assert_near(
+            &simple.run(&case.inputs),
+            &case.run(&case.inputs),
+            1e-12,
+            &simple,
+        );
+        if case.wrt.is_empty() {
+            continue;
+        }
+        let tangents = case.tangents(3);
+        let ((active, dy), (expected_active, expected)) =
+            (simple.jvp(&tangents), case.jvp(&tangents));
+        assert_eq!(active, expected_active, "{simple}");
+        assert_near(&dy, &expected, 1e-12, &simple);
+    }
+    let composites: Vec<String> = Op::ALL
+        .iter()
+        .filter(|op| is_composite(op))
+        .map(Op::to_string)
+        .collect();
+    let expected = "softmax softmax_t log_softmax log_softmax_jvp log_softmax_vjp logsumexp \
+        cross_entropy softmax_less_hot normalize normalize_t inv_std layer_norm norm_jvp norm_vjp \
+        attention attention_lse attention_jvp attention_vjp rms_norm";
+    assert_eq!(composites.join(" "), expected);
+}
+
+/// Infers the range of each result from those of the operands, and compares it with the elements.
+#[test]
+fn results_lie_in_the_range_that_the_op_infers() {
+    let range_of = |x: &Tensor| {
+        let x = x.cast(gradloom::DType::F64).to_vec::<f64>();
+        Range {
+            at_least_0: x.iter().all(|x| *x >= 0.0),
+            at_most_0: x.iter().all(|x| *x <= 0.0),
+            not_0: x.iter().all(|x| *x != 0.0),
+            bounded: x.iter().all(|x| x.is_finite()),
+            guarded: false,
+        }
+    };
+    let mut n_known = 0;
+    for case in cases() {
+        // A sum over no elements is 0, whatever is known about each element.
+        if case.inputs.iter().any(|x| x.numel() == 0) {
+            continue;
+        }
+        let eqn = &case.program.eqns[0];
+        let range = |v: &Var| {
+            let at = case.program.params.iter().position(|p| p == v);
+            range_of(&case.inputs[at.expect("an operand is a parameter")])
+        };
+        let inferred = (case.op.def().facts().range)(&OperandRanges {
+            program: &case.program,
+            eqn,
+            ranges: eqn.data().iter().map(range).collect(),
+        });
+        for y in case.run(&case.inputs) {
+            let found = range_of(&y);
+            // NaN has no sign.
+            let claims = [
+                (inferred.at_least_0, found.at_least_0),
+                (inferred.at_most_0, found.at_most_0),
+                (inferred.not_0, found.not_0),
+            ];
+            let is_nan = y
+                .cast(gradloom::DType::F64)
+                .to_vec::<f64>()
+                .iter()
+                .any(|y| y.is_nan());
+            n_known += claims.iter().filter(|(inferred, _)| *inferred).count();
+            let holds = claims.iter().all(|(inferred, found)| !inferred || *found);
+            assert!(holds || is_nan, "{case}: {inferred:?}, but it is {found:?}");
+        }
+    }
+    assert!(n_known > 100, "{n_known}");
 }

@@ -3,6 +3,7 @@
 //! A zero cotangent must not become a tensor of zeros. Zero times infinity is NaN, so an unused
 //! result of the primal could spoil the gradients of the others.
 
+use crate::op::Term;
 use crate::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 
 /// A linear program without the equations that depend only on zeros.
@@ -127,21 +128,18 @@ impl Known {
         attrs: &mut Vec<Static>,
     ) -> Option<Eqn> {
         let is_zero = |v: &Var| self.zero.contains(*v);
+        if let Some(terms) = eqn.op.def().facts().terms {
+            let rest = eqn.args.iter().position(|v| !is_zero(v));
+            let rest = rest.expect("an operand is not zero");
+            let value = eqn.args[rest];
+            if terms[rest] == Term::Plus {
+                self.alias.insert(eqn.out(), value);
+                return None;
+            }
+            (eqn.op, eqn.args) = (Op::Neg, vec![value]);
+            return Some(eqn);
+        }
         match eqn.op {
-            Op::Add => {
-                let rest = eqn.args.iter().find(|v| !is_zero(v));
-                let rest = *rest.expect("an operand is not zero");
-                self.alias.insert(eqn.out(), rest);
-                return None;
-            }
-            Op::Sub if is_zero(&eqn.args[1]) => {
-                self.alias.insert(eqn.out(), eqn.args[0]);
-                return None;
-            }
-            Op::Sub => {
-                eqn.op = Op::Neg;
-                eqn.args.remove(0);
-            }
             Op::CallPull => {
                 let given = attrs[eqn.attrs[2].index()].ints().unwrap_or(&[]);
                 let kept = given.iter().zip(&eqn.args[1..]);

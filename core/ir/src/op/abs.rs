@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use crate::Op;
 
 unary_fns! { |x| x.abs(), int |x| x.wrapping_abs() }
@@ -9,5 +9,9 @@ pub(super) static OP: Unary = Unary {
     // dy = dx sign(x), so 0 at 0.
     rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Sign, x)),
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .exact()
+        .range(|of| of.x().magnitude()),
     domain: (-2.0, 2.0),
 };

@@ -1,5 +1,8 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, DType, Fault, Shape, Static};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
+};
+use crate::{Aval, DType, Fault, Shape, Static, StaticKind};
 
 /// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`.
 ///
@@ -7,7 +10,10 @@ use crate::{Aval, DType, Fault, Shape, Static};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "argmax",
     operands: Operands::Fixed(1, 0),
-    statics: &["axis", "keepdims"],
+    statics: &[
+        StaticKind::Axis.named("axis"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: index_shape,
     dtype: index_dtype,
     methods: &[
@@ -26,6 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::opaque(axes::reduced),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -39,7 +46,6 @@ pub(super) static OP: Nonlinear = Nonlinear {
 
 /// Returns the shape of an index along an axis, which must have at least one element.
 pub(super) fn index_shape(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault> {
-    shape::int(&statics[0], "axis")?;
     shape::extremum(&args[0].shape, &statics[0], &statics[1])
 }
 

@@ -1,4 +1,8 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, argmax};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, argmax,
+    axes,
+};
+use crate::StaticKind;
 
 /// `argmin[axis, keepdims] x`: the index of the smallest element along `axis`, as `i64`.
 ///
@@ -6,7 +10,10 @@ use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "argmin",
     operands: Operands::Fixed(1, 0),
-    statics: &["axis", "keepdims"],
+    statics: &[
+        StaticKind::Axis.named("axis"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: argmax::index_shape,
     dtype: argmax::index_dtype,
     methods: &[
@@ -25,6 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::opaque(axes::reduced),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,6 +1,9 @@
-use super::attention_jvp::{Attention, Sees};
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, DType, Dim, Fault, Op, Shape, Var};
+use super::attention_jvp::{Attention, Sees, matmul, weights};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
+};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, StaticKind, Var};
 
 /// `attention[causal] q, k, v, mask`: `softmax(q k^T / sqrt(d)) v`.
 ///
@@ -15,9 +18,8 @@ use crate::{Aval, DType, Dim, Fault, Op, Shape, Var};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "attention",
     operands: Operands::Between(3, 4),
-    statics: &["causal"],
-    shape: |statics, args| {
-        shape::known_switch(&statics[0], "causal")?;
+    statics: &[StaticKind::KnownFlag.named("causal")],
+    shape: |_, args| {
         let heads = Heads::of(&args[..3], args.get(3).copied())?;
         Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.mixed()))
     },
@@ -69,6 +71,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         products: [1, 1],
         pair: Ops::new(4, 1),
     },
+    facts: OpFacts::composite(|of| axes::heads(of, 3), decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -232,4 +235,18 @@ fn agree(what: &str, found: Dim, expected: Dim, of: &str) -> Result<(), Fault> {
             expected: format!("{expected}, as for {of}"),
         }),
     }
+}
+
+/// The weights of the keys, which `attention_lse` normalises, times the values.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let (q, k, v) = (eqn.args[0], eqn.args[1], eqn.args[2]);
+    let mask = eqn.args.get(3).copied();
+    let scored: Vec<Var> = [q, k].into_iter().chain(mask).collect();
+    let l = b.emit(Op::AttentionLse, &eqn.attrs, &scored);
+    let sees = Sees {
+        causal: eqn.attrs[0],
+        mask,
+    };
+    let p = weights(b, [q, k, l], sees);
+    Some(vec![matmul(b, p, v)])
 }

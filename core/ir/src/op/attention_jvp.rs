@@ -1,8 +1,10 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::attention::{Heads, floats};
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use super::{AxesOf, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes};
+use crate::{
+    Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
+};
 
 /// `attention_jvp[causal, active] q, k, v, o, l, mask, dx..`: the Jacobian of `attention`.
 ///
@@ -27,11 +29,15 @@ impl OpDef for AttentionJvp {
     fn operands(&self) -> Operands {
         Operands::Many
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["causal", "active"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::KnownFlag.named("causal"),
+                StaticKind::Active.named("active"),
+            ]
+        }
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        shape::known_switch(&statics[0], "causal")?;
         let (n_given, active) = tangents(&statics[1], GIVEN..=GIVEN + 1, args.len())?;
         // A tangent has the shape of its primal, so each completes what is known of the other.
         let mut given: Vec<Aval> = args[..n_given].iter().map(|aval| (*aval).clone()).collect();
@@ -60,29 +66,7 @@ impl OpDef for AttentionJvp {
             let of = Attention { of, sees };
             return vec![of.tangent(b, placed(&active, &dx[n_given..]))];
         }
-        by_parts(b, &eqn.args, dx, |b| {
-            let [q, k, v, o, l] = of;
-            let tangents: Vec<Option<Var>> = eqn.args[n_given..].iter().map(|v| Some(*v)).collect();
-            let [dq, dk, dv] = placed(&active, &tangents);
-            let p = weights(b, [q, k, l], sees);
-            let from_q = dq.map(|dq| {
-                let (dq, k) = (scaled(b, dq), swapped(b, k));
-                matmul(b, dq, k)
-            });
-            let from_k = dk.map(|dk| {
-                let (q, dk) = (scaled(b, q), swapped(b, dk));
-                matmul(b, q, dk)
-            });
-            let from_scores = b.add_tangents(from_q, from_k).map(|ds| {
-                let w = b.mul(p, ds);
-                let mixed = matmul(b, w, v);
-                let total = over_keys(b, w, true);
-                let shift = b.mul(o, total);
-                b.sub(mixed, shift)
-            });
-            let from_v = dv.map(|dv| matmul(b, p, dv));
-            vec![b.add_tangents(from_scores, from_v).expect("one is active")]
-        })
+        by_parts(b, &eqn.args, dx, |b| parts(b, eqn))
     }
     fn transpose(
         &self,
@@ -101,6 +85,14 @@ impl OpDef for AttentionJvp {
         Count::Attention {
             products: [3, 2],
             pair: Ops::new(4, 1),
+        }
+    }
+    fn facts(&self) -> &OpFacts {
+        const {
+            &OpFacts::composite(
+                |of| axes::heads(of, mask_at(of)),
+                |b, eqn| Some(parts(b, eqn)),
+            )
         }
     }
     fn laws(&self) -> Laws {
@@ -183,7 +175,7 @@ pub(super) fn weights(b: &mut Builder, [q, k, l]: [Var; 3], sees: Sees) -> Var {
 }
 
 /// Emits `x` where a query sees a key, and 0 elsewhere.
-fn seen(b: &mut Builder, x: Var, sees: Sees) -> Var {
+pub(super) fn seen(b: &mut Builder, x: Var, sees: Sees) -> Var {
     let x = match *b.static_of(sees.causal) == Static::Bool(true) {
         true => b.unary(Op::Tril, x),
         false => x,
@@ -219,4 +211,42 @@ pub(super) fn over_keys(b: &mut Builder, x: Var, keepdims: bool) -> Var {
 /// Emits the matrix product.
 pub(super) fn matmul(b: &mut Builder, x: Var, y: Var) -> Var {
     b.emit(Op::Matmul, &[], &[x, y, x, y])
+}
+
+/// Returns the position of the mask. If there is none, it is the number of operands.
+fn mask_at(of: &AxesOf<'_>) -> usize {
+    let n_active = of.statics[1].ints().unwrap_or_default().len();
+    match of.data.len() - n_active {
+        n if n > GIVEN => GIVEN,
+        _ => of.data.len(),
+    }
+}
+
+/// Emits the tangent by the formula of [`OP`].
+fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
+    let active = numbers(b, eqn.attrs[1]);
+    let n_given = eqn.args.len() - active.len();
+    let Attention { of, sees } = Attention::of(eqn, n_given);
+
+    let [q, k, v, o, l] = of;
+    let tangents: Vec<Option<Var>> = eqn.args[n_given..].iter().map(|v| Some(*v)).collect();
+    let [dq, dk, dv] = placed(&active, &tangents);
+    let p = weights(b, [q, k, l], sees);
+    let from_q = dq.map(|dq| {
+        let (dq, k) = (scaled(b, dq), swapped(b, k));
+        matmul(b, dq, k)
+    });
+    let from_k = dk.map(|dk| {
+        let (q, dk) = (scaled(b, q), swapped(b, dk));
+        matmul(b, q, dk)
+    });
+    let from_scores = b.add_tangents(from_q, from_k).map(|ds| {
+        let w = b.mul(p, ds);
+        let mixed = matmul(b, w, v);
+        let total = over_keys(b, w, true);
+        let shift = b.mul(o, total);
+        b.sub(mixed, shift)
+    });
+    let from_v = dv.map(|dv| matmul(b, p, dv));
+    vec![b.add_tangents(from_scores, from_v).expect("one is active")]
 }

@@ -1,8 +1,8 @@
 use super::active::by_parts;
 use super::attention::{Heads, floats};
-use super::attention_jvp::{Sees, matmul, over_keys, scaled, swapped, weights};
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
-use crate::Shape;
+use super::attention_jvp::{Sees, matmul, over_keys, scaled, seen, swapped, weights};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes};
+use crate::{Builder, Eqn, Op, Shape, StaticKind, Var};
 
 /// `attention_lse[causal] q, k, mask`: `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
 ///
@@ -11,9 +11,8 @@ use crate::Shape;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "attention_lse",
     operands: Operands::Between(2, 3),
-    statics: &["causal"],
-    shape: |statics, args| {
-        shape::known_switch(&statics[0], "causal")?;
+    statics: &[StaticKind::KnownFlag.named("causal")],
+    shape: |_, args| {
         let heads = Heads::of(&args[..2], args.get(2).copied())?;
         Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.one_each()))
     },
@@ -40,6 +39,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         products: [1, 0],
         pair: Ops::new(3, 1),
     },
+    facts: OpFacts::composite(|of| axes::heads(of, 2), decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -51,3 +51,23 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The `logsumexp` over the keys, with minus infinity in place of a masked score.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let sees = Sees {
+        causal: eqn.attrs[0],
+        mask: eqn.args.get(2).copied(),
+    };
+    let (q, k) = (scaled(b, eqn.args[0]), swapped(b, eqn.args[1]));
+    let s = matmul(b, q, k);
+    let infinity = b.scalar(f64::INFINITY, s);
+    let least = b.neg(infinity);
+    let ones = b.attr(1.0);
+    let ones = b.emit(Op::FullLike, &[ones], &[s]);
+    let zero = b.scalar(0.0, s);
+    let visible = seen(b, ones, sees);
+    let visible = b.binary(Op::Ne, visible, zero);
+    let s = b.select(visible, s, least);
+    let [last, no] = [b.attr(-1), b.attr(false)];
+    Some(vec![b.emit(Op::Logsumexp, &[last, no], &[s])])
+}

@@ -4,8 +4,8 @@ use super::attention_jvp::{
     Attention, GIVEN, checked, matmul, over_keys, scaled, swapped, weights,
 };
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`.
 ///
@@ -28,8 +28,13 @@ impl OpDef for AttentionVjp {
     fn operands(&self) -> Operands {
         Operands::Between(GIVEN + 1, GIVEN + 2)
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["causal", "active"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::KnownFlag.named("causal"),
+                StaticKind::Active.named("active"),
+            ]
+        }
     }
     fn shape(
         &self,
@@ -37,7 +42,6 @@ impl OpDef for AttentionVjp {
         args: &[&Aval],
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
-        shape::known_switch(&statics[0], "causal")?;
         let (ct, given) = args
             .split_last()
             .expect("the last operand is the cotangent");
@@ -59,33 +63,7 @@ impl OpDef for AttentionVjp {
         if let Some(tangents) = along_cotangent(b, eqn, dx) {
             return tangents;
         }
-        let active = numbers(b, eqn.attrs[1]);
-        by_parts(b, &eqn.args, dx, |b| {
-            let (Attention { of, sees }, ct) = of_cotangent(eqn);
-            let [q, k, v, o, l] = of;
-            let p = weights(b, [q, k, l], sees);
-            let v = swapped(b, v);
-            let dp = matmul(b, ct, v);
-            let along_o = b.mul(ct, o);
-            let along_o = over_keys(b, along_o, true);
-            let ds = b.sub(dp, along_o);
-            let ds = b.mul(p, ds);
-            let mut cotangent = |i: &i64| match i {
-                0 => {
-                    let k = scaled(b, k);
-                    matmul(b, ds, k)
-                }
-                1 => {
-                    let (ds, q) = (swapped(b, ds), scaled(b, q));
-                    matmul(b, ds, q)
-                }
-                _ => {
-                    let p = swapped(b, p);
-                    matmul(b, p, ct)
-                }
-            };
-            active.iter().map(&mut cotangent).collect()
-        })
+        by_parts(b, &eqn.args, dx, |b| parts(b, eqn))
     }
     fn transpose(
         &self,
@@ -110,6 +88,22 @@ impl OpDef for AttentionVjp {
             pair: Ops::new(4, 1),
         }
     }
+    fn facts(&self) -> &OpFacts {
+        const {
+            &OpFacts::composite(
+                |of| {
+                    axes::heads(
+                        of,
+                        match of.data.len() {
+                            n if n > GIVEN + 1 => GIVEN,
+                            n => n,
+                        },
+                    )
+                },
+                |b, eqn| Some(parts(b, eqn)),
+            )
+        }
+    }
     fn laws(&self) -> Laws {
         Laws::new(
             (-1.0, 1.0),
@@ -129,4 +123,34 @@ impl OpDef for AttentionVjp {
 fn of_cotangent(eqn: &Eqn) -> (Attention, Var) {
     let n_given = eqn.args.len() - 1;
     (Attention::of(eqn, n_given), eqn.args[n_given])
+}
+
+/// Emits the cotangents by the formula of [`OP`].
+fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
+    let active = numbers(b, eqn.attrs[1]);
+
+    let (Attention { of, sees }, ct) = of_cotangent(eqn);
+    let [q, k, v, o, l] = of;
+    let p = weights(b, [q, k, l], sees);
+    let v = swapped(b, v);
+    let dp = matmul(b, ct, v);
+    let along_o = b.mul(ct, o);
+    let along_o = over_keys(b, along_o, true);
+    let ds = b.sub(dp, along_o);
+    let ds = b.mul(p, ds);
+    let mut cotangent = |i: &i64| match i {
+        0 => {
+            let k = scaled(b, k);
+            matmul(b, ds, k)
+        }
+        1 => {
+            let (ds, q) = (swapped(b, ds), scaled(b, q));
+            matmul(b, ds, q)
+        }
+        _ => {
+            let p = swapped(b, p);
+            matmul(b, p, ct)
+        }
+    };
+    active.iter().map(&mut cotangent).collect()
 }

@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, Op, Shape};
 
 /// `broadcast_like x, like from, like to`: `x`, of the shape of `from`, repeated to that of `to`.
@@ -19,6 +19,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Unbroadcast, &[], &[ct, eqn.args[1], eqn.args[2]]),
     kernel: Kernel::BroadcastLike,
     count: Count::View,
+    facts: OpFacts::view(axes::elementwise).equal(Equal::SameAval),
     samples: &[
         "(x: f64[3], y: f64[2, 3]) { z = broadcast_like x, like x, like y return z }",
         "(x: f64[], y: f64[0, 3]) { z = broadcast_like x, like x, like y return z }",

@@ -1,6 +1,8 @@
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
+    Count, Equal, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes,
+    broadcast_like, shape,
 };
+use crate::StaticKind;
 
 /// `broadcast_to[shape] x`: `x` repeated along additional axes, or axes of length 1, to a shape.
 ///
@@ -8,7 +10,7 @@ use super::{
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "broadcast_to",
     operands: Operands::Fixed(1, 0),
-    statics: &["shape"],
+    statics: &[StaticKind::Shape.named("shape")],
     shape: |statics, args| {
         let to = shape::lengths(&statics[0])?;
         broadcast_like::check(&args[0].shape, &to)?;
@@ -25,6 +27,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     }),
     kernel: Kernel::BroadcastTo,
     count: Count::View,
+    facts: OpFacts::view(axes::elementwise).equal(Equal::SameAval),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

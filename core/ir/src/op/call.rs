@@ -14,40 +14,53 @@
 //! `active` lists the arguments with a tangent, and `given` the results with a cotangent. Forward
 //! mode emits `call_jvp`. Reverse mode emits `call_fwd` and `call_lin`, and transposes the latter.
 
-use super::{Count, Diff, Eval, Laws, Method, OpDef, Operands, not_linear};
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use super::{Count, Diff, Eval, Laws, Method, OpDef, OpFacts, Operands, axes, not_linear};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 pub(super) static CALL: CallOp = CallOp {
     name: "call",
-    statics: &["callee"],
+    statics: &[StaticKind::Callee.named("callee")],
     diff: Diff::Smooth,
     transpose: None,
 };
 
 pub(super) static FWD: CallOp = CallOp {
     name: "call_fwd",
-    statics: &["callee", "active"],
+    statics: &[
+        StaticKind::Callee.named("callee"),
+        StaticKind::Positions.named("active"),
+    ],
     diff: Diff::Smooth,
     transpose: None,
 };
 
 pub(super) static JVP: CallOp = CallOp {
     name: "call_jvp",
-    statics: &["callee", "active"],
+    statics: &[
+        StaticKind::Callee.named("callee"),
+        StaticKind::Positions.named("active"),
+    ],
     diff: Diff::Smooth,
     transpose: None,
 };
 
 pub(super) static LIN: CallOp = CallOp {
     name: "call_lin",
-    statics: &["callee", "active"],
+    statics: &[
+        StaticKind::Callee.named("callee"),
+        StaticKind::Positions.named("active"),
+    ],
     diff: Diff::Linear,
     transpose: Some(pull),
 };
 
 pub(super) static PULL: CallOp = CallOp {
     name: "call_pull",
-    statics: &["callee", "active", "given"],
+    statics: &[
+        StaticKind::Callee.named("callee"),
+        StaticKind::Positions.named("active"),
+        StaticKind::Positions.named("given"),
+    ],
     diff: Diff::Linear,
     transpose: None,
 };
@@ -71,7 +84,7 @@ fn pull(b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>]) -> Vec<Option<Var>> {
 /// An op that stands for a call. Its results have unknown avals.
 pub(super) struct CallOp {
     name: &'static str,
-    statics: &'static [&'static str],
+    statics: &'static [StaticArg],
     diff: Diff,
     /// Emits the cotangents of all operands. `None` if the op is never applied to tangents.
     transpose: Option<CallTranspose>,
@@ -86,7 +99,7 @@ impl OpDef for CallOp {
     fn operands(&self) -> Operands {
         Operands::Many
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         self.statics
     }
     fn shape(&self, _: &[Static], _: &[&Aval], n_outs: usize) -> Result<Vec<Shape>, Fault> {
@@ -121,6 +134,9 @@ impl OpDef for CallOp {
     }
     fn count(&self) -> Count {
         Count::Unknown
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::opaque(axes::opaque) }
     }
     fn laws(&self) -> Laws {
         Laws::new((0.0, 1.0), &[])

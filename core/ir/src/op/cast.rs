@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::Op;
+use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, Range, shape};
+use crate::{DType, Op, StaticKind};
 
 /// `cast[dtype] x, like x`: the elements converted to another dtype.
 ///
@@ -12,16 +12,27 @@ use crate::Op;
 pub(super) static OP: Linear = Linear {
     name: "cast",
     operands: Operands::Fixed(1, 1),
-    statics: &["dtype"],
+    statics: &[StaticKind::DType.named("dtype")],
     shape: |_, args| shape::same(&args[0].shape, &args[1].shape),
     dtype: |statics, args| {
         shape::same_dtypes(args)?;
-        shape::dtype(&statics[0], "dtype")
+        Ok(statics[0].dtype())
     },
     methods: &[Method::on_tensor("cast", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::CastT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Cast,
     count: Count::Copy,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .equal(Equal::SameAval)
+        .range(|of| {
+            // A float below 1 becomes the integer 0.
+            let to = of.program.aval(of.eqn.out()).dtype;
+            Range {
+                not_0: of.x().not_0 && to.is_some_and(DType::is_float),
+                ..of.x()
+            }
+        }),
     samples: &[
         "(x: f64[2, 3]) { y = cast[dtype=f64] x, like x return y }",
         "(x: f64[2, 3]) { y = cast[dtype=i32] x, like x return y }",

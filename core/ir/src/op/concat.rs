@@ -1,5 +1,9 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
-use crate::{Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+};
+use crate::{
+    Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
+};
 
 /// `concat[axis] x1, .., like x1, ..`: the operands concatenated along an axis.
 pub(super) static OP: Concat = Concat;
@@ -13,8 +17,8 @@ impl OpDef for Concat {
     fn operands(&self) -> Operands {
         Operands::ManyLike
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["axis"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const { &[StaticKind::Axis.named("axis")] }
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         let n = args.len() / 2;
@@ -63,6 +67,9 @@ impl OpDef for Concat {
     fn count(&self) -> Count {
         Count::Copy
     }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::opaque(axes::along).range(|of| of.all()) }
+    }
     fn laws(&self) -> Laws {
         Laws::new(
             (-2.0, 2.0),
@@ -88,7 +95,7 @@ pub(super) fn fill(b: &mut Builder, axis: Attr, xs: &[Option<Var>], likes: &[Var
 
 /// Returns how `concat` joins operands of a rank.
 pub(super) fn join(axis: &Static, rank: usize) -> Result<Join, Fault> {
-    let axis = shape::known_axis(axis, rank, "axis")?;
+    let axis = shape::known_axis(axis, rank)?;
     Ok(axis.map_or(Join::Somewhere, Join::Along))
 }
 

@@ -1,5 +1,7 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, concat, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, concat, shape,
+};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `x1, .. = concat_t[axis] y, like x1, ..`: the transpose of `concat`.
 ///
@@ -16,8 +18,8 @@ impl OpDef for ConcatT {
     fn operands(&self) -> Operands {
         Operands::OneManyLike
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["axis"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const { &[StaticKind::Axis.named("axis")] }
     }
     fn shape(
         &self,
@@ -71,6 +73,9 @@ impl OpDef for ConcatT {
     }
     fn count(&self) -> Count {
         Count::View
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::view(axes::along) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

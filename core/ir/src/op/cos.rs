@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use crate::Op;
 use gradloom_maths::{cos, fast_cos, in_fast_range};
 
@@ -13,5 +13,8 @@ pub(super) static OP: Unary = Unary {
         b.neg(sin)
     }),
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE
+        .range(|of| of.x().unknown().bounded())
+        .fast("fast_cos"),
     domain: (-3.0, 3.0),
 };

@@ -1,5 +1,9 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Op, Shape};
+use super::softmax_less_hot::hot;
+use super::{
+    Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param,
+    axes, shape,
+};
+use crate::{Builder, Eqn, Op, Shape, Var};
 
 /// `cross_entropy x, labels`: the mean over all rows of `logsumexp(x) - x[label]`.
 ///
@@ -37,6 +41,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(3, 1),
         row: Ops::new(3, 1),
     },
+    facts: OpFacts::composite(axes::opaque, decompose)
+        .byproduct(Op::SoftmaxLessHot)
+        .fails(Fails::Labels(Op::CrossEntropy)),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -46,3 +53,16 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The mean over rows of `logsumexp(x)` less the element at the label.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let x = eqn.args[0];
+    let hot = hot(b, x, eqn.args[1])?;
+    let [last, all, no] = [b.attr(-1), b.attr(crate::Static::All), b.attr(false)];
+    let total = b.emit(Op::Logsumexp, &[last, no], &[x]);
+    let zero = b.scalar(0.0, x);
+    let at_label = b.select(hot, x, zero);
+    let at_label = b.sum(at_label, x, last, no);
+    let loss = b.sub(total, at_label);
+    Some(vec![b.mean(loss, loss, all, no)])
+}

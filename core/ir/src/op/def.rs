@@ -1,7 +1,7 @@
 //! The interface of an op to the rest of the system.
 
-use super::{BinaryFns, CompareFns, Count, Kernel, Method, Operands, UnaryFns};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use super::{BinaryFns, CompareFns, Count, Kernel, Method, OpFacts, Operands, UnaryFns};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// The rules and properties of an op.
 ///
@@ -13,8 +13,8 @@ pub trait OpDef: Sync {
     /// Returns how many operands the op reads, and how.
     fn operands(&self) -> Operands;
 
-    /// Returns the names of the static arguments.
-    fn statics(&self) -> &'static [&'static str];
+    /// Returns the static arguments.
+    fn statics(&self) -> &'static [StaticArg];
 
     /// The shape rule: returns the shapes of the results.
     ///
@@ -57,6 +57,9 @@ pub trait OpDef: Sync {
 
     /// Returns the arithmetic cost.
     fn count(&self) -> Count;
+
+    /// Returns what passes, plans and lints may assume about the op.
+    fn facts(&self) -> &OpFacts;
 
     /// Returns the inputs and the tolerance for tests of the laws that every op obeys.
     fn laws(&self) -> Laws;

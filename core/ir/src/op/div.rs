@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count};
+use super::{Binary, BinaryRule, Count, Equal, Fails, OpFacts, Range, Steep};
 
 binary_fns! { |x, y| x / y,
 int |x, y| if y == 0 { 0 } else { x.wrapping_div(y) } }
@@ -21,5 +21,19 @@ pub(super) static OP: Binary = Binary {
         transpose: Some(|b, eqn, ct, _| b.div(ct, eqn.args[1])),
     },
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .exact()
+        .equal(Equal::Neutral([None, Some(1.0)]))
+        .fails(Fails::IntegerBy(|divisor| divisor == 0.0))
+        .range(|of| Range {
+            bounded: of.x().bounded && of.y().bounded && of.y().not_0,
+            ..of.x().times(of.y())
+        })
+        .steep(Steep {
+            operand: 1,
+            is_safe: |of, _| of.y().not_0,
+            harmless: 1.0,
+        }),
     domain: (0.5, 2.0),
 };

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule, special};
+use super::{Count, OpFacts, Unary, UnaryRule, special};
 use gradloom_maths::erfc;
 use std::f64::consts::FRAC_2_SQRT_PI;
 
@@ -11,5 +11,6 @@ pub(super) static OP: Unary = Unary {
     // dy = -dx 2 / sqrt(pi) exp(-x^2)
     rule: UnaryRule::Factor(|b, x, _| special::bell(b, -FRAC_2_SQRT_PI, x)),
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE.range(|of| of.x().positive()),
     domain: (-2.0, 2.0),
 };

@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
-use crate::{DType, Dim, Shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
+use crate::{DType, Dim, Shape, StaticKind};
 
 /// `fold_in[data] key`: a key derived from `key` and the number `data`.
 ///
@@ -7,9 +7,8 @@ use crate::{DType, Dim, Shape};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "fold_in",
     operands: Operands::Fixed(1, 0),
-    statics: &["data"],
-    shape: |statics, args| {
-        shape::dim(&statics[0], "data")?;
+    statics: &[StaticKind::Count.named("data")],
+    shape: |_, args| {
         shape::key(args[0])?;
         Ok(Shape(Some(vec![Dim::Known(2)])))
     },
@@ -18,6 +17,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::FoldIn,
     count: Count::Copy,
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &["(key: i64[2]) { y = fold_in[data=7] key return y }"],

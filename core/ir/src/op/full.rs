@@ -1,4 +1,7 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes, shape,
+};
+use crate::StaticKind;
 
 /// `full[shape, value, dtype]`: a tensor filled with one number.
 ///
@@ -7,9 +10,13 @@ use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Par
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "full",
     operands: Operands::Fixed(0, 0),
-    statics: &["shape", "value", "dtype"],
+    statics: &[
+        StaticKind::Shape.named("shape"),
+        StaticKind::Number.named("value"),
+        StaticKind::DType.named("dtype"),
+    ],
     shape: |statics, _| shape::lengths(&statics[0]),
-    dtype: |statics, _| shape::holds(&statics[1], shape::dtype(&statics[2], "dtype")?),
+    dtype: |statics, _| shape::holds(&statics[1], statics[2].dtype()),
     methods: &[
         Method::on_type("full", &[Param::Static, Param::Static, Param::Static]),
         Method::on_type("zeros", &[Param::Static, Param::Number(0), Param::Static]),
@@ -18,6 +25,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Full,
     count: Count::View,
+    facts: OpFacts::view(axes::opaque).range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule, special};
+use super::{Count, OpFacts, Unary, UnaryRule, special};
 use crate::Op;
 use gradloom_maths::gelu;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -23,5 +23,6 @@ pub(super) static OP: Unary = Unary {
         b.add(distribution, slope)
     }),
     count: Count::each(4, 1),
+    facts: OpFacts::ELEMENTWISE,
     domain: (-3.0, 3.0),
 };

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use crate::Op;
 use gradloom_maths::gelu_tanh;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -37,5 +37,6 @@ pub(super) static OP: Unary = Unary {
         b.add(s, curved)
     }),
     count: Count::each(8, 1),
+    facts: OpFacts::ELEMENTWISE,
     domain: (-3.0, 3.0),
 };

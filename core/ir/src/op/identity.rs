@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, Equal, OpFacts, Unary, UnaryRule, axes};
 
 unary_fns! { |x| x, int |x| x }
 
@@ -7,5 +7,6 @@ pub(super) static OP: Unary = Unary {
     fns: FNS,
     rule: UnaryRule::Linear,
     count: Count::View,
+    facts: OpFacts::view(axes::elementwise).equal(Equal::Always),
     domain: (-2.0, 2.0),
 };

@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
-use crate::Op;
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `inv_std[axes, eps] x`: `1 / sqrt(var + eps)`, with the biased variance over `axes`.
 ///
@@ -7,11 +7,11 @@ use crate::Op;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "inv_std",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes", "eps"],
-    shape: |statics, args| {
-        shape::float(&statics[1], "eps")?;
-        shape::reduce(&args[0].shape, &statics[0], &true.into())
-    },
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Epsilon.named("eps"),
+    ],
+    shape: |statics, args| shape::reduce(&args[0].shape, &statics[0], &true.into()),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[],
     // dr = -r^2 mean(normalize(x) dx), as derived in `normalize.rs`.
@@ -30,6 +30,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 0),
         row: Ops::new(3, 1),
     },
+    facts: OpFacts::composite(axes::along, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -40,3 +41,22 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// `1 / sqrt(mean((x - mean(x))^2) + eps)`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let (axes, keepdims) = (eqn.attrs[0], b.attr(true));
+    let x = centred(b, eqn);
+    let squares = b.mul(x, x);
+    let var = b.mean(squares, x, axes, keepdims);
+    let eps = b.emit(Op::Scalar, &[eqn.attrs[1]], &[x]);
+    let var = b.add(var, eps);
+    Some(vec![b.unary(Op::Rsqrt, var)])
+}
+
+/// Emits `x - mean(x)` over the axes of `eqn`.
+pub(super) fn centred(b: &mut Builder, eqn: &Eqn) -> Var {
+    let (x, axes, keepdims) = (eqn.args[0], eqn.attrs[0], b.attr(true));
+    let mean = b.mean(x, x, axes, keepdims);
+    let mean = b.sum_t(mean, x, axes, keepdims);
+    b.sub(x, mean)
+}

@@ -1,17 +1,26 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
-use crate::Shape;
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range, axes,
+    shape,
+};
+use crate::{Shape, StaticKind};
 
 /// `iota[len, dtype]`: the numbers 0, 1, 2, ..., `len - 1`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "iota",
     operands: Operands::Fixed(0, 0),
-    statics: &["len", "dtype"],
-    shape: |statics, _| Ok(Shape(Some(vec![shape::dim(&statics[0], "len")?]))),
-    dtype: |statics, _| shape::number(shape::dtype(&statics[1], "dtype")?, true),
+    statics: &[
+        StaticKind::Count.named("len"),
+        StaticKind::DType.named("dtype"),
+    ],
+    shape: |statics, _| Ok(Shape(Some(vec![shape::dim(&statics[0])]))),
+    dtype: |statics, _| shape::number(statics[1].dtype(), true),
     methods: &[Method::on_type("arange", &[Param::Static, Param::Static])],
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Iota,
     count: Count::Copy,
+    facts: OpFacts::opaque(axes::opaque)
+        .cheap()
+        .range(|_| Range::UNKNOWN.magnitude()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,6 +1,9 @@
 use super::norm_jvp::Norm;
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, Dim, Fault, Shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
+};
+use crate::{Aval, Builder, Dim, Eqn, Fault, Op, Shape, StaticKind, Var};
 
 /// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis.
 ///
@@ -8,9 +11,8 @@ use crate::{Aval, Dim, Fault, Shape};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "layer_norm",
     operands: Operands::Fixed(3, 0),
-    statics: &["eps"],
-    shape: |statics, args| {
-        shape::float(&statics[0], "eps")?;
+    statics: &[StaticKind::Epsilon.named("eps")],
+    shape: |_, args| {
         with_vectors(
             &args[0].shape,
             &[(args[1], "the weight"), (args[2], "the bias")],
@@ -30,6 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(7, 0),
         row: Ops::new(3, 1),
     },
+    facts: OpFacts::composite(axes::rows, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -76,4 +79,12 @@ fn vector(v: &Aval, last: Dim, what: &str) -> Result<Dim, Fault> {
             expected: format!("1 for {what}"),
         }),
     }
+}
+
+/// `normalize(x) w + b`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let last = b.attr(-1);
+    let n = b.emit(Op::Normalize, &[last, eqn.attrs[0]], &[eqn.args[0]]);
+    let scaled = b.mul(n, eqn.args[1]);
+    Some(vec![b.add(scaled, eqn.args[2])])
 }

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use gradloom_maths::log1p;
 
 unary_fns! { |x| log1p::<A, _>(x) }
@@ -13,5 +13,8 @@ pub(super) static OP: Unary = Unary {
         b.div(dx, below)
     }),
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE
+        .range(|of| of.x())
+        .steep_unless(|of, _| of.x().at_least_0, 0.0),
     domain: (-0.5, 2.0),
 };

@@ -1,11 +1,14 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::Op;
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, Range,
+    axes, shape,
+};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `log_softmax[axis] x`: `x - logsumexp(x)` along `axis`, the logarithm of `softmax`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "log_softmax",
     operands: Operands::Fixed(1, 0),
-    statics: &["axis"],
+    statics: &[StaticKind::Axis.named("axis")],
     shape: |statics, args| shape::along(&args[0].shape, &statics[0]),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[Method::on_tensor(
@@ -22,6 +25,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 1),
     },
+    facts: OpFacts::composite(axes::along, decompose).range(|of| Range {
+        at_most_0: true,
+        ..of.x().unknown()
+    }),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -31,3 +38,11 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// `x - logsumexp(x)`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let (x, axis, keepdims) = (eqn.args[0], eqn.attrs[0], b.attr(true));
+    let total = b.emit(Op::Logsumexp, &[axis, keepdims], &[x]);
+    let total = b.sum_t(total, x, axis, keepdims);
+    Some(vec![b.sub(x, total)])
+}

@@ -1,7 +1,8 @@
 use super::Jacobian;
 use super::class::same_along_axis;
-use super::{Count, Kernel, Ops};
-use crate::Op;
+use super::softmax_t::total;
+use super::{Count, Kernel, OpFacts, Ops, axes};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `log_softmax_jvp[axis] v, y`: `v - sum(exp(y) v)` along `axis`.
 ///
@@ -10,17 +11,15 @@ use crate::Op;
 pub(super) static OP: Jacobian = Jacobian {
     name: "log_softmax_jvp",
     n_operands: 2,
-    statics: &["axis"],
+    statics: &[StaticKind::Axis.named("axis")],
     shape: same_along_axis,
     // dz = -sum(exp(y) dy v)
     tangent: |b, eqn, dx| {
         let (v, y, dy) = (eqn.args[0], eqn.args[1], dx[1]?);
-        let (axis, keepdims) = (eqn.attrs[0], b.attr(true));
         let p = b.unary(Op::Exp, y);
         let pv = b.mul(p, v);
         let shift = b.mul(dy, pv);
-        let shift = b.sum(shift, y, axis, keepdims);
-        let shift = b.sum_t(shift, y, axis, keepdims);
+        let shift = total(b, eqn, shift);
         Some(b.neg(shift))
     },
     transpose: Op::LogSoftmaxVjp,
@@ -29,6 +28,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(3, 1),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::composite(axes::along, decompose),
     domain: (-2.0, 0.0),
     samples: &[
         "(v: f64[2, 3], y: f64[2, 3]) { z = log_softmax_jvp[axis=-1] v, y return z }",
@@ -36,3 +36,12 @@ pub(super) static OP: Jacobian = Jacobian {
         "(v: f64[2, 0], y: f64[2, 0]) { z = log_softmax_jvp[axis=1] v, y return z }",
     ],
 };
+
+/// `v - sum(exp(y) v)`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let (v, y) = (eqn.args[0], eqn.args[1]);
+    let p = b.unary(Op::Exp, y);
+    let pv = b.mul(p, v);
+    let total = total(b, eqn, pv);
+    Some(vec![b.sub(v, total)])
+}

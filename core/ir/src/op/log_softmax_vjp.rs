@@ -1,7 +1,8 @@
 use super::Jacobian;
 use super::class::same_along_axis;
-use super::{Count, Kernel, Ops};
-use crate::Op;
+use super::softmax_t::total;
+use super::{Count, Kernel, OpFacts, Ops, axes};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `log_softmax_vjp[axis] v, y`: `v - exp(y) sum(v)` along `axis`.
 ///
@@ -11,15 +12,13 @@ use crate::Op;
 pub(super) static OP: Jacobian = Jacobian {
     name: "log_softmax_vjp",
     n_operands: 2,
-    statics: &["axis"],
+    statics: &[StaticKind::Axis.named("axis")],
     shape: same_along_axis,
     // dz = -exp(y) dy sum(v)
     tangent: |b, eqn, dx| {
         let (v, y, dy) = (eqn.args[0], eqn.args[1], dx[1]?);
-        let (axis, keepdims) = (eqn.attrs[0], b.attr(true));
         let p = b.unary(Op::Exp, y);
-        let total = b.sum(v, y, axis, keepdims);
-        let total = b.sum_t(total, y, axis, keepdims);
+        let total = total(b, eqn, v);
         let factor = b.mul(p, total);
         let factor = b.neg(factor);
         Some(b.mul(dy, factor))
@@ -30,6 +29,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(3, 1),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::composite(axes::along, decompose),
     domain: (-2.0, 0.0),
     samples: &[
         "(v: f64[2, 3], y: f64[2, 3]) { z = log_softmax_vjp[axis=-1] v, y return z }",
@@ -37,3 +37,12 @@ pub(super) static OP: Jacobian = Jacobian {
         "(v: f64[2, 0], y: f64[2, 0]) { z = log_softmax_vjp[axis=1] v, y return z }",
     ],
 };
+
+/// `v - exp(y) sum(v)`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let (v, y) = (eqn.args[0], eqn.args[1]);
+    let p = b.unary(Op::Exp, y);
+    let total = total(b, eqn, v);
+    let along = b.mul(p, total);
+    Some(vec![b.sub(v, along)])
+}

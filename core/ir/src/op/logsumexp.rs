@@ -1,5 +1,8 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::Op;
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
+};
+use crate::{Builder, Dim, Eqn, Op, StaticKind, Var};
 
 /// `logsumexp[axes, keepdims] x`: `log(sum(exp(x)))` over `axes`, without overflow.
 ///
@@ -7,7 +10,10 @@ use crate::Op;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "logsumexp",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| shape::reduce(&args[0].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[
@@ -35,6 +41,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(3, 1),
         row: Ops::new(1, 1),
     },
+    facts: OpFacts::composite(axes::reduced, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -46,3 +53,46 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// With the largest element `m`, the result is `m + log(sum(exp(x - m)))`.
+///
+/// An infinite `m` is replaced by 0, and a sum of 0 has the logarithm minus infinity, without a
+/// derivative.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let (x, axes, keepdims) = (eqn.args[0], eqn.attrs[0], eqn.attrs[1]);
+    let (zero, one) = (b.scalar(0.0, x), b.scalar(1.0, x));
+    let infinity = b.scalar(f64::INFINITY, x);
+    // A maximum over no elements does not exist.
+    let is_empty = |dims: &[Dim]| {
+        let axes = shape::axes(b.static_of(axes), dims.len()).ok().flatten();
+        axes.is_some_and(|axes| axes.iter().any(|a| dims[*a] == Dim::Known(0)))
+    };
+    let shift = match b.aval(x).shape.dims().is_some_and(is_empty) {
+        true => None,
+        false => {
+            let m = b.emit(Op::Max, &[axes, keepdims], &[x]);
+            let m = b.unary(Op::StopGradient, m);
+            let size = b.unary(Op::Abs, m);
+            let is_finite = b.binary(Op::Lt, size, infinity);
+            Some(b.select(is_finite, m, zero))
+        }
+    };
+    let shifted = match shift {
+        Some(shift) => {
+            let shift = b.sum_t(shift, x, axes, keepdims);
+            b.sub(x, shift)
+        }
+        None => x,
+    };
+    let exp = b.unary(Op::Exp, shifted);
+    let total = b.sum(exp, x, axes, keepdims);
+    let is_zero = b.binary(Op::Eq, total, zero);
+    let positive = b.select(is_zero, one, total);
+    let log = b.unary(Op::Log, positive);
+    let log = match shift {
+        Some(shift) => b.add(log, shift),
+        None => log,
+    };
+    let least = b.neg(infinity);
+    Some(vec![b.select(is_zero, least, log)])
+}

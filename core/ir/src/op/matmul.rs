@@ -1,5 +1,7 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
-use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
 
 /// `matmul x, y, like x, like y`: the matrix product of the last two axes.
 ///
@@ -30,6 +32,7 @@ pub(super) static OP: Product = Product {
         |b, eqn, ct| emit(b, Op::MatmulRhsT, eqn.args[0], ct, eqn),
     ],
     kernel: Kernel::Matmul,
+    facts: OpFacts::opaque(axes::matmul),
     samples: &[
         "(x: f64[2, 3], y: f64[3, 4]) { z = matmul x, y, like x, like y return z }",
         "(x: f64[3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",
@@ -58,6 +61,8 @@ pub(super) struct Product {
     pub(super) transpose: [fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var; 2],
     /// The kernel.
     pub(super) kernel: Kernel,
+    /// Facts for passes and plans.
+    pub(super) facts: OpFacts,
     /// The programs for tests of the laws.
     pub(super) samples: &'static [&'static str],
 }
@@ -69,7 +74,7 @@ impl OpDef for Product {
     fn operands(&self) -> Operands {
         Operands::Fixed(2, 2)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -108,6 +113,9 @@ impl OpDef for Product {
     }
     fn count(&self) -> Count {
         Count::Product
+    }
+    fn facts(&self) -> &OpFacts {
+        &self.facts
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), self.samples)

@@ -1,5 +1,5 @@
 use super::matmul::{Product, emit, product};
-use super::{Kernel, shape};
+use super::{Kernel, OpFacts, axes, shape};
 use crate::Op;
 
 /// `matmul_lhs_t c, y, like x, like y`: `c y^T` summed to the shape of `x`.
@@ -19,6 +19,7 @@ pub(super) static OP: Product = Product {
         |b, eqn, ct| emit(b, Op::MatmulRhsT, ct, eqn.args[0], eqn),
     ],
     kernel: Kernel::MatmulLhsT,
+    facts: OpFacts::opaque(axes::matmul_lhs_t),
     samples: &[
         "(c: f64[2, 4], y: f64[3, 4], x: f64[2, 3]) { z = matmul_lhs_t c, y, like x, like y return z }",
         "(c: f64[2], y: f64[3, 2], x: f64[3]) { z = matmul_lhs_t c, y, like x, like y return z }",

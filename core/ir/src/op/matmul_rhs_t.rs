@@ -1,5 +1,5 @@
 use super::matmul::{Product, emit, product};
-use super::{Kernel, shape};
+use super::{Kernel, OpFacts, axes, shape};
 use crate::Op;
 
 /// `matmul_rhs_t x, c, like x, like y`: `x^T c` summed to the shape of `y`.
@@ -19,6 +19,7 @@ pub(super) static OP: Product = Product {
         |b, eqn, ct| emit(b, Op::Matmul, eqn.args[0], ct, eqn),
     ],
     kernel: Kernel::MatmulRhsT,
+    facts: OpFacts::opaque(axes::matmul_rhs_t),
     samples: &[
         "(x: f64[2, 3], c: f64[2, 4], y: f64[3, 4]) { z = matmul_rhs_t x, c, like x, like y return z }",
         "(x: f64[3], c: f64[2], y: f64[3, 2]) { z = matmul_rhs_t x, c, like x, like y return z }",

@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count};
+use super::{Binary, BinaryRule, Count, OpFacts};
 use crate::{Builder, Op, Var};
 
 binary_fns! { |x, y| if x > y || x.is_nan() { x } else { y },
@@ -15,6 +15,10 @@ pub(super) static OP: Binary = Binary {
         transpose: None,
     },
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        // It is a limit, so the user has considered the values beyond it.
+        .range(|of| of.all().guarded()),
     domain: (-2.0, 2.0),
 };
 

@@ -1,4 +1,5 @@
-use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Ops, Param, axes, shape};
+use crate::StaticKind;
 
 /// `mean[axes, keepdims] x, like x`: the mean over `axes`. Takes floats.
 ///
@@ -9,7 +10,10 @@ use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 pub(super) static OP: Linear = Linear {
     name: "mean",
     operands: Operands::Fixed(1, 1),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| {
         let x = shape::same(&args[0].shape, &args[1].shape)?;
         shape::reduce(&x, &statics[0], &statics[1])
@@ -28,6 +32,7 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(1, 0),
     },
+    facts: OpFacts::opaque(axes::reduced).range(|of| of.x()),
     samples: &[
         "(x: f64[2, 3]) { y = mean[axes=all, keepdims=false] x, like x return y }",
         "(x: f64[2, 3, 2]) { y = mean[axes=[0, -1], keepdims=true] x, like x return y }",

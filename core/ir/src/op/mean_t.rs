@@ -1,4 +1,5 @@
-use super::{Count, Kernel, Linear, Operands, Ops, shape};
+use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
+use crate::StaticKind;
 
 /// `mean_t[axes, keepdims] y, like x`: `y` repeated along `axes` and divided by the count.
 ///
@@ -6,7 +7,10 @@ use super::{Count, Kernel, Linear, Operands, Ops, shape};
 pub(super) static OP: Linear = Linear {
     name: "mean_t",
     operands: Operands::Fixed(1, 1),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| shape::repeat(&args[0].shape, &args[1].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[],
@@ -16,6 +20,7 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::opaque(axes::inserted).cheap(),
     samples: &[
         "(y: f64[2], x: f64[2, 3]) { z = mean_t[axes=[1], keepdims=false] y, like x return z }",
         "(y: f64[], x: f64[2, 3]) { z = mean_t[axes=all, keepdims=false] y, like x return z }",

@@ -1,5 +1,8 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::Op;
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
+};
+use crate::{Op, StaticKind};
 
 /// `min[axes, keepdims] x`: the smallest element over `axes`; NaN if there is one.
 ///
@@ -7,7 +10,10 @@ use crate::Op;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "min",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| shape::extremum(&args[0].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, true),
     methods: &[
@@ -23,6 +29,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::opaque(axes::reduced).range(|of| of.x()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -14,15 +14,19 @@
 //! The rules are the methods of [`OpDef`]. Most ops are values of a class that implements it:
 //! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Nonlinear`] or [`Jacobian`].
 
+mod axes;
 pub mod call;
 mod class;
 mod count;
 mod def;
+mod facts;
 #[macro_use]
 mod loops;
 mod method;
+pub mod range;
 mod rule;
 
+pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
     Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
     NonlinearRule, Unary, UnaryRule,
@@ -30,14 +34,16 @@ pub use class::{
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
+pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, Term};
 pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
 pub use method::{Method, Param};
+pub use range::{OperandRanges, Range, RangeRule};
 pub use rule::shape;
 use rule::{active, special};
 
 pub use crate::ops::{Kernel, Op, Operands};
 
-use crate::{Aval, DType, Dim, Fault, MAX_RANK, OpError, Static};
+use crate::{Aval, DType, Dim, Fault, MAX_RANK, OpError, Static, StaticKind};
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -113,6 +119,17 @@ impl Op {
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 
+    /// Returns whether the results are elements of the operand, or one number, rearranged.
+    pub fn is_view(self) -> bool {
+        self.def().count() == Count::View
+    }
+
+    /// Returns the position of the first static argument of a kind, if the op takes one.
+    pub fn static_at(self, kind: StaticKind) -> Option<usize> {
+        let args = self.def().statics();
+        args.iter().position(|arg| arg.kind == kind)
+    }
+
     /// Returns the name that users call the op by: its first method, or the method of a key.
     pub fn called(self) -> &'static str {
         let method = self.def().methods().first().map(|method| method.name);
@@ -178,6 +195,9 @@ impl Op {
                 });
             }
             let dtype = def.dtype(statics, args)?;
+            for (arg, value) in def.statics().iter().zip(statics) {
+                arg.check(value)?;
+            }
             let shapes = def.shape(statics, args, n_outs)?;
             for shape in &shapes {
                 shape::check_size(shape)?;

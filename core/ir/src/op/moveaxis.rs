@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, permute, shape};
-use crate::Op;
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
+use crate::{Op, StaticKind};
 
 /// `moveaxis[from, to] x`: axis `from` becomes axis `to`, and the others keep their order.
 ///
@@ -7,11 +7,11 @@ use crate::Op;
 pub(super) static OP: Linear = Linear {
     name: "moveaxis",
     operands: Operands::Fixed(1, 0),
-    statics: &["from", "to"],
+    statics: &[StaticKind::Axis.named("from"), StaticKind::Axis.named("to")],
     shape: |statics, args| {
         permute::reorder(&args[0].shape, |rank| {
-            let from = shape::known_axis(&statics[0], rank, "from")?;
-            let to = shape::known_axis(&statics[1], rank, "to")?;
+            let from = shape::known_axis(&statics[0], rank)?;
+            let to = shape::known_axis(&statics[1], rank)?;
             Ok(from.zip(to).map(|(from, to)| {
                 let mut order: Vec<usize> = (0..rank).filter(|a| *a != from).collect();
                 order.insert(to, from);
@@ -27,6 +27,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Moveaxis, &[eqn.attrs[1], eqn.attrs[0]], &[ct]),
     kernel: Kernel::Moveaxis,
     count: Count::View,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3, 4]) { y = moveaxis[from=0, to=-1] x return y }",
         "(x: f64[2, 3, 4]) { y = moveaxis[from=2, to=1] x return y }",

@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count};
+use super::{Binary, BinaryRule, Count, Equal, OpFacts};
 
 binary_fns! { |x, y| x * y, int |x, y| x.wrapping_mul(y) }
 
@@ -15,5 +15,13 @@ pub(super) static OP: Binary = Binary {
         }),
     },
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .exact()
+        .equal(Equal::Neutral([Some(1.0), Some(1.0)]))
+        .range(|of| match of.eqn.args[0] == of.eqn.args[1] {
+            true => of.x().magnitude(),
+            false => of.x().times(of.y()),
+        }),
     domain: (-2.0, 2.0),
 };

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, Equal, OpFacts, Unary, UnaryRule};
 
 unary_fns! { |x| -x, int |x| x.wrapping_neg() }
 
@@ -7,5 +7,10 @@ pub(super) static OP: Unary = Unary {
     fns: FNS,
     rule: UnaryRule::Linear,
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .exact()
+        .equal(Equal::Twice)
+        .range(|of| of.x().negated()),
     domain: (-2.0, 2.0),
 };

@@ -1,8 +1,10 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::layer_norm::with_vectors;
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes, shape};
+use crate::{
+    Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
+};
 
 /// `norm_jvp[centred, eps, active] x, w, dx..`: the Jacobian of `layer_norm` or `rms_norm`.
 ///
@@ -34,12 +36,16 @@ impl OpDef for NormJvp {
     fn operands(&self) -> Operands {
         Operands::Many
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["centred", "eps", "active"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::KnownFlag.named("centred"),
+                StaticKind::Epsilon.named("eps"),
+                StaticKind::Active.named("active"),
+            ]
+        }
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        shape::known_switch(&statics[0], "centred")?;
-        shape::float(&statics[1], "eps")?;
         let (_, active) = tangents(&statics[2], 2..=2, args.len())?;
         let mut rows = args[0].shape.clone();
         let mut vectors = vec![(args[1], "the weight")];
@@ -66,23 +72,7 @@ impl OpDef for NormJvp {
         if dx[..2].iter().all(Option::is_none) {
             return vec![of.tangent(b, placed(&active, &dx[2..]))];
         }
-        by_parts(b, &eqn.args, dx, |b| {
-            let tangents: Vec<Option<Var>> = eqn.args[2..].iter().map(|v| Some(*v)).collect();
-            let [dx, dw, db] = placed(&active, &tangents);
-            let parts = of.parts(b);
-            let from_x = dx.map(|dx| {
-                let dn = parts.project(b, dx);
-                b.mul(dn, of.w)
-            });
-            let from_w = dw.map(|dw| {
-                let dw = b.broadcast(dw, of.w, of.x);
-                b.mul(parts.n, dw)
-            });
-            let from_b = db.map(|db| b.broadcast(db, of.w, of.x));
-            let all = [from_x, from_w, from_b].into_iter().flatten();
-            let total = all.reduce(|total, part| b.add(total, part));
-            vec![total.expect("`active` is not empty")]
-        })
+        by_parts(b, &eqn.args, dx, |b| parts(b, eqn))
     }
     fn transpose(
         &self,
@@ -101,6 +91,9 @@ impl OpDef for NormJvp {
             element: Ops::new(14, 0),
             row: Ops::new(5, 1),
         }
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::composite(axes::rows, |b, eqn| Some(parts(b, eqn))) }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -202,4 +195,25 @@ impl Parts {
         let rest = b.sub(v, along);
         b.mul(rest, r)
     }
+}
+
+/// Emits the tangent by the formula of [`OP`].
+fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
+    let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
+
+    let tangents: Vec<Option<Var>> = eqn.args[2..].iter().map(|v| Some(*v)).collect();
+    let [dx, dw, db] = placed(&active, &tangents);
+    let parts = of.parts(b);
+    let from_x = dx.map(|dx| {
+        let dn = parts.project(b, dx);
+        b.mul(dn, of.w)
+    });
+    let from_w = dw.map(|dw| {
+        let dw = b.broadcast(dw, of.w, of.x);
+        b.mul(parts.n, dw)
+    });
+    let from_b = db.map(|db| b.broadcast(db, of.w, of.x));
+    let all = [from_x, from_w, from_b].into_iter().flatten();
+    let total = all.reduce(|total, part| b.add(total, part));
+    vec![total.expect("`active` is not empty")]
 }

@@ -2,8 +2,11 @@ use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use super::{
+    Axes, AxesOf, Axis, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops,
+    axes, shape,
+};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct.. = norm_vjp[centred, eps, active] x, w, ct`: the transpose of `norm_jvp`.
 ///
@@ -24,8 +27,14 @@ impl OpDef for NormVjp {
     fn operands(&self) -> Operands {
         Operands::Fixed(3, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["centred", "eps", "active"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::KnownFlag.named("centred"),
+                StaticKind::Epsilon.named("eps"),
+                StaticKind::Active.named("active"),
+            ]
+        }
     }
     fn shape(
         &self,
@@ -33,8 +42,6 @@ impl OpDef for NormVjp {
         args: &[&Aval],
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
-        shape::known_switch(&statics[0], "centred")?;
-        shape::float(&statics[1], "eps")?;
         let rows = same(&args[0].shape, &args[2].shape)?;
         let rows = with_vectors(&rows, &[(args[1], "the weight")])?;
         let active = cotangents(&statics[2], n_outs)?;
@@ -58,27 +65,7 @@ impl OpDef for NormVjp {
         if let Some(tangents) = along_cotangent(b, eqn, dx) {
             return tangents;
         }
-        let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
-        by_parts(b, &eqn.args, dx, |b| {
-            let ct = eqn.args[2];
-            let parts = of.parts(b);
-            let over_rows = |b: &mut Builder, v: Var| match b.aval(of.x).shape.dims() {
-                Some([_]) => v,
-                _ => b.emit(Op::Unbroadcast, &[], &[v, of.w, of.x]),
-            };
-            let mut cotangent = |i: &i64| match i {
-                0 => {
-                    let v = b.mul(ct, of.w);
-                    parts.project(b, v)
-                }
-                1 => {
-                    let v = b.mul(ct, parts.n);
-                    over_rows(b, v)
-                }
-                _ => over_rows(b, ct),
-            };
-            active.iter().map(&mut cotangent).collect()
-        })
+        by_parts(b, &eqn.args, dx, |b| parts(b, eqn))
     }
     fn transpose(
         &self,
@@ -103,15 +90,64 @@ impl OpDef for NormVjp {
             row: Ops::new(5, 1),
         }
     }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::composite(signature, |b, eqn| Some(parts(b, eqn))) }
+    }
     fn laws(&self) -> Laws {
         Laws::new(
             (-2.0, 2.0),
             &[
                 "(x: f64[2, 4], w: f64[4], ct: f64[2, 4]) { a, b, c = norm_vjp[centred=true, eps=0.01, active=[0, 1, 2]] x, w, ct return a, b, c }",
                 "(x: f64[2, 2, 3], w: f64[3], ct: f64[2, 2, 3]) { a, b = norm_vjp[centred=false, eps=0.01, active=[0, 1]] x, w, ct return a, b }",
+                "(x: f64[2, 3], w: f64[3], ct: f64[2, 3]) { a = norm_vjp[centred=true, eps=0.01, active=[0]] x, w, ct return a }",
+                "(x: f64[2, 3], w: f64[3], ct: f64[2, 3]) { b, c = norm_vjp[centred=false, eps=0.01, active=[1, 2]] x, w, ct return b, c }",
                 "(x: f64[3], w: f64[3], ct: f64[3]) { b, c = norm_vjp[centred=true, eps=0.01, active=[1, 2]] x, w, ct return b, c }",
                 "(x: f64[0, 3], w: f64[3], ct: f64[0, 3]) { a, c = norm_vjp[centred=true, eps=0.01, active=[0, 2]] x, w, ct return a, c }",
             ],
         )
     }
+}
+
+/// Cotangents of the vectors are sums over rows. With that of `x` in another result, rows are neither
+/// a factor nor summed.
+fn signature(of: &AxesOf<'_>) -> Option<Axes> {
+    let rank = of.data[0].len();
+    let mut axes = axes::rows(of)?;
+    let vectors = of.outs.iter().filter(|out| out.len() < rank).count();
+    if vectors == 0 {
+        return Some(axes);
+    }
+    if vectors < of.outs.len() {
+        return axes::opaque(of);
+    }
+    for axis in axes.operands.iter_mut().flatten() {
+        if let Axis::Factor(row) = *axis {
+            *axis = Axis::Summed(row);
+        }
+    }
+    Some(axes)
+}
+
+/// Emits the cotangents by the formula of [`OP`].
+fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
+    let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
+
+    let ct = eqn.args[2];
+    let parts = of.parts(b);
+    let over_rows = |b: &mut Builder, v: Var| match b.aval(of.x).shape.dims() {
+        Some([_]) => v,
+        _ => b.emit(Op::Unbroadcast, &[], &[v, of.w, of.x]),
+    };
+    let mut cotangent = |i: &i64| match i {
+        0 => {
+            let v = b.mul(ct, of.w);
+            parts.project(b, v)
+        }
+        1 => {
+            let v = b.mul(ct, parts.n);
+            over_rows(b, v)
+        }
+        _ => over_rows(b, ct),
+    };
+    active.iter().map(&mut cotangent).collect()
 }

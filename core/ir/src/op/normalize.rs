@@ -1,5 +1,9 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Attr, Builder, Op, Var};
+use super::inv_std::centred;
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
+};
+use crate::{Attr, Builder, Eqn, Op, StaticKind, Var};
 
 /// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)` over `axes`.
 ///
@@ -7,9 +11,11 @@ use crate::{Attr, Builder, Op, Var};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "normalize",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes", "eps"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Epsilon.named("eps"),
+    ],
     shape: |statics, args| {
-        shape::float(&statics[1], "eps")?;
         shape::reduce(&args[0].shape, &statics[0], &true.into())?;
         Ok(args[0].shape.clone())
     },
@@ -27,6 +33,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(5, 0),
         row: Ops::new(3, 1),
     },
+    facts: OpFacts::composite(axes::along, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -51,4 +58,11 @@ pub(super) static OP: Nonlinear = Nonlinear {
 fn tangent(b: &mut Builder, axes: Attr, eps: Attr, x: Var, y: Var, dx: Var) -> Var {
     let r = b.emit(Op::InvStd, &[axes, eps], &[x]);
     b.emit(Op::NormalizeT, &[axes], &[dx, y, r])
+}
+
+/// `(x - mean(x)) inv_std(x)`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let x = centred(b, eqn);
+    let r = b.emit(Op::InvStd, &eqn.attrs, &eqn.args);
+    Some(vec![b.mul(x, r)])
 }

@@ -1,7 +1,7 @@
 use super::Jacobian;
 use super::shape::same;
-use super::{Count, Kernel, Ops, broadcast_like, shape};
-use crate::{Builder, Eqn, Op, Var};
+use super::{Count, Kernel, OpFacts, Ops, axes, broadcast_like, shape};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `normalize_t[axes] v, y, r`: `r (v - mean(v) - y mean(y v))` over `axes`.
 ///
@@ -10,7 +10,7 @@ use crate::{Builder, Eqn, Op, Var};
 pub(super) static OP: Jacobian = Jacobian {
     name: "normalize_t",
     n_operands: 3,
-    statics: &["axes"],
+    statics: &[StaticKind::Axes.named("axes")],
     shape: |statics, args| {
         let shape = same(&args[0].shape, &args[1].shape)?;
         let kept = shape::reduce(&shape, &statics[0], &true.into())?;
@@ -49,6 +49,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(7, 0),
         row: Ops::new(2, 0),
     },
+    facts: OpFacts::composite(axes::along, decompose),
     domain: (-2.0, 2.0),
     samples: &[
         "(v: f64[2, 4], y: f64[2, 4], r: f64[2, 1]) { z = normalize_t[axes=[-1]] v, y, r return z }",
@@ -63,4 +64,16 @@ fn mean(b: &mut Builder, eqn: &Eqn, x: Var) -> Var {
     let (y, axes, keepdims) = (eqn.args[1], eqn.attrs[0], b.attr(true));
     let mean = b.mean(x, y, axes, keepdims);
     b.sum_t(mean, y, axes, keepdims)
+}
+
+/// `r (v - mean(v) - y mean(y v))`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let [v, y, r] = [eqn.args[0], eqn.args[1], eqn.args[2]];
+    let shift = mean(b, eqn, v);
+    let rest = b.sub(v, shift);
+    let yv = b.mul(y, v);
+    let along_y = mean(b, eqn, yv);
+    let along_y = b.mul(y, along_y);
+    let rest = b.sub(rest, along_y);
+    Some(vec![b.mul(rest, r)])
 }

@@ -1,5 +1,9 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
-use crate::Shape;
+use super::{
+    Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range,
+    axes, shape,
+};
+use crate::Op;
+use crate::{Shape, StaticKind};
 
 /// `one_hot[classes, dtype] labels`: a row of length `classes` for each label.
 ///
@@ -7,16 +11,19 @@ use crate::Shape;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "one_hot",
     operands: Operands::Fixed(1, 0),
-    statics: &["classes", "dtype"],
+    statics: &[
+        StaticKind::Count.named("classes"),
+        StaticKind::DType.named("dtype"),
+    ],
     shape: |statics, args| {
-        let classes = shape::dim(&statics[0], "classes")?;
+        let classes = shape::dim(&statics[0]);
         Ok(Shape(args[0].shape.dims().map(|labels| {
             labels.iter().copied().chain([classes]).collect()
         })))
     },
     dtype: |statics, args| {
         shape::integer(args[0].dtype, "an integer")?;
-        shape::dtype(&statics[1], "dtype")
+        Ok(statics[1].dtype())
     },
     methods: &[Method::on_tensor(
         "one_hot",
@@ -25,6 +32,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("labels have no derivative"),
     kernel: Kernel::OneHot,
     count: Count::Copy,
+    facts: OpFacts::opaque(axes::classes)
+        .cheap()
+        .fails(Fails::Labels(Op::OneHot))
+        .range(|_| Range::UNKNOWN.magnitude()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,17 +1,18 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, Op, Shape, Static};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use crate::{Dim, Fault, Op, Shape, Static, StaticKind};
 
 /// `permute[axes] x`: axis `i` of the result is axis `axes[i]` of `x`.
 pub(super) static OP: Linear = Linear {
     name: "permute",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes"],
+    statics: &[StaticKind::Permutation.named("axes")],
     shape: |statics, args| reorder(&args[0].shape, |rank| order(&statics[0], rank)),
     dtype: shape::of_operand,
     methods: &[Method::on_tensor("permute", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::PermuteT, &eqn.attrs, &[ct]),
     kernel: Kernel::Permute,
     count: Count::View,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute[axes=[2, 0, 1]] x return y }",
         "(x: f64[2, 0, 3]) { y = permute[axes=[-1, 0, -2]] x return y }",
@@ -21,7 +22,7 @@ pub(super) static OP: Linear = Linear {
 
 /// Returns the axes of a permutation, counted from the left, or `None` if they are unknown.
 pub(super) fn order(axes: &Static, rank: usize) -> Result<Option<Vec<usize>>, Fault> {
-    let Some(axes) = shape::ints(axes, "axes")? else {
+    let Some(axes) = axes.ints() else {
         return Ok(None);
     };
     if axes.len() != rank {

@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Linear, Operands, permute, shape};
-use crate::Op;
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
+use crate::{Op, StaticKind};
 
 /// `permute_t[axes] y`: axis `axes[i]` of the result is axis `i` of `y`.
 ///
@@ -7,7 +7,7 @@ use crate::Op;
 pub(super) static OP: Linear = Linear {
     name: "permute_t",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes"],
+    statics: &[StaticKind::Permutation.named("axes")],
     shape: |statics, args| {
         permute::reorder(&args[0].shape, |rank| {
             let order = permute::order(&statics[0], rank)?;
@@ -25,6 +25,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Permute, &eqn.attrs, &[ct]),
     kernel: Kernel::PermuteT,
     count: Count::View,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute_t[axes=[2, 0, 1]] x return y }",
         "(x: f64[2, 0, 3]) { y = permute_t[axes=[-1, 0, -2]] x return y }",

@@ -1,5 +1,5 @@
-use super::{Binary, BinaryRule, Count};
-use crate::Op;
+use super::{Binary, BinaryRule, Count, Fails, OpFacts, OperandRanges, Range, range};
+use crate::{Op, Var};
 use gradloom_maths::pow;
 
 binary_fns! { |x, y| pow::<A, _>(x, y),
@@ -58,5 +58,28 @@ pub(super) static OP: Binary = Binary {
         transpose: None,
     },
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE
+        // 0 to a negative power divides by 0.
+        .fails(Fails::IntegerBy(|exponent| exponent < 0.0))
+        .range(|of| Range {
+            at_least_0: of.x().at_least_0,
+            not_0: of.x().is_positive(),
+            ..of.x().unknown()
+        })
+        .steep_unless(has_finite_slope, 1.0),
     domain: (0.5, 2.0),
 };
+
+/// Returns whether `x^y` has a finite slope in `x` for all elements.
+///
+/// At 0, it has one for `y >= 1` and for `y = 0`.
+fn has_finite_slope(of: &OperandRanges<'_>, varies: &dyn Fn(Var) -> bool) -> bool {
+    let exponent = of.eqn.args[1];
+    let mut eqns = of.program.eqns.iter();
+    let made = eqns.find(|eqn| eqn.outs.contains(&exponent));
+    let at_0 = match made.and_then(|eqn| range::number(of.program, eqn)) {
+        Some(y) => y.float().is_none_or(|y| y >= 1.0 || y == 0.0),
+        None => !varies(exponent) && of.y().bounded,
+    };
+    at_0 || of.x().is_positive()
+}

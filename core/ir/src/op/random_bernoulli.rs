@@ -1,17 +1,16 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
-use crate::{DType, Fault};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
+use crate::{DType, StaticKind};
 
 /// `random_bernoulli[shape, p] key`: bools that are true with probability `p`, rounded to `f32`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_bernoulli",
     operands: Operands::Fixed(1, 0),
-    statics: &["shape", "p"],
+    statics: &[
+        StaticKind::Shape.named("shape"),
+        StaticKind::Probability.named("p"),
+    ],
     shape: |statics, args| {
         shape::key(args[0])?;
-        match shape::float(&statics[1], "p")? {
-            Some(p) if !(0.0..=1.0).contains(&p) => return Err(Fault::Probability { p }),
-            _ => {}
-        }
         shape::lengths(&statics[0])
     },
     dtype: |_, _| Ok(Some(DType::Bool)),
@@ -19,6 +18,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomBernoulli,
     count: Count::FLOP,
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

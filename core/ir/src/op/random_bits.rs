@@ -1,11 +1,11 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
-use crate::DType;
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
+use crate::{DType, StaticKind};
 
 /// `random_bits[shape] key`: random integers from 0 to 2^32 - 1, as `i64`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_bits",
     operands: Operands::Fixed(1, 0),
-    statics: &["shape"],
+    statics: &[StaticKind::Shape.named("shape")],
     shape: |statics, args| {
         shape::key(args[0])?;
         shape::lengths(&statics[0])
@@ -15,6 +15,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomBits,
     count: Count::Copy,
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,5 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
+use crate::StaticKind;
 
 /// `random_normal[shape, dtype] key`: random floats of the standard normal distribution.
 ///
@@ -6,16 +7,20 @@ use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_normal",
     operands: Operands::Fixed(1, 0),
-    statics: &["shape", "dtype"],
+    statics: &[
+        StaticKind::Shape.named("shape"),
+        StaticKind::DType.named("dtype"),
+    ],
     shape: |statics, args| {
         shape::key(args[0])?;
         shape::lengths(&statics[0])
     },
-    dtype: |statics, _| shape::number(shape::dtype(&statics[1], "dtype")?, false),
+    dtype: |statics, _| shape::number(statics[1].dtype(), false),
     methods: &[],
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomNormal,
     count: Count::each(1, 1),
+    facts: OpFacts::opaque(axes::opaque),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 
 unary_fns! { |x| 1.0 / x }
 
@@ -11,5 +11,10 @@ pub(super) static OP: Unary = Unary {
         b.neg(y2)
     }),
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .exact()
+        .range(|of| of.x().unbounded())
+        .steep_unless(|of, _| of.x().not_0, 1.0),
     domain: (0.5, 2.0),
 };

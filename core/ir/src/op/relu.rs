@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Range, Unary, UnaryRule};
 use crate::Op;
 
 unary_fns! { |x| if x <= 0.0 { 0.0 } else { x }, int |x| x.max(0) }
@@ -14,5 +14,10 @@ pub(super) static OP: Unary = Unary {
         b.select(passes, dx, zero)
     }),
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE.cheap().range(|of| Range {
+        at_least_0: true,
+        not_0: of.x().is_positive(),
+        ..of.x()
+    }),
     domain: (-2.0, 2.0),
 };

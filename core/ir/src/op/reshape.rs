@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, Op, Poly, Shape, Static};
+use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
 /// `reshape[shape] x, like x`: the elements, in row-major order, in another shape.
 ///
@@ -7,7 +7,7 @@ use crate::{Dim, Fault, Op, Poly, Shape, Static};
 pub(super) static OP: Linear = Linear {
     name: "reshape",
     operands: Operands::Fixed(1, 1),
-    statics: &["shape"],
+    statics: &[StaticKind::Reshape.named("shape")],
     shape: |statics, args| {
         let x = shape::same(&args[0].shape, &args[1].shape)?;
         reshaped(&x, &statics[0])
@@ -17,8 +17,10 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::ReshapeT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Reshape,
     count: Count::View,
+    facts: OpFacts::view(axes::reshaped).equal(Equal::SameAval),
     samples: &[
         "(x: f64[2, 6]) { y = reshape[shape=[3, -1, 2]] x, like x return y }",
+        "(x: f64[2, 3, 4]) { y = reshape[shape=[2, 12]] x, like x return y }",
         "(x: f64[2, 0]) { y = reshape[shape=[0, 5]] x, like x return y }",
         "(x: f64[1]) { y = reshape[shape=[]] x, like x return y }",
         "(x: f64[]) { y = reshape[shape=[-1]] x, like x return y }",

@@ -1,6 +1,10 @@
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
+};
+use crate::{Builder, Eqn, StaticKind, Var};
 
 /// `rms_norm[eps] x, w`: `x / sqrt(mean(x^2) + eps) w` over the last axis.
 ///
@@ -8,11 +12,8 @@ use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "rms_norm",
     operands: Operands::Fixed(2, 0),
-    statics: &["eps"],
-    shape: |statics, args| {
-        shape::float(&statics[0], "eps")?;
-        with_vectors(&args[0].shape, &[(args[1], "the weight")])
-    },
+    statics: &[StaticKind::Epsilon.named("eps")],
+    shape: |_, args| with_vectors(&args[0].shape, &[(args[1], "the weight")]),
     dtype: |_, args| shape::same_floats(args),
     methods: &[Method::on_tensor(
         "rms_norm",
@@ -27,6 +28,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 0),
         row: Ops::new(2, 1),
     },
+    facts: OpFacts::composite(axes::rows, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -37,3 +39,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// `x / sqrt(mean(x^2) + eps) w`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let of = Norm::new(b, eqn, false, eqn.attrs[0]);
+    let n = of.parts(b).n;
+    Some(vec![b.mul(n, of.w)])
+}

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 
 unary_fns! { |x| 1.0 / x.sqrt() }
 
@@ -13,5 +13,8 @@ pub(super) static OP: Unary = Unary {
         b.mul(half, y3)
     }),
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE
+        .range(|of| of.x().unbounded())
+        .steep_unless(|of, _| of.x().is_positive(), 1.0),
     domain: (0.5, 3.0),
 };

@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
-use crate::Shape;
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
+use crate::{Shape, StaticKind};
 
 /// `scalar[value] like x`: a number of rank 0 with the dtype of `x`.
 ///
@@ -8,13 +8,14 @@ use crate::Shape;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "scalar",
     operands: Operands::Fixed(0, 1),
-    statics: &["value"],
+    statics: &[StaticKind::Number.named("value")],
     shape: |_, _| Ok(Shape::scalar()),
     dtype: |statics, args| shape::holds(&statics[0], args[0].dtype),
     methods: &[],
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Scalar,
     count: Count::View,
+    facts: OpFacts::view(axes::opaque).range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
         &["(x: f64[2]) { y = scalar[value=0.5] like x return y }"],

@@ -1,5 +1,7 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use super::{
+    Count, Diff, Equal, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape,
+};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// `select c, x, y`: the element of `x` where the bool `c` is true, and of `y` elsewhere.
 ///
@@ -16,7 +18,7 @@ impl OpDef for Select {
     fn operands(&self) -> Operands {
         Operands::Fixed(3, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -72,6 +74,14 @@ impl OpDef for Select {
     }
     fn count(&self) -> Count {
         Count::FLOP
+    }
+    fn facts(&self) -> &OpFacts {
+        const {
+            &OpFacts::ELEMENTWISE
+                .cheap()
+                .equal(Equal::SameBranches)
+                .range(|of| of.ranges[1].both(of.ranges[2]).guarded())
+        }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use gradloom_maths::sigmoid;
 
 unary_fns! { |x| sigmoid::<A, _>(x) }
@@ -13,5 +13,6 @@ pub(super) static OP: Unary = Unary {
         b.mul(y, rest)
     }),
     count: Count::each(3, 1),
+    facts: OpFacts::ELEMENTWISE.range(|of| of.x().positive().bounded()),
     domain: (-3.0, 3.0),
 };

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 
 unary_fns! { |x| if x > 0.0 {
     1.0
@@ -15,5 +15,6 @@ pub(super) static OP: Unary = Unary {
     fns: FNS,
     rule: UnaryRule::Zero("`sign` is constant on either side of zero"),
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE.cheap().range(|of| of.x().bounded()),
     domain: (-2.0, 2.0),
 };

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use crate::Op;
 use gradloom_maths::{fast_sin, in_fast_range, sin};
 
@@ -10,5 +10,8 @@ pub(super) static OP: Unary = Unary {
     // dy = dx cos(x)
     rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Cos, x)),
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE
+        .range(|of| of.x().unknown().bounded())
+        .fast("fast_sin"),
     domain: (-3.0, 3.0),
 };

@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, Op, Poly, Shape, Static};
+use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
 /// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each axis.
 ///
@@ -8,7 +8,11 @@ use crate::{Dim, Fault, Op, Poly, Shape, Static};
 pub(super) static OP: Linear = Linear {
     name: "slice",
     operands: Operands::Fixed(1, 1),
-    statics: &["starts", "stops", "steps"],
+    statics: &[
+        StaticKind::Starts.named("starts"),
+        StaticKind::Stops.named("stops"),
+        StaticKind::Steps.named("steps"),
+    ],
     shape: |statics, args| {
         let x = shape::same(&args[0].shape, &args[1].shape)?;
         sliced(&x, statics)
@@ -21,6 +25,9 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Slice,
     count: Count::View,
+    facts: OpFacts::view(axes::ranges)
+        // Steps are at least 1, so a slice of the same shape is the whole tensor.
+        .equal(Equal::SameAval),
     samples: &[
         "(x: f64[3, 4]) { y = slice[starts=[1], stops=[3], steps=[1]] x, like x return y }",
         "(x: f64[3, 5]) { y = slice[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] x, like x return y }",
@@ -32,9 +39,9 @@ pub(super) static OP: Linear = Linear {
 
 /// Returns the shape of a slice of a value of shape `x`.
 pub(super) fn sliced(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
-    let starts = shape::ints(&statics[0], "starts")?;
-    let stops = shape::ints(&statics[1], "stops")?;
-    let steps = shape::ints(&statics[2], "steps")?;
+    let starts = statics[0].ints();
+    let stops = statics[1].ints();
+    let steps = statics[2].ints();
     if let Some(&step) = steps.and_then(|steps| steps.iter().find(|s| **s < 1)) {
         return Err(Fault::Step { step });
     }

@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Linear, Operands, shape, slice};
-use crate::Op;
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape, slice};
+use crate::{Op, StaticKind};
 
 /// `slice_t[starts, stops, steps] y, like x`: `y` placed among zeros in the shape of `x`.
 ///
@@ -7,7 +7,11 @@ use crate::Op;
 pub(super) static OP: Linear = Linear {
     name: "slice_t",
     operands: Operands::Fixed(1, 1),
-    statics: &["starts", "stops", "steps"],
+    statics: &[
+        StaticKind::Starts.named("starts"),
+        StaticKind::Stops.named("stops"),
+        StaticKind::Steps.named("steps"),
+    ],
     shape: |statics, args| {
         let y = slice::sliced(&args[1].shape, statics)?;
         shape::same(&y, &args[0].shape)?;
@@ -18,6 +22,9 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Slice, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::SliceT,
     count: Count::Copy,
+    facts: OpFacts::opaque(axes::ranges)
+        // Steps are at least 1, so a slice of the same shape is the whole tensor.
+        .equal(Equal::SameAval),
     samples: &[
         "(y: f64[2, 4], x: f64[3, 4]) { z = slice_t[starts=[1], stops=[3], steps=[1]] y, like x return z }",
         "(y: f64[2, 2], x: f64[3, 5]) { z = slice_t[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] y, like x return z }",

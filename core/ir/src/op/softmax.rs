@@ -1,11 +1,14 @@
-use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::Op;
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
+    shape,
+};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `softmax[axis] x`: `exp(x) / sum(exp(x))` along `axis`, without overflow.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "softmax",
     operands: Operands::Fixed(1, 0),
-    statics: &["axis"],
+    statics: &[StaticKind::Axis.named("axis")],
     shape: |statics, args| shape::along(&args[0].shape, &statics[0]),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[Method::on_tensor("softmax", &[Param::Data, Param::Static])],
@@ -19,6 +22,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::composite(axes::along, decompose).range(|of| of.x().positive().bounded()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -28,3 +32,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// `exp(log_softmax(x))`.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let log = b.emit(Op::LogSoftmax, &eqn.attrs, &eqn.args);
+    Some(vec![b.unary(Op::Exp, log)])
+}

@@ -1,5 +1,7 @@
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
-use crate::Op;
+use super::{
+    Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape,
+};
+use crate::{Builder, DType, Eqn, Op, Var};
 
 /// `softmax_less_hot x, labels`: the softmax of each row of `x`, minus 1 at its label.
 ///
@@ -26,6 +28,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(1, 0),
     },
+    facts: OpFacts::composite(axes::classes, decompose).fails(Fails::Labels(Op::CrossEntropy)),
     laws: Laws::new(
         (-2.0, 2.0),
         &[
@@ -35,3 +38,21 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// `softmax(x)`, less 1 at the label.
+fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let (x, last) = (eqn.args[0], b.attr(-1));
+    let hot = hot(b, x, eqn.args[1])?;
+    let p = b.emit(Op::Softmax, &[last], &[x]);
+    let one = b.scalar(1.0, x);
+    let less = b.sub(p, one);
+    Some(vec![b.select(hot, less, p)])
+}
+
+/// Emits a bool for each class of a row, true at its label. Returns `None` if their number is
+/// unknown.
+pub(super) fn hot(b: &mut Builder, x: Var, labels: Var) -> Option<Var> {
+    let n_classes = b.aval(x).shape.dims()?.last()?.known()?;
+    let statics = [b.attr(n_classes as i64), b.attr(DType::Bool)];
+    Some(b.emit(Op::OneHot, &statics, &[labels]))
+}

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use crate::Op;
 use gradloom_maths::softplus;
 
@@ -11,5 +11,6 @@ pub(super) static OP: Unary = Unary {
     // dy = dx sigmoid(x)
     rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Sigmoid, x)),
     count: Count::each(1, 2),
+    facts: OpFacts::ELEMENTWISE.range(|of| of.x().positive()),
     domain: (-3.0, 3.0),
 };

@@ -1,5 +1,7 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, concat, shape};
-use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, concat, shape,
+};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `y1, .. = split[sizes, axis] x, like x`: consecutive parts of the given sizes along an axis.
 ///
@@ -15,8 +17,13 @@ impl OpDef for Split {
     fn operands(&self) -> Operands {
         Operands::Fixed(1, 1)
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["sizes", "axis"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::Sizes.named("sizes"),
+                StaticKind::Axis.named("axis"),
+            ]
+        }
     }
     fn shape(
         &self,
@@ -28,7 +35,7 @@ impl OpDef for Split {
         let Some(dims) = x.dims() else {
             return Ok(vec![Shape::UNKNOWN; n_outs]);
         };
-        let Some(axis) = shape::known_axis(&statics[1], dims.len(), "axis")? else {
+        let Some(axis) = shape::known_axis(&statics[1], dims.len())? else {
             sizes(&statics[0], Dim::Unknown, n_outs)?;
             return Ok(vec![Shape(Some(vec![Dim::Unknown; dims.len()])); n_outs]);
         };
@@ -89,6 +96,9 @@ impl OpDef for Split {
     fn count(&self) -> Count {
         Count::View
     }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::view(axes::along) }
+    }
     fn laws(&self) -> Laws {
         Laws::new(
             (-2.0, 2.0),
@@ -118,7 +128,7 @@ fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
         let part = whole.exact_div(n_outs as i128);
         return Ok(vec![part.map_or(Dim::Unknown, Dim::from); n_outs]);
     }
-    let Some(sizes) = shape::ints(given, "sizes")? else {
+    let Some(sizes) = given.ints() else {
         return Ok(vec![Dim::Unknown; n_outs]);
     };
     let known: Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();

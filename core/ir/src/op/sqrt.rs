@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 
 unary_fns! { |x| x.sqrt() }
 
@@ -11,5 +11,9 @@ pub(super) static OP: Unary = Unary {
         b.div(dx, twice)
     }),
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE
+        .exact()
+        .range(|of| of.x())
+        .steep_unless(|of, _| of.x().is_positive(), 1.0),
     domain: (0.5, 3.0),
 };

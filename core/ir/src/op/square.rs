@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 
 unary_fns! { |x| x * x, int |x| x.wrapping_mul(x) }
 
@@ -8,5 +8,9 @@ pub(super) static OP: Unary = Unary {
     // dy = 2 x dx
     rule: UnaryRule::Factor(|b, x, _| b.add(x, x)),
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .exact()
+        .range(|of| of.x().magnitude()),
     domain: (-2.0, 2.0),
 };

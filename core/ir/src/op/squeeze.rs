@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static, StaticKind};
 
 /// `squeeze[axes] x`: `x` without the given axes, which must have length 1.
 ///
@@ -7,7 +7,7 @@ use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static};
 pub(super) static OP: Linear = Linear {
     name: "squeeze",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes"],
+    statics: &[StaticKind::UnitAxes.named("axes")],
     shape: |statics, args| {
         let Some(dims) = args[0].shape.dims() else {
             return Ok(Shape::UNKNOWN);
@@ -30,6 +30,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Unsqueeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Squeeze,
     count: Count::View,
+    facts: OpFacts::view(axes::reduced),
     samples: &[
         "(x: f64[2, 1, 3, 1]) { y = squeeze[axes=[1, -1]] x return y }",
         "(x: f64[1]) { y = squeeze[axes=0] x return y }",
@@ -45,11 +46,11 @@ pub(super) fn unit_axes(
     axes: &Static,
     rank: impl FnOnce(usize) -> usize,
 ) -> Result<Option<Vec<usize>>, Fault> {
-    match shape::ints(axes, "axes")? {
+    match axes.ints() {
         Some(given) => {
             let rank = rank(given.len());
             match rank <= MAX_RANK {
-                true => shape::axes(axes, rank, "axes"),
+                true => shape::axes(axes, rank),
                 false => Err(Fault::TooManyAxes { rank }),
             }
         }

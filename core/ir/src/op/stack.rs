@@ -1,6 +1,8 @@
 use super::concat::{Join, joined};
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
-use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `stack[axis] x1, ..`: operands of one shape, stacked along an additional axis.
 ///
@@ -16,14 +18,14 @@ impl OpDef for Stack {
     fn operands(&self) -> Operands {
         Operands::Many
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["axis"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const { &[StaticKind::Axis.named("axis")] }
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         let Some(mut dims) = joined(args, |_| Ok(Join::Across))?.0 else {
             return Ok(vec![Shape::UNKNOWN]);
         };
-        match shape::known_axis(&statics[0], dims.len() + 1, "axis")? {
+        match shape::known_axis(&statics[0], dims.len() + 1)? {
             Some(axis) => dims.insert(axis, Dim::Known(args.len())),
             None => dims = vec![Dim::Unknown; dims.len() + 1],
         }
@@ -68,6 +70,9 @@ impl OpDef for Stack {
     }
     fn count(&self) -> Count {
         Count::Copy
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::opaque(axes::inserted).range(|of| of.all()) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule, axes};
 
 unary_fns! { |x| x, int |x| x }
 
@@ -8,5 +8,6 @@ pub(super) static OP: Unary = Unary {
     fns: FNS,
     rule: UnaryRule::Zero("`stop_gradient` sets the derivative to zero"),
     count: Count::View,
+    facts: OpFacts::view(axes::elementwise),
     domain: (-2.0, 2.0),
 };

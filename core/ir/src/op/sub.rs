@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count};
+use super::{Binary, BinaryRule, Count, Equal, OpFacts, Term};
 
 binary_fns! { |x, y| x - y, int |x, y| x.wrapping_sub(y) }
 
@@ -12,5 +12,12 @@ pub(super) static OP: Binary = Binary {
         transpose: Some(|b, _, ct, operand| if operand == 0 { ct } else { b.neg(ct) }),
     },
     count: Count::FLOP,
+    facts: OpFacts::ELEMENTWISE
+        .cheap()
+        .exact()
+        // x - (+0) = x, also for zeros of both signs.
+        .equal(Equal::Neutral([None, Some(0.0)]))
+        .terms([Term::Plus, Term::Minus])
+        .range(|of| of.x().plus(of.y().negated())),
     domain: (-2.0, 2.0),
 };

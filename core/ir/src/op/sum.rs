@@ -1,4 +1,7 @@
-use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
+use super::{
+    Count, Kernel, Linear, Method, OpFacts, Operands, Ops, Param, Range, SumOver, axes, shape,
+};
+use crate::StaticKind;
 
 /// `sum[axes, keepdims] x, like x`: the sum over `axes`. Integers wrap.
 ///
@@ -7,7 +10,10 @@ use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 pub(super) static OP: Linear = Linear {
     name: "sum",
     operands: Operands::Fixed(1, 1),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| {
         let x = shape::same(&args[0].shape, &args[1].shape)?;
         shape::reduce(&x, &statics[0], &statics[1])
@@ -26,6 +32,12 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::opaque(axes::summed)
+        .sum(SumOver::Axes)
+        .range(|of| Range {
+            not_0: of.x().not_0 && (of.x().at_least_0 || of.x().at_most_0),
+            ..of.x()
+        }),
     samples: &[
         "(x: f64[2, 3]) { y = sum[axes=all, keepdims=false] x, like x return y }",
         "(x: f64[2, 3, 2]) { y = sum[axes=[0, -1], keepdims=true] x, like x return y }",

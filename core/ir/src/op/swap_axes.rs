@@ -1,15 +1,15 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, permute, shape};
-use crate::Op;
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
+use crate::{Op, StaticKind};
 
 /// `swap_axes[a, b] x`: `x` with two axes swapped. It is its own inverse.
 pub(super) static OP: Linear = Linear {
     name: "swap_axes",
     operands: Operands::Fixed(1, 0),
-    statics: &["a", "b"],
+    statics: &[StaticKind::Axis.named("a"), StaticKind::Axis.named("b")],
     shape: |statics, args| {
         permute::reorder(&args[0].shape, |rank| {
-            let a = shape::known_axis(&statics[0], rank, "a")?;
-            let b = shape::known_axis(&statics[1], rank, "b")?;
+            let a = shape::known_axis(&statics[0], rank)?;
+            let b = shape::known_axis(&statics[1], rank)?;
             Ok(a.zip(b).map(|(a, b)| {
                 let mut order: Vec<usize> = (0..rank).collect();
                 order.swap(a, b);
@@ -25,6 +25,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SwapAxes, &eqn.attrs, &[ct]),
     kernel: Kernel::SwapAxes,
     count: Count::View,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3, 4]) { y = swap_axes[a=0, b=-1] x return y }",
         "(x: f64[2, 0]) { y = swap_axes[a=1, b=0] x return y }",

@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use gradloom_maths::{fast_tan, in_fast_range, tan};
 
 unary_fns! { |x| tan::<A, _>(x), if all(in_fast_range(x)) fast_tan::<A, _>(x) }
@@ -13,5 +13,6 @@ pub(super) static OP: Unary = Unary {
         b.add(one, y2)
     }),
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE.fast("fast_tan"),
     domain: (-1.0, 1.0),
 };

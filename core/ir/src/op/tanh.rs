@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, OpFacts, Unary, UnaryRule};
 use gradloom_maths::tanh;
 
 unary_fns! { |x| tanh::<A, _>(x) }
@@ -13,5 +13,6 @@ pub(super) static OP: Unary = Unary {
         b.sub(one, y2)
     }),
     count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE.range(|of| of.x().bounded()),
     domain: (-2.0, 2.0),
 };

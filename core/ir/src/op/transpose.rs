@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Op, Shape};
 
 /// `transpose x`: `x` with its axes in reverse order. It is its own inverse.
@@ -18,6 +18,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, _, ct| b.unary(Op::Transpose, ct),
     kernel: Kernel::Transpose,
     count: Count::View,
+    facts: OpFacts::view(axes::reordered),
     samples: &[
         "(x: f64[2, 3]) { y = transpose x return y }",
         "(x: f64[2, 0, 3]) { y = transpose x return y }",

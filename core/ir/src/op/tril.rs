@@ -1,5 +1,5 @@
 use super::Jacobian;
-use super::{Count, Kernel};
+use super::{Count, Kernel, OpFacts, axes};
 use crate::{Fault, Op};
 
 /// `tril x`: the lower triangles of the matrices of the last two axes.
@@ -23,6 +23,7 @@ pub(super) static OP: Jacobian = Jacobian {
     transpose: Op::Tril,
     kernel: Kernel::Tril,
     count: Count::Copy,
+    facts: OpFacts::opaque(axes::matrices),
     domain: (-2.0, 2.0),
     samples: &[
         "(x: f64[3, 3]) { y = tril x return y }",

@@ -1,5 +1,7 @@
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
-use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+use super::{
+    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `x1, .. = unbind[axis] y`: the slice of `y` at each index of an axis, without that axis.
 ///
@@ -15,8 +17,8 @@ impl OpDef for Unbind {
     fn operands(&self) -> Operands {
         Operands::Fixed(1, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["axis"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const { &[StaticKind::Axis.named("axis")] }
     }
     fn shape(
         &self,
@@ -28,7 +30,7 @@ impl OpDef for Unbind {
             return Ok(vec![Shape::UNKNOWN; n_outs]);
         };
         let mut rest = dims.to_vec();
-        match shape::known_axis(&statics[0], dims.len(), "axis")? {
+        match shape::known_axis(&statics[0], dims.len())? {
             Some(axis) => {
                 let found = rest.remove(axis);
                 if found.differs(Dim::Known(n_outs)) {
@@ -85,6 +87,9 @@ impl OpDef for Unbind {
     }
     fn count(&self) -> Count {
         Count::View
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::view(axes::reduced) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,6 @@
-use super::{Count, Kernel, Linear, Operands, Ops, broadcast_like, shape};
+use super::{
+    Count, Equal, Kernel, Linear, OpFacts, Operands, Ops, SumOver, axes, broadcast_like, shape,
+};
 use crate::Op;
 
 /// `unbroadcast y, like from, like to`: `y` summed from the shape of `to` to the shape of `from`.
@@ -21,6 +23,9 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
+    facts: OpFacts::opaque(axes::repeated)
+        .equal(Equal::SameAval)
+        .sum(SumOver::Repeated),
     samples: &[
         "(y: f64[2, 3], x: f64[3]) { z = unbroadcast y, like x, like y return z }",
         "(y: f64[0, 3], x: f64[]) { z = unbroadcast y, like x, like y return z }",

@@ -1,5 +1,5 @@
-use super::{Count, Kernel, Linear, Method, Operands, Param, shape, squeeze};
-use crate::{Dim, Op, Shape};
+use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape, squeeze};
+use crate::{Dim, Op, Shape, StaticKind};
 
 /// `unsqueeze[axes] x`: `x` with additional axes of length 1 at the given positions of the result.
 ///
@@ -7,7 +7,7 @@ use crate::{Dim, Op, Shape};
 pub(super) static OP: Linear = Linear {
     name: "unsqueeze",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes"],
+    statics: &[StaticKind::UnitAxes.named("axes")],
     shape: |statics, args| {
         let Some(dims) = args[0].shape.dims() else {
             return Ok(Shape::UNKNOWN);
@@ -29,6 +29,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Squeeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Unsqueeze,
     count: Count::View,
+    facts: OpFacts::view(axes::inserted),
     samples: &[
         "(x: f64[2, 3]) { y = unsqueeze[axes=[1, -1]] x return y }",
         "(x: f64[]) { y = unsqueeze[axes=0] x return y }",

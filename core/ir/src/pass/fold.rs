@@ -6,7 +6,7 @@
 //! Constants are computed by the loops of the ops, and only for ops whose result IEEE 754
 //! determines: a kernel of the runtime may compute `exp` differently.
 
-use crate::op::{BinaryFns, Eval, UnaryFns};
+use crate::op::{BinaryFns, Equal, Eval, UnaryFns, range};
 use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Var};
 
 /// Replaces results by equal operands, and arithmetic on constants by constants.
@@ -70,10 +70,11 @@ impl Cx {
     /// Returns the number that all elements of `v` are equal to, and the equation that binds `v`.
     fn number(&self, v: Var) -> Option<(f64, &Eqn)> {
         let eqn = self.eqn(v)?;
-        if !matches!(eqn.op, Op::Scalar | Op::FullLike) {
+        // A constant that is replaced keeps the like operand, which `full` has not.
+        if eqn.likes().is_empty() {
             return None;
         }
-        let value = self.program.attr(eqn.attrs[0]);
+        let value = range::number(&self.program, eqn)?;
         // A larger integer may not be an `f64`, and would be rounded twice on its way to `f32`.
         if value.int().is_some_and(|n| n.unsigned_abs() > 1 << 53) {
             return None;
@@ -98,42 +99,32 @@ impl Cx {
     /// Returns an operand that is always equal to the result.
     fn equal_operand(&self, eqn: &Eqn) -> Option<Var> {
         let args = &eqn.args;
-        let (x, y) = (*args.first()?, args.get(1).copied());
-        match eqn.op {
-            Op::Identity => Some(x),
-            // Negating twice flips the sign bit back.
-            Op::Neg => {
-                let inner = self.eqn(x).filter(|e| e.op == Op::Neg)?;
+        match eqn.op.def().facts().equal {
+            Equal::Never => None,
+            Equal::Always => Some(args[0]),
+            Equal::SameAval => {
+                let (x, y) = (self.program.aval(args[0]), self.program.aval(eqn.out()));
+                certainly_equal(x, y).then_some(args[0])
+            }
+            Equal::Twice => {
+                let inner = self.eqn(args[0]).filter(|e| e.op == eqn.op)?;
                 Some(inner.args[0])
             }
-            // 1 x = x and x / 1 = x, also for infinities, zeros of both signs and NaN.
-            Op::Mul if self.is(y?, 1.0) && self.absorbs(x, y?) => Some(x),
-            Op::Mul if self.is(x, 1.0) && self.absorbs(y?, x) => y,
-            Op::Div if self.is(y?, 1.0) && self.absorbs(x, y?) => Some(x),
-            // x + (-0) = x and x - (+0) = x, also for zeros of both signs.
-            Op::Add if self.is(y?, -0.0) && self.absorbs(x, y?) => Some(x),
-            Op::Add if self.is(x, -0.0) && self.absorbs(y?, x) => y,
-            Op::Sub if self.is(y?, 0.0) && self.absorbs(x, y?) => Some(x),
-            Op::Select if y == args.get(2).copied() && self.absorbs(y?, x) => y,
-            // A broadcast, its transpose, a reshape or a cast that changes nothing.
-            Op::BroadcastLike
-            | Op::BroadcastTo
-            | Op::Unbroadcast
-            | Op::Reshape
-            | Op::ReshapeT
-            | Op::Cast
-            | Op::CastT
-                if certainly_equal(self.program.aval(x), self.program.aval(eqn.out())) =>
-            {
-                Some(x)
+            Equal::Neutral(numbers) => {
+                let is_neutral = |i: &usize| numbers[*i].is_some_and(|n| self.is(args[*i], n));
+                let mut positions = [1, 0].into_iter().filter(is_neutral);
+                let other = positions.find(|i| self.absorbs(args[1 - *i], args[*i]))?;
+                Some(args[1 - other])
             }
-            _ => None,
+            Equal::SameBranches => {
+                (args[1] == args[2] && self.absorbs(args[1], args[0])).then_some(args[1])
+            }
         }
     }
 
     /// Returns the constant equation that replaces an op on constants.
     fn constant(&mut self, eqn: &Eqn) -> Option<Eqn> {
-        if !is_exact(eqn.op) {
+        if !eqn.op.def().facts().exact {
             return None;
         }
         let dtype = self.program.aval(eqn.out()).dtype?;
@@ -201,20 +192,4 @@ fn binary(dtype: DType, fns: BinaryFns, x: f64, y: f64) -> Option<f64> {
 /// Returns whether the two avals have the same known dtype and shape.
 fn certainly_equal(a: &Aval, b: &Aval) -> bool {
     a.dtype.is_some() && a.dtype == b.dtype && a.shape.same(&b.shape)
-}
-
-/// Returns whether IEEE 754 determines every bit of the result.
-fn is_exact(op: Op) -> bool {
-    matches!(
-        op,
-        Op::Neg
-            | Op::Abs
-            | Op::Sqrt
-            | Op::Square
-            | Op::Reciprocal
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-    )
 }

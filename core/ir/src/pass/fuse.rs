@@ -2,8 +2,8 @@
 
 use super::constants;
 use crate::hash::HashMap;
-use crate::op::Eval;
-use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Shape, Var};
+use crate::op::Fails;
+use crate::{Eqn, Program, SecondaryMap, Shape, Var};
 
 /// Partitions the equations of a program into steps, in an order in which they can run.
 ///
@@ -34,19 +34,9 @@ pub fn fuse(program: &Program) -> Vec<Vec<usize>> {
     // Views of earlier results come first, because other equations of the stage read them.
     steps.sort_by_key(|step| {
         let first = step[0];
-        (stage[first], !is_view(eqns[first].op), first)
+        (stage[first], !eqns[first].op.is_view(), first)
     });
     steps
-}
-
-/// Returns whether each element of the result depends only on the operand elements at its index.
-pub fn is_elementwise(op: Op) -> bool {
-    match op.def().eval() {
-        Eval::Unary(_) => !matches!(op, Op::Identity | Op::StopGradient),
-        Eval::Binary(_) | Eval::Compare(_) => true,
-        Eval::Kernel(kernel) => matches!(kernel, Kernel::Select | Kernel::Cast | Kernel::CastT),
-        Eval::Call => false,
-    }
 }
 
 /// Returns whether the equation fails for some values.
@@ -55,45 +45,12 @@ pub fn is_elementwise(op: Op) -> bool {
 /// safe. A group cannot fail, so such an equation is a step of its own. `constants` must be those
 /// of `program`.
 pub fn may_fail(program: &Program, eqn: &Eqn, constants: &SecondaryMap<Var, f64>) -> bool {
-    let wrong: fn(f64) -> bool = match eqn.op {
-        Op::Div => |divisor| divisor == 0.0,
-        // 0 to a negative power divides by 0.
-        Op::Pow => |exponent| exponent < 0.0,
-        _ => return false,
+    let Fails::IntegerBy(wrong) = eqn.op.def().facts().fails else {
+        return false;
     };
     let dtype = program.aval(eqn.out()).dtype;
     let known = constants.get(eqn.args[1]).copied();
     dtype.is_some_and(|dtype| !dtype.is_float()) && known.is_none_or(wrong)
-}
-
-/// Returns whether the results are elements of the operand, or one number, rearranged.
-pub fn is_view(op: Op) -> bool {
-    match op.def().eval() {
-        Eval::Unary(_) => matches!(op, Op::Identity | Op::StopGradient),
-        Eval::Kernel(kernel) => matches!(
-            kernel,
-            Kernel::Scalar
-                | Kernel::Full
-                | Kernel::FullLike
-                | Kernel::BroadcastLike
-                | Kernel::BroadcastTo
-                | Kernel::SumT
-                | Kernel::Transpose
-                | Kernel::Permute
-                | Kernel::PermuteT
-                | Kernel::SwapAxes
-                | Kernel::Moveaxis
-                | Kernel::Reshape
-                | Kernel::ReshapeT
-                | Kernel::Squeeze
-                | Kernel::Unsqueeze
-                | Kernel::Slice
-                | Kernel::ConcatT
-                | Kernel::Split
-                | Kernel::Unbind
-        ),
-        _ => false,
-    }
 }
 
 /// Returns the index of the equation that binds each variable.
@@ -107,7 +64,7 @@ fn makers(program: &Program) -> SecondaryMap<Var, usize> {
 /// Returns a number for the shape of each equation that may be in a group.
 fn shapes(program: &Program) -> Vec<Option<usize>> {
     let mut known: HashMap<&Shape, usize> = HashMap::default();
-    let divides = |eqn: &Eqn| matches!(eqn.op, Op::Div | Op::Pow);
+    let divides = |eqn: &Eqn| matches!(eqn.op.def().facts().fails, Fails::IntegerBy(_));
     let constants = match program.eqns.iter().any(divides) {
         true => constants(program),
         false => SecondaryMap::new(),
@@ -116,7 +73,7 @@ fn shapes(program: &Program) -> Vec<Option<usize>> {
         let shape = &program.aval(*eqn.outs.first()?).shape;
         let next = known.len();
         // The map is never iterated, so its order does not affect the result.
-        let joins = is_elementwise(eqn.op) && !may_fail(program, eqn, &constants);
+        let joins = eqn.op.def().facts().elementwise && !may_fail(program, eqn, &constants);
         joins.then(|| *known.entry(shape).or_insert(next))
     };
     program.eqns.iter().map(number).collect()
@@ -133,7 +90,7 @@ fn stages(
         let after = |var: &Var| {
             let from = *maker.get(*var)?;
             let together = shapes[i].is_some() && shapes[i] == shapes[from];
-            let free = together || is_view(program.eqns[from].op);
+            let free = together || program.eqns[from].op.is_view();
             Some(stage[from] + usize::from(!free))
         };
         let earliest = eqn.data().iter().filter_map(after).max();

@@ -4,6 +4,7 @@ mod cover;
 mod cse;
 mod cut;
 mod dce;
+mod decompose;
 mod fold;
 mod fuse;
 mod residuals;
@@ -12,8 +13,9 @@ mod signature;
 pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
 pub use dce::dce;
+pub use decompose::decompose;
 pub use fold::fold;
-pub use fuse::{fuse, is_elementwise, is_view, may_fail};
+pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;
 pub use signature::{Arg, Group, constants};
 

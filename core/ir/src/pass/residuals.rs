@@ -208,55 +208,8 @@ fn may_repeat(eqn: &Eqn, pin: Option<Keep>) -> bool {
         && match pin {
             Some(Keep::Save) => false,
             Some(Keep::Recompute) => true,
-            None => is_cheap(eqn.op),
+            None => eqn.op.def().facts().cheap,
         }
-}
-
-/// Returns whether an op costs about as much as reading its result from memory.
-fn is_cheap(op: Op) -> bool {
-    let arithmetic = matches!(
-        op,
-        Op::Identity
-            | Op::StopGradient
-            | Op::Neg
-            | Op::Abs
-            | Op::Sign
-            | Op::Relu
-            | Op::Square
-            | Op::Reciprocal
-            | Op::Add
-            | Op::Sub
-            | Op::Mul
-            | Op::Div
-            | Op::Maximum
-            | Op::Minimum
-    );
-    let choice = matches!(
-        op,
-        Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Select | Op::Cast | Op::CastT
-    );
-    let constant = matches!(
-        op,
-        Op::Scalar | Op::FullLike | Op::Full | Op::Iota | Op::OneHot
-    );
-    let repetition = matches!(
-        op,
-        Op::BroadcastLike | Op::BroadcastTo | Op::SumT | Op::MeanT
-    );
-    let view = matches!(
-        op,
-        Op::Transpose
-            | Op::Permute
-            | Op::PermuteT
-            | Op::SwapAxes
-            | Op::Moveaxis
-            | Op::Reshape
-            | Op::ReshapeT
-            | Op::Squeeze
-            | Op::Unsqueeze
-            | Op::Slice
-    );
-    arithmetic || choice || constant || repetition || view
 }
 
 #[cfg(test)]

@@ -2,9 +2,8 @@
 //!
 //! Groups with equal signatures run the same loop.
 
-use super::is_elementwise;
 use crate::hash::HashMap;
-use crate::op::Eval;
+use crate::op::{Eval, range};
 use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Static, Var};
 use std::fmt::Write;
 
@@ -128,7 +127,7 @@ impl Group {
 /// Returns whether a loop over floats can be written for the op.
 fn in_loop(op: Op) -> bool {
     let cast = matches!(op.def().eval(), Eval::Kernel(Kernel::Cast | Kernel::CastT));
-    is_elementwise(op) && !cast
+    op.def().facts().elementwise && !cast
 }
 
 /// Returns the variables whose elements are all equal to one known number.
@@ -136,17 +135,10 @@ fn in_loop(op: Op) -> bool {
 /// An integer that an `f64` cannot hold is not included: a loop that rounds it to `f64` and then to
 /// `f32` may get other bits than its op, which rounds it once.
 pub fn constants(program: &Program) -> SecondaryMap<Var, f64> {
-    let value = |eqn: &Eqn| {
-        let attr = match eqn.op {
-            Op::Scalar | Op::FullLike => eqn.attrs[0],
-            Op::Full => eqn.attrs[1],
-            _ => return None,
-        };
-        match program.attr(attr) {
-            Static::Float(x) => Some((eqn.out(), *x)),
-            Static::Int(n) if n.unsigned_abs() <= 1 << 53 => Some((eqn.out(), *n as f64)),
-            _ => None,
-        }
+    let value = |eqn: &Eqn| match range::number(program, eqn)? {
+        Static::Float(x) => Some((eqn.out(), *x)),
+        Static::Int(n) if n.unsigned_abs() <= 1 << 53 => Some((eqn.out(), *n as f64)),
+        _ => None,
     };
     program.eqns.iter().filter_map(value).collect()
 }

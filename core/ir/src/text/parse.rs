@@ -199,7 +199,8 @@ impl<'a> Parser<'a> {
                 }
                 let start = self.mark();
                 let found = self.word()?;
-                if found != *expected {
+                let expected = expected.name;
+                if found != expected {
                     return Err(self.error_at(
                         start,
                         format!(

@@ -32,7 +32,8 @@ impl Program {
         };
         let mut text = format!("{pin}{} = {}", outs.join(", "), eqn.op);
         if !eqn.attrs.is_empty() {
-            let names = def.statics().iter().copied().chain(std::iter::repeat("?"));
+            let names = def.statics().iter().map(|arg| arg.name);
+            let names = names.chain(std::iter::repeat("?"));
             let attrs = eqn.attrs.iter().zip(names).map(|(attr, name)| {
                 match self.attrs.get(attr.0 as usize) {
                     Some(value) => format!("{name}={value}"),

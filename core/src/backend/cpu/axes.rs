@@ -3,7 +3,8 @@
 use super::statics;
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
-use gradloom_ir::{Op, Static};
+use gradloom_ir::op::SumOver;
+use gradloom_ir::{Op, Static, StaticKind};
 use gradloom_kernels::elementwise::{CHUNK, Sum};
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::reduce::{self, Fold};
@@ -30,19 +31,19 @@ pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by
     b.reshape(&x, out.shape())
 }
 
-/// Returns whether [`fused_sum`] supports the op.
-pub(crate) fn is_sum(op: Op) -> bool {
-    matches!(op, Op::Sum | Op::Unbroadcast)
-}
-
 /// Returns how a group of `shape` can sum its results while they are in the cache.
 ///
 /// Supports sums over all elements, over the last axes and over the first axes; `None` otherwise.
-pub(crate) fn fused_sum(op: Op, values: &[Static], shape: &[usize], out: &[usize]) -> Option<Sum> {
-    let axes = match op {
-        Op::Sum => statics::axes(&values[0], shape.len()),
-        Op::Unbroadcast => repeated(shape, out),
-        _ => return None,
+pub(crate) fn fused_sum(
+    over: SumOver,
+    op: Op,
+    values: &[Static],
+    shape: &[usize],
+    out: &[usize],
+) -> Option<Sum> {
+    let axes = match over {
+        SumOver::Axes => statics::axes(statics::value(op, values, StaticKind::Axes), shape.len()),
+        SumOver::Repeated => repeated(shape, out),
     };
     match neighbours(shape, &axes)[..] {
         _ if numel(shape) == 0 => None,

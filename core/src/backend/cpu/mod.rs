@@ -13,12 +13,12 @@ mod statics;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use axes::{fused_sum, is_sum};
+pub(crate) use axes::fused_sum;
 
 use super::{TaskBuilder, View};
 use crate::Aval;
 use gradloom_ir::op::Eval;
-use gradloom_ir::{Kernel, Op, Static};
+use gradloom_ir::{Kernel, Op, Static, StaticKind};
 use gradloom_kernels::elementwise::quotient;
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::random::{self, Distribution};
@@ -27,6 +27,13 @@ use gradloom_kernels::rows as kernels;
 use gradloom_kernels::task::Prepared;
 use matmul::Product;
 use statics::{float, int};
+
+/// The static arguments of derivatives of norms.
+const NORM: [StaticKind; 3] = [
+    StaticKind::KnownFlag,
+    StaticKind::Epsilon,
+    StaticKind::Active,
+];
 
 /// Lowers `op` to tasks and returns its results, one for each of `outs`.
 ///
@@ -40,29 +47,27 @@ pub(crate) fn lower(
     likes: &[Aval],
     outs: &[Aval],
 ) -> Vec<View> {
+    let value = |kind| statics::value(op, statics, kind);
+    let axis = |rank: usize| statics::axis(value(StaticKind::Axis), rank);
     let kernel = match op.def().eval() {
-        Eval::Kernel(kernel @ (Kernel::Split | Kernel::ConcatT)) => {
-            let axis = &statics[usize::from(kernel == Kernel::Split)];
-            let axis = statics::axis(axis, args[0].rank());
+        Eval::Kernel(Kernel::Split | Kernel::ConcatT) => {
+            let axis = axis(args[0].rank());
             let lens = outs.iter().map(|out| out.shape()[axis]);
             return movement::split(&args[0], axis, lens);
         }
         Eval::Kernel(Kernel::Unbind) => {
-            let axis = statics::axis(&statics[0], args[0].rank());
-            return movement::unbind(&args[0], axis);
+            return movement::unbind(&args[0], axis(args[0].rank()));
         }
         Eval::Kernel(Kernel::AttentionVjp) => {
-            let statics = [&statics[0], &statics[1]];
+            let statics = [StaticKind::KnownFlag, StaticKind::Active].map(value);
             return attention::attention_vjp(b, args, statics, outs);
         }
         Eval::Kernel(Kernel::NormVjp) => {
-            let statics = [&statics[0], &statics[1], &statics[2]];
+            let statics = NORM.map(value);
             return rows::norm_vjp(b, args, statics, outs);
         }
         Eval::Kernel(kernel) => kernel,
-        Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
-            return vec![args[0].clone()];
-        }
+        Eval::Unary(_) if op.is_view() => return vec![args[0].clone()],
         Eval::Binary(_) => return vec![integer_quotient(b, op, args, &outs[0])],
         Eval::Unary(_) | Eval::Compare(_) => {
             unreachable!("elementwise ops are lowered as members of groups")
@@ -72,16 +77,18 @@ pub(crate) fn lower(
     let out = &outs[0];
     let (dtype, shape) = (out.dtype(), out.shape());
     let x = || &args[0];
-    let axes = |of: &View| statics::axes(&statics[0], of.rank());
-    let axis = |i: usize, of: &View| statics::axis(&statics[i], of.rank());
-    let eps = |i: usize| float(&statics[i]);
+    let axes = |of: &View| statics::axes(value(StaticKind::Axes), of.rank());
+    let eps = || float(value(StaticKind::Epsilon));
+    let starts = || value(StaticKind::Starts);
+    let steps = || value(StaticKind::Steps);
     let two = || [&args[0], &args[1]];
     let place = match kernel {
         Kernel::Select | Kernel::Cast | Kernel::CastT => {
             unreachable!("elementwise ops are lowered as members of groups")
         }
-        Kernel::Scalar | Kernel::FullLike => b.constant(&statics[0], dtype, shape),
-        Kernel::Full => b.constant(&statics[1], dtype, shape),
+        Kernel::Scalar | Kernel::FullLike | Kernel::Full => {
+            b.constant(value(StaticKind::Number), dtype, shape)
+        }
         Kernel::Iota => b.kernel(&[], out, gradloom_kernels::movement::iota(dtype)),
         Kernel::BroadcastLike | Kernel::BroadcastTo => x().broadcast_to(shape),
         Kernel::Unbroadcast => {
@@ -89,30 +96,30 @@ pub(crate) fn lower(
             axes::sum(b, x(), &axes, out)
         }
         Kernel::Sum => axes::sum(b, x(), &axes(x()), out),
-        Kernel::SumT => axes::sum_t(b, x(), &statics[0], shape),
+        Kernel::SumT => axes::sum_t(b, x(), value(StaticKind::Axes), shape),
         Kernel::Mean => axes::mean(b, x(), &axes(x()), out),
-        Kernel::MeanT => axes::mean_t(b, x(), &statics[0], shape),
+        Kernel::MeanT => axes::mean_t(b, x(), value(StaticKind::Axes), shape),
         Kernel::Max => axes::fold(b, x(), &axes(x()), out, Fold::Max),
         Kernel::Min => axes::fold(b, x(), &axes(x()), out, Fold::Min),
-        Kernel::Argmax => axes::arg_fold(b, x(), axis(0, x()), out, Fold::Max),
-        Kernel::Argmin => axes::arg_fold(b, x(), axis(0, x()), out, Fold::Min),
+        Kernel::Argmax => axes::arg_fold(b, x(), axis(x().rank()), out, Fold::Max),
+        Kernel::Argmin => axes::arg_fold(b, x(), axis(x().rank()), out, Fold::Min),
         Kernel::Matmul => product(b, Product::Plain, args, likes, out),
         Kernel::MatmulLhsT => product(b, Product::Left, args, likes, out),
         Kernel::MatmulRhsT => product(b, Product::Right, args, likes, out),
-        Kernel::Softmax => rows::map_rows(b, [x()], &[axis(0, x())], kernels::softmax),
-        Kernel::SoftmaxT => rows::map_rows(b, two(), &[axis(0, x())], kernels::softmax_t),
+        Kernel::Softmax => rows::map_rows(b, [x()], &[axis(x().rank())], kernels::softmax),
+        Kernel::SoftmaxT => rows::map_rows(b, two(), &[axis(x().rank())], kernels::softmax_t),
         Kernel::LogSoftmaxJvp => {
-            rows::map_rows(b, two(), &[axis(0, x())], kernels::log_softmax_jvp)
+            rows::map_rows(b, two(), &[axis(x().rank())], kernels::log_softmax_jvp)
         }
         Kernel::LogSoftmaxVjp => {
-            rows::map_rows(b, two(), &[axis(0, x())], kernels::log_softmax_vjp)
+            rows::map_rows(b, two(), &[axis(x().rank())], kernels::log_softmax_vjp)
         }
-        Kernel::LogSoftmax => rows::map_rows(b, [x()], &[axis(0, x())], kernels::log_softmax),
+        Kernel::LogSoftmax => rows::map_rows(b, [x()], &[axis(x().rank())], kernels::log_softmax),
         Kernel::Logsumexp => rows::fold_rows(b, x(), &axes(x()), out, kernels::logsumexp),
         Kernel::CrossEntropy => rows::cross_entropy(b, args),
         Kernel::SoftmaxLessHot => rows::softmax_less_hot(b, args),
         Kernel::Normalize => {
-            rows::map_rows(b, [x()], &axes(x()), |of| kernels::normalize(of, eps(1)))
+            rows::map_rows(b, [x()], &axes(x()), |of| kernels::normalize(of, eps()))
         }
         Kernel::NormalizeT => rows::map_rows(
             b,
@@ -121,43 +128,50 @@ pub(crate) fn lower(
             kernels::normalize_t,
         ),
         Kernel::InvStd => {
-            rows::fold_rows(b, x(), &axes(x()), out, |of| kernels::inv_std(of, eps(1)))
+            rows::fold_rows(b, x(), &axes(x()), out, |of| kernels::inv_std(of, eps()))
         }
         Kernel::NormJvp => {
-            let statics = [&statics[0], &statics[1], &statics[2]];
+            let statics = NORM.map(value);
             rows::norm_jvp(b, args, statics, out)
         }
-        Kernel::LayerNorm => rows::affine(b, args, |of| kernels::layer_norm(of, eps(0))),
-        Kernel::Attention => attention::attention(b, args, &statics[0], out),
-        Kernel::AttentionLse => attention::attention_lse(b, args, &statics[0], out),
+        Kernel::LayerNorm => rows::affine(b, args, |of| kernels::layer_norm(of, eps())),
+        Kernel::Attention => attention::attention(b, args, value(StaticKind::KnownFlag), out),
+        Kernel::AttentionLse => {
+            attention::attention_lse(b, args, value(StaticKind::KnownFlag), out)
+        }
         Kernel::AttentionJvp => {
-            let statics = [&statics[0], &statics[1]];
+            let statics = [StaticKind::KnownFlag, StaticKind::Active].map(value);
             attention::attention_jvp(b, args, statics, out)
         }
         Kernel::Tril => movement::tril(b, x()),
-        Kernel::RmsNorm => rows::affine(b, args, |of| kernels::rms_norm(of, eps(0))),
-        Kernel::FoldIn => of_key(b, x(), out, random::fold_in(int(&statics[0]) as u64)),
+        Kernel::RmsNorm => rows::affine(b, args, |of| kernels::rms_norm(of, eps())),
+        Kernel::FoldIn => of_key(
+            b,
+            x(),
+            out,
+            random::fold_in(int(value(StaticKind::Count)) as u64),
+        ),
         Kernel::RandomBits => of_key(b, x(), out, Distribution::Bits.kernel()),
         Kernel::RandomUniform => of_key(b, x(), out, Distribution::Uniform(dtype).kernel()),
         Kernel::RandomNormal => of_key(b, x(), out, Distribution::Normal(dtype).kernel()),
         Kernel::RandomBernoulli => {
-            let p = float(&statics[1]);
+            let p = float(value(StaticKind::Probability));
             of_key(b, x(), out, Distribution::Bernoulli(p).kernel())
         }
         Kernel::RandomPermutation => of_key(b, x(), out, random::permutation()),
         Kernel::OneHot => rows::one_hot(b, x(), out),
         Kernel::Transpose => movement::transpose(x()),
-        Kernel::Permute => movement::permute(x(), &statics[0]),
-        Kernel::PermuteT => movement::permute_t(x(), &statics[0]),
+        Kernel::Permute => movement::permute(x(), value(StaticKind::Permutation)),
+        Kernel::PermuteT => movement::permute_t(x(), value(StaticKind::Permutation)),
         Kernel::SwapAxes => movement::swap_axes(x(), &statics[0], &statics[1]),
         Kernel::Moveaxis => movement::moveaxis(x(), &statics[0], &statics[1]),
         Kernel::Reshape | Kernel::ReshapeT | Kernel::Squeeze | Kernel::Unsqueeze => {
             b.reshape(x(), shape)
         }
-        Kernel::Slice => movement::slice(x(), &statics[0], &statics[2], shape),
-        Kernel::SliceT => movement::slice_t(b, x(), &statics[0], &statics[2], out),
-        Kernel::Concat => movement::concat(b, args, statics::axis(&statics[0], shape.len()), out),
-        Kernel::Stack => movement::stack(b, args, statics::axis(&statics[0], shape.len()), out),
+        Kernel::Slice => movement::slice(x(), starts(), steps(), shape),
+        Kernel::SliceT => movement::slice_t(b, x(), starts(), steps(), out),
+        Kernel::Concat => movement::concat(b, args, axis(shape.len()), out),
+        Kernel::Stack => movement::stack(b, args, axis(shape.len()), out),
         Kernel::Split
         | Kernel::ConcatT
         | Kernel::Unbind
@@ -167,12 +181,6 @@ pub(crate) fn lower(
         }
     };
     vec![place]
-}
-
-/// Returns the op whose result the kernel of `op` can compute as a by-product, on the same
-/// operands.
-pub(crate) fn byproduct_of(op: Op) -> Option<Op> {
-    (op == Op::CrossEntropy).then_some(Op::SoftmaxLessHot)
 }
 
 fn product(

@@ -1,9 +1,14 @@
 //! Values of static arguments, which the shape rules have checked.
 
-use gradloom_ir::Static;
 use gradloom_ir::op::shape;
+use gradloom_ir::{Op, Static, StaticKind};
 
-const CHECKED: &str = "the shape rule checks the static arguments";
+const CHECKED: &str = "the static arguments are checked when avals are inferred";
+
+/// Returns the value of the static argument of a kind that the op takes.
+pub(super) fn value(op: Op, values: &[Static], kind: StaticKind) -> &Static {
+    &values[op.static_at(kind).expect("the op takes it")]
+}
 
 pub(super) fn int(value: &Static) -> i64 {
     value.int().expect(CHECKED)
@@ -28,9 +33,7 @@ pub(super) fn axis(value: &Static, rank: usize) -> usize {
 
 /// Returns the axes that a static argument names, ascending.
 pub(super) fn axes(value: &Static, rank: usize) -> Vec<usize> {
-    shape::axes(value, rank, "axes")
-        .expect(CHECKED)
-        .expect(CHECKED)
+    shape::axes(value, rank).expect(CHECKED).expect(CHECKED)
 }
 
 /// Returns the axes that a static argument names, in its order.

@@ -4,7 +4,8 @@
 //! cotangent of `log`, which is 0 there, by its slope, which is infinite: NaN. The safe form
 //! applies `select` to the operand first.
 
-use super::sign::{Signs, elementwise, moves};
+use super::sign::Signs;
+use gradloom_ir::op::Steep;
 use gradloom_ir::{Eqn, Op, Program, SecondaryMap, Var};
 
 /// Op in an operand of `select` whose slope may be infinite where the other operand is selected.
@@ -12,12 +13,9 @@ pub(super) struct Risk {
     /// Result of the op.
     pub(super) at: Var,
     op: Op,
-    /// Operand that the slope depends on.
-    operand: Var,
-    /// Numerator of a quotient.
-    first: Var,
-    /// Exponent of a power.
-    exponent: Option<Var>,
+    steep: Steep,
+    /// Operands of the op.
+    operands: Vec<Var>,
     condition: Var,
     /// Other operand of `select`.
     other: Var,
@@ -40,7 +38,7 @@ pub(super) fn risks(program: &Program, active: &SecondaryMap<Var, ()>, signs: &S
     let mut found: Vec<Risk> = Vec::new();
     for select in program.eqns.iter().filter(|e| e.op == Op::Select) {
         for branch in [1, 2] {
-            let Some((eqn, operand)) = nearest(program, &binds, signs, active, select.args[branch])
+            let Some((eqn, steep)) = nearest(program, &binds, signs, active, select.args[branch])
             else {
                 continue;
             };
@@ -48,9 +46,8 @@ pub(super) fn risks(program: &Program, active: &SecondaryMap<Var, ()>, signs: &S
                 found.push(Risk {
                     at: eqn.out(),
                     op: eqn.op,
-                    operand,
-                    first: eqn.args[0],
-                    exponent: eqn.args.get(1).copied(),
+                    steep,
+                    operands: eqn.data().to_vec(),
                     condition: select.args[0],
                     other: select.args[3 - branch],
                     where_true: branch == 1,
@@ -61,16 +58,14 @@ pub(super) fn risks(program: &Program, active: &SecondaryMap<Var, ()>, signs: &S
     found
 }
 
-/// Returns the nearest op behind `from` whose slope may be infinite.
-///
-/// Also returns the operand that the slope depends on.
+/// Returns the nearest op behind `from` whose slope may be infinite, and where it is.
 fn nearest<'a>(
     program: &Program,
     binds: &SecondaryMap<Var, &'a Eqn>,
     signs: &Signs,
     active: &SecondaryMap<Var, ()>,
     from: Var,
-) -> Option<(&'a Eqn, Var)> {
+) -> Option<(&'a Eqn, Steep)> {
     let mut seen: SecondaryMap<Var, ()> = SecondaryMap::new();
     let mut open = std::collections::VecDeque::from([from]);
     while let Some(v) = open.pop_front() {
@@ -78,47 +73,30 @@ fn nearest<'a>(
             continue;
         }
         let Some(eqn) = binds.get(v) else { continue };
-        if let Some(operand) = infinite(program, eqn, signs, active) {
-            return Some((eqn, operand));
+        if let Some(steep) = infinite(program, eqn, signs, active) {
+            return Some((eqn, steep));
         }
-        if elementwise(eqn.op) || moves(eqn) {
+        // Another `select` is examined for itself.
+        let passes = eqn.op.def().facts().elementwise || eqn.op.is_view();
+        if passes && eqn.op != Op::Select {
             open.extend(eqn.data());
         }
     }
     None
 }
 
-/// Returns the operand that has values where the slope of an op is infinite, unless the user may
-/// have excluded these values.
+/// Returns where the slope of an op is infinite, unless the user may have excluded these values.
 fn infinite(
     program: &Program,
     eqn: &Eqn,
     signs: &Signs,
     active: &SecondaryMap<Var, ()>,
-) -> Option<Var> {
-    let of = |v: Var| signs.facts_of(v);
-    let x = *eqn.args.first()?;
-    let (operand, safe) = match eqn.op {
-        Op::Log | Op::Sqrt | Op::Rsqrt => (x, of(x).not_0 && of(x).at_least_0),
-        Op::Reciprocal => (x, of(x).not_0),
-        Op::Log1p => (x, of(x).at_least_0),
-        Op::Exp | Op::Expm1 => (x, of(x).at_most_0 || of(x).bounded),
-        Op::Div => (eqn.args[1], of(eqn.args[1]).not_0),
-        Op::Pow => {
-            let exponent = eqn.args[1];
-            let value = program.eqns.iter().find(|e| e.outs.contains(&exponent));
-            let value = value.filter(|e| matches!(e.op, Op::Scalar | Op::FullLike));
-            // x^y has a finite slope at 0 for y >= 1, and for y = 0.
-            let safe = match value.map(|e| program.attr(e.attrs[0]).float()) {
-                Some(Some(y)) => y >= 1.0 || y == 0.0,
-                Some(None) => true,
-                None => !active.contains(exponent) && of(exponent).bounded,
-            };
-            (x, safe || (of(x).not_0 && of(x).at_least_0))
-        }
-        _ => return None,
-    };
-    (!safe && !of(operand).guarded).then_some(operand)
+) -> Option<Steep> {
+    let steep = eqn.op.def().facts().steep?;
+    let operand = eqn.args[steep.operand];
+    let varies = |v: Var| active.contains(v);
+    let safe = (steep.is_safe)(&signs.operands(program, eqn), &varies);
+    (!safe && !signs.range_of(operand).guarded).then_some(steep)
 }
 
 impl Risk {
@@ -128,17 +106,18 @@ impl Risk {
             Some(name) => name.clone(),
             None => other.to_owned(),
         };
-        let (op, x, c) = (self.op, name(self.operand, "x"), name(self.condition, "c"));
-        let call = match op {
-            Op::Div => format!("({} / &safe)", name(self.first, "a")),
-            Op::Pow => format!(
-                "safe.pow({})",
-                self.exponent.map_or("p".to_owned(), |p| name(p, "p"))
-            ),
-            op => format!("safe.{op}()"),
+        let (op, x, c) = (
+            self.op,
+            name(self.operands[self.steep.operand], "x"),
+            name(self.condition, "c"),
+        );
+        let call = match (self.steep.operand, &self.operands[..]) {
+            (0, [_]) => format!("safe.{op}()"),
+            (0, operands) => format!("safe.{op}({})", name(operands[1], "p")),
+            (_, operands) => format!("({} / &safe)", name(operands[0], "a")),
         };
-        let harmless = match op {
-            Op::Exp | Op::Expm1 | Op::Log1p => format!("&{x}.zeros_like()"),
+        let harmless = match self.steep.harmless {
+            0.0 => format!("&{x}.zeros_like()"),
             _ => format!("&{x}.ones_like()"),
         };
         let select = |mine: &str, other: &str| match self.where_true {

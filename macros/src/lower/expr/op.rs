@@ -94,7 +94,7 @@ impl Cx<'_> {
         span: Span,
     ) -> LowerResult<Arguments> {
         let mut read = Arguments::default();
-        let names = op.def().statics();
+        let takes = op.def().statics();
         let (mut failed, mut missing) = (false, false);
         // First branch of a `select`, if it is a number: it takes the dtype of the second.
         let mut number = None;
@@ -139,9 +139,8 @@ impl Cx<'_> {
                         return self.recorded("text", arg.span());
                     }
                     Some((arg, Ok(host))) => {
-                        let name = names.get(read.statics.len()).copied();
-                        let name = name.unwrap_or("argument");
-                        read.statics.push(self.statik(host, name, arg.span()));
+                        let taken = takes[read.statics.len()];
+                        read.statics.push(self.statik(host, taken, arg.span()));
                     }
                     Some((_, Err(Abort::Error))) => failed = true,
                     Some((_, Err(stop))) => return Err(stop),

@@ -4,7 +4,7 @@ use super::op::is_text;
 use crate::input::text;
 use crate::lower::host;
 use crate::lower::{Abort, Cx, Host, LowerResult, Value};
-use gradloom_ir::{Attr, Op, Static, Var};
+use gradloom_ir::{Attr, Op, Static, StaticArg, StaticKind, Var};
 use proc_macro2::{Ident, Span};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -24,7 +24,7 @@ impl Cx<'_> {
                     // A number literal is a float until it takes the dtype of the tensor.
                     let value = match host::literal(&host.expr).and_then(|s| s.float()) {
                         Some(x) => self.builder.b.attr(x),
-                        None => self.statik(host, "value", span),
+                        None => self.statik(host, StaticKind::Number.named("value"), span),
                     };
                     return self
                         .emit(Op::Scalar, &[value], vec![], vec![like], 1, span)
@@ -43,16 +43,18 @@ impl Cx<'_> {
     }
 
     /// Returns a static argument; a value that is not a literal is bound to a local.
-    pub(in crate::lower) fn statik(&mut self, host: Host, name: &str, span: Span) -> Attr {
+    pub(in crate::lower) fn statik(&mut self, host: Host, arg: StaticArg, span: Span) -> Attr {
         if let Some(known) = host::literal(&host.expr) {
             return self.builder.b.attr(known);
         }
         let value = match self.dims_of_list(&host) {
-            Some(dims_of_list) if name == "shape" => Static::Dims(text(&host.expr), dims_of_list),
+            Some(dims) if matches!(arg.kind, StaticKind::Shape | StaticKind::Reshape) => {
+                Static::Dims(text(&host.expr), dims)
+            }
             _ => Static::Host(text(&host.expr)),
         };
         let attr = self.builder.b.attr(value);
-        let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
+        let ident = self.host_ident(&Ident::new(arg.name, Span::mixed_site()));
         let (rt, expr) = (&self.rt, &host.expr);
         let call = quote_spanned!(span=> #rt::statik);
         self.builder

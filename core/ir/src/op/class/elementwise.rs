@@ -1,10 +1,10 @@
 //! The classes of elementwise ops. An op is a value of its class.
 
 use crate::op::{
-    BinaryFns, CompareFns, Count, Diff, Eval, Laws, Method, OpDef, Operands, Param, UnaryFns,
-    not_linear, shape,
+    BinaryFns, CompareFns, Count, Diff, Equal, Eval, Laws, Method, OpDef, OpFacts, Operands, Param,
+    Range, UnaryFns, not_linear, shape,
 };
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// A unary elementwise op.
 pub struct Unary {
@@ -16,6 +16,8 @@ pub struct Unary {
     pub rule: UnaryRule,
     /// The arithmetic cost.
     pub count: Count,
+    /// Facts for passes and plans.
+    pub facts: OpFacts,
     /// The interval for inputs in tests of the laws. The tests add the samples.
     pub domain: (f64, f64),
 }
@@ -40,15 +42,14 @@ impl OpDef for Unary {
     fn operands(&self) -> Operands {
         Operands::Fixed(1, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         Ok(vec![args[0].shape.clone()])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        // `identity` is the only unary op that takes a bool.
-        if args[0].dtype == Some(DType::Bool) && self.name == "identity" {
+        if self.facts.equal == Equal::Always {
             return Ok(args[0].dtype);
         }
         shape::number(args[0].dtype, self.fns.i32.is_some())
@@ -94,6 +95,9 @@ impl OpDef for Unary {
     fn count(&self) -> Count {
         self.count
     }
+    fn facts(&self) -> &OpFacts {
+        &self.facts
+    }
     fn laws(&self) -> Laws {
         Laws::new(self.domain, &[])
     }
@@ -109,6 +113,8 @@ pub struct Binary {
     pub rule: BinaryRule,
     /// The arithmetic cost.
     pub count: Count,
+    /// Facts for passes and plans.
+    pub facts: OpFacts,
     /// The interval for inputs in tests of the laws.
     pub domain: (f64, f64),
 }
@@ -134,7 +140,7 @@ impl OpDef for Binary {
     fn operands(&self) -> Operands {
         Operands::Fixed(2, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -190,6 +196,9 @@ impl OpDef for Binary {
     fn count(&self) -> Count {
         self.count
     }
+    fn facts(&self) -> &OpFacts {
+        &self.facts
+    }
     fn laws(&self) -> Laws {
         Laws::new(self.domain, &[])
     }
@@ -210,7 +219,7 @@ impl OpDef for Compare {
     fn operands(&self) -> Operands {
         Operands::Fixed(2, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -243,6 +252,9 @@ impl OpDef for Compare {
     }
     fn count(&self) -> Count {
         Count::FLOP
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::ELEMENTWISE.cheap().range(|_| Range::UNKNOWN) }
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), &[])

@@ -1,7 +1,9 @@
 //! The class of ops that apply a Jacobian to their first operand.
 
-use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use crate::op::{
+    Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands, shape,
+};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
 
 /// An op that is linear in its first operand, with a matrix computed from the other operands.
 ///
@@ -11,8 +13,8 @@ pub struct Jacobian {
     pub name: &'static str,
     /// The number of operands, all of them data.
     pub n_operands: usize,
-    /// The names of the static arguments.
-    pub statics: &'static [&'static str],
+    /// The static arguments.
+    pub statics: &'static [StaticArg],
     /// The shape rule.
     pub shape: InferRule<Shape>,
     /// Emits the tangent of the result due to the operands after the first.
@@ -25,6 +27,8 @@ pub struct Jacobian {
     pub kernel: Kernel,
     /// The arithmetic cost.
     pub count: Count,
+    /// Facts for passes and plans.
+    pub facts: OpFacts,
     /// The interval for inputs in tests of the laws.
     pub domain: (f64, f64),
     /// The programs for tests of the laws.
@@ -45,7 +49,7 @@ impl OpDef for Jacobian {
     fn operands(&self) -> Operands {
         Operands::Fixed(self.n_operands, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         self.statics
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -86,6 +90,9 @@ impl OpDef for Jacobian {
     }
     fn count(&self) -> Count {
         self.count
+    }
+    fn facts(&self) -> &OpFacts {
+        &self.facts
     }
     fn laws(&self) -> Laws {
         Laws::new(self.domain, self.samples)

@@ -1,7 +1,7 @@
 //! The class of ops with one result that are linear in their only data operand.
 
-use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// An op with a kernel and one result that is linear in its only data operand.
 ///
@@ -10,8 +10,8 @@ use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 pub struct Linear {
     /// The name in the text form.
     pub name: &'static str,
-    /// The names of the static arguments.
-    pub statics: &'static [&'static str],
+    /// The static arguments.
+    pub statics: &'static [StaticArg],
     /// The number of operands, one of which is data.
     pub operands: Operands,
     /// The shape rule.
@@ -26,6 +26,8 @@ pub struct Linear {
     pub kernel: Kernel,
     /// The arithmetic cost.
     pub count: Count,
+    /// Facts for passes and plans.
+    pub facts: OpFacts,
     /// The programs for tests of the laws.
     pub samples: &'static [&'static str],
 }
@@ -37,7 +39,7 @@ impl OpDef for Linear {
     fn operands(&self) -> Operands {
         self.operands
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         self.statics
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -76,6 +78,9 @@ impl OpDef for Linear {
     }
     fn count(&self) -> Count {
         self.count
+    }
+    fn facts(&self) -> &OpFacts {
+        &self.facts
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), self.samples)

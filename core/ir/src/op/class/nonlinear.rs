@@ -1,7 +1,7 @@
 //! The class of ops with a kernel and one result that are never applied to tangents.
 
-use crate::op::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use crate::op::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, not_linear};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// A rule that infers a property of the result from the static arguments and the operands' avals.
 ///
@@ -14,8 +14,8 @@ pub struct Nonlinear {
     pub name: &'static str,
     /// The number of operands.
     pub operands: Operands,
-    /// The names of the static arguments.
-    pub statics: &'static [&'static str],
+    /// The static arguments.
+    pub statics: &'static [StaticArg],
     /// The shape rule.
     pub shape: InferRule<Shape>,
     /// The dtype rule.
@@ -28,6 +28,8 @@ pub struct Nonlinear {
     pub kernel: Kernel,
     /// The arithmetic cost.
     pub count: Count,
+    /// Facts for passes and plans.
+    pub facts: OpFacts,
     /// The inputs and the tolerance for tests of the laws.
     pub laws: Laws,
 }
@@ -48,7 +50,7 @@ impl OpDef for Nonlinear {
     fn operands(&self) -> Operands {
         self.operands
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         self.statics
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -86,6 +88,9 @@ impl OpDef for Nonlinear {
     }
     fn count(&self) -> Count {
         self.count
+    }
+    fn facts(&self) -> &OpFacts {
+        &self.facts
     }
     fn laws(&self) -> Laws {
         self.laws

@@ -3,23 +3,12 @@
 //! The static argument `active` of such an op lists the operands that have tangents, so the other
 //! operands cost nothing.
 
-use super::shape;
 use crate::{Attr, Builder, Eqn, Fault, Op, SecondaryMap, Static, Var};
 use std::ops::RangeInclusive;
 
 /// Returns the operands that the static argument `active` lists, among the first three.
-///
-/// Only derivatives write `active`, so it is always known.
-pub(crate) fn active(value: &Static) -> Result<&[i64], Fault> {
-    let active = shape::ints(value, "active")?.unwrap_or(&[]);
-    let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
-    match ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i)) {
-        true => Ok(active),
-        false => Err(Fault::Static {
-            name: "active",
-            found: value.to_string(),
-        }),
-    }
+fn active(value: &Static) -> &[i64] {
+    value.ints().unwrap_or_default()
 }
 
 /// Returns the number of operands before the tangents, and the operands that have tangents.
@@ -30,7 +19,7 @@ pub(crate) fn tangents(
     given: RangeInclusive<usize>,
     n_args: usize,
 ) -> Result<(usize, &[i64]), Fault> {
-    let active = active(value)?;
+    let active = active(value);
     let n = active.len();
     let expected = n_args.clamp(given.start() + n, given.end() + n);
     match n_args == expected {
@@ -44,7 +33,7 @@ pub(crate) fn tangents(
 
 /// Returns the operands that have cotangents, if the transpose has `n_outs` results.
 pub(crate) fn cotangents(value: &Static, n_outs: usize) -> Result<&[i64], Fault> {
-    let active = active(value)?;
+    let active = active(value);
     match active.len() == n_outs {
         true => Ok(active),
         false => Err(Fault::Length {

@@ -48,16 +48,17 @@ pub fn axis(axis: i64, rank: usize) -> Result<usize, Fault> {
 }
 
 /// Returns the axis of a static argument, counted from the left, or `None` if it is unknown.
-pub fn known_axis(value: &Static, rank: usize, name: &'static str) -> Result<Option<usize>, Fault> {
-    int(value, name)?.map(|a| axis(a, rank)).transpose()
+pub fn known_axis(value: &Static, rank: usize) -> Result<Option<usize>, Fault> {
+    value.int().map(|a| axis(a, rank)).transpose()
 }
 
 /// Returns the axes of a static argument in ascending order, or `None` if they are unknown.
-pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Vec<usize>>, Fault> {
-    let given = match value {
-        Static::All => return Ok(Some((0..rank).collect())),
-        Static::Host(_) | Static::Dims(..) => return Ok(None),
-        other => ints(other, name)?.expect("only host expressions are unknown"),
+pub fn axes(value: &Static, rank: usize) -> Result<Option<Vec<usize>>, Fault> {
+    if *value == Static::All {
+        return Ok(Some((0..rank).collect()));
+    }
+    let Some(given) = value.ints() else {
+        return Ok(None);
     };
     let mut found = Vec::with_capacity(given.len());
     for &a in given {
@@ -71,66 +72,10 @@ pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Ve
     Ok(Some(found))
 }
 
-/// Returns the integer of a static argument, or `None` if it is unknown.
-pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
-    match value {
-        Static::Int(n) => Ok(Some(*n)),
-        Static::Host(_) | Static::Dims(..) => Ok(None),
-        other => Err(other.refused(name)),
-    }
-}
-
-/// Returns the list of a static argument, or `None` if it is unknown.
-pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64]>, Fault> {
-    match value {
-        Static::Host(_) | Static::Dims(..) => Ok(None),
-        other => other.ints().map(Some).ok_or_else(|| other.refused(name)),
-    }
-}
-
-/// Returns the boolean of a static argument, or `None` if it is unknown.
-pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault> {
-    match value {
-        Static::Bool(b) => Ok(Some(*b)),
-        Static::Host(_) | Static::Dims(..) => Ok(None),
-        other => Err(other.refused(name)),
-    }
-}
-
-/// Returns the boolean of a static argument that only methods and derivatives set, so it is known.
-pub fn known_switch(value: &Static, name: &'static str) -> Result<bool, Fault> {
-    switch(value, name)?.ok_or_else(|| value.refused(name))
-}
-
-/// Returns the dtype of a static argument, or `None` if it is unknown.
-pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault> {
-    match value {
-        Static::DType(d) => Ok(Some(*d)),
-        Static::Host(_) | Static::Dims(..) => Ok(None),
-        other => Err(other.refused(name)),
-    }
-}
-
-/// Returns the float of a static argument, or `None` if it is unknown.
-pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
-    match value {
-        Static::Host(_) | Static::Dims(..) => Ok(None),
-        other => other.float().map(Some).ok_or_else(|| other.refused(name)),
-    }
-}
-
 /// Returns the shape that a static argument gives.
 pub fn lengths(value: &Static) -> Result<Shape, Fault> {
-    let Some(lens) = asked_lengths(value)? else {
-        return Ok(Shape::UNKNOWN);
-    };
-    match lens.into_iter().collect() {
-        Some(dims) => Ok(Shape(Some(dims))),
-        None => Err(Fault::Static {
-            name: "shape",
-            found: shown(value),
-        }),
-    }
+    let lens = asked_lengths(value)?;
+    Ok(Shape(lens.and_then(|lens| lens.into_iter().collect())))
 }
 
 /// Returns the text of a requested shape for error messages.
@@ -148,7 +93,7 @@ pub(crate) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, 
     let len = |n: &i64| usize::try_from(*n).ok().map(Dim::Known);
     let lens: Option<Vec<Option<Dim>>> = match value {
         Static::Dims(_, lens) => Some(lens.clone()),
-        other => ints(other, "shape")?.map(|lens| lens.iter().map(len).collect()),
+        other => other.ints().map(|lens| lens.iter().map(len).collect()),
     };
     match &lens {
         Some(lens) if lens.len() > MAX_RANK => Err(Fault::TooManyAxes { rank: lens.len() }),
@@ -157,18 +102,14 @@ pub(crate) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, 
 }
 
 /// Returns the dim that a static argument gives.
-pub fn dim(value: &Static, name: &'static str) -> Result<Dim, Fault> {
-    match int(value, name)? {
-        None => Ok(Dim::Unknown),
-        Some(n) => usize::try_from(n)
-            .map(Dim::Known)
-            .map_err(|_| value.refused(name)),
-    }
+pub fn dim(value: &Static) -> Dim {
+    let len = value.int().and_then(|n| usize::try_from(n).ok());
+    len.map_or(Dim::Unknown, Dim::Known)
 }
 
 /// Returns the shape `x` after a check that it has the axis.
 pub fn along(x: &Shape, axis: &Static) -> Result<Shape, Fault> {
-    if let (Some(axis), Some(dims)) = (int(axis, "axis")?, x.dims()) {
+    if let (Some(axis), Some(dims)) = (axis.int(), x.dims()) {
         self::axis(axis, dims.len())?;
     }
     Ok(x.clone())
@@ -182,7 +123,7 @@ pub fn along(x: &Shape, axis: &Static) -> Result<Shape, Fault> {
 pub fn extremum(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     let shape = reduce(x, axes, keepdims)?;
     if let Some(dims) = x.dims()
-        && let Some(axes) = self::axes(axes, dims.len(), "axes")?
+        && let Some(axes) = self::axes(axes, dims.len())?
         && let Some(axis) = axes.into_iter().find(|a| dims[*a] == Dim::Known(0))
     {
         return Err(Fault::EmptyReduction { axis });
@@ -234,8 +175,8 @@ pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Faul
             Shape::UNKNOWN
         });
     };
-    let axes = self::axes(axes, dims.len(), "axes")?;
-    let keepdims = switch(keepdims, "keepdims")?;
+    let axes = self::axes(axes, dims.len())?;
+    let keepdims = keepdims.bool();
     Ok(Shape(match (axes, keepdims) {
         (Some(axes), Some(true)) => {
             let kept = dims.iter().enumerate();
@@ -382,13 +323,10 @@ pub fn key(key: &Aval) -> Result<(), Fault> {
 /// Returns `dtype` if it can represent the constant `value`. Rounding of floats is allowed.
 pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
     let (found, fits_i64) = match value {
-        Static::Host(_) | Static::Dims(..) => return Ok(dtype),
         Static::Bool(b) => (f64::from(u8::from(*b)), true),
         Static::Int(n) => (*n as f64, true),
         Static::Float(x) => (*x, x.fract() == 0.0 && (I64_START..-I64_START).contains(x)),
-        other => {
-            return Err(other.refused("value"));
-        }
+        _ => return Ok(dtype),
     };
     let fits = match dtype {
         None | Some(DType::F32 | DType::F64) => true,

@@ -158,7 +158,7 @@ pub(super) fn eval(
 ) -> Vec<Nd> {
     let out = &outs[0][..];
     let rank = args.first().map_or(0, |x| x.shape.len());
-    let axes = |of: usize| shape::axes(&statics[0], of, "axes").unwrap().unwrap();
+    let axes = |of: usize| shape::axes(&statics[0], of).unwrap().unwrap();
     let axis = |i: usize, of: usize| shape::axis(statics[i].int().unwrap(), of).unwrap();
     let eps = |i: usize| statics[i].float().unwrap();
     let value = |i: usize| match statics[i] {

@@ -1,0 +1,402 @@
+//! Signatures of axes: how the axes of the operands and results of an equation correspond.
+//!
+//! In the signature `i +k, +k j -> i j` of a matrix product, `i`, `j` and `k` are *factors*. The op
+//! does the same for each index of `i` and of `j`, and adds up what it does for each index of `k`.
+//! Batching and sharding need no more than this.
+
+use super::shape;
+use crate::{Aval, Dim, Op, Shape, Static, StaticKind};
+use std::fmt;
+
+/// An axis of an operand or a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// The elements of the results at an index are computed from the operand elements at that index,
+    /// and the same way for each index.
+    Factor(usize),
+    /// The results are sums over the indices of this factor.
+    Summed(usize),
+    /// The axis has no factor: the op repeats, combines or rearranges elements along it.
+    Own,
+}
+
+/// The signature of an equation.
+///
+/// Axes with the same factor have the same length.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axes {
+    /// The axes of each data operand.
+    pub operands: Vec<Vec<Axis>>,
+    /// The axes of each result. None is summed.
+    pub results: Vec<Vec<Axis>>,
+}
+
+/// The equation that a signature is asked for. All ranks are known.
+pub struct AxesOf<'a> {
+    /// The op.
+    pub op: Op,
+    /// The static arguments.
+    pub statics: &'a [Static],
+    /// The dims of the data operands.
+    pub data: Vec<&'a [Dim]>,
+    /// The dims of the like operands.
+    pub likes: Vec<&'a [Dim]>,
+    /// The dims of the results.
+    pub outs: Vec<&'a [Dim]>,
+}
+
+/// A rule that returns the signature, or `None` if it depends on unknown static arguments.
+pub type AxesRule = fn(of: &AxesOf<'_>) -> Option<Axes>;
+
+impl Op {
+    /// Returns how the axes of operands and results correspond.
+    ///
+    /// `args` are the operands and `outs` the results that [`Op::infer`] accepts. Returns `None` if a
+    /// rank or a static argument that decides it is unknown.
+    pub fn axes(self, statics: &[Static], args: &[&Aval], outs: &[Shape]) -> Option<Axes> {
+        let n_data = self.def().operands().n_data(args.len());
+        let dims: Option<Vec<&[Dim]>> = args.iter().map(|arg| arg.shape.dims()).collect();
+        let mut data = dims?;
+        let likes = data.split_off(n_data);
+        let outs: Option<Vec<&[Dim]>> = outs.iter().map(Shape::dims).collect();
+        let rule = self.def().facts().axes;
+        rule(&AxesOf {
+            op: self,
+            statics,
+            data,
+            likes,
+            outs: outs?,
+        })
+    }
+}
+
+impl<'a> AxesOf<'a> {
+    /// Returns the value of the static argument of a kind.
+    fn value(&self, kind: StaticKind) -> &'a Static {
+        &self.statics[self.op.static_at(kind).expect("the op takes it")]
+    }
+
+    /// Returns the axes that the op names, among `rank`.
+    fn named(&self, rank: usize) -> Option<Vec<usize>> {
+        let kinds = [StaticKind::Axes, StaticKind::UnitAxes, StaticKind::Axis];
+        let at = kinds.into_iter().find_map(|kind| self.op.static_at(kind))?;
+        shape::axes(&self.statics[at], rank).ok()?
+    }
+
+    /// Returns the signature with a factor for each axis of `dims`, except the `own` ones.
+    ///
+    /// All operands and results are aligned with `dims` from the right, and may repeat along its
+    /// axes. Returns `None` if it is not certain whether they do.
+    fn aligned(&self, dims: &[Dim], own: &[usize]) -> Option<Axes> {
+        let axes = |of: &&[Dim]| -> Option<Vec<Axis>> {
+            let skipped = dims.len().checked_sub(of.len())?;
+            let axis = |(i, len): (usize, &Dim)| {
+                let (factor, to) = (skipped + i, dims[skipped + i]);
+                let is_only = self.data.len() == 1 && self.data[0] == dims;
+                match *len {
+                    _ if own.contains(&factor) => Some(Axis::Own),
+                    len if len == to && (len != Dim::Unknown || is_only) => {
+                        Some(Axis::Factor(factor))
+                    }
+                    Dim::Known(1) => Some(Axis::Own),
+                    _ => None,
+                }
+            };
+            of.iter().enumerate().map(axis).collect()
+        };
+        Some(Axes {
+            operands: self.data.iter().map(axes).collect::<Option<_>>()?,
+            results: self.outs.iter().map(axes).collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl Axes {
+    /// Returns the factors, in ascending order.
+    pub fn factors(&self) -> Vec<usize> {
+        let all = self.operands.iter().chain(&self.results).flatten();
+        let mut found: Vec<usize> = all
+            .filter_map(|axis| match axis {
+                Axis::Factor(factor) | Axis::Summed(factor) => Some(*factor),
+                Axis::Own => None,
+            })
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// Prints `a +b, +b c -> a c`; `_` is an axis without a factor.
+impl fmt::Display for Axes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = |factor: usize| char::from(b'a' + (factor % 26) as u8);
+        let axis = |axis: &Axis| match axis {
+            Axis::Factor(factor) => letter(*factor).to_string(),
+            Axis::Summed(factor) => format!("+{}", letter(*factor)),
+            Axis::Own => "_".to_owned(),
+        };
+        let list = |values: &[Vec<Axis>]| {
+            let value = |axes: &Vec<Axis>| axes.iter().map(axis).collect::<Vec<_>>().join(" ");
+            values.iter().map(value).collect::<Vec<_>>().join(", ")
+        };
+        write!(f, "{} -> {}", list(&self.operands), list(&self.results))
+    }
+}
+
+/// No axis has a factor.
+pub(super) fn opaque(of: &AxesOf<'_>) -> Option<Axes> {
+    let own = |dims: &&[Dim]| vec![Axis::Own; dims.len()];
+    Some(Axes {
+        operands: of.data.iter().map(own).collect(),
+        results: of.outs.iter().map(own).collect(),
+    })
+}
+
+/// All axes of the result are factors; operands are broadcast to it.
+pub(super) fn elementwise(of: &AxesOf<'_>) -> Option<Axes> {
+    of.aligned(of.outs[0], &[])
+}
+
+/// The op combines the elements along the axes that it names, and keeps them in the results.
+pub(super) fn along(of: &AxesOf<'_>) -> Option<Axes> {
+    let dims = of.data[0];
+    of.aligned(dims, &of.named(dims.len())?)
+}
+
+/// The op combines the elements along the last axis. Operands of lower rank are single rows.
+pub(super) fn rows(of: &AxesOf<'_>) -> Option<Axes> {
+    let dims = of.data[0];
+    of.aligned(dims, &[dims.len().checked_sub(1)?])
+}
+
+/// The op combines the elements of each matrix of the last two axes.
+pub(super) fn matrices(of: &AxesOf<'_>) -> Option<Axes> {
+    let dims = of.data[0];
+    let rows = dims.len().checked_sub(2)?;
+    of.aligned(dims, &[rows, rows + 1])
+}
+
+/// The first operand, or else the result, has an axis for each class. The labels have the others.
+pub(super) fn classes(of: &AxesOf<'_>) -> Option<Axes> {
+    let leading = |dims: &&[Dim]| -> Vec<Axis> {
+        let rank = of.outs[0].len() - 1;
+        let axis = |i| if i < rank { Axis::Factor(i) } else { Axis::Own };
+        (0..dims.len()).map(axis).collect()
+    };
+    Some(Axes {
+        operands: of.data.iter().map(leading).collect(),
+        results: of.outs.iter().map(leading).collect(),
+    })
+}
+
+/// Slices along the leading axes.
+pub(super) fn ranges(of: &AxesOf<'_>) -> Option<Axes> {
+    let starts = of.value(StaticKind::Starts).ints()?;
+    let own: Vec<usize> = (0..starts.len()).collect();
+    of.aligned(of.data[0], &own)
+}
+
+/// The operand lacks the named axes, or the results do. Others correspond in order.
+fn without(of: &AxesOf<'_>, full: &[Dim], dropped: fn(usize) -> Axis) -> Option<Axes> {
+    let named = of.named(full.len())?;
+    let kept: Vec<usize> = (0..full.len()).filter(|a| !named.contains(a)).collect();
+    let axes = |dims: &&[Dim]| -> Vec<Axis> {
+        let all: Vec<usize> = match dims.len() == full.len() {
+            true => (0..full.len()).collect(),
+            false => kept.clone(),
+        };
+        let axis = |a: usize| match named.contains(&a) {
+            false => Axis::Factor(a),
+            true => dropped(a),
+        };
+        all.into_iter().map(axis).collect()
+    };
+    let mut axes = Axes {
+        operands: of.data.iter().map(axes).collect(),
+        results: of.outs.iter().map(axes).collect(),
+    };
+    // A reduced axis that is kept has length 1.
+    for axis in axes.results.iter_mut().flatten() {
+        if matches!(axis, Axis::Summed(_)) {
+            *axis = Axis::Own;
+        }
+    }
+    Some(axes)
+}
+
+/// A sum over the named axes.
+pub(super) fn summed(of: &AxesOf<'_>) -> Option<Axes> {
+    without(of, of.data[0], Axis::Summed)
+}
+
+/// Another reduction over the named axes, or one that drops them.
+pub(super) fn reduced(of: &AxesOf<'_>) -> Option<Axes> {
+    without(of, of.data[0], |_| Axis::Own)
+}
+
+/// The results have the named axes, and the operands may lack them.
+pub(super) fn inserted(of: &AxesOf<'_>) -> Option<Axes> {
+    without(of, of.outs[0], |_| Axis::Own)
+}
+
+/// A sum over the axes along which the operand repeats the result.
+pub(super) fn repeated(of: &AxesOf<'_>) -> Option<Axes> {
+    let (large, small) = (of.data[0], of.outs[0]);
+    let skipped = large.len() - small.len();
+    let is_kept = |a: usize| {
+        let same = |to: &Dim| *to != Dim::Known(1) || large[a] == Dim::Known(1);
+        a.checked_sub(skipped).is_some_and(|i| same(&small[i]))
+    };
+    let operand = |a| {
+        if is_kept(a) {
+            Axis::Factor(a)
+        } else {
+            Axis::Summed(a)
+        }
+    };
+    let result = |a| {
+        if is_kept(a) {
+            Axis::Factor(a)
+        } else {
+            Axis::Own
+        }
+    };
+    Some(Axes {
+        operands: vec![(0..large.len()).map(operand).collect()],
+        results: vec![(skipped..large.len()).map(result).collect()],
+    })
+}
+
+/// The axes in another order, as the shape rule orders them.
+pub(super) fn reordered(of: &AxesOf<'_>) -> Option<Axes> {
+    // Distinct lengths show where the shape rule puts each axis.
+    let rank = of.data[0].len();
+    let numbered: Shape = (0..rank)
+        .map(|a| Dim::Known(a + 2))
+        .collect::<Vec<_>>()
+        .into();
+    let x = Aval {
+        dtype: None,
+        shape: numbered,
+    };
+    let found = of.op.def().shape(of.statics, &[&x], 1).ok()?;
+    let lens: Option<Vec<usize>> = found[0].dims()?.iter().map(|dim| dim.known()).collect();
+    Some(Axes {
+        operands: vec![(0..rank).map(Axis::Factor).collect()],
+        results: vec![lens?.into_iter().map(|len| Axis::Factor(len - 2)).collect()],
+    })
+}
+
+/// The leading axes with equal lengths correspond: the others are split or joined among themselves.
+pub(super) fn reshaped(of: &AxesOf<'_>) -> Option<Axes> {
+    let (x, y) = (of.data[0], of.outs[0]);
+    let known = |(x, y): &(&Dim, &Dim)| x == y && **x != Dim::Unknown && **x != Dim::Known(0);
+    let n = x.iter().zip(y).take_while(known).count();
+    let axes = |dims: &[Dim]| {
+        let axis = |a| if a < n { Axis::Factor(a) } else { Axis::Own };
+        (0..dims.len()).map(axis).collect()
+    };
+    Some(Axes {
+        operands: vec![axes(x)],
+        results: vec![axes(y)],
+    })
+}
+
+/// The product `z = x y`, or one of its transposes: each has two of the three as operands.
+///
+/// `operands` and `result` are positions among `x`, `y` and `z`.
+fn contraction(of: &AxesOf<'_>, operands: [usize; 2], result: usize) -> Option<Axes> {
+    let (x, y) = (of.likes[0], of.likes[1]);
+    let batch = |dims: &[Dim]| dims.len().saturating_sub(2);
+    let rank = batch(x).max(batch(y));
+    let [i, k, j] = [rank, rank + 1, rank + 2];
+    let len = |dims: &[Dim], axis: usize| {
+        let at = (axis + batch(dims)).checked_sub(rank);
+        at.map_or(Dim::Known(1), |at| dims[at])
+    };
+    // An axis of length 1 is repeated if the other operand has another length.
+    let axes_of = |dims: &[Dim], other: &[Dim]| -> Vec<Option<usize>> {
+        let axis = |axis: usize| {
+            let repeats = len(dims, axis) == Dim::Known(1) && len(other, axis) != Dim::Known(1);
+            (!repeats).then_some(axis)
+        };
+        (rank - batch(dims)..rank).map(axis).collect()
+    };
+    let ends = |dims: &[Dim], ends: [usize; 2]| match dims.len() {
+        1 => vec![Some(k)],
+        _ => ends.map(Some).to_vec(),
+    };
+    let (is_row, is_column) = (x.len() == 1, y.len() == 1);
+    let outer = [(i, is_row), (j, is_column)];
+    let outer = outer.into_iter().filter(|(_, vector)| !vector);
+    let all = [
+        [axes_of(x, y), ends(x, [i, k])].concat(),
+        [axes_of(y, x), ends(y, [k, j])].concat(),
+        (0..rank)
+            .chain(outer.map(|(axis, _)| axis))
+            .map(Some)
+            .collect(),
+    ];
+    let of_result = |axis: usize| all[result].contains(&Some(axis));
+    let axis = |axis: &Option<usize>| match *axis {
+        Some(axis) if of_result(axis) => Axis::Factor(axis),
+        Some(axis) => Axis::Summed(axis),
+        None => Axis::Own,
+    };
+    let axes = |i: usize| all[i].iter().map(axis).collect();
+    Some(Axes {
+        operands: operands.map(axes).to_vec(),
+        results: vec![axes(result)],
+    })
+}
+
+/// `z = x y`.
+pub(super) fn matmul(of: &AxesOf<'_>) -> Option<Axes> {
+    contraction(of, [0, 1], 2)
+}
+
+/// `x` from `z` and `y`.
+pub(super) fn matmul_lhs_t(of: &AxesOf<'_>) -> Option<Axes> {
+    contraction(of, [2, 1], 0)
+}
+
+/// `y` from `x` and `z`.
+pub(super) fn matmul_rhs_t(of: &AxesOf<'_>) -> Option<Axes> {
+    contraction(of, [0, 2], 1)
+}
+
+/// Attention and its derivatives: the axes before the last two are a batch.
+///
+/// A mask is broadcast, so it has a factor only where it has the length of the batch. It is operand
+/// `mask_at`, if there is one.
+pub(super) fn heads(of: &AxesOf<'_>, mask_at: usize) -> Option<Axes> {
+    let batch = &of.data[0][..of.data[0].len().checked_sub(2)?];
+    let n_scored = batch.len() + 2;
+    let floats = |dims: &&[Dim]| -> Vec<Axis> {
+        let axis = |a| {
+            if a < batch.len() {
+                Axis::Factor(a)
+            } else {
+                Axis::Own
+            }
+        };
+        (0..dims.len()).map(axis).collect()
+    };
+    let mask = |dims: &&[Dim]| -> Vec<Axis> {
+        let skipped = n_scored - dims.len();
+        let axis = |a: usize| match batch.get(a + skipped) {
+            Some(len) if dims[a] == *len && *len != Dim::Unknown => Axis::Factor(a + skipped),
+            _ => Axis::Own,
+        };
+        (0..dims.len()).map(axis).collect()
+    };
+    let operand = |(i, dims): (usize, &&[Dim])| match i == mask_at {
+        true => mask(dims),
+        false => floats(dims),
+    };
+    Some(Axes {
+        operands: of.data.iter().enumerate().map(operand).collect(),
+        results: of.outs.iter().map(floats).collect(),
+    })
+}

@@ -1,0 +1,46 @@
+//! Decomposition of composite ops.
+
+use crate::{Builder, Program, SecondaryMap, Var};
+
+/// Replaces composite ops by primitive ones.
+///
+/// The results are equal up to rounding: a kernel computes a composite op in other steps. An op that
+/// needs a length that is unknown stays.
+pub fn decompose(mut program: Program) -> Program {
+    // An op may be decomposed into others that are simpler, and are composite themselves.
+    while let Some(simpler) = simplified(&program) {
+        program = simpler;
+    }
+    program
+}
+
+/// Decomposes each composite op once. Returns `None` if there is none.
+fn simplified(program: &Program) -> Option<Program> {
+    let mut b = Builder::after(program);
+    let mut equal: SecondaryMap<Var, Var> = SecondaryMap::new();
+    for eqn in &program.eqns {
+        let mut eqn = eqn.clone();
+        for arg in &mut eqn.args {
+            *arg = equal.get(*arg).copied().unwrap_or(*arg);
+        }
+        let decompose = eqn.op.def().facts().decompose;
+        match decompose.and_then(|decompose| decompose(&mut b, &eqn)) {
+            Some(outs) => equal.extend(eqn.outs.iter().copied().zip(outs)),
+            None => b.append(eqn),
+        }
+    }
+    equal.iter().next()?;
+    let outs = program.outs.iter();
+    let outs = outs.map(|v| equal.get(*v).copied().unwrap_or(*v)).collect();
+    let mut simpler = b.finish(program.params.clone(), outs);
+    // The names and the pins of a result move to the variable that replaces it.
+    for (v, by) in equal.iter() {
+        if let Some(name) = simpler.names.remove(v) {
+            simpler.names.insert(*by, name);
+        }
+        if let Some(pin) = simpler.pins.remove(v) {
+            simpler.pins.insert(*by, pin);
+        }
+    }
+    Some(simpler)
+}
