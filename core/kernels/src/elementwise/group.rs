@@ -208,6 +208,10 @@ impl Group {
     }
 
     /// Returns the number of elements.
+    #[expect(
+        clippy::len_without_is_empty,
+        reason = "it is compared with the length of a product"
+    )]
     pub fn len(&self) -> usize {
         self.n
     }

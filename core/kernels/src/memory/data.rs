@@ -115,7 +115,7 @@ impl Data<'_> {
     }
 
     /// Returns the number of elements.
-    pub fn len(self) -> usize {
+    pub(crate) fn len(self) -> usize {
         on_data!(self, xs => xs.len())
     }
 
@@ -158,7 +158,7 @@ impl DataMut<'_> {
     }
 
     /// Returns the number of elements.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             DataMut::F32(xs) => xs.len(),
             DataMut::F64(xs) => xs.len(),

@@ -74,7 +74,7 @@ impl<T: Element> PooledVec<T> {
 }
 
 impl<T> BufferPool<T> {
-    pub const fn new() -> BufferPool<T> {
+    pub(crate) const fn new() -> BufferPool<T> {
         BufferPool {
             spans: VecDeque::new(),
             bytes: 0,
