@@ -15,7 +15,7 @@ const MAX_WORDS: usize = 1 << 25;
 /// Largest number of equations of a program that is kept beside its plan, to explain cache misses.
 const MAX_EXPLAINED: usize = 10_000;
 
-/// Size of the plan cache, returned by [`stats`].
+/// Size of the plan cache, returned by [`stats`](crate::cache::stats).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -27,7 +27,7 @@ pub struct Stats {
     pub key_bytes: usize,
 }
 
-/// Default capacity: the number of plans kept unless [`set_capacity`] changes it.
+/// Default capacity: the number of plans kept unless [`set_capacity`](crate::cache::set_capacity) changes it.
 pub const DEFAULT_CAPACITY: usize = 512;
 
 /// Plan with its key.
