@@ -20,7 +20,8 @@
 
 #![allow(
     missing_docs,
-    reason = "not for users: items whose names say enough have no documentation"
+    rustdoc::private_intra_doc_links,
+    reason = "not for users: documentation is for readers of the code, and names may say enough"
 )]
 
 #[macro_use]
