@@ -1,6 +1,6 @@
 //! Evaluation: computes the elements of promises.
 
-use crate::graph::run::{self, Recorded};
+use crate::graph::run::{self, Pending, Recorded};
 use crate::{Result, Tensor, Tree};
 
 /// Argument of [`evaluate`] and [`explain`]: a tree of tensors, or several.
@@ -58,9 +58,15 @@ tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) 
 /// If the data is not valid for an op, such as a label that is not a class, or if memory is short.
 /// Values that could not be computed stay promises, and the evaluation can be retried.
 pub fn evaluate(targets: impl Targets) -> Result<()> {
-    let mut values = Recorded::new();
-    targets.visit(&mut |leaf| values.push(leaf.0.clone()));
-    run::realise(&values)
+    let mut pending = Pending::new();
+    let mut called = Ok(());
+    targets.visit(&mut |leaf| {
+        if called.is_ok() {
+            called = pending.add(&leaf.0);
+        }
+    });
+    called?;
+    pending.compute()
 }
 
 /// Describes how [`evaluate`] would compute all tensors of a tree together, without computing them.

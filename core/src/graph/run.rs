@@ -12,39 +12,48 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Computes values that were not realised when the caller looked.
-pub(crate) fn realise(targets: &[Shared]) -> Result<()> {
-    impure();
-    let mut recorded = Recorded::new();
-    for target in targets {
-        run_call(target, &mut recorded)?;
+/// Values to compute together.
+pub(crate) struct Pending(Recorded);
+
+impl Pending {
+    /// Notes that a recorded body reads values.
+    pub(crate) fn new() -> Pending {
+        impure();
+        Pending(Recorded::new())
     }
-    compute(recorded)
+
+    /// Computes a value that a call promises, or adds a value that an op promises.
+    pub(crate) fn add(&mut self, value: &Shared) -> Result<()> {
+        loop {
+            match value.state() {
+                State::Ready(_) => return Ok(()),
+                State::Call(node) => run(node)?,
+                State::Op => {
+                    self.0.push(value.clone());
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Computes the values that ops promise.
+    pub(crate) fn compute(self) -> Result<()> {
+        match self.0.is_empty() {
+            true => Ok(()),
+            false => work(Work::Ops(self.0)),
+        }
+    }
 }
 
-fn compute(recorded: Recorded) -> Result<()> {
-    match recorded.is_empty() {
-        true => Ok(()),
-        false => work(Work::Ops(recorded)),
-    }
+/// Computes values.
+pub(crate) fn realise(targets: &[Shared]) -> Result<()> {
+    let mut pending = Pending::new();
+    targets.iter().try_for_each(|target| pending.add(target))?;
+    pending.compute()
 }
 
 /// Pending results of ops.
 pub(crate) type Recorded = SmallVec<[Shared; 4]>;
-
-/// Computes a value that a call promises. Adds a value that an op promises to `recorded`.
-fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
-    loop {
-        match target.state() {
-            State::Ready(_) => return Ok(()),
-            State::Call(node) => run(node)?,
-            State::Op => {
-                recorded.push(target.clone());
-                return Ok(());
-            }
-        }
-    }
-}
 
 /// Computes pending results of ops, or returns the pending calls that have to run first.
 pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]>> {

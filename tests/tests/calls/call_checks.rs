@@ -41,7 +41,7 @@ fn lies<R>(function: &str, difference: &str, call: impl Fn() -> R) {
             call();
         });
     });
-    let start = format!("`call_checks::{function}` is `#[traced(pure)]`");
+    let start = format!("`calls::call_checks::{function}` is `#[traced(pure)]`");
     assert!(said.starts_with(&start), "{said}");
     assert!(said.contains(difference), "{said}");
     assert!(said.contains("remove `pure`"), "{said}");

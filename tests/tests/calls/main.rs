@@ -9,6 +9,5 @@ mod purity;
 mod purity_holes;
 mod purity_natural;
 mod random;
-mod reading;
 mod skipped_results;
 mod static_calls;
