@@ -186,6 +186,13 @@ impl Builder {
         self.push(op, attrs, args, avals)
     }
 
+    /// Appends the equation with another op and another first operand, and returns the results.
+    pub fn emit_on(&mut self, op: Op, eqn: &Eqn, x: Var) -> Vec<Var> {
+        let mut args = eqn.args.clone();
+        args[0] = x;
+        self.emit_many(op, &eqn.attrs, &args, eqn.outs.len())
+    }
+
     /// Appends `outs = op[attrs] args`.
     ///
     /// # Errors

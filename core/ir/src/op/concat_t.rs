@@ -1,7 +1,8 @@
+use super::class::linear_tangents;
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, concat, shape,
 };
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `x1, .. = concat_t[axis] y, like x1, ..`: the transpose of `concat`.
 ///
@@ -51,13 +52,7 @@ impl OpDef for ConcatT {
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
         // dx1, .. = concat_t(dy)
-        let Some(d) = dx[0] else {
-            return vec![None; eqn.outs.len()];
-        };
-        let mut args = eqn.args.clone();
-        args[0] = d;
-        let parts = b.emit_many(Op::ConcatT, &eqn.attrs, &args, eqn.outs.len());
-        parts.into_iter().map(Some).collect()
+        linear_tangents(b, eqn, dx[0])
     }
     fn transpose(
         &self,

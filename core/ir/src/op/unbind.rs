@@ -1,3 +1,4 @@
+use super::class::linear_tangents;
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
 };
@@ -58,13 +59,7 @@ impl OpDef for Unbind {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        match dx[0] {
-            Some(d) => {
-                let parts = b.emit_many(Op::Unbind, &eqn.attrs, &[d], eqn.outs.len());
-                parts.into_iter().map(Some).collect()
-            }
-            None => vec![None; eqn.outs.len()],
-        }
+        linear_tangents(b, eqn, dx[0])
     }
     fn transpose(
         &self,

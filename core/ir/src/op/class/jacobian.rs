@@ -35,13 +35,6 @@ pub struct Jacobian {
     pub samples: &'static [&'static str],
 }
 
-/// Emits the equation with another op and another first operand.
-fn apply(b: &mut Builder, op: Op, eqn: &Eqn, x: Var) -> Var {
-    let mut args = eqn.args.clone();
-    args[0] = x;
-    b.emit(op, &eqn.attrs, &args)
-}
-
 impl OpDef for Jacobian {
     fn name(&self) -> &'static str {
         self.name
@@ -68,7 +61,7 @@ impl OpDef for Jacobian {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        let linear = dx[0].map(|dx| apply(b, eqn.op, eqn, dx));
+        let linear = dx[0].map(|dx| b.emit_on(eqn.op, eqn, dx)[0]);
         let others = (self.tangent)(b, eqn, dx);
         vec![b.add_tangents(linear, others)]
     }
@@ -82,7 +75,7 @@ impl OpDef for Jacobian {
         let mut all = vec![None; self.n_operands];
         all[0] = cts[0]
             .filter(|_| linear[0])
-            .map(|ct| apply(b, self.transpose, eqn, ct));
+            .map(|ct| b.emit_on(self.transpose, eqn, ct)[0]);
         all
     }
     fn eval(&self) -> Eval {

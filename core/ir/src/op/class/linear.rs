@@ -32,6 +32,14 @@ pub struct Linear {
     pub samples: &'static [&'static str],
 }
 
+/// Emits the tangents of an op that is linear in its first operand: the op itself, applied to `dx`.
+pub(crate) fn linear_tangents(b: &mut Builder, eqn: &Eqn, dx: Option<Var>) -> Vec<Option<Var>> {
+    match dx {
+        Some(dx) => b.emit_on(eqn.op, eqn, dx).into_iter().map(Some).collect(),
+        None => vec![None; eqn.outs.len()],
+    }
+}
+
 impl OpDef for Linear {
     fn name(&self) -> &'static str {
         self.name
@@ -58,11 +66,7 @@ impl OpDef for Linear {
         // dy = f(dx). An integer or bool result of a cast has no tangent.
         let dtype = b.aval(eqn.out()).dtype;
         let dx = dx[0].filter(|_| dtype.is_none_or(DType::is_float));
-        vec![dx.map(|dx| {
-            let mut args = eqn.args.clone();
-            args[0] = dx;
-            b.emit(eqn.op, &eqn.attrs, &args)
-        })]
+        linear_tangents(b, eqn, dx)
     }
     fn transpose(
         &self,

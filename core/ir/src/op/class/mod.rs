@@ -9,4 +9,5 @@ pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Compare, Unary, Unary
 pub use jacobian::Jacobian;
 pub(super) use jacobian::same_along_axis;
 pub use linear::Linear;
+pub(super) use linear::linear_tangents;
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
