@@ -11,6 +11,8 @@ use crate::DType;
 /// }
 /// assert_eq!(largest(&Tensor::from([1i32, 3, 2])), Some(3));
 /// ```
+// A trait of this crate, because `From<T> for Tensor` may not overlap with `From<Vec<T>>`: rustc lets a
+// trait of another crate be implemented for vectors later.
 pub trait Element: gradloom_kernels::memory::Element {
     /// The dtype of this element type.
     const DTYPE: DType;

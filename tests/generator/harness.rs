@@ -59,10 +59,6 @@ pub fn model(a: &[Tensor], n: usize) -> Model {
 
 /// Writes a file of functions: a module `traced`, a module `plain`, and a table `CASES`.
 pub(crate) fn file(functions: &[Function]) -> String {
-    let prelude = Function {
-        signature: Signature::new(&mut super::Rng::new(0), String::new()),
-        marked: PRELUDE.to_owned(),
-    };
     let plain: String = functions.iter().map(Function::plain).collect();
     let cases: String = functions
         .iter()
@@ -74,20 +70,24 @@ pub(crate) fn file(functions: &[Function]) -> String {
         "{traced}\
          pub mod plain {{\nuse gradloom::prelude::*;\nuse crate::{{decide, look, now}};\n{}\n{plain}}}\n\
          pub const CASES: &[crate::Case] = &[\n{cases}];\n",
-        prelude.plain(),
+        prelude().plain(),
     )
+}
+
+/// Returns the types that the functions take, to be printed like a function.
+fn prelude() -> Function {
+    Function {
+        signature: Signature::new(&mut super::Rng::new(0), String::new()),
+        marked: PRELUDE.to_owned(),
+    }
 }
 
 /// Writes a module `traced` with the functions.
 pub(crate) fn traced_module(functions: &[Function]) -> String {
-    let prelude = Function {
-        signature: Signature::new(&mut super::Rng::new(0), String::new()),
-        marked: PRELUDE.to_owned(),
-    };
     let traced: String = functions.iter().map(Function::traced).collect();
     format!(
         "pub mod traced {{\nuse gradloom::prelude::*;\n{}\n{traced}}}\n",
-        prelude.traced()
+        prelude().traced()
     )
 }
 

@@ -58,13 +58,9 @@ fn wait<T>(mutex: &Mutex<T>, is_held: impl Fn() -> bool) -> Option<MutexGuard<'_
 /// Returns the value of the cell, which only one thread computes.
 ///
 /// A child process never finds the cell half set. `make` must not set another shared cell.
-#[inline]
 pub fn init_once<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
-    if cell.get().is_none() {
-        let _setting = hold(&SETTING);
-        cell.get_or_init(make);
-    }
-    cell.get().expect("the cell was set above")
+    let _setting = hold(&SETTING);
+    cell.get_or_init(make)
 }
 
 /// Calls [`OnceLock::get_or_init`] so that no child process finds the cell half set.

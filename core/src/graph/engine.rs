@@ -20,18 +20,22 @@ static ENGINE: OnceLock<Mutex<Engine>> = OnceLock::new();
 
 impl Engine {
     pub(crate) fn lock() -> MutexGuard<'static, Engine> {
-        if ENGINE.get().is_none() {
-            fork::set_outer_lock(|| Box::new(Engine::lock()));
-        }
-        let engine = init_once(&ENGINE, || {
+        let engine = ENGINE.get().unwrap_or_else(Engine::shared);
+        // A walk that panicked leaves stamps of its own epoch, which no later walk uses.
+        engine.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Makes the engine, if no other thread has.
+    #[cold]
+    fn shared() -> &'static Mutex<Engine> {
+        fork::set_outer_lock(|| Box::new(Engine::lock()));
+        init_once(&ENGINE, || {
             Mutex::new(Engine {
                 edges: Edges::new(),
                 epoch: 0,
                 cache: Cache::new(),
             })
-        });
-        // A walk that panicked leaves stamps of its own epoch, which no later walk uses.
-        engine.lock().unwrap_or_else(|e| e.into_inner())
+        })
     }
 
     /// Returns the epoch for the next walk.

@@ -162,7 +162,7 @@ fn explain_pending(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
         Call(Arc<CallNode>),
         Ops(Graph),
     }
-    let producer = |ops: Recorded, steps: &mut Vec<Step>| {
+    let push_ops = |ops: Recorded, steps: &mut Vec<Step>| {
         if !ops.is_empty() {
             let graph = Graph::unseen(&ops, Results::TargetsAndHeld);
             let leaves: Vec<Shared> = graph.leaves.iter().rev().cloned().collect();
@@ -176,7 +176,7 @@ fn explain_pending(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
     let mut texts = Vec::new();
     // A call or a graph is described after the values that it depends on.
     let mut steps = Vec::new();
-    producer(ops, &mut steps);
+    push_ops(ops, &mut steps);
     steps.extend(values.into_iter().rev().map(Step::Value));
     while let Some(step) = steps.pop() {
         match step {
@@ -192,7 +192,7 @@ fn explain_pending(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
                     let (ops, args): (Vec<Shared>, Vec<Shared>) = args
                         .into_iter()
                         .partition(|arg| matches!(arg.state(), State::Op));
-                    producer(ops.into(), &mut steps);
+                    push_ops(ops.into(), &mut steps);
                     steps.extend(args.into_iter().rev().map(Step::Value));
                 }
             }

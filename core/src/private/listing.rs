@@ -2,6 +2,7 @@
 //!
 //! Text takes rustc no time to compile.
 
+use crate::call::leaves::zeros as zeros_of;
 use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
 use gradloom_ir::hash::HashMap;
@@ -168,10 +169,7 @@ fn run_eqn(
             false => Some(given.clone()),
         };
         let like = like.expect("a `Like` operand of a joining op is bound");
-        env.set(
-            data[i],
-            Some(Bound::Tensor(crate::call::leaves::zeros(&like))),
-        );
+        env.set(data[i], Some(Bound::Tensor(zeros_of(&like))));
     }
     env.run(eqn, statik)?;
     zeros.into_iter().for_each(|i| env.set(data[i], None));
