@@ -20,16 +20,18 @@ fn program(name: &str, source: &str) -> String {
         return errors.join("\n");
     }
     match body {
-        Body::Straight(low) => {
+        Body::Compiled(flow) => {
+            let Some(low) = flow.straight() else {
+                return format!("flow: {}\n", flow.text());
+            };
             let all = ["dense", "call", "save_and_recompute"].contains(&name);
-            let programs = programs(&low)
+            let programs = programs(low)
                 .into_iter()
                 .filter(|(step, _)| all || *step == "lowered");
             programs
                 .map(|(step, program)| format!("{step}: {program}\n"))
                 .collect()
         }
-        Body::Flow(low) => format!("flow: {}\n", low.flow),
         Body::Recorded(reason) => format!("recorded: {reason}"),
     }
 }

@@ -69,11 +69,6 @@ pub fn seed(y: &Tensor) -> [Option<Tensor>; 1] {
     [Some(y.ones_like())]
 }
 
-/// Returns whether the cotangent of result `i` is not zero.
-pub fn is_given(given: &[Option<Tensor>], i: usize) -> bool {
-    given.get(i).is_some_and(Option::is_some)
-}
-
 /// Returns the cotangent of result `i`, which must not be zero.
 pub fn cotangent(given: &[Option<Tensor>], i: usize) -> Tensor {
     let ct = given.get(i).cloned().flatten();

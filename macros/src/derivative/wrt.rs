@@ -33,7 +33,9 @@ impl Wrt {
     /// Returns the parameters that callers may differentiate, if these are more than the public
     /// ones.
     pub(crate) fn callers(func: &Func, body: &Body) -> Option<Wrt> {
-        let whole = FunctionBlocks::new(body)?;
+        let Body::Compiled(whole) = body else {
+            return None;
+        };
         let mut wrt = Wrt::public();
         for (i, _) in func
             .params
@@ -42,11 +44,11 @@ impl Wrt {
             .filter(|(_, p)| may_be_asked_for(p))
         {
             let vars = whole.vars(i);
-            if !whole.has_derivative(&vars) {
+            if !has_derivative(whole, &vars) {
                 continue;
             }
             wrt.nodiff.push(i);
-            if whole.is_read_by_ops(&vars) {
+            if is_read_by_ops(whole, &vars) {
                 wrt.floats.push(i);
             }
         }
@@ -66,8 +68,7 @@ impl Wrt {
 
     /// Returns the variables that have a derivative, in all blocks.
     pub(crate) fn active(&self, flowing: &LoweredFlow) -> SecondaryMap<Var, ()> {
-        let inputs = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
-        let wrt = inputs.chain(&flowing.inputs).filter(|i| self.takes(i));
+        let wrt = flowing.all_inputs().into_iter().filter(|i| self.takes(i));
         let wrt: Vec<Var> = wrt.map(|i| i.var).collect();
         flow::active(&flowing.flow.blocks, &wrt)
     }
@@ -91,67 +92,25 @@ fn may_be_asked_for(param: &Param) -> bool {
     is_traced && !param.diff && param.aval.dtype.is_none_or(|dtype| dtype.is_float())
 }
 
-/// Function as a list of blocks; a straight-line body is a single block.
-struct FunctionBlocks<'a> {
-    blocks: Vec<Block>,
-    inputs: Vec<&'a Input>,
-    results: &'a [Var],
+/// Returns whether a result has a derivative with respect to one of `vars`.
+fn has_derivative(whole: &LoweredFlow, vars: &[Var]) -> bool {
+    let active = flow::active(&whole.flow.blocks, vars);
+    whole.flow.results.iter().any(|v| active.contains(*v))
 }
 
-impl<'a> FunctionBlocks<'a> {
-    /// Returns the blocks of a body, or `None` if it is traced at run time.
-    fn new(body: &'a Body) -> Option<FunctionBlocks<'a>> {
-        match body {
-            Body::Straight(low) => Some(FunctionBlocks {
-                blocks: vec![Block {
-                    program: low.program.clone(),
-                    targets: low.program.outs.clone(),
-                }],
-                inputs: low.inputs.iter().collect(),
-                results: &low.program.outs,
-            }),
-            Body::Flow(flowing) => {
-                let inner = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
-                Some(FunctionBlocks {
-                    blocks: flowing.flow.blocks.clone(),
-                    inputs: inner.chain(&flowing.inputs).collect(),
-                    results: &flowing.flow.results,
-                })
-            }
-            Body::Recorded(_) => None,
-        }
-    }
-
-    /// Returns the variables of a parameter: the parameter itself, or the parts of it that are
-    /// read.
-    fn vars(&self, param: usize) -> Vec<Var> {
-        let inputs = self
-            .inputs
-            .iter()
-            .filter(|i| i.source.param() == Some(param));
-        inputs.map(|i| i.var).collect()
-    }
-
-    /// Returns whether a result has a derivative with respect to one of `vars`.
-    fn has_derivative(&self, vars: &[Var]) -> bool {
-        let active = flow::active(&self.blocks, vars);
-        self.results.iter().any(|v| active.contains(*v))
-    }
-
-    /// Returns whether an op other than a call has a derivative with respect to one of `vars`.
-    fn is_read_by_ops(&self, vars: &[Var]) -> bool {
-        let blocks: Vec<Block> = self.blocks.iter().map(without_calls).collect();
-        let active = flow::active(&blocks, vars);
-        blocks.iter().any(|block| {
-            let bound = block.program.eqns.iter().flat_map(|e| &e.outs);
-            let every = Program {
-                outs: bound.copied().collect(),
-                ..block.program.clone()
-            };
-            let found = ad::jvp(&every, &block.wrt(&active), Calls::Joint);
-            found.active.contains(&true)
-        })
-    }
+/// Returns whether an op other than a call has a derivative with respect to one of `vars`.
+fn is_read_by_ops(whole: &LoweredFlow, vars: &[Var]) -> bool {
+    let blocks: Vec<Block> = whole.flow.blocks.iter().map(without_calls).collect();
+    let active = flow::active(&blocks, vars);
+    blocks.iter().any(|block| {
+        let bound = block.program.eqns.iter().flat_map(|e| &e.outs);
+        let every = Program {
+            outs: bound.copied().collect(),
+            ..block.program.clone()
+        };
+        let found = ad::jvp(&every, &block.wrt(&active), Calls::Joint);
+        found.active.contains(&true)
+    })
 }
 
 /// Returns the block with the results of calls turned into parameters.

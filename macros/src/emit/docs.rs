@@ -1,7 +1,7 @@
 //! Writes the documentation of companions, which editors show at a call: shapes, residuals, costs,
 //! and the program.
 
-use super::straight::ReverseParts;
+use super::flow::ReverseParts;
 use crate::derivative::Costs;
 use crate::input::{Func, Kind, OutShape};
 use crate::program::Body;
@@ -35,8 +35,8 @@ impl Docs {
         let costs = reverse.and_then(|r| r.costs.as_ref());
         Docs {
             shapes: shapes(func, body),
-            residuals: match (body, reverse.zip(costs)) {
-                (Body::Straight(low), Some((reverse, costs))) => {
+            residuals: match (body.straight(), reverse.zip(costs)) {
+                (Some(low), Some((reverse, costs))) => {
                     residuals(&low.program, &reverse.residuals, costs.derived)
                 }
                 _ => String::new(),
@@ -84,13 +84,9 @@ fn shapes(func: &Func, body: &Body) -> String {
         .clone()
         .map(|p| format!("{}: {}", p.name, p.aval.shape));
     let shown: Vec<String> = shown.collect();
-    let outs: Vec<&Shape> = match body {
-        Body::Straight(low) => {
-            let outs = low.program.outs.iter();
-            outs.map(|v| &low.program.aval(*v).shape).collect()
-        }
-        _ => Vec::new(),
-    };
+    let outs = body.straight().map(|low| &low.program);
+    let outs = outs.map(|program| program.outs.iter().map(|v| &program.aval(*v).shape));
+    let outs: Vec<&Shape> = outs.into_iter().flatten().collect();
     let known = params.map(|p| &p.aval.shape).chain(outs.iter().copied());
     if known.filter(|s| s.dims().is_some()).count() == 0 {
         return String::new();

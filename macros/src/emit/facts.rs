@@ -11,7 +11,7 @@ use super::cx::Cx;
 use crate::digest::Digest;
 use crate::input::generic::{names_in, without_lifetimes};
 use crate::input::{text, unraw};
-use crate::program::{Body, Call, Callee, LoweredProgram};
+use crate::program::{Body, Call, Callee};
 use crate::purity::{Question, mark_of};
 use proc_macro2::{Ident, LineColumn, Span, TokenStream};
 use quote::ToTokens;
@@ -263,7 +263,7 @@ impl Cx<'_> {
         let consts = (0..=LEVELS).map(|i| {
             let (name, value) = match (body, i) {
                 _ if called.is_empty() => (level(i), none.clone()),
-                (Body::Straight(_), _) => (level(i), with(i)),
+                _ if body.straight().is_some() => (level(i), with(i)),
                 (_, 0) => (level(0), none.clone()),
                 (_, _) => (level(i), with(i - 1)),
             };
@@ -292,12 +292,7 @@ impl Cx<'_> {
     ///
     /// A body that is traced at run time may also call functions that are not `#[traced]`.
     fn called(&self, body: &Body) -> Vec<CalleeMarker> {
-        let lows: Vec<&LoweredProgram> = match body {
-            Body::Straight(low) => vec![&**low],
-            Body::Flow(low) => low.pieces.iter().map(|piece| &piece.low).collect(),
-            Body::Recorded(_) => Vec::new(),
-        };
-        let mut calls: Vec<&Call> = lows.iter().flat_map(|low| low.calls.values()).collect();
+        let mut calls: Vec<&Call> = body.programs().flat_map(|p| p.calls.values()).collect();
         calls.sort_by_key(|call| call.span.start());
         let generics = &self.func.sig.generics;
         let asked = self.calls.callees().iter();

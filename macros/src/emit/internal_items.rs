@@ -2,8 +2,8 @@
 
 use super::annotations::Checks;
 use super::cx::{Cx, InternalItems, RecordCall, reference};
+use super::flow::{DerivativeParts, ReverseParts};
 use super::names::allow;
-use super::straight::{DerivativeParts, ReverseParts};
 use crate::derivative::Wrt;
 use crate::input::{Kind, Param};
 use proc_macro2::{Ident, Span, TokenStream};

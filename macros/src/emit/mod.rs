@@ -16,7 +16,6 @@ pub(crate) mod paths;
 mod program_text;
 mod residuals;
 pub(crate) mod statements;
-pub(crate) mod straight;
 mod vjp;
 
 pub(crate) use cached_call::{Borrowing, CachedCallEmitter, static_key};

@@ -122,12 +122,7 @@ impl<'a> Emitter<'a> {
         self.hosts(self.low.hosts.len(), &tangents);
     }
 
-    /// Returns the statements of a program whose parameters are all bound.
-    pub(crate) fn pullback(mut self) -> TokenStream {
-        self.run_pullback();
-        self.tokens
-    }
-
+    /// Emits the equations of a program whose parameters are all bound.
     pub(crate) fn run_pullback(&mut self) {
         let before = vec![0; self.program.eqns.len()];
         self.equations(&before, std::iter::empty(), &Tangents::new(&[]));

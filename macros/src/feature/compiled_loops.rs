@@ -49,17 +49,15 @@ impl Loops {
             groups: BTreeMap::new(),
             n_ops: 0,
         };
-        match body {
-            Body::Straight(low) => {
-                loops.add_program(&low.program, &Wrt::public().vars(low), Extent::Function);
+        if let Body::Compiled(flow) = body {
+            let extent = match flow.straight() {
+                Some(_) => Extent::Function,
+                None => Extent::Block,
+            };
+            let active = Wrt::public().active(flow);
+            for block in &flow.flow.blocks {
+                loops.add_program(&block.program, &block.wrt(&active), extent);
             }
-            Body::Flow(low) => {
-                let active = Wrt::public().active(low);
-                for block in &low.flow.blocks {
-                    loops.add_program(&block.program, &block.wrt(&active), Extent::Block);
-                }
-            }
-            Body::Recorded(_) => {}
         }
         loops
     }

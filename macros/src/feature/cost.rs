@@ -2,8 +2,8 @@
 
 use crate::emit::cx::Cx;
 use crate::emit::docs::{word, words};
+use crate::emit::flow::ReverseParts;
 use crate::emit::names::allow;
-use crate::emit::straight::ReverseParts;
 use crate::program::Body;
 use gradloom_ir::{Cost, Poly};
 use proc_macro2::{Literal, TokenStream};

@@ -10,14 +10,9 @@ use std::collections::BTreeSet;
 impl Cx<'_> {
     /// Returns the table of named values; `residuals` are the residuals.
     pub(crate) fn debug_points(&self, body: &Body, residuals: &[Var]) -> TokenStream {
-        let programs: Vec<&LoweredProgram> = match body {
-            Body::Straight(low) => vec![&**low],
-            Body::Flow(flowing) => flowing.pieces.iter().map(|piece| &piece.low).collect(),
-            Body::Recorded(_) => Vec::new(),
-        };
         let residuals: BTreeSet<Var> = residuals.iter().copied().collect();
-        let points = programs
-            .into_iter()
+        let points = body
+            .programs()
             .flat_map(|low| self.points_of(low, &residuals));
         let points: Vec<TokenStream> = points.collect();
         if points.is_empty() {

@@ -19,13 +19,15 @@ pub(crate) fn dump(func: &Func, body: &Body, expansion: impl FnOnce() -> TokenSt
 pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String {
     let mut out = String::new();
     match body {
-        Body::Straight(low) => {
-            let hvp = hvp::program(func, low).map(|hvp| ("hvp", hvp.program));
-            for (name, program) in programs(low).into_iter().chain(hvp) {
-                out += &format!("// {}: {name}\n{program}\n\n", func.name());
+        Body::Compiled(flow) => match flow.straight() {
+            Some(low) => {
+                let hvp = hvp::program(func, low).map(|hvp| ("hvp", hvp.program));
+                for (name, program) in programs(low).into_iter().chain(hvp) {
+                    out += &format!("// {}: {name}\n{program}\n\n", func.name());
+                }
             }
-        }
-        Body::Flow(low) => out += &format!("// {}: lowered\n{}\n\n", func.name(), low.flow),
+            None => out += &format!("// {}: lowered\n{}\n\n", func.name(), flow.flow),
+        },
         Body::Recorded(reason) => {
             out += &format!("// {}: recorded at run time: {reason}\n\n", func.name())
         }

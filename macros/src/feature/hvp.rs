@@ -32,11 +32,9 @@ impl Cx<'_> {
         if !self.func.wants_hvp {
             return None;
         }
-        let low = match body {
-            Body::Straight(low) => Some(low),
-            _ => None,
-        };
-        let hvp = low.and_then(|low| Some((low, program(self.func, low)?)));
+        let hvp = body
+            .straight()
+            .and_then(|low| Some((low, program(self.func, low)?)));
         Some(match hvp {
             Some((low, hvp)) => self.compiled(low, &hvp, given),
             None => self.at_run_time(given),

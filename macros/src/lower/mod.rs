@@ -1,12 +1,13 @@
 //! Lowers the body of a function to a program.
 //!
-//! A straight-line body is evaluated symbolically: each local is a [`Value`], and each op on a
-//! tensor appends an equation. Code that does not involve tensors stays Rust: host statements keep
-//! their position between the equations, and a host value that an op takes as a static argument is
-//! bound once, at that position.
+//! Code between branches and loops is evaluated symbolically: each local is a [`Value`], and each op
+//! on a tensor appends an equation to the open block. Code that does not involve tensors stays Rust:
+//! host statements keep their position between the equations, and a host value that an op takes as a
+//! static argument is bound once, at that position. A branch or a loop ends the block, so a
+//! straight-line body is a single block.
 //!
-//! Valid Rust that is not straight-line stops the lowering with [`Abort::Recorded`]: the companions
-//! then run the user's function and record its ops.
+//! Valid Rust that the macro does not understand stops the lowering with [`Abort::Recorded`]: the
+//! companions then run the user's function and record its ops.
 
 mod explain;
 mod expr;
@@ -18,16 +19,15 @@ mod stmt;
 use host::items::Items;
 use state::block_builder::BlockBuilder;
 use state::diagnostics::Diagnostics;
-use state::host_state::{FlowState, HostState};
+use state::host_state::HostState;
 use state::scope::Scope;
 use state::value::{Expected, Host, Local, Place, Value};
 
 use crate::input::{Func, OutShape, text};
-use crate::program::{Body, LoweredProgram};
+use crate::program::Body;
 use crate::report::Errors;
 use gradloom_ir::{Attr, Op, Var};
 use proc_macro2::{Span, TokenStream};
-use std::rc::Rc;
 
 /// Reason why lowering stops.
 #[derive(Debug)]
@@ -74,30 +74,24 @@ pub(crate) fn lower(
     }
     let items = Items::new(func, block);
     let mut cx = Cx::new(func, block, &items, rt);
-    match cx.straight(block) {
-        Err(Abort::Recorded(_)) => {}
-        outs => return cx.finish(outs, errors),
-    }
-    // The body is not straight-line, so it is lowered as blocks between branches and loops.
-    let mut cx = Cx::new(func, block, &items, rt);
-    cx.host.flow = Some(FlowState::new());
-    match cx.flow(block) {
-        Err(stop) => {
-            if let (Abort::Recorded(reason), true, Some(attr)) = (
-                &stop,
-                cx.diagnostics.errors.is_empty(),
-                flow::checkpoint::find(block),
-            ) {
+    let stopped = match cx.function(block) {
+        Ok(()) if cx.diagnostics.errors.is_empty() => return Body::Compiled(Box::new(cx.pieces())),
+        Ok(()) | Err(Abort::Error) => "its body has errors".to_owned(),
+        Err(Abort::Mixed) => "its branches have values of different kinds".to_owned(),
+        Err(Abort::Recorded(reason)) => {
+            if cx.diagnostics.errors.is_empty()
+                && let Some(attr) = flow::checkpoint::find(block)
+            {
                 let message = format!(
                     "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
                 );
                 errors.push(&attr, message);
             }
-            cx.finish(Err(stop), errors)
+            reason
         }
-        Ok(()) if !cx.diagnostics.errors.is_empty() => cx.finish(Err(Abort::Error), errors),
-        Ok(()) => Body::Flow(Box::new(cx.pieces())),
-    }
+    };
+    errors.append(cx.diagnostics.errors);
+    Body::Recorded(stopped)
 }
 
 impl<'a> Cx<'a> {
@@ -107,7 +101,7 @@ impl<'a> Cx<'a> {
             items,
             names: Scope::new(),
             builder: BlockBuilder::new(),
-            host: HostState::default(),
+            host: HostState::new(),
             diagnostics: Diagnostics::new(source),
             rt: rt.clone(),
         };
@@ -116,59 +110,6 @@ impl<'a> Cx<'a> {
         }
         cx.params();
         cx
-    }
-
-    /// Lowers a straight-line body to its results.
-    fn straight(&mut self, block: &syn::Block) -> LowerResult<Vec<Var>> {
-        let shape = &self.func.output.shape;
-        let want = Expected {
-            shape: shape.clone(),
-            count: None,
-        };
-        let value = self.body(block, &want)?;
-        let mut outs = Vec::new();
-        self.outs(value, shape, &mut outs)?;
-        self.check_returns(&outs, stmt::returns::tail(block));
-        for out in &outs {
-            if self.builder.b.name_of(*out).is_none() {
-                self.builder.b.name(*out, "y");
-            }
-        }
-        Ok(outs)
-    }
-
-    fn finish(self, outs: LowerResult<Vec<Var>>, errors: &mut Errors) -> Body {
-        let body = match outs {
-            Ok(_) if !self.diagnostics.errors.is_empty() => {
-                Body::Recorded("its body has errors".to_owned())
-            }
-            Err(Abort::Error) => Body::Recorded("its body has errors".to_owned()),
-            Err(Abort::Recorded(reason)) => Body::Recorded(reason),
-            Err(Abort::Mixed) => {
-                Body::Recorded("its branches have values of different kinds".to_owned())
-            }
-            Ok(outs) => {
-                let params = self.builder.inputs.iter().map(|i| i.var).collect();
-                let mut program = self.builder.b.finish(params, outs);
-                for (var, keep) in self.builder.remat_hints {
-                    program.pins.insert(var, keep);
-                }
-                Body::Straight(Box::new(LoweredProgram {
-                    n_eqns: program.eqns.len(),
-                    program,
-                    inputs: self.builder.inputs,
-                    hosts: self.builder.hosts,
-                    statics: self.builder.statics,
-                    static_hosts: self.builder.static_hosts,
-                    input_hosts: self.builder.input_hosts,
-                    calls: self.builder.calls,
-                    spans: self.builder.spans,
-                    idents: Rc::new(self.names.idents),
-                }))
-            }
-        };
-        errors.append(self.diagnostics.errors);
-        body
     }
 }
 

@@ -4,7 +4,7 @@ use super::checkpoint::Checkpoint;
 use super::straight::{Input, LoweredProgram};
 use crate::input::text;
 use gradloom_ir::Var;
-use gradloom_ir::flow::Flow;
+use gradloom_ir::flow::{Flow, Node};
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use std::fmt;
@@ -18,6 +18,46 @@ pub(crate) struct LoweredFlow {
     pub(crate) pieces: Vec<Piece>,
     /// Tensor parameters of the function.
     pub(crate) inputs: Vec<Input>,
+}
+
+impl LoweredFlow {
+    /// Returns the programs of the blocks.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &LoweredProgram> {
+        self.pieces.iter().map(|piece| &piece.low)
+    }
+
+    /// Returns the text of the function for users; a straight line is printed as a program.
+    pub(crate) fn text(&self) -> String {
+        match self.straight() {
+            Some(low) => low.program.to_string(),
+            None => self.flow.to_string(),
+        }
+    }
+
+    /// Returns the inputs of the function and of its blocks, each once.
+    pub(crate) fn all_inputs(&self) -> Vec<&Input> {
+        let inner = self.programs().flat_map(|low| &low.inputs);
+        let mut inputs: Vec<&Input> = self.inputs.iter().chain(inner).collect();
+        inputs.sort_by_key(|i| i.var);
+        inputs.dedup_by_key(|i| i.var);
+        inputs
+    }
+
+    /// Returns the variables of a parameter: the parameter itself, or the parts of it that are read.
+    pub(crate) fn vars(&self, param: usize) -> Vec<Var> {
+        let inputs = self.all_inputs().into_iter();
+        let inputs = inputs.filter(|i| i.source.param() == Some(param));
+        inputs.map(|i| i.var).collect()
+    }
+
+    /// Returns the program of a straight line: a single block, whose results are those of the
+    /// function.
+    pub(crate) fn straight(&self) -> Option<&LoweredProgram> {
+        match (&*self.flow.body, &*self.pieces) {
+            ([Node::Block(0), Node::Return(_)], [piece]) => Some(&piece.low),
+            _ => None,
+        }
+    }
 }
 
 /// Emission data of a block.

@@ -12,10 +12,27 @@ pub(crate) use straight::{Call, CallArg, Callee, HostStmt, Input, LoweredProgram
 /// Result of lowering a body.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// Straight-line program.
-    Straight(Box<LoweredProgram>),
-    /// Programs under host control flow.
-    Flow(Box<LoweredFlow>),
+    /// Programs, and the host code between them.
+    Compiled(Box<LoweredFlow>),
     /// The body is traced at run time, for the reason given.
     Recorded(String),
+}
+
+impl Body {
+    /// Returns the programs of the body; a body that is traced at run time has none.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &LoweredProgram> {
+        let flow = match self {
+            Body::Compiled(flow) => Some(flow),
+            Body::Recorded(_) => None,
+        };
+        flow.into_iter().flat_map(|flow| flow.programs())
+    }
+
+    /// Returns the program of a straight-line body.
+    pub(crate) fn straight(&self) -> Option<&LoweredProgram> {
+        match self {
+            Body::Compiled(flow) => flow.straight(),
+            Body::Recorded(_) => None,
+        }
+    }
 }

@@ -31,6 +31,13 @@ pub(crate) struct LoweredProgram {
     pub(crate) idents: Rc<BTreeMap<String, Ident>>,
 }
 
+impl LoweredProgram {
+    /// Returns the parameter that a variable is.
+    pub(crate) fn input(&self, var: Var) -> Option<&Input> {
+        self.inputs.iter().find(|input| input.var == var)
+    }
+}
+
 /// Parameter of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {

@@ -30,7 +30,7 @@ use crate::input::args::Args;
 use crate::input::generic::without_lifetimes;
 use crate::input::{Func, Kind, OutShape, text, unraw};
 use crate::method_table::class;
-use crate::program::{Body, Call, Callee, LoweredProgram};
+use crate::program::{Body, Call, Callee};
 use proc_macro2::{Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::spanned::Spanned;
@@ -61,17 +61,8 @@ pub(crate) fn judge(
     args: &Args,
     rt: &TokenStream,
 ) -> Verdict {
-    let calls: Vec<&Call> = match body {
-        Body::Straight(low) => low.calls.values().collect(),
-        Body::Flow(flow) => {
-            let pieces = flow.pieces.iter().map(|piece| &piece.low);
-            pieces
-                .flat_map(|low: &LoweredProgram| low.calls.values())
-                .collect()
-        }
-        // For such a body, rustc is asked whether its callees are traced.
-        Body::Recorded(_) => Vec::new(),
-    };
+    // For a body that is traced at run time, rustc is asked whether its callees are traced.
+    let calls: Vec<&Call> = body.programs().flat_map(|p| p.calls.values()).collect();
     let written_to = func.params.iter().find(|p| writes(&p.ty));
     let mut judge = Judge::new(func, block, &calls, rt);
     judge.impure = match (body, written_to) {
@@ -90,7 +81,7 @@ pub(crate) fn judge(
     judge.block(block);
     let callees = match body {
         Body::Recorded(_) => judge.callees(),
-        Body::Straight(_) | Body::Flow(_) => Vec::new(),
+        Body::Compiled(_) => Vec::new(),
     };
     if args.pure {
         return Verdict {

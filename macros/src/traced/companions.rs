@@ -9,9 +9,8 @@ use crate::emit::cached_call::Cause;
 use crate::emit::cx::{Cx, InternalItems};
 use crate::emit::docs::Docs;
 use crate::emit::facts::FactItems;
-use crate::emit::flow::flow;
+use crate::emit::flow::derivatives;
 use crate::emit::names::{ItemNames, allow};
-use crate::emit::straight::straight;
 use crate::feature::compiled_loops::Loops;
 use crate::feature::cost::CostItems;
 use crate::input::{Func, OutShape, text};
@@ -44,13 +43,9 @@ pub(crate) fn companions(
     let callers = Wrt::callers(func, body);
     let asked_for = asked_for(func, body, callers.as_ref());
     let (program, staged) = match body {
-        Body::Straight(low) => (
-            low.program.to_string(),
-            Some(straight(func, low, rt, &names, callers.as_ref())),
-        ),
-        Body::Flow(low) => (
-            low.flow.to_string(),
-            Some(flow(func, low, rt, &names, callers.as_ref())),
+        Body::Compiled(flow) => (
+            flow.text(),
+            Some(derivatives(func, flow, rt, &names, callers.as_ref())),
         ),
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
     };

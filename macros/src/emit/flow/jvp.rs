@@ -5,11 +5,40 @@ use super::{FlowCx, NodeKind};
 use crate::emit::statements::{Emitter, tangents_ident};
 use crate::program::Source;
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::{Var, pass};
+use gradloom_ir::{Program, Var, pass};
 use proc_macro2::{Ident, TokenStream};
+
+/// Block in forward mode.
+pub(crate) struct Joint {
+    /// Program of the values and their tangents.
+    pub(crate) program: Program,
+    /// Variables and their tangents.
+    pub(crate) tangents: Vec<(Var, Var)>,
+    /// Whether each result has a tangent.
+    active: Vec<bool>,
+}
+
+impl Joint {
+    /// Returns the tangent of each result as an `Option`; `tokens` gives those that are not zero.
+    pub(crate) fn of_results(
+        &self,
+        tangents: &[Var],
+        tokens: impl Fn(Var) -> TokenStream,
+    ) -> Vec<TokenStream> {
+        let mut tangents = tangents.iter();
+        let active = self.active.iter().map(|active| match active {
+            false => ours!(::core::option::Option::None),
+            true => tokens(*tangents.next().expect("one tangent for each active result")),
+        });
+        active.collect()
+    }
+}
 
 impl FlowCx<'_> {
     pub(crate) fn jvp(&self) -> TokenStream {
+        if self.flowing.straight().is_some() {
+            return self.straight_jvp();
+        }
         let rt = self.rt;
         let given = tangents_ident();
         let params = self.flowing.inputs.iter().filter(|i| i.diff);
@@ -58,44 +87,44 @@ impl FlowCx<'_> {
         }
     }
 
-    fn jvp_block(&self, i: usize) -> TokenStream {
-        let (block, piece) = self.block(i);
-        let rt = self.rt;
+    /// Returns forward mode of block `i`.
+    pub(crate) fn joint(&self, i: usize) -> Joint {
+        let (block, _) = self.block(i);
         let wrt = block.wrt(&self.active);
         let joint = ad::jvp(&block.program, &wrt, Calls::Joint);
         let program = pass::dce(pass::cse(joint.program));
-        let n_params = block.program.params.len();
-        let dx = program.params[n_params..].iter().copied();
-        let tangents: Vec<(Var, Var)> = wrt.iter().copied().zip(dx).collect();
-        let mut emit = Emitter::new(self.func, &piece.low, rt, &program);
-        emit.with_zeros(tangents.iter().map(|(_, dx)| *dx));
-        for (x, dx) in &tangents {
-            let input = piece.low.inputs.iter().find(|i| i.var == *x);
-            let bound_here = matches!(
-                input.map(|i| &i.source),
-                Some(Source::Leaf { .. } | Source::Tree { .. })
-            );
+        let dx = program.params[block.program.params.len()..].iter().copied();
+        Joint {
+            tangents: wrt.into_iter().zip(dx).collect(),
+            program,
+            active: joint.active,
+        }
+    }
+
+    fn jvp_block(&self, i: usize) -> TokenStream {
+        let (block, piece) = self.block(i);
+        let rt = self.rt;
+        let joint = self.joint(i);
+        let mut emit = Emitter::new(self.func, &piece.low, rt, &joint.program);
+        emit.with_zeros(joint.tangents.iter().map(|(_, dx)| *dx));
+        for (x, dx) in &joint.tangents {
+            let source = piece.low.input(*x).map(|input| &input.source);
+            let bound_here = matches!(source, Some(Source::Leaf { .. } | Source::Tree { .. }));
             if !bound_here {
                 emit.rename(*dx, self.tan(*x));
                 emit.zeroable(*dx);
             }
         }
-        emit.run_forward(&tangents);
-        let (y, dy) = program.outs.split_at(block.targets.len());
+        emit.run_forward(&joint.tangents);
+        let (y, dy) = joint.program.outs.split_at(block.targets.len());
         let values: Vec<Ident> = y.iter().map(|v| emit.ident(*v)).collect();
-        let mut dy = dy.iter();
-        let dy = joint.active.iter().map(|active| match active {
-            false => ours!(::core::option::Option::None),
-            true => {
-                let dy = *dy.next().expect("one tangent for each active result");
-                let local = emit.ident(dy);
-                match emit.maybe.contains(dy) {
-                    true => ours!(::core::clone::Clone::clone(&#local)),
-                    false => ours!(::core::option::Option::Some(#rt::own(&#local))),
-                }
+        let dy = joint.of_results(dy, |dy| {
+            let local = emit.ident(dy);
+            match emit.maybe.contains(dy) {
+                true => ours!(::core::clone::Clone::clone(&#local)),
+                false => ours!(::core::option::Option::Some(#rt::own(&#local))),
             }
         });
-        let dy: Vec<TokenStream> = dy.collect();
         let statements = emit.tokens;
         let stores = self.stores(i, &values, Some(&dy));
         ours!(#statements #stores)

@@ -1,19 +1,23 @@
-//! Emits the bodies of the companions of a function with host control flow.
+//! Emits the bodies of the companions, and the struct of residuals.
 //!
 //! The forward companions run the user's loops and branches, with a block of equations in place of
 //! the user's statements. In reverse mode each block that runs appends a *step* to a list: the
 //! block's number and its residuals. The pullback walks the steps backwards. The local `grad_h`
 //! accumulates the cotangents of `h`, and `tan_h` is its tangent.
+//!
+//! A straight line is a single block, so its residuals are the fields of the struct, and its
+//! pullback takes the cotangents of the results as they are given.
 
 mod checkpoint;
 mod jvp;
 mod reverse;
+mod straight;
 
 use super::names::ItemNames;
+use super::residuals::Field;
 use super::statements::Emitter;
-use super::straight::{DerivativeParts, ReverseParts, results};
-use crate::derivative::Wrt;
-use crate::input::{Func, unraw};
+use crate::derivative::{Costs, Wrt};
+use crate::input::{Func, OutShape, unraw};
 use crate::program::checkpoint::Checkpoint;
 use crate::program::{Declaration, HostCode, LoweredFlow, Piece, Store, ident_of};
 use gradloom_ir::flow::{Block, Node};
@@ -22,11 +26,40 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use reverse::Step;
 
-/// Returns the companions of a function with control flow.
+/// Pieces from which the companions are assembled.
+pub(crate) struct DerivativeParts {
+    /// Reverse mode with respect to the parameters of the public companions.
+    pub(crate) reverse: ReverseParts,
+    /// Reverse mode with respect to all parameters that callers may differentiate, if these are
+    /// more.
+    pub(crate) callers: Option<ReverseParts>,
+    /// Statements and value of the forward-mode companion: `(results, tangents)`.
+    pub(crate) jvp: TokenStream,
+    /// True if the forward-mode companion needs the tangents of all arguments.
+    pub(crate) needs_all: bool,
+}
+
+/// Pieces of reverse mode.
+pub(crate) struct ReverseParts {
+    /// Statements and value of `forward`: `(results, residuals)`.
+    pub(crate) forward: TokenStream,
+    /// Fields of the struct of residuals.
+    pub(crate) fields: Vec<Field>,
+    /// Body of `pull`.
+    pub(crate) pull: TokenStream,
+    /// Types that the residuals are made of.
+    pub(crate) items: TokenStream,
+    /// Costs, or `None` if they depend on control flow.
+    pub(crate) costs: Option<Costs>,
+    /// Variables whose values are residuals.
+    pub(crate) residuals: Vec<Var>,
+}
+
+/// Returns the pieces of the companions.
 ///
 /// `callers` are the parameters that callers may differentiate, if these are more than the public
 /// ones.
-pub(crate) fn flow(
+pub(crate) fn derivatives(
     func: &Func,
     flowing: &LoweredFlow,
     rt: &TokenStream,
@@ -53,7 +86,18 @@ pub(crate) fn flow(
         reverse: cx.reverse(),
         callers: of_callers.map(|cx| cx.reverse()),
         jvp: cx.jvp(),
-        needs_all: false,
+        needs_all: flowing.straight().is_some(),
+    }
+}
+
+/// Returns the results of a function in the structure of its type.
+fn results(shape: &OutShape, outs: &mut impl Iterator<Item = TokenStream>) -> TokenStream {
+    match shape {
+        OutShape::Tuple(parts) => {
+            let parts = parts.iter().map(|p| results(p, outs));
+            ours!((#(#parts,)*))
+        }
+        _ => outs.next().expect("as many results as leaves"),
     }
 }
 
@@ -76,7 +120,10 @@ pub(crate) fn steps_ident() -> Ident {
 impl<'a> FlowCx<'a> {
     fn reverse(&self) -> ReverseParts {
         let pieces = 0..self.flowing.pieces.len();
-        let steps: Vec<Step> = pieces.map(|i| self.step(i)).collect();
+        let mut steps: Vec<Step> = pieces.map(|i| self.step(i)).collect();
+        if self.flowing.straight().is_some() {
+            return self.straight_reverse(steps.remove(0));
+        }
         let (step, doc) = (
             self.step,
             "Blocks that ran, in order, each with its residuals.",

@@ -3,6 +3,7 @@
 //! Each block that runs saves its residuals. A sweep then goes backwards over the blocks that ran.
 
 use super::{FlowCx, steps_ident};
+use crate::derivative::Costs;
 use crate::emit::residuals::{Field, ResidualBuilder, ResidualParts};
 use crate::emit::statements::Emitter;
 use crate::program::{Input, Piece, Source};
@@ -21,10 +22,11 @@ pub(crate) struct Step {
     pub(crate) inits: Vec<TokenStream>,
     /// Statements of the pullback, or `None` if the block has no derivative.
     pub(crate) pull: Option<TokenStream>,
-    /// `field: local`.
-    pub(crate) pattern: TokenStream,
+    /// `field: local`, for the pullback.
+    pub(crate) binds: Vec<TokenStream>,
     /// Variables whose values are residuals.
     pub(crate) residuals: Vec<Var>,
+    pub(crate) costs: Costs,
 }
 
 impl FlowCx<'_> {
@@ -34,8 +36,7 @@ impl FlowCx<'_> {
         let rt = self.rt;
         let wrt = block.wrt(&self.active);
         let vjp = ad::vjp(&block.program, &wrt);
-        let mut primal = Emitter::new(self.func, &piece.low, rt, &vjp.primal);
-        primal.with_zeros([]);
+        let primal = Emitter::new(self.func, &piece.low, rt, &vjp.primal);
         let pullback = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
         let mut builder = ResidualBuilder::new(&vjp, &piece.low, rt, &primal, &pullback);
         let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut builder);
@@ -45,15 +46,15 @@ impl FlowCx<'_> {
             binds,
             elements,
         } = builder.finish();
-        let pattern = ours!({ #(#binds,)* .. });
         let pull = pull.map(|pull| ours!(#elements #pull));
         Step {
             variant: format_ident!("Block{i}", span = Span::mixed_site()),
             fields,
             inits,
             pull,
-            pattern,
+            binds,
             residuals: crate::derivative::residual_vars(&block.program, &vjp),
+            costs: Costs::new(&block.program, &vjp),
             primal: vjp.primal,
         }
     }
@@ -75,7 +76,12 @@ impl FlowCx<'_> {
         let mut emit = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
         let n_residuals = vjp.primal.outs.len() - vjp.n_outs;
         let cts = &vjp.pullback.params[n_residuals..];
-        emit.with_zeros(cts.iter().copied());
+        let straight = self.flowing.straight().is_some();
+        // The only result of a function has a cotangent whenever its pullback is called.
+        let only = straight && vjp.n_outs == 1;
+        if !only {
+            emit.with_zeros(cts.iter().copied());
+        }
 
         // The block overwrites these slots, so their earlier values have no cotangent from later
         // blocks.
@@ -86,29 +92,29 @@ impl FlowCx<'_> {
             ours!(#grad = ::core::option::Option::None;)
         });
         let cleared: Vec<TokenStream> = cleared.collect();
-        let active: Vec<Var> = block
-            .targets
-            .iter()
-            .zip(&vjp.active)
-            .filter(|(_, active)| **active)
-            .map(|(t, _)| *t)
-            .collect();
+        let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
         if active.is_empty() {
             return (!cleared.is_empty()).then(|| ours!(#(#cleared)*));
         }
         let single = active.len() == 1;
         let mut takes = Vec::new();
-        for (ct, target) in cts.iter().zip(&active) {
-            let (local, grad) = (emit.ident(*ct), self.grad(*target));
-            match single {
-                true => {
-                    takes.push(ours!(if let ::core::option::Option::Some(#local) = #grad.take()))
-                }
+        for (ct, i) in cts.iter().zip(&active) {
+            let (local, given) = (emit.ident(*ct), given());
+            let taken = match straight {
+                true => ours!(#rt::given_leaf(#given, #i)),
                 false => {
-                    emit.zeroable(*ct);
-                    takes.push(ours!(let #local = #grad.take();));
+                    let grad = self.grad(block.targets[*i]);
+                    ours!(#grad.take())
                 }
-            }
+            };
+            takes.push(match (only, single) {
+                (true, _) => ours!(let #local = #rt::cotangent(#given, #i);),
+                (_, true) => ours!(if let ::core::option::Option::Some(#local) = #taken),
+                (_, false) => {
+                    emit.zeroable(*ct);
+                    ours!(let #local = #taken;)
+                }
+            });
         }
         for (var, local) in &builder.avals {
             emit.only_aval(*var, local.clone());
@@ -129,7 +135,7 @@ impl FlowCx<'_> {
             }
         }
         let statements = emit.tokens;
-        Some(match single {
+        Some(match single && !only {
             true => ours!(#(#cleared)* #(#takes)* { #statements }),
             false => ours!(#(#cleared)* #(#takes)* #statements),
         })
@@ -145,7 +151,7 @@ impl FlowCx<'_> {
         builder: &mut ResidualBuilder,
     ) -> TokenStream {
         let rt = self.rt;
-        let pulled = Ident::new("pulled", Span::mixed_site());
+        let pulled = pulled();
         let input = inputs.iter().find(|i| i.var == x);
         match input.map(|i| &i.source) {
             Some(Source::Param(i)) => ours!(#pulled.add_tensor(#i, &#ct);),
@@ -226,8 +232,7 @@ impl FlowCx<'_> {
 
     pub(crate) fn pull(&self, steps: &[Step]) -> TokenStream {
         let (rt, step) = (self.rt, self.step);
-        let given = Ident::new("cotangents", Span::mixed_site());
-        let pulled = Ident::new("pulled", Span::mixed_site());
+        let (given, pulled) = (given(), pulled());
         let n_params = self.func.params.len();
         let results = &self.flowing.flow.results;
         let seeds = results
@@ -249,8 +254,8 @@ impl FlowCx<'_> {
             ours!(let mut #grad: ::core::option::Option<#rt::Tensor> = ::core::option::Option::None;)
         });
         let arms = steps.iter().filter_map(|s| {
-            let (variant, pattern, pull) = (&s.variant, &s.pattern, s.pull.as_ref()?);
-            Some(ours!(#step::#variant #pattern => { #pull }))
+            let (variant, binds, pull) = (&s.variant, &s.binds, s.pull.as_ref()?);
+            Some(ours!(#step::#variant { #(#binds,)* .. } => { #pull }))
         });
         let arms: Vec<TokenStream> = arms.collect();
         let list = steps_ident();
@@ -282,6 +287,16 @@ impl FlowCx<'_> {
             #pulled
         }
     }
+}
+
+/// Returns the local with the cotangents of the results.
+fn given() -> Ident {
+    Ident::new("cotangents", Span::mixed_site())
+}
+
+/// Returns the local that accumulates the cotangents of the arguments.
+pub(crate) fn pulled() -> Ident {
+    Ident::new("pulled", Span::mixed_site())
 }
 
 fn is_tree(x: Var, inputs: &[Input]) -> bool {

@@ -17,7 +17,7 @@ use crate::input::Lint;
 pub(crate) use recorded::recorded_calls;
 
 use crate::input::Func;
-use crate::program::{Body, Input, LoweredProgram, Source};
+use crate::program::{Body, LoweredFlow, Source};
 use gradloom_ir::flow::Block;
 use gradloom_ir::op::Diff;
 use gradloom_ir::{DType, Program, SecondaryMap, Var};
@@ -49,66 +49,6 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Function as a list of blocks; a straight-line body is a single block.
-struct FunctionBlocks<'a> {
-    blocks: Vec<Block>,
-    /// Lowered form of each block.
-    lows: Vec<&'a LoweredProgram>,
-    /// Inputs of all blocks, and of the function.
-    inputs: Vec<&'a Input>,
-    results: Vec<Var>,
-    /// True if there is host control flow between the blocks.
-    is_flow: bool,
-}
-
-impl<'a> FunctionBlocks<'a> {
-    fn new(body: &'a Body) -> Option<FunctionBlocks<'a>> {
-        match body {
-            Body::Straight(low) => Some(FunctionBlocks {
-                blocks: vec![Block {
-                    program: low.program.clone(),
-                    targets: low.program.outs.clone(),
-                }],
-                lows: vec![&**low],
-                inputs: low.inputs.iter().collect(),
-                results: low.program.outs.clone(),
-                is_flow: false,
-            }),
-            Body::Flow(flowing) => {
-                let lows: Vec<&LoweredProgram> = flowing.pieces.iter().map(|p| &p.low).collect();
-                let inner = lows.iter().flat_map(|low| &low.inputs);
-                let mut inputs: Vec<&Input> = flowing.inputs.iter().chain(inner).collect();
-                inputs.sort_by_key(|i| i.var);
-                inputs.dedup_by_key(|i| i.var);
-                Some(FunctionBlocks {
-                    blocks: flowing.flow.blocks.clone(),
-                    lows,
-                    inputs,
-                    results: flowing.flow.results.clone(),
-                    is_flow: true,
-                })
-            }
-            Body::Recorded(_) => None,
-        }
-    }
-
-    fn span(&self, var: Var) -> Option<Span> {
-        self.lows.iter().find_map(|low| low.spans.get(var).copied())
-    }
-
-    /// Returns the variables of a parameter: the parameter itself, or the parts of it that are
-    /// read.
-    fn vars(&self, param: usize) -> Vec<Var> {
-        let places = self.inputs.iter().filter(|i| match &i.source {
-            Source::Param(p) | Source::Leaf { param: p, .. } | Source::Tree { param: p, .. } => {
-                *p == param
-            }
-            Source::Constant => false,
-        });
-        places.map(|i| i.var).collect()
-    }
-}
-
 /// Returns the warnings of a function, without those that are `allowed`.
 ///
 /// `source` is its body as the user wrote it.
@@ -118,16 +58,16 @@ pub(crate) fn warnings(
     body: &Body,
     allowed: &[Lint],
 ) -> Vec<Warning> {
-    let Some(whole) = FunctionBlocks::new(body) else {
+    let Body::Compiled(whole) = body else {
         return Vec::new();
     };
-    let wrt = whole.inputs.iter().filter(|i| i.diff).map(|i| i.var);
-    let wrt: Vec<Var> = wrt.collect();
-    let activity = reach::activity(&whole.blocks, &wrt);
-    let mut found = parameters(func, source, &whole, &activity);
-    found.extend(selections(&whole, &activity));
+    let wrt = whole.all_inputs().into_iter().filter(|i| i.diff);
+    let wrt: Vec<Var> = wrt.map(|i| i.var).collect();
+    let activity = reach::activity(&whole.flow.blocks, &wrt);
+    let mut found = parameters(func, source, whole, &activity);
+    found.extend(selections(whole, &activity));
     // In a body with control flow the number of times a block runs is not known.
-    if let Body::Straight(low) = body {
+    if let Some(low) = whole.straight() {
         found.extend(residuals(&low.program, &low.spans, &wrt));
     }
     found.retain(|w| !allowed.contains(&w.lint));
@@ -175,18 +115,18 @@ pub(crate) fn tokens(warnings: &[Warning], attrs: &[Attribute]) -> TokenStream {
 fn parameters(
     func: &Func,
     source: &syn::Block,
-    whole: &FunctionBlocks,
+    whole: &LoweredFlow,
     activity: &Activity,
 ) -> Vec<Warning> {
-    let reaching = activity.reaching(&whole.results);
+    let reaching = activity.reaching(&whole.flow.results);
     let is_read = |vars: &[Var]| {
-        let hosts = whole.lows.iter().flat_map(|low| &low.hosts);
+        let hosts = whole.programs().flat_map(|low| &low.hosts);
         let read: Vec<Var> = hosts.flat_map(|h| &h.reads).copied().collect();
-        let behind = reach::values_behind(&whole.blocks, &read);
+        let behind = reach::values_behind(&whole.flow.blocks, &read);
         vars.iter().any(|v| behind.contains(*v))
     };
     // Control flow may depend on a value that no result depends on.
-    let decides = |vars: &[Var]| whole.is_flow && is_read(vars);
+    let decides = |vars: &[Var]| whole.straight().is_none() && is_read(vars);
     let only_one = func.diff().count() == 1;
     let mut found = Vec::new();
     for (i, param) in func.diff() {
@@ -205,9 +145,9 @@ fn parameters(
             false => "write `#[nodiff]` before the parameter",
         };
         let span = param.ident.span();
-        match reach::cut(&whole.blocks, &whole.results, &vars) {
+        match reach::cut(&whole.flow.blocks, &whole.flow.results, &vars) {
             Some((program, eqn, at)) => {
-                let (op, line) = (eqn.op, whole.span(at).map(|s| s.start().line));
+                let (op, line) = (eqn.op, span_of(whole, at).map(|s| s.start().line));
                 let at = line.map(|l| format!(" at line {l}")).unwrap_or_default();
                 let why = match (op.def().diff(), program.aval(eqn.outs[0]).dtype) {
                     (Diff::Zero(why), _) => why.to_owned(),
@@ -239,6 +179,12 @@ fn parameters(
     found
 }
 
+/// Returns the user's token for a variable.
+fn span_of(whole: &LoweredFlow, var: Var) -> Option<Span> {
+    let spans = whole.programs().map(|low| &low.spans);
+    spans.filter_map(|spans| spans.get(var).copied()).next()
+}
+
 /// Returns whether `tokens` mention a variable.
 fn mentions(tokens: TokenStream, ident: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
@@ -249,25 +195,25 @@ fn mentions(tokens: TokenStream, ident: &Ident) -> bool {
 }
 
 /// Returns warnings of `select`s that do not keep NaN out of the gradient of an operand.
-fn selections(whole: &FunctionBlocks, activity: &Activity) -> Vec<Warning> {
+fn selections(whole: &LoweredFlow, activity: &Activity) -> Vec<Warning> {
     let mut signs = Signs::default();
-    for input in &whole.inputs {
+    for input in whole.all_inputs() {
         if matches!(input.source, Source::Constant) {
             signs.trust(input.var);
         }
     }
     // Several blocks may store to a slot.
-    for block in &whole.blocks {
+    for block in &whole.flow.blocks {
         let stored = block.targets.iter().zip(&block.program.outs);
         for (target, _) in stored.filter(|(target, value)| target != value) {
             signs.guard(*target);
         }
     }
     let mut found = Vec::new();
-    for Block { program, .. } in &whole.blocks {
+    for Block { program, .. } in &whole.flow.blocks {
         signs.learn(program);
         for risk in nan::risks(program, &activity.vars, &signs) {
-            if let Some(span) = whole.span(risk.at) {
+            if let Some(span) = span_of(whole, risk.at) {
                 found.push(Warning {
                     lint: Lint::NanGradient,
                     span,

@@ -42,7 +42,7 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         let func = match &*call.func {
             Expr::Path(func) => func,
-            Expr::Paren(p) if self.host.flow.is_some() => {
+            Expr::Paren(p) => {
                 if let Expr::Closure(closure) = &*p.expr
                     && let Value::Closure(closure) = self.closure(closure)?
                 {
@@ -225,7 +225,7 @@ impl Cx<'_> {
             recursive,
             span,
         } = traced;
-        if recursive && self.host.flow.is_none() {
+        if recursive && self.host.is_always_reached() {
             self.diagnostics.errors.push_at(
                 span,
                 format!("`{}` calls itself whatever its arguments are, so it never returns; put the call under an `if` on a static argument", self.func.name()),

@@ -22,9 +22,6 @@ impl Closure {
 
 impl Cx<'_> {
     pub(in crate::lower) fn closure(&mut self, expr: &ExprClosure) -> LowerResult<Value> {
-        if self.host.flow.is_none() {
-            return self.recorded("a closure", expr.span());
-        }
         if crate::lower::host::leaves_function(&expr.body) || super::syntax::has_return(&expr.body)
         {
             return self.recorded("a closure with `return` or `?`", expr.span());

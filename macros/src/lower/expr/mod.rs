@@ -24,7 +24,7 @@ impl Cx<'_> {
             _ => {}
         }
         // Calls such as `Tensor::zeros(..)` make a tensor although they mention none.
-        let exits = self.host.flow.is_some() && super::expr::syntax::exits(expr);
+        let exits = super::expr::syntax::exits(expr);
         if !exits && !self.names.mentions_traced(expr) && !makes_tensor(expr) {
             if host::leaves_function(expr) {
                 return self.recorded("`return`", expr.span());
@@ -36,19 +36,17 @@ impl Cx<'_> {
                 number,
             }));
         }
-        if self.host.flow.is_some() {
-            let is_control = super::expr::syntax::is_control(expr);
-            // Other operands of the same expression have been lowered already, so an assignment
-            // here would come too late.
-            if (is_control || matches!(expr, Expr::Block(_)))
-                && self.names.ends_blocks(expr)
-                && self.names.assigns(expr)
-            {
-                return self.recorded("an assignment inside an expression", expr.span());
-            }
-            if is_control {
-                return self.control(expr, want, super::flow::control::Use::Value);
-            }
+        let is_control = super::expr::syntax::is_control(expr);
+        // Other operands of the same expression have been lowered already, so an assignment
+        // here would come too late.
+        if (is_control || matches!(expr, Expr::Block(_)))
+            && self.names.ends_blocks(expr)
+            && self.names.assigns(expr)
+        {
+            return self.recorded("an assignment inside an expression", expr.span());
+        }
+        if is_control {
+            return self.control(expr, want, super::flow::control::Use::Value);
         }
         match expr {
             Expr::Path(p) => match p.path.get_ident() {
@@ -95,35 +93,13 @@ impl Cx<'_> {
             Expr::MethodCall(call) => self.method(call, want, false),
             Expr::Closure(e) => self.closure(e),
             Expr::Range(e) => self.range(e),
-            other => self.not_straight(other),
+            other => self.not_lowered(other),
         }
     }
 
-    /// Reports why an expression is not straight-line.
-    fn not_straight(&mut self, expr: &Expr) -> LowerResult<Value> {
+    /// Reports an expression that is not understood.
+    fn not_lowered(&mut self, expr: &Expr) -> LowerResult<Value> {
         match expr {
-            Expr::If(e) => {
-                self.condition(&e.cond, "if")?;
-                self.recorded("`if`", e.if_token.span())
-            }
-            Expr::While(e) => {
-                self.condition(&e.cond, "while")?;
-                self.recorded("`while`", e.while_token.span())
-            }
-            Expr::Match(e) => {
-                self.condition(&e.expr, "match")?;
-                self.recorded("`match`", e.match_token.span())
-            }
-            Expr::ForLoop(e) => {
-                if let Expr::Path(_) = peel(&e.expr)
-                    && let Ok(Value::Tensor { .. }) = self.eval(&e.expr, &Expected::tensor())
-                {
-                    return self.diagnostics.refuse_iteration(&e.expr);
-                }
-                self.recorded("`for`", e.for_token.span())
-            }
-            Expr::Loop(e) => self.recorded("`loop`", e.loop_token.span()),
-            Expr::Return(e) => self.recorded("`return`", e.return_token.span()),
             Expr::Macro(m) => {
                 let name = m
                     .mac
@@ -142,7 +118,7 @@ impl Cx<'_> {
             }
             Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
             Expr::Struct(e) => self.recorded("a struct", e.path.span()),
-            other => self.recorded("an expression that is not straight-line", other.span()),
+            other => self.recorded("an expression that is not understood", other.span()),
         }
     }
 
@@ -196,19 +172,6 @@ impl Cx<'_> {
             }
         }
     }
-
-    /// Reports a condition on the elements of a tensor, if branches and loops are not lowered.
-    pub(super) fn condition(&mut self, cond: &Expr, keyword: &str) -> LowerResult<()> {
-        if matches!(cond, Expr::Let(_)) || !self.names.mentions_traced(cond) {
-            return Ok(());
-        }
-        let before = self.diagnostics.errors.is_empty();
-        match self.eval(cond, &Expected::tensor()) {
-            Ok(Value::Tensor { .. }) => self.diagnostics.refuse_condition(cond, keyword),
-            Err(Abort::Error) if before => Err(Abort::Error),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// Returns a copy of a value; `host` wraps host expressions.
@@ -231,14 +194,6 @@ pub(super) fn by_ref(value: Value, by_ref: bool, host: impl FnOnce(Expr) -> Expr
             expr: host(h.expr),
             ..h
         }),
-        other => other,
-    }
-}
-
-fn peel(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Reference(r) => peel(&r.expr),
-        Expr::Paren(p) => peel(&p.expr),
         other => other,
     }
 }

@@ -28,16 +28,29 @@ pub(in crate::lower) struct RawBlock {
 impl Cx<'_> {
     /// Assembles the pieces of a body that has been lowered completely.
     pub(in crate::lower) fn pieces(mut self) -> LoweredFlow {
+        let mut state = self.host.flow;
+        let mut body = state.open.pop().expect("the outermost list is open");
+        // In a straight line each result is computed once, so it needs no slot.
+        let straight = match (&*body, &mut *state.blocks) {
+            ([Node::Block(0), Node::Return(outs)], [block]) => {
+                for (target, value, _) in &mut Rc::make_mut(block).stores {
+                    *target = *value;
+                }
+                state.results = outs.clone();
+                true
+            }
+            _ => false,
+        };
+        for result in &state.results {
+            if self.builder.b.name_of(*result).is_none() {
+                let name = if straight { "y" } else { "result" };
+                self.builder.b.name(*result, name);
+            }
+        }
         let names = std::mem::take(&mut self.builder.b)
             .finish(Vec::new(), Vec::new())
             .names;
         let idents = Rc::new(self.names.idents);
-        let mut state = self
-            .host
-            .flow
-            .take()
-            .expect("the body may have control flow");
-        let mut body = state.open.pop().expect("the outermost list is open");
         declared(&mut body, &state.declarations);
         let raws: Vec<RawBlock> = state.blocks.into_iter().map(Rc::unwrap_or_clone).collect();
         let bound: Vec<BTreeSet<Var>> = raws.iter().map(RawBlock::bound).collect();
@@ -65,9 +78,16 @@ impl Cx<'_> {
                 });
             }
             let inputs = raw.inputs.iter().map(|i| i.var);
-            let inputs: BTreeSet<Var> = inputs.filter(|v| !free.contains(v)).collect();
+            let params = match straight {
+                // In the order of the function's parameters, with those that it does not read.
+                true => inputs.collect(),
+                false => {
+                    let inputs: BTreeSet<Var> = inputs.filter(|v| !free.contains(v)).collect();
+                    free.iter().chain(&inputs).copied().collect()
+                }
+            };
             let mut program = Program {
-                params: free.iter().chain(&inputs).copied().collect(),
+                params,
                 outs: stores.iter().map(|s| s.1).collect(),
                 names: names.clone(),
                 ..raw.program

@@ -1,5 +1,4 @@
-//! Lowers a body with host control flow to pieces: straight-line blocks, and the host code between
-//! them.
+//! Lowers a body to pieces: straight-line blocks, and the host code between them.
 //!
 //! A local that is declared outside of a loop or a branch and assigned inside of it lives in a
 //! *slot*, a mutable local of the emitted code, while control passes from block to block. Within a
@@ -8,24 +7,17 @@
 use super::slots::settle;
 use crate::lower::{Abort, Cx, LowerResult};
 use crate::program::{Declaration, HostCode, Store};
-use gradloom_ir::Aval;
 use gradloom_ir::flow::Node;
 use proc_macro2::Ident;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl Cx<'_> {
-    /// Lowers a body with control flow.
-    pub(in crate::lower) fn flow(&mut self, block: &syn::Block) -> LowerResult<()> {
-        let shape = self.func.output.shape.clone();
-        for _ in 0..shape.len() {
-            let result = self.builder.b.param(Aval::UNKNOWN);
-            self.builder.b.name(result, "result");
-            self.host.flow_mut().results.push(result);
-        }
+    /// Lowers the body of the function.
+    pub(in crate::lower) fn function(&mut self, block: &syn::Block) -> LowerResult<()> {
         self.function_body(block)?;
         self.flush();
-        match self.host.flow_mut().left {
+        match self.host.flow.left {
             true => Ok(()),
             false => Err(Abort::Recorded(
                 "its body does not end in a value".to_owned(),
@@ -38,24 +30,19 @@ impl Cx<'_> {
         &mut self,
         inner: impl FnOnce(&mut Self) -> LowerResult<T>,
     ) -> LowerResult<(T, Vec<Node<HostCode>>)> {
-        self.host.flow_mut().open.push(Vec::new());
+        self.host.flow.open.push(Vec::new());
         self.names.scopes.push(BTreeMap::new());
         let value = inner(self);
         self.flush();
         self.names.scopes.pop();
-        let nodes = self
-            .host
-            .flow_mut()
-            .open
-            .pop()
-            .expect("the list has been opened");
+        let nodes = self.host.flow.open.pop().expect("the list has been opened");
         Ok((value?, nodes))
     }
 
     /// Reserves a place for a declaration, which [`Cx::declare`] fills in.
     pub(in crate::lower) fn declaration(&mut self) -> usize {
         self.flush();
-        let pieces = self.host.flow_mut();
+        let pieces = &mut self.host.flow;
         pieces.declarations.push(Declaration::Nothing);
         let id = pieces.declarations.len() - 1;
         self.host
@@ -79,7 +66,7 @@ impl Cx<'_> {
             }
         }
         for (target, value) in pending {
-            let store = match self.host.flow_mut().undeclared.remove(&target) {
+            let store = match self.host.flow.undeclared.remove(&target) {
                 true => Store::Declare,
                 false => Store::Assign,
             };
@@ -89,8 +76,8 @@ impl Cx<'_> {
             return;
         }
         let raw = self.builder.end_block();
-        self.host.flow_mut().blocks.push(Rc::new(raw));
-        let index = self.host.flow_mut().blocks.len() - 1;
+        self.host.flow.blocks.push(Rc::new(raw));
+        let index = self.host.flow.blocks.len() - 1;
         self.host.push_node(Node::Block(index));
     }
 }

@@ -51,9 +51,9 @@ impl Cx<'_> {
             return first;
         };
         *self = before;
-        let outer = std::mem::replace(&mut self.host.flow_mut().as_tensors, true);
+        let outer = std::mem::replace(&mut self.host.flow.as_tensors, true);
         let second = self.branches_once(used, &lower);
-        self.host.flow_mut().as_tensors = outer;
+        self.host.flow.as_tensors = outer;
         second
     }
 
@@ -86,12 +86,12 @@ impl Cx<'_> {
         lower: impl FnOnce(&mut Self) -> LowerResult<()>,
     ) -> LowerResult<()> {
         self.builder.set_slot_avals(&arms.entry);
-        self.host.flow_mut().left = false;
+        self.host.flow.left = false;
         match lower(self) {
             Err(Abort::Error) => arms.failed = true,
             other => other?,
         }
-        let left = self.host.flow_mut().left;
+        let left = self.host.flow.left;
         arms.all_left &= left;
         if !left {
             arms.exits.push(self.slot_avals());
@@ -100,7 +100,7 @@ impl Cx<'_> {
     }
 
     fn end_arms(&mut self, arms: Arms) -> LowerResult<()> {
-        self.host.flow_mut().left = arms.all_left;
+        self.host.flow.left = arms.all_left;
         // The arms created slots for locals that had no value before.
         let slots = self.slot_avals().into_iter();
         let late = slots.filter(|(slot, _)| arms.entry.iter().all(|(v, _)| v != slot));
@@ -133,7 +133,7 @@ impl Cx<'_> {
                 .expect("the scope has just been opened") = bound;
             let value = value(cx)?;
             match join {
-                Some(join) if !cx.host.flow_mut().left => cx.give(join, value),
+                Some(join) if !cx.host.flow.left => cx.give(join, value),
                 _ => Ok(()),
             }
         })?;
@@ -419,9 +419,6 @@ impl Cx<'_> {
 
     /// Lowers `a && b` as `if a { b } else { false }`, for a `b` that needs equations.
     fn one_by_one(&mut self, b: &syn::ExprBinary) -> LowerResult<Host> {
-        if self.host.flow.is_none() {
-            return self.recorded("a condition that is not always evaluated", b.right.span());
-        }
         let (left, right, span) = (&b.left, &b.right, b.span());
         let branch: Expr = match b.op {
             BinOp::And(_) => syn::parse_quote_spanned!(span=> if #left { #right } else { false }),

@@ -48,7 +48,7 @@ impl Cx<'_> {
                 self.leave(quote!(#tokens;));
                 Ok(Value::Never)
             }
-            other => self.recorded("an expression that is not straight-line", other.span()),
+            other => self.recorded("an expression that is not understood", other.span()),
         }
     }
 
@@ -56,7 +56,7 @@ impl Cx<'_> {
     pub(in crate::lower) fn leave(&mut self, tokens: TokenStream) {
         self.flush();
         self.host.push_code(tokens);
-        self.host.flow_mut().left = true;
+        self.host.flow.left = true;
     }
 
     pub(in crate::lower) fn slots_for(&mut self, expr: &impl HostAssignments) -> LowerResult<()> {
@@ -112,13 +112,7 @@ impl Cx<'_> {
     /// Returns how much has been lowered: the numbers of nodes, and of equations and host
     /// statements in the open block.
     pub(in crate::lower) fn n_lowered(&self) -> (usize, usize, usize) {
-        let nodes = self
-            .host
-            .flow
-            .iter()
-            .flat_map(|f| &f.open)
-            .map(Vec::len)
-            .sum();
+        let nodes = self.host.flow.open.iter().map(Vec::len).sum();
         (nodes, self.builder.b.n_eqns(), self.builder.hosts.len())
     }
 
@@ -133,25 +127,19 @@ impl Cx<'_> {
         self.flush_old_values(expr);
         match expr {
             Expr::Paren(p) => self.top(&p.expr, want),
-            Expr::Block(b)
-                if self.host.flow.is_some()
-                    && b.label.is_none()
-                    && self.names.is_traced_control(expr) =>
-            {
+            Expr::Block(b) if b.label.is_none() && self.names.is_traced_control(expr) => {
                 self.names.scopes.push(BTreeMap::new());
                 let value = self.block_as(&b.block, want, Use::Value);
                 self.names.scopes.pop();
                 value
             }
-            expr if self.host.flow.is_some()
-                && is_control(expr)
+            expr if is_control(expr)
                 && (self.names.is_traced_control(expr) || matches!(expr, Expr::Macro(_))) =>
             {
                 self.control(expr, want, Use::Value)
             }
             Expr::Binary(b)
-                if self.host.flow.is_some()
-                    && matches!(b.op, syn::BinOp::And(_) | syn::BinOp::Or(_))
+                if matches!(b.op, syn::BinOp::And(_) | syn::BinOp::Or(_))
                     && self.names.mentions_traced(&b.right) =>
             {
                 let before = self.clone();

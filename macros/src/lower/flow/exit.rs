@@ -4,6 +4,7 @@ use super::control::Use;
 use crate::lower::expr::syntax::is_control;
 use crate::lower::{Abort, Cx, Expected, LowerResult, Value};
 use crate::program::{HostCode, Store};
+use gradloom_ir::Aval;
 use gradloom_ir::flow::Node;
 use quote::quote;
 use syn::spanned::Spanned;
@@ -19,7 +20,7 @@ impl Cx<'_> {
             Some(expr) => Some(self.top(expr, &want)?),
             None => None,
         };
-        if self.host.flow_mut().left {
+        if self.host.flow.left {
             return Ok(Value::Never);
         }
         let enclosing = self
@@ -72,7 +73,7 @@ impl Cx<'_> {
                     self.flush();
                     self.host
                         .push_node(Node::Host(HostCode::Fail(quote!(return #value;))));
-                    self.host.flow_mut().left = true;
+                    self.host.flow.left = true;
                     return Ok(Value::Never);
                 }
                 Expr::If(_) | Expr::Match(_) => {
@@ -82,19 +83,23 @@ impl Cx<'_> {
                 other => return self.recorded("a `Result` that is not `Ok(..)`", other.span()),
             },
         };
-        if self.host.flow_mut().left {
+        if self.host.flow.left {
             return Ok(Value::Never);
         }
         let mut outs = Vec::new();
         self.outs(value, &shape, &mut outs)?;
         self.check_returns(&outs, Some(written));
-        let results = self.host.flow_mut().results.clone();
+        while self.host.flow.results.len() < outs.len() {
+            let result = self.builder.b.param(Aval::UNKNOWN);
+            self.host.flow.results.push(result);
+        }
+        let results = self.host.flow.results.clone();
         for (result, out) in results.iter().zip(&outs) {
             self.store(*result, *out, Store::Result);
         }
         self.flush();
         self.host.push_node(Node::Return(outs));
-        self.host.flow_mut().left = true;
+        self.host.flow.left = true;
         Ok(Value::Never)
     }
 
@@ -112,7 +117,7 @@ impl Cx<'_> {
 
     /// Lowers the last expression of the function. Each of its branches returns.
     pub(in crate::lower) fn tail(&mut self, tail: &Expr) -> LowerResult<()> {
-        if self.host.flow_mut().left {
+        if self.host.flow.left {
             return Ok(());
         }
         self.flush_old_values(tail);
@@ -123,7 +128,7 @@ impl Cx<'_> {
                 .map(drop),
             tail if is_control(tail) && self.func.output.result.is_some() => {
                 self.control(tail, &Expected::tensor(), Use::Unused)?;
-                match self.host.flow_mut().left {
+                match self.host.flow.left {
                     true => Ok(()),
                     false => self.recorded("a `Result` that a loop gives", tail.span()),
                 }

@@ -123,6 +123,7 @@ impl Cx<'_> {
                 self.host.force(&host.reads);
                 Ok((host.expr, Item::Host { number: false }))
             }
+            Value::Tensor { .. } => self.diagnostics.refuse_iteration(expr),
             _ => self.recorded("the iterator of a loop", expr.span()),
         }
     }

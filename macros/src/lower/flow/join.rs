@@ -39,7 +39,7 @@ const MOST_VALUES: usize = 8;
 impl Cx<'_> {
     /// Creates a destination for the value of the code that follows.
     pub(in crate::lower) fn join(&mut self) -> Join {
-        let hint = self.host.flow_mut().hint.take();
+        let hint = self.host.flow.hint.take();
         Join {
             declarations: (0..MOST_VALUES).map(|_| self.declaration()).rev().collect(),
             kind: None,
@@ -84,7 +84,7 @@ impl Cx<'_> {
                 self.host.declare(id, Declaration::Tensor(slot));
                 Ok(JoinKind::Tensor(slot, *by_ref))
             }
-            Value::Place(place) if self.host.flow_mut().as_tensors || !place.by_ref => {
+            Value::Place(place) if self.host.flow.as_tensors || !place.by_ref => {
                 let id = next()?;
                 let var = self.leaf(place, None)?;
                 let slot = self.new_slot(name.as_ref(), var);

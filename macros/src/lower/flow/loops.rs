@@ -38,9 +38,9 @@ impl Cx<'_> {
         let slots = self.slot_avals();
         for trial in 0..TRIALS {
             let before = self.clone();
-            let start = self.host.flow_mut().stored.len();
+            let start = self.host.flow.stored.len();
             let found = lower(self);
-            let stored = self.host.flow_mut().stored.split_off(start);
+            let stored = self.host.flow.stored.split_off(start);
             *self = before;
             match found {
                 // Errors are reported by the final lowering.
@@ -70,11 +70,11 @@ impl Cx<'_> {
             }
         }
         let head: Vec<(Var, Aval)> = self.slot_avals();
-        let start = self.host.flow_mut().stored.len();
+        let start = self.host.flow.stored.len();
         lower(self)?;
         self.any_stored(&head, start);
         self.builder.set_slot_avals(&head);
-        self.host.flow_mut().left = false;
+        self.host.flow.left = false;
         Ok(())
     }
 
@@ -82,7 +82,7 @@ impl Cx<'_> {
     ///
     /// This describes a point that any `break` may jump to.
     fn any_stored(&mut self, known: &[(Var, Aval)], start: usize) {
-        let stored = self.host.flow_mut().stored[start..].to_vec();
+        let stored = self.host.flow.stored[start..].to_vec();
         for (slot, aval) in self.slot_avals() {
             if known.iter().all(|(v, _)| *v != slot) {
                 let values = stored.iter().filter(|(v, _)| *v == slot);
@@ -99,7 +99,7 @@ impl Cx<'_> {
         join: Option<Join>,
         want: &Expected,
     ) {
-        self.host.flow_mut().enclosing.push(EnclosingLoop {
+        self.host.flow.enclosing.push(EnclosingLoop {
             label: label.as_ref().map(|l| l.name.ident.to_string()),
             is_loop,
             join,
@@ -233,7 +233,7 @@ impl Cx<'_> {
             cx.push_loop(of, turns, every.clone(), body)
         })?;
         let enclosing = after.into_inner().expect("the loop has been lowered");
-        self.host.flow_mut().left = !enclosing.broken;
+        self.host.flow.left = !enclosing.broken;
         Ok(match enclosing.join {
             Some(join) if enclosing.broken => self.joined(join),
             _ => self.host.unit(),
@@ -251,14 +251,14 @@ impl Cx<'_> {
         self.slots_for(e)?;
         let label = &e.label;
         let entry = self.slot_avals();
-        let start = self.host.flow_mut().stored.len();
+        let start = self.host.flow.stored.len();
         self.inside(label, false, place, want);
         let lowered = self.scope(|cx| {
             if used != Use::Value {
                 return cx.statements(&e.block).map(drop);
             }
             let value = cx.block_as(&e.block, want, used)?;
-            if cx.host.flow_mut().left {
+            if cx.host.flow.left {
                 return Ok(());
             }
             let mut join = cx.host.enclosing_mut(None).and_then(|a| a.join.take());
@@ -276,8 +276,8 @@ impl Cx<'_> {
         });
         self.builder.set_slot_avals(&entry);
         self.any_stored(&[], start);
-        let left = self.host.flow_mut().left && !enclosing.broken;
-        self.host.flow_mut().left = left;
+        let left = self.host.flow.left && !enclosing.broken;
+        self.host.flow.left = left;
         Ok(match enclosing.join {
             Some(join) if !left => self.joined(join),
             _ => self.host.unit(),

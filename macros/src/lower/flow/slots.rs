@@ -97,7 +97,7 @@ impl Cx<'_> {
         match value {
             Value::Tensor { var, .. } => {
                 let slot = self.new_slot(Some(name), *var);
-                self.host.flow_mut().undeclared.insert(slot);
+                self.host.flow.undeclared.insert(slot);
                 Ok(Slot::One(slot))
             }
             Value::Tuple(values) => {
@@ -197,7 +197,7 @@ impl Cx<'_> {
     /// Stores a value into a slot at the end of the block.
     pub(in crate::lower) fn store(&mut self, target: Var, value: Var, store: Store) {
         let aval = self.builder.b.aval(value).clone();
-        self.host.flow_mut().stored.push((target, aval.clone()));
+        self.host.flow.stored.push((target, aval.clone()));
         self.builder.b.set_aval(target, aval);
         self.builder.stores.push((target, value, store));
     }
@@ -255,9 +255,6 @@ impl Cx<'_> {
     ///
     /// Otherwise operands and host code evaluated earlier would see the changed slots.
     pub(in crate::lower) fn flush_old_values(&mut self, expr: &Expr) {
-        if self.host.flow.is_none() {
-            return;
-        }
         let changing = self.names.changing();
         if changing.is_empty() {
             return;

@@ -59,7 +59,7 @@ impl Cx<'_> {
     /// For example, `h.shape()` becomes the shape of a copy of `h`.
     pub(in crate::lower) fn unborrowed(&mut self, host: &Host) -> Expr {
         let mut expr = host.expr.clone();
-        if self.host.flow.is_none() || !borrows(&expr) {
+        if !borrows(&expr) {
             return expr;
         }
         for (slot, _) in self.slot_avals() {

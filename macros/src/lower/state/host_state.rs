@@ -14,15 +14,15 @@ use std::rc::Rc;
 use syn::Expr;
 
 /// State of the host code around the open block.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(in crate::lower) struct HostState {
     /// True while a static argument is lowered, where a place is a host value.
     pub(in crate::lower) reads_places: bool,
-    /// Blocks so far, if the body may have control flow.
-    pub(in crate::lower) flow: Option<FlowState>,
+    /// Blocks so far.
+    pub(in crate::lower) flow: FlowState,
 }
 
-/// State of a body with control flow during lowering.
+/// Blocks and host code so far.
 #[derive(Clone)]
 pub(in crate::lower) struct FlowState {
     /// Open lists of nodes, the innermost last.
@@ -65,13 +65,25 @@ impl FlowState {
 }
 
 impl HostState {
-    /// Returns the state of a body with control flow.
-    pub(in crate::lower) fn flow_mut(&mut self) -> &mut FlowState {
-        self.flow.as_mut().expect("the body may have control flow")
+    pub(in crate::lower) fn new() -> HostState {
+        HostState {
+            reads_places: false,
+            flow: FlowState::new(),
+        }
+    }
+
+    /// Returns whether each call of the function reaches the current statement.
+    pub(in crate::lower) fn is_always_reached(&self) -> bool {
+        match &*self.flow.open {
+            [outermost] => !outermost
+                .iter()
+                .any(|node| matches!(node, Node::Scope { .. })),
+            _ => false,
+        }
     }
 
     pub(in crate::lower) fn push_node(&mut self, node: Node<HostCode>) {
-        let open = self.flow_mut().open.last_mut();
+        let open = self.flow.open.last_mut();
         open.expect("a list is open").push(node);
     }
 
@@ -80,24 +92,22 @@ impl HostState {
     }
 
     pub(in crate::lower) fn declare(&mut self, id: usize, declaration: Declaration) {
-        self.flow_mut().declarations[id] = declaration;
+        self.flow.declarations[id] = declaration;
     }
 
     /// Records that host code outside of the blocks reads variables.
     pub(in crate::lower) fn read(&mut self, vars: &[Var]) {
-        self.flow_mut().read.extend(vars);
+        self.flow.read.extend(vars);
     }
 
     /// Makes sure that variables which host code outside of the blocks reads are computed.
     pub(in crate::lower) fn force(&mut self, reads: &[Var]) {
-        if self.flow.is_some() {
-            self.read(reads);
-        }
+        self.read(reads);
     }
 
     /// Returns the value of a statement: `()`, or `Never` if it is unreachable.
     pub(in crate::lower) fn unit(&mut self) -> Value {
-        match self.flow_mut().left {
+        match self.flow.left {
             true => Value::Never,
             false => Value::Host(crate::lower::Host {
                 expr: syn::parse_quote!(()),
@@ -112,7 +122,7 @@ impl HostState {
         &mut self,
         label: Option<&syn::Lifetime>,
     ) -> Option<&mut EnclosingLoop> {
-        let mut enclosing = self.flow_mut().enclosing.iter_mut().rev();
+        let mut enclosing = self.flow.enclosing.iter_mut().rev();
         match label {
             Some(label) => {
                 let name = label.ident.to_string();
@@ -127,21 +137,21 @@ impl HostState {
         match &e.label {
             Some(_) => self.enclosing_mut(e.label.as_ref()),
             None => {
-                let mut enclosing = self.flow_mut().enclosing.iter_mut().rev();
+                let mut enclosing = self.flow.enclosing.iter_mut().rev();
                 enclosing.find(|a| a.is_loop)
             }
         }
     }
 
     pub(in crate::lower) fn outside(&mut self) -> EnclosingLoop {
-        let enclosing = self.flow_mut().enclosing.pop();
+        let enclosing = self.flow.enclosing.pop();
         enclosing.expect("the loop has been pushed")
     }
 
     /// Names the value of the next branch after the target of an assignment.
     pub(in crate::lower) fn hint(&mut self, left: &Expr) {
-        if let (Expr::Path(p), Some(pieces)) = (left, &mut self.flow) {
-            pieces.hint = p.path.get_ident().cloned();
+        if let Expr::Path(p) = left {
+            self.flow.hint = p.path.get_ident().cloned();
         }
     }
 }

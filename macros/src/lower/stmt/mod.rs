@@ -20,36 +20,6 @@ use syn::spanned::Spanned;
 use syn::{Block, Expr, Pat, Stmt};
 
 impl Cx<'_> {
-    /// Lowers the function's body to its value.
-    pub(super) fn body(&mut self, block: &Block, want: &Expected) -> LowerResult<Value> {
-        let Some((last, rest)) = block.stmts.split_last() else {
-            return Err(Abort::Recorded("its body is empty".to_owned()));
-        };
-        self.stmts(rest)?;
-        let tail = match last {
-            Stmt::Expr(Expr::Return(r), _) if r.expr.is_some() => {
-                r.expr.as_deref().expect("not `None`")
-            }
-            Stmt::Expr(e, None) => e,
-            other => {
-                self.stmts(std::slice::from_ref(other))?;
-                return Err(Abort::Recorded(
-                    "its body does not end in an expression".to_owned(),
-                ));
-            }
-        };
-        if self.func.output.result.is_none() {
-            return self.eval(tail, want);
-        }
-        match tail {
-            Expr::Call(call) if is_path(&call.func, "Ok") && call.args.len() == 1 => {
-                self.eval(&call.args[0], want)
-            }
-            Expr::Call(_) | Expr::MethodCall(_) => self.eval_fallible(tail, want),
-            other => self.recorded("a `Result` that is not `Ok(..)`", other.span()),
-        }
-    }
-
     /// Lowers a block inside the body.
     ///
     /// Its locals go out of scope, but the emitted code has no nested block.
@@ -68,7 +38,7 @@ impl Cx<'_> {
     pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> LowerResult<()> {
         for stmt in stmts {
             // Code after an exit is unreachable.
-            if self.host.flow.as_ref().is_some_and(|f| f.left) {
+            if self.host.flow.left {
                 break;
             }
             match self.stmt(stmt) {
@@ -91,7 +61,7 @@ impl Cx<'_> {
                 self.builder.push_host(Vec::new(), item.to_token_stream());
                 Ok(())
             }
-            Stmt::Macro(m) if self.host.flow.is_some() && is_panic(&m.mac) => {
+            Stmt::Macro(m) if is_panic(&m.mac) => {
                 let panic = Expr::Macro(syn::ExprMacro {
                     attrs: Vec::new(),
                     mac: m.mac.clone(),
@@ -100,9 +70,7 @@ impl Cx<'_> {
                     .map(drop)
             }
             Stmt::Macro(m) => self.host_macro(&m.mac),
-            Stmt::Expr(e, _)
-                if self.host.flow.is_some() && is_control(e) && self.names.is_traced_control(e) =>
-            {
+            Stmt::Expr(e, _) if is_control(e) && self.names.is_traced_control(e) => {
                 self.control(e, &Expected::tensor(), Use::Unused).map(drop)
             }
             Stmt::Expr(Expr::Macro(m), _) => self.host_macro(&m.mac),
@@ -118,7 +86,7 @@ impl Cx<'_> {
             Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
                 self.compound(b, compound(&b.op).expect("compound operator"))
             }
-            Stmt::Expr(Expr::Block(b), _) if self.host.flow.is_some() && b.label.is_none() => {
+            Stmt::Expr(Expr::Block(b), _) if b.label.is_none() => {
                 self.names.scopes.push(BTreeMap::new());
                 let done = self.stmts(&b.block.stmts);
                 self.names.scopes.pop();
@@ -151,9 +119,7 @@ impl Cx<'_> {
             cx.host.hint(left);
             let want = cx.names.want_of_target(left);
             let value = cx.top(right, &want);
-            if let Some(pieces) = &mut cx.host.flow {
-                pieces.hint = None;
-            }
+            cx.host.flow.hint = None;
             value
         };
         self.assign(left, value, right, None)
@@ -193,17 +159,15 @@ impl Cx<'_> {
         };
         let outer = self.host.reads_places;
         self.host.reads_places |= static_kind;
-        if let (Pat::Ident(p), Some(pieces)) = (pat, &mut self.host.flow) {
-            pieces.hint = Some(p.ident.clone());
+        if let Pat::Ident(p) = pat {
+            self.host.flow.hint = Some(p.ident.clone());
         }
         let value = match &*init.expr {
-            Expr::Closure(c) if self.host.flow.is_some() => self.closure(c),
+            Expr::Closure(c) => self.closure(c),
             init => self.top(init, &want),
         };
         self.host.reads_places = outer;
-        if let Some(pieces) = &mut self.host.flow {
-            pieces.hint = None;
-        }
+        self.host.flow.hint = None;
         let value = match value {
             Ok(value) => value,
             Err(Abort::Error) => {
@@ -249,7 +213,7 @@ impl Cx<'_> {
     ///
     /// `let Some(x) = y else { .. }` becomes `let x = match y { Some(x) => x, _ => .. }`.
     fn let_else(&mut self, local: &syn::Local, value: &Expr, other: &Expr) -> LowerResult<()> {
-        if self.host.flow.is_none() || matches!(local.pat, Pat::Type(_)) {
+        if matches!(local.pat, Pat::Type(_)) {
             return self.recorded("`let .. else`", local.span());
         }
         let mut pat = local.pat.clone();
@@ -281,7 +245,7 @@ impl Cx<'_> {
             Pat::Type(t) => &*t.pat,
             other => other,
         };
-        let (Pat::Ident(p), true) = (pat, self.host.flow.is_some()) else {
+        let Pat::Ident(p) = pat else {
             return self.recorded("`let` without a value", local.span());
         };
         let id = self.declaration();

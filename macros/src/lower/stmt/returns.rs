@@ -4,7 +4,7 @@ use crate::input::OutShape;
 use crate::lower::Cx;
 use crate::lower::explain::Part;
 use gradloom_ir::{Aval, Var};
-use syn::{Block, Expr, Stmt};
+use syn::Expr;
 
 impl Cx<'_> {
     /// Reports results that differ from `returns(..)` for all values of the named dims.
@@ -62,15 +62,6 @@ fn differing(found: &Aval, said: &Aval) -> Option<(Part, String)> {
     }
     let axis = a.iter().zip(b).position(|(a, b)| a.differs(*b))?;
     Some((Part::Axis(axis), format!("axis {axis} is {}", a[axis])))
-}
-
-/// Returns the last expression of a body.
-pub(in crate::lower) fn tail(block: &Block) -> Option<&Expr> {
-    match block.stmts.last()? {
-        Stmt::Expr(Expr::Return(r), _) => r.expr.as_deref(),
-        Stmt::Expr(e, None) => Some(e),
-        _ => None,
-    }
 }
 
 /// Returns the smallest written expression that contains tensor `i` of a result.
