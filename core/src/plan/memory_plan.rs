@@ -11,7 +11,7 @@ use crate::plan::arena::LiveRange;
 use crate::plan::chains;
 use crate::plan::chains::chains;
 use gradloom_ir::{Program, SecondaryMap, Var};
-use gradloom_kernels::task::{Base, Needs, Region, Task};
+use gradloom_kernels::task::{Base, BufferSizes, Region, Task};
 
 /// Makes the plan: selects results, fuses chains, and assigns memory.
 pub(super) fn assign_memory(
@@ -72,9 +72,9 @@ impl<'a> MemoryPlan<'a> {
         storages: &'a [Storage],
         results: &Results,
         liveness: &Liveness,
-    ) -> (MemoryPlan<'a>, Needs) {
+    ) -> (MemoryPlan<'a>, BufferSizes) {
         let size = |root: &Storage| (root.dtype, root.len);
-        let mut needs = Needs::default();
+        let mut needs = BufferSizes::default();
         let mut temporary: Vec<(usize, LiveRange)> = Vec::new();
         let mut starts = Vec::with_capacity(storages.len());
         for (i, root) in storages.iter().enumerate() {

@@ -31,7 +31,7 @@ use gradloom_ir::{Op, Program, Var};
 use gradloom_kernels::KernelFault;
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::memory::buffer::{Buffer, afford};
-use gradloom_kernels::task::{Leaf, Needs, Region, Task};
+use gradloom_kernels::task::{BufferSizes, Leaf, Region, Task};
 use memory_plan::assign_memory;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
     whats: Box<[TaskKind]>,
     /// Equations of each task. The first of several tasks for one equation has it.
     eqns: Box<[Eqns]>,
-    needs: Needs,
+    needs: BufferSizes,
     constants: Box<[Buffer]>,
     outs: Box<[Out]>,
     /// True if output `i` is the buffer of result `i` for all outputs.

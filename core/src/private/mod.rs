@@ -42,7 +42,7 @@ pub use constant::{Constant, kind_of};
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
 pub use gradloom_ir::op::element;
-pub use gradloom_kernels::elementwise::compiled_loops::{Fused, FusedTable, Loop};
+pub use gradloom_kernels::elementwise::compiled_loops::{FusedLoop, FusedTable, Loop};
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
 pub use listing::Listing;

@@ -79,7 +79,7 @@ impl Loops {
         let loops = self.groups.iter();
         let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, rt));
         ours! {
-            static LOOPS: &[#rt::Fused] = &[#(#loops),*];
+            static LOOPS: &[#rt::FusedLoop] = &[#(#loops),*];
             // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
             // of equal length, and its versions are in the order of the SIMD levels.
             static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
@@ -289,7 +289,7 @@ fn fused(signature: &str, program: &Program, group: &Group, rt: &TokenStream) ->
         ours!(#rt::Loop::#variant(#versions.levels))
     });
     ours! {
-        #rt::Fused { signature: #signature, f32: #single, f64: #double }
+        #rt::FusedLoop { signature: #signature, f32: #single, f64: #double }
     }
 }
 

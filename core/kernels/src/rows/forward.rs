@@ -7,7 +7,7 @@ use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::reduce::row_totals;
 use crate::simd::lanes::{
-    CHUNK, Map, Pairwise, Prefetch, Same, exp, greatest, map_and_ask, map_sum, sums,
+    CHUNK, Identity, Map, Pairwise, Prefetch, exp, greatest, map_and_ask, map_sum, sums,
 };
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
@@ -143,7 +143,7 @@ fn fold_rows<T: Float>(
 leveled! {
     /// Copies elements with non-temporal stores and prefetches as many from `next` on.
     pub(crate) fn copy_non_temporal<S, T: Float>(xs: &[T], out: &mut [T], next: *const T) {
-        map_and_ask::<T::Floats<S>, 1>([xs], out, true, next, Same);
+        map_and_ask::<T::Floats<S>, 1>([xs], out, true, next, Identity);
     }
 }
 
@@ -202,12 +202,12 @@ impl<V: Floats> Map<V, 1, 1> for Minus<V> {
 
 /// `(x - mean) scale`
 #[derive(Clone, Copy)]
-pub(crate) struct Normal<V> {
+pub(crate) struct Normalization<V> {
     pub(crate) mean: V,
     pub(crate) scale: V,
 }
 
-impl<V: Floats> Map<V, 1, 1> for Normal<V> {
+impl<V: Floats> Map<V, 1, 1> for Normalization<V> {
     #[inline(always)]
     fn of(self, [x]: [V; 1]) -> [V; 1] {
         [x.minus(self.mean).times(self.scale)]
@@ -215,7 +215,7 @@ impl<V: Floats> Map<V, 1, 1> for Normal<V> {
 }
 
 /// `(x - mean) scale w + b`
-impl<V: Floats> Map<V, 3, 1> for Normal<V> {
+impl<V: Floats> Map<V, 3, 1> for Normalization<V> {
     #[inline(always)]
     fn of(self, [x, w, b]: [V; 3]) -> [V; 1] {
         let [x] = self.of([x]);
@@ -309,7 +309,7 @@ leveled! {
 /// Returns the mean of a row and `1 / sqrt(var + eps)`, with the biased variance.
 #[inline(always)]
 pub(crate) fn moments<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> (T, T) {
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], Prefetch(0), Same);
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], Prefetch(0), Identity);
     let mean = total.over(row.len());
     let square = Square(T::Floats::<S>::splat(mean));
     let [total] = sums::<T::Floats<S>, 1, 1>([row], mode.prefetch(row), square);
@@ -327,9 +327,9 @@ pub(crate) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> 
 
 /// Returns [`moments`] as vectors.
 #[inline(always)]
-fn normal<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> Normal<T::Floats<S>> {
+fn normal<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> Normalization<T::Floats<S>> {
     let (mean, scale) = moments::<S, T>(row, eps, mode);
-    Normal {
+    Normalization {
         mean: T::Floats::<S>::splat(mean),
         scale: T::Floats::<S>::splat(scale),
     }
