@@ -67,7 +67,7 @@ pub(crate) struct Plan {
 pub(crate) type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 
 /// Buffers that a run fills.
-type Results = SmallVec<[Arc<Buffer>; 16]>;
+type ResultBuffers = SmallVec<[Arc<Buffer>; 16]>;
 
 /// Output of a plan: an unchanged leaf, or a buffer that the plan fills.
 ///
@@ -132,7 +132,7 @@ impl Plan {
         given.sort_unstable_by_key(|(donation, _)| donation.result);
         let donations: SmallVec<[Donation; 8]> =
             given.iter().map(|(donation, _)| *donation).collect();
-        let mut results = Results::new();
+        let mut results = ResultBuffers::new();
         let mut next = 0;
         for (i, &(dtype, len)) in self.needs.results.iter().enumerate() {
             if donations

@@ -367,13 +367,13 @@ impl Cx<'_> {
         let name = &n.callees;
         let slots = called.iter().rev().fold(ours!(()), |rest, called| {
             let slot = match &called.slot {
-                MarkerSlot::Known(facts) => ours!(#rt::Slot::of(#facts)),
+                MarkerSlot::Known(facts) => ours!(#rt::CalleeSlot::of(#facts)),
                 MarkerSlot::Method(slot, _) => slot.to_token_stream(),
                 MarkerSlot::Asked(question) => {
                     let unmarked = unmarked(&question.mark, rt);
                     let tokens = &question.tokens;
                     ours! {
-                        #rt::Slot::answered(&|| {
+                        #rt::CalleeSlot::answered(&|| {
                             use #rt::by_type::*;
                             #unmarked
                             #tokens
@@ -412,7 +412,7 @@ impl Cx<'_> {
             #[doc(hidden)]
             #vis #sig {
                 #unmarked
-                #(let #methods = #rt::Slot::new();)*
+                #(let #methods = #rt::CalleeSlot::new();)*
                 let _ = || #output {
                     loop {}
                     #block

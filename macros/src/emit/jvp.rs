@@ -36,7 +36,7 @@ impl Cx<'_> {
             true => {
                 let (x, name) = (reference(param), &param.name);
                 let dx = dx.next().expect("a tangent for each");
-                ours!(#rt::given(#x, #dx, #name))
+                ours!(#rt::tangent_leaves(#x, #dx, #name))
             }
             false => ours!(#rt::Leaves::new()),
         });

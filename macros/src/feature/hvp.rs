@@ -96,7 +96,7 @@ impl Cx<'_> {
         let n_params = func.params.len();
         let mut inputs = self.inputs();
         inputs.push(ours!(#tangents: [#rt::Leaves; #n_params]));
-        let pair = ours!((#out, (#rt::Pulled, #rt::Pulled)));
+        let pair = ours!((#out, (#rt::LeafCotangents, #rt::LeafCotangents)));
         let returns = self.returns(pair.clone());
         let signature = self.signature(&n.internal_hvp, &inputs, &returns);
         let statements = self.statements(low, hvp);
@@ -178,10 +178,10 @@ impl Cx<'_> {
         let n_params = func.params.len();
         ours! {
             #statements
-            let mut #gradient = #rt::Pulled::new(#n_params);
-            let mut #change = #rt::Pulled::new(#n_params);
+            let mut #gradient = #rt::LeafCotangents::new(#n_params);
+            let mut #change = #rt::LeafCotangents::new(#n_params);
             #(#puts)*
-            (#rt::own(&#y), (#gradient, #change))
+            (#rt::share_tensor(&#y), (#gradient, #change))
         }
     }
 

@@ -268,9 +268,9 @@ impl CachedCallEmitter<'_> {
         match self.func.output.shape.is_known() || !generics.fix(out) || generics.may_borrow(out) {
             true => ours!(::core::option::Option::None),
             false => ours! {
-                #rt::unkept(&|| {
+                #rt::why_not_cached(&|| {
                     use #rt::by_type::*;
-                    (&&#rt::Whole::<#out>(::core::marker::PhantomData)).kept_shape()
+                    (&&#rt::OpaqueResult::<#out>(::core::marker::PhantomData)).result_shape()
                 })
             },
         }
@@ -319,7 +319,7 @@ pub(crate) fn unmarked<'a>(
         let marks = marks.iter();
         ours! {
             trait __Unmarked {
-                #(fn #marks(&self) -> #rt::No { ::core::unreachable!() })*
+                #(fn #marks(&self) -> #rt::NotTraced { ::core::unreachable!() })*
             }
             impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
         }

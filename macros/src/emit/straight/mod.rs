@@ -118,14 +118,14 @@ fn jvp(func: &Func, low: &LoweredProgram, rt: &TokenStream) -> TokenStream {
         &func.output.shape,
         &mut y.iter().map(|v| {
             let y = emit.ident(*v);
-            ours!(#rt::own(&#y))
+            ours!(#rt::share_tensor(&#y))
         }),
     );
     let mut dy = dy.iter();
     let dy = joint.active.iter().map(|active| {
         if *active {
             let dy = emit.ident(*dy.next().expect("one tangent for each active result"));
-            ours!(::core::option::Option::Some(#rt::own(&#dy)))
+            ours!(::core::option::Option::Some(#rt::share_tensor(&#dy)))
         } else {
             ours!(::core::option::Option::None)
         }

@@ -50,7 +50,7 @@ pub(crate) fn reverse(
 
     let mut values = outs.iter().map(|v| {
         let y = primal.ident(*v);
-        ours!(#rt::own(&#y))
+        ours!(#rt::share_tensor(&#y))
     });
     let values = results(&func.output.shape, &mut values);
     let ResidualParts {
@@ -72,7 +72,7 @@ pub(crate) fn reverse(
     let (n_params, pulled) = (func.params.len(), pulled());
     let pull = ours! {
         #pattern
-        let mut #pulled = #rt::Pulled::new(#n_params);
+        let mut #pulled = #rt::LeafCotangents::new(#n_params);
         #pull
         #pulled
     };
