@@ -453,26 +453,26 @@ pub(crate) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usiz
 
 /// Writes the loss of each row, `-log_softmax(logits)[label]`.
 ///
-/// If `less_hot` is not empty, also writes the gradient, as [`softmax_less_hot`]. The labels must
+/// If `gradient` is not empty, also writes the gradient, as [`cross_entropy_grad`]. The labels must
 /// be valid classes.
 pub(crate) fn losses<T: Float>(
     logits: &[T],
     labels: Data<'_>,
     losses: &mut [T],
-    less_hot: &mut [T],
+    gradient: &mut [T],
     classes: usize,
     mode: RowMode,
 ) {
     let rows = rows_of_a_task::<T>(classes);
     let n_tasks = losses.len().div_ceil(rows);
     let nanos = nanos_of::<T>(losses.len(), classes, 0.25);
-    let outs = [(losses, rows), (less_hot, rows * classes)];
-    for_each_chunks(n_tasks, outs, nanos, |i, [losses, less_hot]| {
+    let outs = [(losses, rows), (gradient, rows * classes)];
+    for_each_chunks(n_tasks, outs, nanos, |i, [losses, gradient]| {
         let first = i * rows;
         let logits = &logits[first * classes..][..losses.len() * classes];
-        match less_hot.is_empty() {
+        match gradient.is_empty() {
             true => cross_entropy_rows(logits, labels, first, losses, mode),
-            false => cross_entropy_and_rows(logits, labels, first, losses, less_hot, mode),
+            false => cross_entropy_and_rows(logits, labels, first, losses, gradient, mode),
         }
     });
 }
@@ -515,11 +515,11 @@ leveled! {
         labels: Data<'_>,
         first: usize,
         losses: &mut [T],
-        less_hot: &mut [T],
+        gradient: &mut [T],
         mode: RowMode,
     ) {
         let classes = logits.len() / losses.len().max(1);
-        let rows = logits.chunks_exact(classes).zip(less_hot.chunks_exact_mut(classes));
+        let rows = logits.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes));
         for (i, ((row, out), loss)) in rows.zip(losses).enumerate() {
             let top = greatest::<T::Floats<S>>(row);
             let exp = Exp(T::Floats::<S>::splat(top));
@@ -536,7 +536,7 @@ leveled! {
 }
 
 /// Writes `softmax(logits)`, less 1 at the label of each row. The labels must be valid classes.
-pub(crate) fn softmax_less_hot<T: Float>(
+pub(crate) fn cross_entropy_grad<T: Float>(
     logits: &[T],
     labels: Data<'_>,
     out: &mut [T],
