@@ -151,7 +151,7 @@ impl<'a> Cx<'a> {
                 let params = self.builder.inputs.iter().map(|i| i.var).collect();
                 let mut program = self.builder.b.finish(params, outs);
                 for (var, keep) in self.builder.remat_hints {
-                    program.pins.insert(var, keep);
+                    program.remat_hints.insert(var, keep);
                 }
                 Body::Straight(Box::new(LoweredProgram {
                     n_eqns: program.eqns.len(),

@@ -49,8 +49,8 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Function as a list of blocks; a straight-line body is a single block.
-struct FunctionBlocks<'a> {
+/// A lowered function as a list of blocks. A straight-line body is a single block.
+struct LintedFunction<'a> {
     blocks: Vec<Block>,
     /// Lowered form of each block.
     lows: Vec<&'a LoweredProgram>,
@@ -61,10 +61,10 @@ struct FunctionBlocks<'a> {
     is_flow: bool,
 }
 
-impl<'a> FunctionBlocks<'a> {
-    fn new(body: &'a Body) -> Option<FunctionBlocks<'a>> {
+impl<'a> LintedFunction<'a> {
+    fn new(body: &'a Body) -> Option<LintedFunction<'a>> {
         match body {
-            Body::Straight(low) => Some(FunctionBlocks {
+            Body::Straight(low) => Some(LintedFunction {
                 blocks: vec![Block {
                     program: low.program.clone(),
                     targets: low.program.outs.clone(),
@@ -80,7 +80,7 @@ impl<'a> FunctionBlocks<'a> {
                 let mut inputs: Vec<&Input> = flowing.inputs.iter().chain(inner).collect();
                 inputs.sort_by_key(|i| i.var);
                 inputs.dedup_by_key(|i| i.var);
-                Some(FunctionBlocks {
+                Some(LintedFunction {
                     blocks: flowing.flow.blocks.clone(),
                     lows,
                     inputs,
@@ -118,7 +118,7 @@ pub(crate) fn warnings(
     body: &Body,
     allowed: &[Lint],
 ) -> Vec<Warning> {
-    let Some(whole) = FunctionBlocks::new(body) else {
+    let Some(whole) = LintedFunction::new(body) else {
         return Vec::new();
     };
     let wrt = whole.inputs.iter().filter(|i| i.diff).map(|i| i.var);
@@ -175,7 +175,7 @@ pub(crate) fn tokens(warnings: &[Warning], attrs: &[Attribute]) -> TokenStream {
 fn parameters(
     func: &Func,
     source: &syn::Block,
-    whole: &FunctionBlocks,
+    whole: &LintedFunction,
     activity: &Activity,
 ) -> Vec<Warning> {
     let reaching = activity.reaching(&whole.results);
@@ -249,7 +249,7 @@ fn mentions(tokens: TokenStream, ident: &Ident) -> bool {
 }
 
 /// Returns warnings of `select`s that do not keep NaN out of the gradient of an operand.
-fn selections(whole: &FunctionBlocks, activity: &Activity) -> Vec<Warning> {
+fn selections(whole: &LintedFunction, activity: &Activity) -> Vec<Warning> {
     let mut signs = Signs::default();
     for input in &whole.inputs {
         if matches!(input.source, Source::Constant) {
