@@ -7,7 +7,7 @@
 
 use super::cached_call::Cause;
 use super::cached_call::unmarked;
-use super::cx::Cx;
+use super::cx::EmitCx;
 use crate::digest::Digest;
 use crate::input::generic::{names_in, without_lifetimes};
 use crate::input::{text, unraw};
@@ -55,7 +55,7 @@ enum MarkerSlot {
     Asked(Question),
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns the items for the facts of a function; `block` is its body as the user wrote it.
     pub(crate) fn fact_items(&self, body: &Body, block: &Block, digest: &Digest) -> FactItems {
         let called = self.called(body);

@@ -1,7 +1,7 @@
 //! Emits the hidden functions for callers of a traced function, and the struct of residuals.
 
 use super::annotations::Checks;
-use super::cx::{Cx, InternalItems, RecordCall, reference};
+use super::cx::{EmitCx, InternalItems, RecordCall, reference};
 use super::names::allow;
 use super::straight::{DerivativeParts, ReverseParts};
 use crate::derivative::Wrt;
@@ -9,7 +9,7 @@ use crate::input::{Kind, Param};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     fn saved_struct(
         &self,
         Struct { saved, attr }: Struct<'_>,

@@ -6,7 +6,7 @@
 //! loop if there is one. A wrong guess costs code size, never correctness.
 
 use crate::derivative::Wrt;
-use crate::emit::cx::Cx;
+use crate::emit::cx::EmitCx;
 use crate::program::Body;
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::Eval;
@@ -148,7 +148,7 @@ impl Loops {
     }
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns the constant that lists the loops.
     pub(crate) fn kernels(&self, loops: &Loops) -> TokenStream {
         let (head, vis) = self.associated();

@@ -5,7 +5,7 @@
 
 use crate::derivative::Wrt;
 use crate::emit::annotations::Checks;
-use crate::emit::cx::{Cx, field, reference};
+use crate::emit::cx::{EmitCx, field, reference};
 use crate::emit::internal_items::nested;
 use crate::emit::jvp::JvpArguments;
 use crate::emit::statements::{Emitter, tangents_ident};
@@ -26,7 +26,7 @@ pub(crate) fn program(func: &Func, low: &LoweredProgram) -> Option<Hvp> {
     straight.then(|| ad::hvp(&low.program, &Wrt::public().vars(low)))
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns `hvp`, if it is requested.
     pub(crate) fn hvp_companion(&self, body: &Body, given: &JvpArguments) -> Option<TokenStream> {
         if !self.func.wants_hvp {

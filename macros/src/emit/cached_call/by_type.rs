@@ -3,7 +3,7 @@
 
 use super::Cause;
 use super::{CachedCallEmitter, Purity};
-use crate::emit::cx::{Cx, turbofish};
+use crate::emit::cx::{EmitCx, turbofish};
 use crate::emit::names::ItemNames;
 use crate::input::generic::is_known;
 use crate::input::generic::{Params, names_in, without_lifetimes};
@@ -72,7 +72,7 @@ impl CachedCallEmitter<'_> {
 
     /// Returns the items that query rustc, and the marker by which others query whether the
     /// function is `#[traced]`.
-    pub(crate) fn asking(&self, cx: &Cx<'_>) -> TokenStream {
+    pub(crate) fn asking(&self, cx: &EmitCx<'_>) -> TokenStream {
         let rt = self.rt;
         let (head, _) = cx.associated();
         let mark = self.func.owner.as_ref().map(|_| {
