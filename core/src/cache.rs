@@ -14,8 +14,8 @@
 //! ```
 
 use crate::graph::engine::Engine;
+use crate::plan::cache::{CacheSlot, report};
 pub use crate::plan::cache::{DEFAULT_CAPACITY, Stats};
-use crate::plan::cache::{Slot, report};
 
 /// Sets the largest number of plans that the cache keeps. With 0, every evaluation plans again.
 pub fn set_capacity(plans: usize) {
@@ -36,7 +36,7 @@ pub fn set_capacity(plans: usize) {
 /// ```
 pub fn clear() {
     let dropped = Engine::lock().cache.take_all();
-    dropped.iter().for_each(Slot::evict);
+    dropped.iter().for_each(CacheSlot::evict);
     report(&dropped);
 }
 

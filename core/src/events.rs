@@ -177,14 +177,14 @@ pub fn counts() -> Counts {
 
 /// Events of one call of [`record`].
 #[derive(Default)]
-struct Recording {
+struct EventLog {
     events: Vec<Event>,
     /// Number of each plan in this recording, by its id.
     plans: HashMap<u64, u64>,
 }
 
 thread_local! {
-    static RECORDINGS: RefCell<Vec<Recording>> = const { RefCell::new(Vec::new()) };
+    static RECORDINGS: RefCell<Vec<EventLog>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Runs `body` and returns its result and the events of this thread during the run.
@@ -200,15 +200,15 @@ thread_local! {
 /// ```
 pub fn record<R>(body: impl FnOnce() -> R) -> (R, Vec<Event>) {
     /// Ends the recording even if `body` panics.
-    struct End;
-    impl Drop for End {
+    struct LogGuard;
+    impl Drop for LogGuard {
         fn drop(&mut self) {
             let _ = RECORDINGS.try_with(|all| all.borrow_mut().pop());
         }
     }
     // Thread-locals are gone while a thread exits; then nothing is recorded.
-    let _ = RECORDINGS.try_with(|all| all.borrow_mut().push(Recording::default()));
-    let end = End;
+    let _ = RECORDINGS.try_with(|all| all.borrow_mut().push(EventLog::default()));
+    let end = LogGuard;
     let result = body();
     let events = RECORDINGS.try_with(|all| {
         let mut all = all.borrow_mut();

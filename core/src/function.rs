@@ -88,7 +88,7 @@ impl Param {
 }
 
 /// Reason why a call was recorded.
-pub(crate) type Why = Cow<'static, str>;
+pub(crate) type Reason = Cow<'static, str>;
 
 /// Calls by outcome, and their total time in nanoseconds while calls were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,13 +101,13 @@ pub(crate) struct Totals {
 
 /// Calls of one function on one thread. Only that thread writes them.
 #[derive(Debug, Default)]
-struct Counts {
+struct CallCounters {
     found: AtomicU64,
     planned: AtomicU64,
     recorded: AtomicU64,
 }
 
-impl Counts {
+impl CallCounters {
     fn add_to(&self, totals: &mut Totals) {
         totals.found += self.found.load(Relaxed);
         totals.planned += self.planned.load(Relaxed);
@@ -133,11 +133,11 @@ pub(crate) struct Record {
 
 #[derive(Debug, Default)]
 struct Calls {
-    threads: Vec<Arc<Counts>>,
+    threads: Vec<Arc<CallCounters>>,
     /// Sum of the counts of threads that have ended.
     ended: Totals,
     /// Reason for the last call that did not find a plan.
-    why: Option<Why>,
+    why: Option<Reason>,
 }
 
 static RECORDS: Mutex<BTreeMap<&'static str, Arc<Record>>> = Mutex::new(BTreeMap::new());
@@ -158,7 +158,7 @@ fn records() -> MutexGuard<'static, BTreeMap<&'static str, Arc<Record>>> {
 pub(crate) struct Summary {
     pub(crate) name: &'static str,
     pub(crate) totals: Totals,
-    pub(crate) why: Option<Why>,
+    pub(crate) why: Option<Reason>,
 }
 
 /// Returns a summary of each function that has been called, by name.
@@ -223,7 +223,7 @@ impl Drop for Timer {
 #[derive(Debug)]
 pub(crate) struct Counter {
     pub(crate) name: &'static str,
-    of: OnceCell<(Arc<Record>, Arc<Counts>)>,
+    of: OnceCell<(Arc<Record>, Arc<CallCounters>)>,
 }
 
 impl Counter {
@@ -232,9 +232,9 @@ impl Counter {
         Counter { name, of }
     }
 
-    fn of(&self) -> &(Arc<Record>, Arc<Counts>) {
+    fn of(&self) -> &(Arc<Record>, Arc<CallCounters>) {
         self.of.get_or_init(|| {
-            let (record, counts) = (Record::of(self.name), Arc::new(Counts::default()));
+            let (record, counts) = (Record::of(self.name), Arc::new(CallCounters::default()));
             record.calls().threads.push(counts.clone());
             (record, counts)
         })
@@ -252,14 +252,14 @@ impl Counter {
     }
 
     /// Counts a call that was recorded, and whose plan was cached.
-    pub(crate) fn planned(&self, why: Why) {
+    pub(crate) fn planned(&self, why: Reason) {
         let (record, counts) = self.of();
         count(&counts.planned);
         record.calls().why = Some(why);
     }
 
     /// Counts a call that was recorded, and whose key will be recorded again.
-    pub(crate) fn recorded(&self, why: Why) {
+    pub(crate) fn recorded(&self, why: Reason) {
         let (record, counts) = self.of();
         count(&counts.recorded);
         record.calls().why = Some(why.clone());
@@ -284,7 +284,7 @@ thread_local! {
 }
 
 /// Counts a call of a function that is always recorded. The timer must live as long as the call.
-pub(crate) fn count_recorded(name: &'static str, why: Why) -> Option<Timer> {
+pub(crate) fn count_recorded(name: &'static str, why: Reason) -> Option<Timer> {
     // The thread-local counters may be destroyed while the thread ends; such calls are not counted.
     let counted = COUNTERS.try_with(|counters| {
         let mut counters = counters.try_borrow_mut().ok()?;

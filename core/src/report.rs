@@ -30,7 +30,7 @@
 
 use crate::events::{self, Counts};
 use crate::function;
-use crate::function::{Summary, Why};
+use crate::function::{Reason, Summary};
 use std::fmt;
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ pub struct FunctionReport {
     /// The next such call records it again.
     pub recorded: u64,
     /// Reason why a call last recorded the body.
-    pub why: Option<Why>,
+    pub why: Option<Reason>,
 }
 
 impl FunctionReport {

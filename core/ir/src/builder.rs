@@ -27,7 +27,7 @@ impl Builder {
 
     /// Returns a builder with an empty program that shares the tables of `program`.
     ///
-    /// The tables are variables, static arguments, avals, names and pins, so equations of `program`
+    /// The tables are variables, static arguments, avals, names and hints, so equations of `program`
     /// can be appended unchanged.
     pub fn after(program: &Program) -> Builder {
         let known = program
@@ -51,7 +51,7 @@ impl Builder {
                 attrs: program.attrs.clone(),
                 avals: program.avals.clone(),
                 names: program.names.clone(),
-                pins: program.pins.clone(),
+                remat_hints: program.remat_hints.clone(),
             },
         }
     }

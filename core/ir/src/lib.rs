@@ -39,7 +39,7 @@ pub use entity::{Attr, Entity, SecondaryMap, Var};
 pub use fault::{Fault, OpError};
 pub use ops::{Kernel, Op};
 pub use poly::Poly;
-pub use program::{Eqn, Keep, Program};
+pub use program::{Eqn, Program, RematHint};
 pub use statics::{Static, StaticArg, StaticKind};
 pub use symbol::Symbol;
 pub use verify::verify;

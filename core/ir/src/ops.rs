@@ -188,7 +188,7 @@ macro_rules! op_list {
                 /// The mean over rows of `logsumexp(x) - x[label]`. A label out of range is an error.
                 CrossEntropy = cross_entropy,
                 /// The softmax of each row, minus 1 at its label: the gradient of the cross entropy.
-                SoftmaxLessHot = softmax_less_hot,
+                CrossEntropyGrad = cross_entropy_grad,
                 /// `(x - mean) / sqrt(var + eps)` over axes, with the biased variance. Takes floats.
                 Normalize = normalize,
                 /// The Jacobian of `normalize`, applied to a tensor.

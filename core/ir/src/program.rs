@@ -59,14 +59,14 @@ pub struct Program {
     /// The user's names, unique in the program. They only change how the program prints.
     pub names: SecondaryMap<Var, String>,
     /// The user's requests to save or recompute variables in reverse mode.
-    pub pins: SecondaryMap<Var, Keep>,
+    pub remat_hints: SecondaryMap<Var, RematHint>,
 }
 
 /// A user's request to save or recompute a variable that the pullback needs.
 ///
 /// It trades memory for time and never changes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum RematHint {
     /// Store the value as a residual.
     Save,
     /// Recompute the value in the pullback, at any cost.

@@ -1,7 +1,9 @@
 //! Tests that the passes change no bit, on random elementwise programs run by the loops of the ops.
 
 use gradloom_ir::op::Eval;
-use gradloom_ir::{Aval, Builder, DType, Keep, Op, Program, SecondaryMap, Var, ad, pass, verify};
+use gradloom_ir::{
+    Aval, Builder, DType, Op, Program, RematHint, SecondaryMap, Var, ad, pass, verify,
+};
 
 /// The number of elements of a value whose rank is not 0.
 const LEN: usize = 3;
@@ -122,7 +124,7 @@ const BINARY: &[Op] = &[
 ];
 const NUMBERS: &[f64] = &[0.0, -0.0, 1.0, 1.0, -1.0, 2.0, 1e308, f64::INFINITY];
 
-/// Returns a random program of `n` steps on two vectors, with random pins.
+/// Returns a random program of `n` steps on two vectors, with random hints to save or recompute.
 fn program(random: &mut Random, n: usize) -> Program {
     let mut b = Builder::new();
     let params: Vec<Var> = (0..2)
@@ -161,8 +163,8 @@ fn program(random: &mut Random, n: usize) -> Program {
     let mut program = b.finish(params, vec![last, also]);
     for v in vars {
         match random.below(12) {
-            0 => drop(program.pins.insert(v, Keep::Save)),
-            1 => drop(program.pins.insert(v, Keep::Recompute)),
+            0 => drop(program.remat_hints.insert(v, RematHint::Save)),
+            1 => drop(program.remat_hints.insert(v, RematHint::Recompute)),
             _ => {}
         }
     }

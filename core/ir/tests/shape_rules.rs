@@ -294,7 +294,7 @@ fn labels_fit_the_rows() {
             "one_hot: the dtype is f32, expected an integer: the operand is f32[2]",
         ),
         (
-            "softmax_less_hot",
+            "cross_entropy_grad",
             &[],
             &["f64[?, 3]", "i64[2]"],
             "f64[2, 3]",

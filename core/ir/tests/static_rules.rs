@@ -151,16 +151,16 @@ fn shapes() -> Vec<Vec<usize>> {
 
 /// The known part of the operand's shape.
 #[derive(Clone, Copy, Debug)]
-enum Known {
+enum KnownPart {
     Nothing,
     Rank,
 }
 
-impl Known {
+impl KnownPart {
     fn of(self, shape: &[usize]) -> Shape {
         match self {
-            Known::Nothing => Shape::UNKNOWN,
-            Known::Rank => vec![Dim::Unknown; shape.len()].into(),
+            KnownPart::Nothing => Shape::UNKNOWN,
+            KnownPart::Rank => vec![Dim::Unknown; shape.len()].into(),
         }
     }
 }
@@ -213,46 +213,47 @@ fn static_arguments_are_refused_exactly_if_they_are_wrong_for_every_shape() {
                 .iter()
                 .map(|shape| (shape.len(), infer(shape[..].into()).err()))
                 .collect();
-            let mut check = |known: Known, shape: &[usize], relevant: &dyn Fn(usize) -> bool| {
-                let of_rank = real.iter().filter(|(rank, _)| relevant(*rank));
-                let faults: Vec<&Option<Fault>> = of_rank.map(|(_, fault)| fault).collect();
-                let right = faults.iter().any(|fault| fault.is_none());
-                let case =
-                    || format!("{op} with {statics:?}, of which {known:?} is known: {shape:?}");
-                match infer(known.of(shape)).err() {
-                    None if right => {}
-                    None => wrong.push(format!(
-                        "{}: taken, and no shape is right: {:?}",
-                        case(),
-                        faults.last()
-                    )),
-                    Some(fault) => {
-                        n_refused += 1;
-                        if right {
-                            wrong.push(format!(
-                                "{}: refused, and a shape is right: {fault}",
-                                case()
-                            ));
-                        }
-                        let words = fault.to_string();
-                        let said = faults
-                            .iter()
-                            .any(|f| f.as_ref().is_some_and(|f| f.to_string() == words));
-                        // Messages show unknown lengths as `?`, so they may differ from those for
-                        // known shapes.
-                        let partly = words.contains('?') || words.contains("these elements");
-                        if !said && !partly && !matches!(fault, Fault::Overflow { .. }) {
-                            wrong.push(format!(
-                                "{}: no shape is refused in these words: {words}",
-                                case()
-                            ));
+            let mut check =
+                |known: KnownPart, shape: &[usize], relevant: &dyn Fn(usize) -> bool| {
+                    let of_rank = real.iter().filter(|(rank, _)| relevant(*rank));
+                    let faults: Vec<&Option<Fault>> = of_rank.map(|(_, fault)| fault).collect();
+                    let right = faults.iter().any(|fault| fault.is_none());
+                    let case =
+                        || format!("{op} with {statics:?}, of which {known:?} is known: {shape:?}");
+                    match infer(known.of(shape)).err() {
+                        None if right => {}
+                        None => wrong.push(format!(
+                            "{}: taken, and no shape is right: {:?}",
+                            case(),
+                            faults.last()
+                        )),
+                        Some(fault) => {
+                            n_refused += 1;
+                            if right {
+                                wrong.push(format!(
+                                    "{}: refused, and a shape is right: {fault}",
+                                    case()
+                                ));
+                            }
+                            let words = fault.to_string();
+                            let said = faults
+                                .iter()
+                                .any(|f| f.as_ref().is_some_and(|f| f.to_string() == words));
+                            // Messages show unknown lengths as `?`, so they may differ from those for
+                            // known shapes.
+                            let partly = words.contains('?') || words.contains("these elements");
+                            if !said && !partly && !matches!(fault, Fault::Overflow { .. }) {
+                                wrong.push(format!(
+                                    "{}: no shape is refused in these words: {words}",
+                                    case()
+                                ));
+                            }
                         }
                     }
-                }
-            };
-            check(Known::Nothing, &[], &|_| true);
+                };
+            check(KnownPart::Nothing, &[], &|_| true);
             for rank in [0, 1, 2, 3] {
-                check(Known::Rank, &vec![1; rank], &|r| r == rank);
+                check(KnownPart::Rank, &vec![1; rank], &|r| r == rank);
             }
         }
     }

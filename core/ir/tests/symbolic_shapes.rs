@@ -217,7 +217,7 @@ fn inferred_shapes_hold_for_the_numbers() {
                     args[i] = args[(i - n_data) % n_data];
                 }
             }
-            if matches!(op, Op::CrossEntropy | Op::SoftmaxLessHot) && r.below(2) == 0 {
+            if matches!(op, Op::CrossEntropy | Op::CrossEntropyGrad) && r.below(2) == 0 {
                 args = vec![0, 3];
             }
             let rows = matches!(

@@ -186,8 +186,8 @@ fn all<T: Float>(dtype: &str) {
         forward::losses(xs, Data::I64(labels), losses, out, COLS, WAY);
         black_box(forward::mean_loss(losses));
     });
-    kernel!("softmax_less_hot", 1, N, |out| {
-        forward::softmax_less_hot(xs, Data::I64(labels), out, COLS, WAY);
+    kernel!("cross_entropy_grad", 1, N, |out| {
+        forward::cross_entropy_grad(xs, Data::I64(labels), out, COLS, WAY);
     });
     kernel!("softmax, rows of 64", 1, N, |out| forward::softmax(
         xs, out, 64, WAY

@@ -65,7 +65,7 @@ impl Region {
 }
 
 /// Returns whether no result overlaps another result or an operand.
-fn are_apart(args: &[Region], outs: &[Region], needs: &Needs) -> bool {
+fn are_apart(args: &[Region], outs: &[Region], needs: &BufferSizes) -> bool {
     let span = |written| {
         move |r: &Region| (r.len > 0).then(|| (needs.number(r.base), r.start, r.end(), written))
     };
@@ -100,7 +100,7 @@ pub struct Task {
     numbers: Box<[(u32, usize)]>,
 }
 
-/// A region with the index of its buffer, counted by [`Needs::number`].
+/// A region with the index of its buffer, counted by [`BufferSizes::number`].
 struct Resolved {
     buffer: u32,
     dtype: DType,
@@ -115,7 +115,12 @@ impl Task {
     ///
     /// Panics unless `needs` contains every region and the results overlap nothing else of the
     /// task. [`Memory::run`] relies on both.
-    pub fn new(kernel: Prepared, args: Vec<Region>, outs: Vec<Region>, needs: &Needs) -> Task {
+    pub fn new(
+        kernel: Prepared,
+        args: Vec<Region>,
+        outs: Vec<Region>,
+        needs: &BufferSizes,
+    ) -> Task {
         let writable = |out: &Region| matches!(out.base, Base::Result(_) | Base::Arena);
         assert!(
             outs.iter().all(writable) && are_apart(&args, &outs, needs),
@@ -172,13 +177,13 @@ struct Memory<'a> {
     leaves: &'a [Leaf<'a>],
     /// True if any leaf is [`Leaf::Donated`].
     given: bool,
-    /// Start of each buffer, in the order of [`Needs::number`]: arena, results, constants, leaves.
+    /// Start of each buffer, in the order of [`BufferSizes::number`]: arena, results, constants, leaves.
     starts: &'a [*mut u8],
 }
 
 /// Sizes of the buffers of a plan.
 #[derive(Debug, Default)]
-pub struct Needs {
+pub struct BufferSizes {
     /// Dtype and number of elements of each leaf. `constants` and `results` are the same.
     pub leaves: Vec<(DType, usize)>,
     pub constants: Vec<(DType, usize)>,
@@ -187,7 +192,7 @@ pub struct Needs {
     pub arena: usize,
 }
 
-impl Needs {
+impl BufferSizes {
     /// Returns the index of a buffer: the arena first, then results, constants and leaves.
     fn number(&self, base: Base) -> u32 {
         let results = 1 + self.results.len() as u32;
@@ -226,7 +231,7 @@ thread_local! {
 /// Panics if a buffer differs in dtype or length from `needs`, or if a result is shared.
 pub fn run(
     tasks: &[Task],
-    needs: &Needs,
+    needs: &BufferSizes,
     leaves: &[Leaf<'_>],
     constants: &[Buffer],
     results: &mut [Arc<Buffer>],
@@ -253,7 +258,7 @@ pub fn run(
     let Some(mut arena) = at_least(scratch::take(&ARENA), needs.arena.div_ceil(ALIGN)) else {
         return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
     };
-    // Start of each buffer, in the order of `Needs::number`.
+    // Start of each buffer, in the order of `BufferSizes::number`.
     let mut starts: SmallVec<[*mut u8; 32]> = SmallVec::new();
     starts.push(arena.as_mut_ptr().cast());
     for result in results.iter_mut() {
@@ -378,7 +383,7 @@ impl Memory<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Base, Needs, Region, are_apart};
+    use super::{Base, BufferSizes, Region, are_apart};
     use gradloom_ir::DType;
 
     fn region(base: Base, start: usize, len: usize) -> Region {
@@ -392,7 +397,7 @@ mod tests {
 
     #[test]
     fn regions_overlap_if_they_share_an_element() {
-        let needs = Needs::default();
+        let needs = BufferSizes::default();
         let whole = region(Base::Arena, 64, 32);
         let overlaps = |other: Region| {
             let read = !are_apart(&[whole], &[other], &needs);
@@ -416,7 +421,7 @@ mod tests {
 
     #[test]
     fn an_overlap_is_found_behind_other_regions() {
-        let needs = Needs::default();
+        let needs = BufferSizes::default();
         let at = |start| region(Base::Arena, start, 1);
         let long = region(Base::Arena, 0, 100);
         assert!(are_apart(&[long, at(0), at(8)], &[at(400)], &needs));

@@ -1,11 +1,11 @@
 //! How a call obtains each leaf of its result: from its plan, or directly from an argument.
 
-use super::pullback::Backward;
+use super::pullback::CachedPullback;
 use crate::function::Record;
 use crate::graph::call_node::{CallNode, CallPlan, bound_pending, recycle_args, recycle_results};
 use crate::graph::pending;
 use crate::graph::pending::Graph;
-use crate::graph::value::{Shared, Source, Value};
+use crate::graph::value::{Shared, Value, ValueSource};
 use crate::tree::key::CallKey;
 use crate::{Aval, Tensor};
 use gradloom_kernels::memory::Buffer;
@@ -19,18 +19,18 @@ pub(super) struct CachedCall {
     plan: Option<Arc<CallPlan>>,
     /// Avals of the results of the plan.
     avals: Box<[Aval]>,
-    leaves: Box<[Leaf]>,
+    leaves: Box<[LeafOrigin]>,
     /// Tensors that the body made of host values. They are the last arguments of the plan.
     constants: Box<[Shared]>,
     /// True if one result of the plan is several leaves.
     repeats: bool,
     /// Pullback of the call, if it has one. Its residuals are the last results.
-    backward: Option<Arc<Backward>>,
+    backward: Option<Arc<CachedPullback>>,
 }
 
 /// Origin of a leaf of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Leaf {
+enum LeafOrigin {
     Argument(u32),
     Result(u32),
 }
@@ -41,16 +41,16 @@ enum Leaf {
 const MOST_CONSTANTS: usize = 8 << 10;
 
 /// How the results of a recorded body follow from its arguments and constants.
-pub(super) struct Made {
+pub(super) struct RecordedBody {
     /// The computation, and the argument index of each leaf of its graph.
     graph: Option<(Graph, Box<[u32]>)>,
     avals: Box<[Aval]>,
-    leaves: Box<[Leaf]>,
+    leaves: Box<[LeafOrigin]>,
     constants: Box<[Shared]>,
     repeats: bool,
 }
 
-impl Made {
+impl RecordedBody {
     /// Analyses the results of a body.
     ///
     /// # Errors
@@ -60,7 +60,7 @@ impl Made {
         args: &[Shared],
         results: &[Shared],
         graph: impl Fn(&[Shared]) -> Graph,
-    ) -> Result<Made, &'static str> {
+    ) -> Result<RecordedBody, &'static str> {
         // A realised value that is not an argument was made of host values. Those of a pure body
         // are determined by the key, so it is a constant.
         let mut known = Numbered::default();
@@ -76,17 +76,19 @@ impl Made {
         let mut targets = Numbered::default();
         let leaf = |result: &Shared| {
             if let Some(i) = argument(result) {
-                return Leaf::Argument(i as u32);
+                return LeafOrigin::Argument(i as u32);
             }
             let there = targets.number(result);
-            Leaf::Result(there.unwrap_or_else(|| {
+            LeafOrigin::Result(there.unwrap_or_else(|| {
                 targets.push(result);
                 targets.values.len() - 1
             }) as u32)
         };
-        let leaves: Box<[Leaf]> = results.iter().map(leaf).collect();
+        let leaves: Box<[LeafOrigin]> = results.iter().map(leaf).collect();
         let targets = targets.values;
-        let n_results = leaves.iter().filter(|leaf| matches!(leaf, Leaf::Result(_)));
+        let n_results = leaves
+            .iter()
+            .filter(|leaf| matches!(leaf, LeafOrigin::Result(_)));
         let repeats = n_results.count() > targets.len();
         let mut computed = None;
         if !targets.is_empty() {
@@ -104,7 +106,7 @@ impl Made {
         if n_elements.sum::<usize>() > MOST_CONSTANTS {
             return Err("the body makes large tensors from host values: pass them as arguments");
         }
-        Ok(Made {
+        Ok(RecordedBody {
             graph: computed,
             avals: targets.iter().map(|x| x.aval.clone()).collect(),
             leaves,
@@ -115,7 +117,7 @@ impl Made {
 
     /// Builds the graph without looking it up in the plan cache.
     pub(super) fn unseen(targets: &[Shared]) -> Graph {
-        Graph::unseen(targets, pending::Results::Targets)
+        Graph::unseen(targets, pending::ResultSet::Targets)
     }
 }
 
@@ -124,11 +126,11 @@ impl Made {
 pub(super) fn cached_call(
     args: &[Shared],
     results: &[Shared],
-    backward: Option<Arc<Backward>>,
+    backward: Option<Arc<CachedPullback>>,
     function: Option<Arc<Record>>,
 ) -> Result<CachedCall, &'static str> {
-    let planned = |targets: &[Shared]| Graph::of(targets, pending::Results::Targets);
-    let made = Made::of(args, results, planned)?;
+    let planned = |targets: &[Shared]| Graph::of(targets, pending::ResultSet::Targets);
+    let made = RecordedBody::of(args, results, planned)?;
     let plan =
         |(graph, leaves): (Graph, _)| Arc::new(CallPlan::new(graph.plan(), leaves, function));
     Ok(CachedCall {
@@ -174,7 +176,11 @@ impl CachedCall {
     }
 
     /// Describes the first difference between this call and a later recording, if any.
-    pub(super) fn difference(&self, made: &Made, backward: Option<&Backward>) -> Option<String> {
+    pub(super) fn difference(
+        &self,
+        made: &RecordedBody,
+        backward: Option<&CachedPullback>,
+    ) -> Option<String> {
         match (&self.plan, &made.graph) {
             (Some(plan), Some((graph, leaves))) => {
                 if let Some(difference) = graph.difference(&plan.entry) {
@@ -272,8 +278,8 @@ impl CachedCall {
         computed: Vec<Option<Arc<Buffer>>>,
     ) -> Leaves {
         let kept = self.leaves.iter().filter_map(|leaf| match leaf {
-            Leaf::Argument(i) => Some(Tensor::of(arg(*i as usize))),
-            Leaf::Result(_) => None,
+            LeafOrigin::Argument(i) => Some(Tensor::of(arg(*i as usize))),
+            LeafOrigin::Result(_) => None,
         });
         let kept = kept.collect::<SmallVec<_>>().into_iter();
         let n_repeated = if self.repeats { self.avals.len() } else { 0 };
@@ -310,7 +316,7 @@ impl Drop for Leaves {
 
 impl Leaves {
     /// Returns the pullback of the call, if it has one.
-    pub(super) fn backward(&self) -> Option<Arc<Backward>> {
+    pub(super) fn backward(&self) -> Option<Arc<CachedPullback>> {
         self.call.backward.clone()
     }
 
@@ -321,9 +327,9 @@ impl Leaves {
             let source = match (self.computed.get_mut(i), &self.node) {
                 (Some(buffer), _) => {
                     let buffer = buffer.take();
-                    Source::Elements(buffer.expect("each result is taken once"))
+                    ValueSource::Elements(buffer.expect("each result is taken once"))
                 }
-                (None, Some(node)) => Source::Call(node.clone(), i),
+                (None, Some(node)) => ValueSource::Call(node.clone(), i),
                 (None, None) => unreachable!("a result of the plan is either computed or promised"),
             };
             Tensor::new(&self.call.avals[i], source)
@@ -342,8 +348,8 @@ impl Iterator for Leaves {
         let leaf = *self.call.leaves.get(self.next)?;
         self.next += 1;
         match leaf {
-            Leaf::Argument(_) => self.kept.next(),
-            Leaf::Result(i) => Some(self.result(i)),
+            LeafOrigin::Argument(_) => self.kept.next(),
+            LeafOrigin::Result(i) => Some(self.result(i)),
         }
     }
 }

@@ -45,13 +45,13 @@ fn parse(said: &str) -> Option<u32> {
 
 fn with_period<R>(period: u32, body: impl FnOnce() -> R) -> R {
     /// Restores the previous period, even if `body` panics.
-    struct Before(Option<u32>);
-    impl Drop for Before {
+    struct PeriodGuard(Option<u32>);
+    impl Drop for PeriodGuard {
         fn drop(&mut self) {
             PERIOD.set(self.0);
         }
     }
-    let _before = Before(PERIOD.replace(Some(period)));
+    let _before = PeriodGuard(PERIOD.replace(Some(period)));
     body()
 }
 

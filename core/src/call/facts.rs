@@ -20,15 +20,15 @@ pub struct Fact {
     /// Hash of the function and of its callees.
     pub hash: [u8; 32],
     /// Reason why a call is not known to be pure. `None` if it is pure.
-    pub why: Option<Why>,
+    pub why: Option<StaticReason>,
 }
 
 /// A reason why a call is recorded: of the function itself, or inherited from a callee.
 #[derive(Clone, Copy)]
-pub struct Why {
+pub struct StaticReason {
     /// The whole reason, or the words that precede the callee's reason.
     text: &'static str,
-    callee: Option<&'static Why>,
+    callee: Option<&'static StaticReason>,
 }
 
 impl Fact {
@@ -40,9 +40,9 @@ impl Fact {
         calls: &[&'static str],
     ) -> Fact {
         let why = match (why, callees.first) {
-            (Some(text), _) => Some(Why { text, callee: None }),
+            (Some(text), _) => Some(StaticReason { text, callee: None }),
             (None, None) => None,
-            (None, Some((i, why))) => Some(Why {
+            (None, Some((i, why))) => Some(StaticReason {
                 text: calls[i],
                 callee: Some(why),
             }),
@@ -60,7 +60,7 @@ impl Fact {
 pub struct CalleesFact {
     hash: [u8; 32],
     /// Index and reason of the first callee that is not known to be pure.
-    first: Option<(usize, &'static Why)>,
+    first: Option<(usize, &'static StaticReason)>,
 }
 
 impl CalleesFact {
@@ -86,23 +86,23 @@ impl CalleesFact {
 }
 
 /// Stands for one callee. Type inference in a function that never runs determines `M`.
-pub struct Slot<M>(PhantomData<fn() -> M>);
+pub struct CalleeSlot<M>(PhantomData<fn() -> M>);
 
-impl<M> Slot<M> {
+impl<M> CalleeSlot<M> {
     /// Creates a slot whose marker type is inferred.
     #[expect(clippy::new_without_default, reason = "only the macro makes slots")]
-    pub const fn new() -> Slot<M> {
-        Slot(PhantomData)
+    pub const fn new() -> CalleeSlot<M> {
+        CalleeSlot(PhantomData)
     }
 
     /// Returns the slot of a call to a function with this marker.
-    pub const fn of(_: fn() -> Marker<M>) -> Slot<M> {
-        Slot(PhantomData)
+    pub const fn of(_: fn() -> Marker<M>) -> CalleeSlot<M> {
+        CalleeSlot(PhantomData)
     }
 
     /// Returns the slot of a function that a recorded body calls, if it is traced.
-    pub const fn answered<A: Answer<Facts = M>, F: Fn() -> A>(_: &F) -> Slot<M> {
-        Slot(PhantomData)
+    pub const fn answered<A: Answer<Facts = M>, F: Fn() -> A>(_: &F) -> CalleeSlot<M> {
+        CalleeSlot(PhantomData)
     }
 
     /// Returns the result of a call, without the marker.
@@ -148,7 +148,7 @@ macro_rules! levels {
             $(const $level: CalleesFact = CalleesFact::NONE;)*
         }
 
-        impl<M: Facts, Rest: Callees> Callees for (Slot<M>, Rest) {
+        impl<M: Facts, Rest: Callees> Callees for (CalleeSlot<M>, Rest) {
             const LEVEL_0: CalleesFact = Rest::LEVEL_0.after(&M::LEVEL_0);
             $(const $level: CalleesFact = Rest::$level.after(&M::$level);)*
         }
@@ -186,7 +186,7 @@ impl Text {
     const ROOM: usize = 1024;
 
     /// Formats a reason, or the empty text if there is none.
-    pub const fn of(why: Option<Why>) -> Text {
+    pub const fn of(why: Option<StaticReason>) -> Text {
         let mut text = Text {
             bytes: [0; Text::ROOM],
             len: 0,

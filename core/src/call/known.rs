@@ -99,23 +99,23 @@ classes! {
 }
 
 /// A type of the standard library or of this crate.
-pub trait Kind {
+pub trait KnownType {
     /// Class of the type.
     type Class: Class;
     /// Type of the elements, or `()`.
     type Elem: ?Sized;
 }
 
-/// A [`Kind`] whose elements and other parts are all known, too.
-pub trait Known: Kind {}
+/// A [`KnownType`] whose elements and other parts are all known, too.
+pub trait FullyKnownType: KnownType {}
 
 macro_rules! kinds {
     ($($class:ident: $($ty:ty),* $(,)?;)*) => {$($(
-        impl Kind for $ty {
+        impl KnownType for $ty {
             type Class = $class;
             type Elem = ();
         }
-        impl Known for $ty {}
+        impl FullyKnownType for $ty {}
     )*)*};
 }
 
@@ -139,11 +139,11 @@ kinds! {
 
 macro_rules! holders {
     ($($class:ident $elem:ty: [$($params:tt)*] $ty:ty where $($known:ty),*;)*) => {$(
-        impl<$($params)*> Kind for $ty {
+        impl<$($params)*> KnownType for $ty {
             type Class = $class;
             type Elem = $elem;
         }
-        impl<$($params)*> Known for $ty where $($known: Known),* {}
+        impl<$($params)*> FullyKnownType for $ty where $($known: FullyKnownType),* {}
     )*};
 }
 
@@ -168,18 +168,18 @@ holders! {
     OfTuple (): [A, B, C, D, E, F] (A, B, C, D, E, F) where A, B, C, D, E, F;
 }
 
-impl<I: Iterator> Kind for Peekable<I> {
+impl<I: Iterator> KnownType for Peekable<I> {
     type Class = OfPeekable;
     type Elem = I::Item;
 }
 
 macro_rules! pointers {
     ($($ty:ty)*) => {$(
-        impl<T: Kind + ?Sized> Kind for $ty {
+        impl<T: KnownType + ?Sized> KnownType for $ty {
             type Class = T::Class;
             type Elem = T::Elem;
         }
-        impl<T: Known + ?Sized> Known for $ty {}
+        impl<T: FullyKnownType + ?Sized> FullyKnownType for $ty {}
     )*};
 }
 pointers! { &T Box<T> }
@@ -190,19 +190,19 @@ pointers! { &T Box<T> }
 pub struct Probe<'a, T: ?Sized>(pub &'a T);
 
 /// Answers whether a type is of a class in `MASK`.
-pub struct Is<C, const MASK: u32>(PhantomData<C>);
+pub struct ClassAnswer<C, const MASK: u32>(PhantomData<C>);
 
-/// Class of a type that implements `Kind`.
-pub trait ByKind: Sized {
+/// Class of a type that implements `KnownType`.
+pub trait KnownClass: Sized {
     /// Class of the type.
     type Class: Class;
     /// Answers whether the class is in `MASK`.
-    fn class<const MASK: u32>(self) -> Is<Self::Class, MASK> {
+    fn class<const MASK: u32>(self) -> ClassAnswer<Self::Class, MASK> {
         never()
     }
 }
 
-impl<T: Kind + ?Sized> ByKind for &&&&&Probe<'_, T> {
+impl<T: KnownType + ?Sized> KnownClass for &&&&&Probe<'_, T> {
     type Class = T::Class;
 }
 
@@ -211,7 +211,7 @@ macro_rules! foreign {
         $(#[$doc])*
         pub trait $name: Sized {
             /// Answers whether the class is in `MASK`.
-            fn class<const MASK: u32>(self) -> Is<$class, MASK> {
+            fn class<const MASK: u32>(self) -> ClassAnswer<$class, MASK> {
                 never()
             }
         }
@@ -230,39 +230,39 @@ foreign! {
     OwnPlain for [T: ?Sized] &Probe<'_, T>: Plain;
 }
 
-/// Class of a type that implements `Known`.
-pub trait AllKnown: Sized {
+/// Class of a type that implements `FullyKnownType`.
+pub trait FullyKnownClass: Sized {
     /// Class of the type.
     type Class: Class;
     /// Answers whether the class is in `MASK`.
-    fn known<const MASK: u32>(self) -> Is<Self::Class, MASK> {
+    fn known<const MASK: u32>(self) -> ClassAnswer<Self::Class, MASK> {
         never()
     }
 }
 
-impl<T: Known + ?Sized> AllKnown for &&Probe<'_, T> {
+impl<T: FullyKnownType + ?Sized> FullyKnownClass for &&Probe<'_, T> {
     type Class = T::Class;
 }
 
-/// A type with parts that do not implement `Known`.
-pub trait NotAllKnown: Sized {
+/// A type with parts that do not implement `FullyKnownType`.
+pub trait PartlyKnownClass: Sized {
     /// Answers no.
-    fn known<const MASK: u32>(self) -> Is<Foreign, MASK> {
+    fn known<const MASK: u32>(self) -> ClassAnswer<Foreign, MASK> {
         never()
     }
 }
 
-impl<T: ?Sized> NotAllKnown for &Probe<'_, T> {}
+impl<T: ?Sized> PartlyKnownClass for &Probe<'_, T> {}
 
 /// A value with elements.
-pub trait Holds<'a> {
+pub trait ElementOf<'a> {
     /// Type of the elements.
     type Elem: ?Sized + 'a;
     /// Returns an element.
     fn elem(self) -> &'a Self::Elem;
 }
 
-impl<'a, T: Kind + ?Sized> Holds<'a> for &&Probe<'a, T>
+impl<'a, T: KnownType + ?Sized> ElementOf<'a> for &&Probe<'a, T>
 where
     T::Elem: 'a,
 {
@@ -273,17 +273,17 @@ where
 }
 
 /// A value that is not known to have elements.
-pub trait HoldsNothing: Sized {
+pub trait NoElement: Sized {
     /// Returns a value of a type without known methods.
     fn elem(self) -> Foreign {
         never()
     }
 }
 
-impl<T: ?Sized> HoldsNothing for &Probe<'_, T> {}
+impl<T: ?Sized> NoElement for &Probe<'_, T> {}
 
 /// A standard library pointer.
-pub trait Peels<'a> {
+pub trait PointerTarget<'a> {
     /// Type that the pointer points at.
     type Target: ?Sized + 'a;
     /// Returns what it points at.
@@ -291,12 +291,12 @@ pub trait Peels<'a> {
 }
 
 /// Any other value.
-pub trait PeelsNothing<'a, T: ?Sized>: Sized {
+pub trait NoTarget<'a, T: ?Sized>: Sized {
     /// Returns the value itself.
     fn peel(self) -> &'a T;
 }
 
-impl<'a, T: ?Sized> PeelsNothing<'a, T> for &Probe<'a, T> {
+impl<'a, T: ?Sized> NoTarget<'a, T> for &Probe<'a, T> {
     fn peel(self) -> &'a T {
         never()
     }
@@ -304,7 +304,7 @@ impl<'a, T: ?Sized> PeelsNothing<'a, T> for &Probe<'a, T> {
 
 macro_rules! peels {
     ($($ty:ty;)*) => {$(
-        impl<'a, T: ?Sized> Peels<'a> for &&Probe<'a, $ty> {
+        impl<'a, T: ?Sized> PointerTarget<'a> for &&Probe<'a, $ty> {
             type Target = T;
             fn peel(self) -> &'a T {
                 never()
@@ -331,14 +331,14 @@ impl<F: Facts> Nearest for Marker<F> {}
 pub fn nearest<A: Nearest>(_: A) {}
 
 /// A value that is an iterator, or can be converted to one.
-pub trait Yields {
+pub trait IteratedItem {
     /// Type of the items.
     type Item;
     /// Returns an item.
     fn item(self) -> Self::Item;
 }
 
-impl<T: IntoIterator> Yields for &&Probe<'_, T> {
+impl<T: IntoIterator> IteratedItem for &&Probe<'_, T> {
     type Item = T::Item;
     fn item(self) -> T::Item {
         never()
@@ -346,17 +346,17 @@ impl<T: IntoIterator> Yields for &&Probe<'_, T> {
 }
 
 /// A value that cannot be iterated.
-pub trait YieldsNothing: Sized {
+pub trait NoItem: Sized {
     /// Returns a value of a type without known methods.
     fn item(self) -> Foreign {
         never()
     }
 }
 
-impl<T: ?Sized> YieldsNothing for &Probe<'_, T> {}
+impl<T: ?Sized> NoItem for &Probe<'_, T> {}
 
 /// Answers that a function is not known to be traced.
-pub type No = Is<Foreign, 1>;
+pub type NotTraced = ClassAnswer<Foreign, 1>;
 
 /// Marker of a traced function or of a transform.
 pub trait IsMarked: Sized {
@@ -375,7 +375,7 @@ impl<T: Facts> IsMarked for &&Probe<'_, T> {
 /// Any value that is not a marker.
 pub trait IsNotMarked: Sized {
     /// Answers no.
-    fn marked(self) -> No {
+    fn marked(self) -> NotTraced {
         never()
     }
 }
@@ -398,7 +398,7 @@ pub trait Answer {
     type Facts: Facts;
 }
 
-impl<C: Class, const MASK: u32> Answer for Is<C, MASK> {
+impl<C: Class, const MASK: u32> Answer for ClassAnswer<C, MASK> {
     const YES: bool = C::BIT & MASK != 0;
     type Facts = NoFacts;
 }
@@ -482,14 +482,14 @@ impl<A> Spot<A> {
 }
 
 /// A value that the macro asks about at its place.
-pub trait Seen: Sized {
+pub trait SpotValue: Sized {
     /// Returns the value, and stores the answer.
     fn __spot_of_gradloom<A>(self, _: Spot<A>, _: impl FnOnce(&Self) -> A) -> Self {
         self
     }
 }
 
-impl<T> Seen for T {}
+impl<T> SpotValue for T {}
 
 impl<A: Answer, B: Answers> Answers for (A, B) {
     const N: usize = 1 + B::N;

@@ -6,13 +6,13 @@ use crate::{Tensor, Tree};
 
 /// Range of leaves that a part of a tree covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct At {
+pub struct LeafRange {
     pub(crate) start: usize,
     pub(crate) len: usize,
 }
 
 /// Returns the leaves of `root` that its part `place` covers. A part is identified by its address.
-pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> At {
+pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> LeafRange {
     let (mut first, mut len) = (None, 0);
     place.visit(&mut |leaf| {
         first.get_or_insert(std::ptr::from_ref(leaf));
@@ -22,14 +22,14 @@ pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> At {
 }
 
 /// [`find`] for a field that an op reads. A number covers no leaf.
-pub fn find_leaf<R: Tree>(root: &R, place: &dyn Leaf) -> At {
+pub fn find_leaf<R: Tree>(root: &R, place: &dyn Leaf) -> LeafRange {
     let first = place.tensor().map(std::ptr::from_ref);
     position(root, first, usize::from(first.is_some()))
 }
 
-fn position<R: Tree>(root: &R, first: Option<*const Tensor>, len: usize) -> At {
+fn position<R: Tree>(root: &R, first: Option<*const Tensor>, len: usize) -> LeafRange {
     let Some(first) = first else {
-        return At { start: 0, len: 0 };
+        return LeafRange { start: 0, len: 0 };
     };
     let (mut start, mut next) = (None, 0);
     root.visit(&mut |leaf| {
@@ -39,14 +39,14 @@ fn position<R: Tree>(root: &R, first: Option<*const Tensor>, len: usize) -> At {
         next += 1;
     });
     match start {
-        Some(start) => At { start, len },
+        Some(start) => LeafRange { start, len },
         // A field that the tree skips has no derivative.
-        None => At { start: 0, len: 0 },
+        None => LeafRange { start: 0, len: 0 },
     }
 }
 
 /// Returns the leaves of a part of a tree.
-pub fn part(leaves: &[Option<Tensor>], at: At) -> Leaves {
+pub fn part(leaves: &[Option<Tensor>], at: LeafRange) -> Leaves {
     (at.start..at.start + at.len)
         .map(|i| leaves.get(i).cloned().flatten())
         .collect()

@@ -3,7 +3,7 @@
 //! Companions exchange tangents and cotangents in this form. A zero is `None`, and zeros at the end
 //! may be omitted.
 
-use crate::graph::value::Source;
+use crate::graph::value::ValueSource;
 use crate::tree::share;
 use crate::{Aval, Tensor, Tree};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub type Leaves = Vec<Option<Tensor>>;
 
 /// Clones the handle of a tensor.
-pub fn own(x: &Tensor) -> Tensor {
+pub fn share_tensor(x: &Tensor) -> Tensor {
     x.clone()
 }
 
@@ -20,8 +20,8 @@ pub fn own(x: &Tensor) -> Tensor {
 pub type List<T> = Arc<[T]>;
 
 /// Clones the handles of tensors.
-pub fn own_all(tensors: &[&Tensor]) -> List<Tensor> {
-    tensors.iter().map(|x| own(x)).collect()
+pub fn share_tensors(tensors: &[&Tensor]) -> List<Tensor> {
+    tensors.iter().map(|x| share_tensor(x)).collect()
 }
 
 /// Returns the avals of tensors.
@@ -82,5 +82,5 @@ pub(crate) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
 
 /// Returns a tensor without elements that stands for an argument while ops are recorded.
 pub(crate) fn stand_in(aval: &Aval) -> Tensor {
-    Tensor::new(aval, Source::StandIn)
+    Tensor::new(aval, ValueSource::StandIn)
 }

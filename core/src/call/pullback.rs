@@ -4,9 +4,9 @@
 //! cotangents of the results and residuals to cotangents of the arguments.
 
 use super::cached_call::{CachedCall, Leaves, cached_call};
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
 use crate::call::leaves::stand_in;
-use crate::call::pull::{Pull, Pulled};
-use crate::call::site::Results;
+use crate::call::site::CallResults;
 use crate::events::{self, Event};
 use crate::function::Record;
 use crate::graph::call_node::{no_args, recycle_args};
@@ -23,7 +23,7 @@ use gradloom_kernels::lock::get_or_init;
 use std::sync::{Arc, OnceLock};
 
 /// Pullback shared by all calls with equal keys.
-pub(super) struct Backward {
+pub(super) struct CachedPullback {
     /// `cotangents..., residuals..., likes... -> cotangents...`.
     program: Program,
     /// Avals of the parameters of `program`.
@@ -36,16 +36,16 @@ pub(super) struct Backward {
     function: Option<Arc<Record>>,
 }
 
-impl Backward {
+impl CachedPullback {
     /// Records the pullback on stand-ins for the cotangents of `y`. Returns it with its residuals.
     ///
     /// `wrt` are the parameters that have cotangents.
     pub(super) fn of(
-        pull: &Pull,
+        pull: &CompanionPullback,
         y: &impl Tree,
         wrt: &[usize],
         function: Option<Arc<Record>>,
-    ) -> Option<(Backward, Vec<Shared>)> {
+    ) -> Option<(CachedPullback, Vec<Shared>)> {
         let mut results = Vec::new();
         y.visit(&mut |leaf| results.push(leaf.aval().clone()));
         let cts: Vec<Tensor> = results.iter().map(stand_in).collect();
@@ -64,7 +64,7 @@ impl Backward {
         let kept = residuals.iter().map(|x| &x.aval);
         let params = results.iter().chain(kept);
         let params = params.chain(likes.iter().map(|like| like.aval()));
-        let backward = Backward {
+        let backward = CachedPullback {
             params: params.cloned().collect(),
             program: pass::simplify(program),
             results: results.into(),
@@ -75,7 +75,7 @@ impl Backward {
     }
 
     /// Describes the difference from a later recording, if any.
-    pub(super) fn difference(&self, later: &Backward) -> Option<String> {
+    pub(super) fn difference(&self, later: &CachedPullback) -> Option<String> {
         let same = self.params == later.params
             && self.results == later.results
             && self.program.to_string() == later.program.to_string();
@@ -113,7 +113,7 @@ impl Backward {
     }
 
     /// Computes the cotangents of the arguments.
-    fn call<Y: Tree>(&self, residuals: &[Shared], ct: &Y) -> Result<Found> {
+    fn call<Y: Tree>(&self, residuals: &[Shared], ct: &Y) -> Result<CotangentSource> {
         let mut args = no_args();
         let (mut fits, mut free) = (true, true);
         let mut expected = check::cotangents(&self.results);
@@ -135,7 +135,7 @@ impl Backward {
             && !is_op_by_op()
             && let Some(call) = self.cached_call()
         {
-            return Ok(Found::Planned(call.call(args).into()));
+            return Ok(CotangentSource::Planned(call.call(args).into()));
         }
         let likes = self.params[args.len()..].iter().cloned().map(Bound::Aval);
         let bound = args.iter().map(|x| Bound::Tensor(Tensor::of(x)));
@@ -143,19 +143,19 @@ impl Backward {
         recycle_args(args);
         let outs = replay_bound(&self.program, &bound)?;
         let outs: Vec<Tensor> = outs.iter().map(|out| out.tensor().clone()).collect();
-        Ok(Found::Replayed(outs.into_iter()))
+        Ok(CotangentSource::Replayed(outs.into_iter()))
     }
 }
 
 /// Pullback of a function, from cotangents of its result to cotangents of its arguments.
 #[derive(Clone)]
-pub struct Pullback(Kind);
+pub struct CallPullback(PullbackKind);
 
 #[derive(Clone)]
-enum Kind {
+enum PullbackKind {
     /// Recorded when it is called. The avals are those of the leaves of the result.
-    Recorded(Pull, Vec<Aval>),
-    Planned(Arc<Backward>, Residuals),
+    Recorded(CompanionPullback, Vec<Aval>),
+    Planned(Arc<CachedPullback>, Residuals),
 }
 
 /// Residuals of a call.
@@ -175,39 +175,41 @@ impl Drop for Residuals {
     }
 }
 
-impl Pullback {
+impl CallPullback {
     /// Creates a pullback that is recorded when it is called.
-    pub fn recorded<Y: Tree>(pull: Pull, y: &Y) -> Pullback {
-        Pullback(Kind::Recorded(pull, crate::call::leaves::avals(y)))
+    pub fn recorded<Y: Tree>(pull: CompanionPullback, y: &Y) -> CallPullback {
+        CallPullback(PullbackKind::Recorded(pull, crate::call::leaves::avals(y)))
     }
 
     /// Creates a pullback whose residuals are the remaining results of a call.
-    pub(super) fn planned(backward: Arc<Backward>, leaves: Leaves) -> Pullback {
+    pub(super) fn planned(backward: Arc<CachedPullback>, leaves: Leaves) -> CallPullback {
         let mut residuals = no_args();
         residuals.extend(leaves.map(|x| Shared::clone(&x.0)));
-        Pullback(Kind::Planned(backward, Residuals(residuals)))
+        CallPullback(PullbackKind::Planned(backward, Residuals(residuals)))
     }
 
     /// Computes the cotangents of the arguments.
     #[track_caller]
     pub fn call<Y: Tree>(&self, ct: &Y) -> Cotangents {
         Cotangents(match &self.0 {
-            Kind::Recorded(pull, results) => Found::Recorded(pull.call_tree(ct, results)),
-            Kind::Planned(backward, residuals) => expect(backward.call(&residuals.0, ct)),
+            PullbackKind::Recorded(pull, results) => {
+                CotangentSource::Recorded(pull.call_tree(ct, results))
+            }
+            PullbackKind::Planned(backward, residuals) => expect(backward.call(&residuals.0, ct)),
         })
     }
 }
 
 /// Cotangents of the parameters. [`Cotangents::of`] must be called for them in order.
-pub struct Cotangents(Found);
+pub struct Cotangents(CotangentSource);
 
 #[expect(
     clippy::large_enum_variant,
     reason = "it lives on the stack for one call"
 )]
-enum Found {
-    Recorded(Pulled),
-    Planned(Results),
+enum CotangentSource {
+    Recorded(LeafCotangents),
+    Planned(CallResults),
     Replayed(std::vec::IntoIter<Tensor>),
 }
 
@@ -215,9 +217,11 @@ impl Cotangents {
     /// Returns the cotangent of a parameter, in the structure of `like`.
     pub fn of<T: Tree>(&mut self, like: &T, param: usize) -> T {
         match &mut self.0 {
-            Found::Recorded(pulled) => crate::call::pull::rebuild(like, pulled, param),
-            Found::Planned(results) => results.like(like),
-            Found::Replayed(outs) => {
+            CotangentSource::Recorded(pulled) => {
+                crate::call::companion_pullback::rebuild(like, pulled, param)
+            }
+            CotangentSource::Planned(results) => results.like(like),
+            CotangentSource::Replayed(outs) => {
                 let mut next = || {
                     outs.next()
                         .expect("the program returns a cotangent for each leaf")

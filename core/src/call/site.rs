@@ -1,12 +1,14 @@
 //! Call sites: per-thread caches of the plans of a function.
 
-use super::cached_call::{CachedCall, Leaves, Made, cached_call};
+use super::cached_call::{CachedCall, Leaves, RecordedBody, cached_call};
 use super::checks;
-use super::pullback::{Backward, Pullback};
-use crate::call::pull::Pull;
+use super::pullback::{CachedPullback, CallPullback};
+use crate::call::companion_pullback::CompanionPullback;
 use crate::events::{self, Event};
-use crate::function::{Counter, Function, ParamKind, Purity, Record, Timer, Why, count_recorded};
-use crate::graph::recording::{self, Deed, did, is_op_by_op, is_recording};
+use crate::function::{
+    Counter, Function, ParamKind, Purity, Reason, Record, Timer, count_recorded,
+};
+use crate::graph::recording::{self, UnrepeatedAction, is_op_by_op, is_recording, note_action};
 use crate::graph::run;
 use crate::graph::value::Shared;
 use crate::tree::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
@@ -21,10 +23,10 @@ use std::thread::LocalKey;
 const MAX_KNOWN: usize = 16;
 
 /// Cached calls of a function on one thread.
-pub struct Site {
+pub struct CallSite {
     function: Function,
     calls: Counter,
-    known: RefCell<Vec<Known>>,
+    known: RefCell<Vec<KnownCall>>,
     /// For each argument, how often it alone caused a miss.
     changes: RefCell<Vec<(usize, u32)>>,
     /// True if the last plan found had been evicted from the cache.
@@ -32,10 +34,10 @@ pub struct Site {
 }
 
 #[derive(Clone)]
-struct Known {
+struct KnownCall {
     key: Rc<OwnedKey>,
     /// The cached call, or the reason why calls with this key are recorded.
-    call: Result<Callee, Why>,
+    call: Result<Callee, Reason>,
     /// Number of hits since the last check.
     unchecked: Cell<u32>,
 }
@@ -60,34 +62,34 @@ pub(super) enum Shape {
     /// From the types.
     Typed,
     /// From a template.
-    Kept(Rc<Template>),
+    Cached(Rc<Template>),
     /// The structure cannot be cached, for this reason.
-    Unkept(Why),
+    Uncached(Reason),
 }
 
 /// Outcome of looking up a key.
-enum Found {
+enum LookUpResult {
     Nothing,
     Plan(Callee),
     /// A plan to compare with a new recording of the body.
     Checked(Callee),
     /// Calls with this key have to be recorded, for this reason.
-    Recorded(Why),
+    Recorded(Reason),
 }
 
 thread_local! {
     /// Functions that the recorded body called, each with the reason why that call was recorded.
-    static INNER: RefCell<Vec<(&'static str, Why)>> = const { RefCell::new(Vec::new()) };
+    static INNER: RefCell<Vec<(&'static str, Reason)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Notes a call inside of a recording. It is counted once the outer call is known to have no plan.
-fn note_inner(name: &'static str, why: impl Into<Why>) {
+fn note_inner(name: &'static str, why: impl Into<Reason>) {
     // The list may be destroyed while the thread ends; such calls are not counted.
     let _ = INNER.try_with(|inner| inner.borrow_mut().push((name, why.into())));
 }
 
 /// Returns the calls inside of the recording so far, and forgets them.
-fn take_inner() -> Vec<(&'static str, Why)> {
+fn take_inner() -> Vec<(&'static str, Reason)> {
     INNER.try_with(RefCell::take).unwrap_or_default()
 }
 
@@ -104,14 +106,14 @@ pub fn recorded(name: &'static str, why: &'static str) -> Option<Timer> {
 
 /// [`recorded`] for a function that is not known to be pure.
 pub fn recorded_impure(name: &'static str, why: &'static str) -> Option<Timer> {
-    did(Deed::CallsFunction(name));
+    note_action(UnrepeatedAction::CallsFunction(name));
     recorded(name, why)
 }
 
-impl Site {
+impl CallSite {
     /// Creates an empty site.
-    pub const fn new(function: Function) -> Site {
-        Site {
+    pub const fn new(function: Function) -> CallSite {
+        CallSite {
             function,
             calls: Counter::new(function.name),
             known: RefCell::new(Vec::new()),
@@ -120,17 +122,17 @@ impl Site {
         }
     }
 
-    fn find(&self, key: &CallKey<'_>) -> Found {
+    fn find(&self, key: &CallKey<'_>) -> LookUpResult {
         // Comparing a static value may call the function recursively.
         let Ok(known) = self.known.try_borrow() else {
-            return Found::Nothing;
+            return LookUpResult::Nothing;
         };
         let Some(i) = known.iter().rposition(|known| known.key.fits(key)) else {
-            return Found::Nothing;
+            return LookUpResult::Nothing;
         };
         let callee = match &known[i].call {
             Ok(callee) => callee,
-            Err(why) => return Found::Recorded(why.clone()),
+            Err(why) => return LookUpResult::Recorded(why.clone()),
         };
         if !callee.call.is_current() {
             drop(known);
@@ -140,20 +142,20 @@ impl Site {
                 drop(old);
                 self.evicted.set(true);
             }
-            return Found::Nothing;
+            return LookUpResult::Nothing;
         }
         let callee = callee.clone();
         // A plan for distinct arguments also runs calls with equal ones, whose body may record
         // other ops. Such calls are not checked.
         if checks::is_due(&known[i].unchecked) && key.has_aliases_of(&known[i].key) {
-            return Found::Checked(callee);
+            return LookUpResult::Checked(callee);
         }
         self.calls.found();
-        Found::Plan(callee)
+        LookUpResult::Plan(callee)
     }
 
     /// Caches a call, unless its plan has been evicted, and counts the miss with its reason.
-    fn learn(&self, key: OwnedKey, call: Result<Callee, Why>) {
+    fn learn(&self, key: OwnedKey, call: Result<Callee, Reason>) {
         let why = self.compare(&key);
         match &call {
             Ok(_) => self.calls.planned(why),
@@ -166,12 +168,12 @@ impl Site {
         let Ok(mut known) = self.known.try_borrow_mut() else {
             return;
         };
-        let same = |other: &Known| other.key.is_of_instance_of(&key);
+        let same = |other: &KnownCall| other.key.is_of_instance_of(&key);
         let full = known.iter().filter(|other| same(other)).count() == MAX_KNOWN;
         let first = known.iter().position(same).filter(|_| full);
         let old = first.map(|i| known.remove(i));
         let key = Rc::new(key);
-        known.push(Known {
+        known.push(KnownCall {
             key,
             call,
             unchecked: Cell::new(0),
@@ -181,7 +183,7 @@ impl Site {
     }
 
     /// Explains a miss by the difference from the most similar key.
-    fn compare(&self, key: &OwnedKey) -> Why {
+    fn compare(&self, key: &OwnedKey) -> Reason {
         if self.evicted.take() {
             return "its plan was evicted from the cache".into();
         }
@@ -208,7 +210,7 @@ impl Site {
 
     /// Counts a miss that one parameter alone caused. Returns a reason if it is a number that
     /// changes often.
-    fn changed(&self, param: usize) -> Option<Why> {
+    fn changed(&self, param: usize) -> Option<Reason> {
         let facts = self.function.params.get(param)?;
         if facts.kind != ParamKind::Number {
             return None;
@@ -253,64 +255,64 @@ fn hint(event: &Event) {
 
 /// Looks up a call. On a miss, calls `describe` again to find where each parameter begins.
 pub fn begin<'a>(
-    site: &'static LocalKey<Site>,
+    site: &'static LocalKey<CallSite>,
     describe: impl Fn(&mut CallKey<'a>),
-) -> Result<Results, Recording> {
+) -> Result<CallResults, CallRecording> {
     if is_recording() {
         if let Ok(name) = site.try_with(|site| site.function.name) {
             note_inner(name, "it was recorded with its caller");
         }
-        return Err(Recording::of_outer());
+        return Err(CallRecording::of_outer());
     }
     if is_op_by_op() {
-        return Err(Recording::of_outer());
+        return Err(CallRecording::of_outer());
     }
     let mut key = CallKey::new();
     describe(&mut key);
     if let Some(obstacle) = key.obstacle() {
-        return Err(Recording::unknown(site, &key, obstacle));
+        return Err(CallRecording::unknown(site, &key, obstacle));
     }
     // The site may be destroyed while its thread ends.
     let Ok(found) = site.try_with(|site| site.find(&key)) else {
-        return Err(Recording::of_outer());
+        return Err(CallRecording::of_outer());
     };
     match found {
-        Found::Plan(Callee { call, template }) => {
+        LookUpResult::Plan(Callee { call, template }) => {
             if let Some(plan) = call.plan_id() {
                 events::emit(Event::Hit { plan });
             }
             let leaves = call.leaves(&key);
-            Ok(Results { leaves, template })
+            Ok(CallResults { leaves, template })
         }
-        Found::Recorded(why) => Err(Recording::again(site, why)),
+        LookUpResult::Recorded(why) => Err(CallRecording::again(site, why)),
         // Arguments are computed first, so that the recording holds only the ops of the body.
-        Found::Checked(_) | Found::Nothing if run::realise(&key.args()).is_err() => {
-            Err(Recording::unknown(site, &key, Obstacle::Fails))
+        LookUpResult::Checked(_) | LookUpResult::Nothing if run::realise(&key.args()).is_err() => {
+            Err(CallRecording::unknown(site, &key, Obstacle::Fails))
         }
-        Found::Checked(callee) => Err(Recording::begun(site, &key, Some(callee))),
-        Found::Nothing => {
+        LookUpResult::Checked(callee) => Err(CallRecording::begun(site, &key, Some(callee))),
+        LookUpResult::Nothing => {
             let mut marked = CallKey::with_marks();
             describe(&mut marked);
-            Err(Recording::begun(site, &marked, None))
+            Err(CallRecording::begun(site, &marked, None))
         }
     }
 }
 
 /// Leaves of the results of a call.
-pub struct Results {
+pub struct CallResults {
     leaves: Leaves,
     /// A tree with the structure of the result, if the site caches one.
     pub(super) template: Option<Rc<Template>>,
 }
 
-impl From<Leaves> for Results {
-    fn from(leaves: Leaves) -> Results {
+impl From<Leaves> for CallResults {
+    fn from(leaves: Leaves) -> CallResults {
         let template = None;
-        Results { leaves, template }
+        CallResults { leaves, template }
     }
 }
 
-impl Results {
+impl CallResults {
     /// Returns the next leaf.
     pub fn tensor(&mut self) -> Tensor {
         let next = self.leaves.next();
@@ -323,40 +325,40 @@ impl Results {
     }
 
     /// Returns the pullback, which owns the remaining results.
-    pub fn pullback(self) -> Pullback {
+    pub fn pullback(self) -> CallPullback {
         let backward = self.leaves.backward();
         let backward = backward.expect("the call was recorded with a pullback");
-        Pullback::planned(backward, self.leaves)
+        CallPullback::planned(backward, self.leaves)
     }
 }
 
 /// A call whose body is being recorded. `begun` is `None` if the recording cannot be cached.
 #[must_use = "a recording has to be ended"]
-pub struct Recording {
-    pub(super) begun: Option<Box<Begun>>,
+pub struct CallRecording {
+    pub(super) begun: Option<Box<OpenRecording>>,
     _timer: Option<Timer>,
 }
 
-pub(super) struct Begun {
+pub(super) struct OpenRecording {
     /// `None` once the site has cached the key.
     key: Option<OwnedKey>,
     args: Vec<Shared>,
-    site: &'static LocalKey<Site>,
+    site: &'static LocalKey<CallSite>,
     /// The cached call, if this recording is a check of it.
     check: Option<Callee>,
 }
 
 /// Ends the recording even if the body panics.
-impl Drop for Begun {
+impl Drop for OpenRecording {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-impl Recording {
+impl CallRecording {
     /// Creates a recording that is part of an outer one, or that cannot be cached.
-    fn of_outer() -> Recording {
-        Recording {
+    fn of_outer() -> CallRecording {
+        CallRecording {
             begun: None,
             _timer: None,
         }
@@ -364,22 +366,26 @@ impl Recording {
 
     /// Creates a recording of a call with an incomplete key.
     #[cold]
-    fn unknown(site: &'static LocalKey<Site>, key: &CallKey<'_>, obstacle: Obstacle) -> Recording {
+    fn unknown(
+        site: &'static LocalKey<CallSite>,
+        key: &CallKey<'_>,
+        obstacle: Obstacle,
+    ) -> CallRecording {
         let why = site.try_with(|site| key.why(obstacle, &site.function));
         match why {
-            Ok(why) => Recording::again(site, why),
-            Err(_) => Recording::of_outer(),
+            Ok(why) => CallRecording::again(site, why),
+            Err(_) => CallRecording::of_outer(),
         }
     }
 
     /// Creates a recording of a call that is recorded each time.
     #[cold]
-    fn again(site: &'static LocalKey<Site>, why: Why) -> Recording {
+    fn again(site: &'static LocalKey<CallSite>, why: Reason) -> CallRecording {
         let timer = site.try_with(|site| {
             site.calls.recorded(why);
             site.calls.record().timer()
         });
-        Recording {
+        CallRecording {
             begun: None,
             _timer: timer.ok().flatten(),
         }
@@ -387,7 +393,11 @@ impl Recording {
 
     /// Begins a recording to cache, or to check against the cached call.
     #[cold]
-    fn begun(site: &'static LocalKey<Site>, key: &CallKey<'_>, check: Option<Callee>) -> Recording {
+    fn begun(
+        site: &'static LocalKey<CallSite>,
+        key: &CallKey<'_>,
+        check: Option<Callee>,
+    ) -> CallRecording {
         let timer = site.try_with(|site| {
             if check.is_some() {
                 site.calls.found();
@@ -397,8 +407,8 @@ impl Recording {
         // The recording of a check emits no events.
         events::silence(check.is_some());
         recording::begin();
-        Recording {
-            begun: Some(Box::new(Begun {
+        CallRecording {
+            begun: Some(Box::new(OpenRecording {
                 key: Some(key.own()),
                 args: key.args(),
                 site,
@@ -414,34 +424,39 @@ impl Recording {
         y
     }
 
-    /// [`Recording::end`] for several results, whose leaves `visit` visits.
+    /// [`CallRecording::end`] for several results, whose leaves `visit` visits.
     pub fn end_with(self, mut visit: impl FnMut(&mut dyn FnMut(&mut Tensor))) {
         if let Some(begun) = self.begun {
-            begun.end(&mut visit, Shape::Typed, Kept::default());
+            begun.end(&mut visit, Shape::Typed, RecordedPullback::default());
         }
     }
 
     /// Ends a body that also returns a pullback. `wrt` are the parameters that have cotangents.
-    pub fn end_pull<Y: Tree>(self, y: Y, pull: Pull, wrt: &[usize]) -> (Y, Pullback) {
+    pub fn end_pull<Y: Tree>(
+        self,
+        y: Y,
+        pull: CompanionPullback,
+        wrt: &[usize],
+    ) -> (Y, CallPullback) {
         self.end_pull_like(y, pull, wrt, Shape::Typed)
     }
 
     pub(super) fn end_pull_like<Y: Tree>(
         self,
         mut y: Y,
-        pull: Pull,
+        pull: CompanionPullback,
         wrt: &[usize],
         shape: Shape,
-    ) -> (Y, Pullback) {
+    ) -> (Y, CallPullback) {
         let mut planned = None;
         if let Some(begun) = self.begun {
-            let kept = match recording::deed() {
+            let kept = match recording::unrepeated_action() {
                 Some(_) => None,
-                None => Backward::of(&pull, &y, wrt, begun.record()),
+                None => CachedPullback::of(&pull, &y, wrt, begun.record()),
             };
             match kept {
                 Some((backward, residuals)) => {
-                    let kept = Kept {
+                    let kept = RecordedPullback {
                         residuals,
                         backward: Some(Arc::new(backward)),
                     };
@@ -450,35 +465,35 @@ impl Recording {
                         let backward = rest
                             .backward()
                             .expect("the call was recorded with a pullback");
-                        Pullback::planned(backward, rest)
+                        CallPullback::planned(backward, rest)
                     });
                 }
                 None => begun.give_up(),
             }
         }
-        let pullback = planned.unwrap_or_else(|| Pullback::recorded(pull, &y));
+        let pullback = planned.unwrap_or_else(|| CallPullback::recorded(pull, &y));
         (y, pullback)
     }
 }
 
 /// Residuals of a call, and its pullback.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct RecordedPullback {
     residuals: Vec<Shared>,
-    backward: Option<Arc<Backward>>,
+    backward: Option<Arc<CachedPullback>>,
 }
 
 /// Calls a function with each leaf of several trees.
 pub(super) type VisitAll<'a> = dyn FnMut(&mut dyn FnMut(&mut Tensor)) + 'a;
 
-impl Begun {
+impl OpenRecording {
     /// Ends the recording. If the call can be cached, returns the leaves after those of the
     /// results.
     pub(super) fn end(
         mut self,
         visit: &mut VisitAll<'_>,
         shape: Shape,
-        kept: Kept,
+        kept: RecordedPullback,
     ) -> Option<Leaves> {
         let mut results = Vec::new();
         visit(&mut |leaf| results.push(leaf.0.clone()));
@@ -488,11 +503,11 @@ impl Begun {
             drop(results);
             return Some(self.end_check(callee, found, visit));
         }
-        let call = match (recording::deed(), shape) {
-            (Some(deed), _) => Err(deed.why()),
-            (None, Shape::Unkept(why)) => Err(why),
+        let call = match (recording::unrepeated_action(), shape) {
+            (Some(action), _) => Err(action.why()),
+            (None, Shape::Uncached(why)) => Err(why),
             (None, Shape::Typed) => Ok(None),
-            (None, Shape::Kept(template)) => Ok(Some(template)),
+            (None, Shape::Cached(template)) => Ok(Some(template)),
         };
         let call = call.and_then(|template| {
             let call = cached_call(&self.args, &results, kept.backward, self.record())?;
@@ -521,10 +536,10 @@ impl Begun {
 
     /// Ends the recording of a call whose pullback cannot be cached.
     fn give_up(mut self) {
-        let deed = recording::deed().map(Deed::why);
-        match (self.check.take(), deed) {
-            (Some(callee), deed) => {
-                let what = deed.unwrap_or_else(|| "its pullback cannot be recorded".into());
+        let why = recording::unrepeated_action().map(UnrepeatedAction::why);
+        match (self.check.take(), why) {
+            (Some(callee), why) => {
+                let what = why.unwrap_or_else(|| "its pullback cannot be recorded".into());
                 self.end_check(callee, Some(what.into()), &mut |_| {});
             }
             (None, Some(why)) => self.learn(Err(why)),
@@ -532,7 +547,7 @@ impl Begun {
         }
     }
 
-    fn learn(&mut self, call: Result<Callee, Why>) {
+    fn learn(&mut self, call: Result<Callee, Reason>) {
         let has_plan = call.is_ok();
         if let Some(key) = self.key.take() {
             // If the site is gone, the next call records again.
@@ -559,19 +574,19 @@ impl Begun {
         callee: &Callee,
         shape: &Shape,
         results: &[Shared],
-        backward: Option<&Backward>,
+        backward: Option<&CachedPullback>,
     ) -> Option<String> {
-        if let Some(deed) = recording::deed() {
-            return Some(deed.why().into());
+        if let Some(action) = recording::unrepeated_action() {
+            return Some(action.why().into());
         }
         match (shape, &callee.template) {
-            (Shape::Unkept(why), _) => return Some(why.to_string()),
-            (Shape::Kept(new), Some(old)) if !old.structure.equals(&new.structure) => {
+            (Shape::Uncached(why), _) => return Some(why.to_string()),
+            (Shape::Cached(new), Some(old)) if !old.structure.equals(&new.structure) => {
                 return Some("the structure or a skipped field of the result differs".to_owned());
             }
             _ => {}
         }
-        match Made::of(&self.args, results, Made::unseen) {
+        match RecordedBody::of(&self.args, results, RecordedBody::unseen) {
             Ok(made) => callee.call.difference(&made, backward),
             Err(why) => Some(why.to_owned()),
         }

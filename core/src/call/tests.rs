@@ -1,7 +1,7 @@
 //! Life cycle of calls, tested with hand-written sites.
 
 use crate::cache;
-use crate::call::{Site, begin, check_every_call};
+use crate::call::{CallSite, begin, check_every_call};
 use crate::events::{self, Event};
 use crate::function::Function;
 use crate::graph::call_node::SMALL;
@@ -25,7 +25,7 @@ fn bodies() -> usize {
 /// `tanh(x) y` and `x + y`.
 fn both(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
     thread_local! {
-        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static SITE: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| [x, y].into_iter().for_each(|x| key.leaf(x))) {
         Ok(mut results) => (results.tensor(), results.tensor()),
@@ -39,7 +39,7 @@ fn both(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
 /// `x / 2 + 1`, and `x` itself.
 fn half(x: &Tensor) -> (Tensor, Tensor) {
     thread_local! {
-        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static SITE: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| key.leaf(x)) {
         Ok(mut results) => (results.tensor(), results.tensor()),
@@ -53,7 +53,7 @@ fn half(x: &Tensor) -> (Tensor, Tensor) {
 /// `x / 2 + mean(y)`.
 fn half_and_mean(x: &Tensor, y: &Tensor) -> Tensor {
     thread_local! {
-        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static SITE: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| [x, y].into_iter().for_each(|x| key.leaf(x))) {
         Ok(mut results) => results.tensor(),
@@ -64,7 +64,7 @@ fn half_and_mean(x: &Tensor, y: &Tensor) -> Tensor {
 /// Cross entropy, which fails for a label that is out of range.
 fn loss(x: &Tensor, labels: &Tensor) -> Tensor {
     thread_local! {
-        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static SITE: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| {
         [x, labels].into_iter().for_each(|x| key.leaf(x))
@@ -249,7 +249,7 @@ fn an_error_names_the_op_and_leaves_the_results_pending() {
 /// `x / 2 + y`.
 fn update(x: &Tensor, y: &Tensor) -> Tensor {
     thread_local! {
-        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static SITE: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| [x, y].into_iter().for_each(|x| key.leaf(x))) {
         Ok(mut results) => results.tensor(),
@@ -297,7 +297,7 @@ fn an_argument_without_other_owners_donates_its_buffer_to_the_result() {
 fn a_failed_call_restores_donated_buffers() {
     let _turn = turn();
     thread_local! {
-        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static SITE: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
     }
     let both = |x: &Tensor, labels: &Tensor| match begin(&SITE, |key| {
         key.leaf(x);
@@ -392,8 +392,8 @@ fn threads_that_evaluate_one_call_get_the_same_results() {
 fn a_body_that_reads_values_or_makes_large_constants_is_recorded_each_time() {
     let _turn = turn();
     thread_local! {
-        static READS: Site = const { Site::new(Function::new(module_path!(), &[])) };
-        static MAKES: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static READS: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
+        static MAKES: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
     }
     let reads = |x: &Tensor| match begin(&READS, |key| key.leaf(x)) {
         Ok(mut results) => results.tensor(),
@@ -434,7 +434,7 @@ fn a_body_that_reads_values_or_makes_large_constants_is_recorded_each_time() {
 fn a_panic_ends_a_recording() {
     let _turn = turn();
     thread_local! {
-        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static SITE: CallSite = const { CallSite::new(Function::new(module_path!(), &[])) };
     }
     let (x, y) = tensors();
     let fails = || match begin(&SITE, |key| key.leaf(&x)) {
@@ -450,7 +450,7 @@ fn a_panic_ends_a_recording() {
 
 #[test]
 fn a_key_holds_the_tree_structure_and_the_bits_of_static_values() {
-    use crate::tree::key::{ByClone as _, BySize as _, ByWords as _, Static, Unknown as _};
+    use crate::tree::key::{ByClone as _, BySize as _, ByWords as _, Static, UnknownStatic as _};
     #[derive(Clone, PartialEq, Eq)]
     enum Side {
         Left,
@@ -531,7 +531,7 @@ fn a_key_distinguishes_instances_of_a_generic_function() {
 #[test]
 fn a_check_reports_a_body_that_was_wrongly_judged_pure() {
     thread_local! {
-        static SITE: Site = const { Site::new(Function::new("judged", &[])) };
+        static SITE: CallSite = const { CallSite::new(Function::new("judged", &[])) };
     }
     let _turn = turn();
     let (x, _) = tensors();

@@ -1,11 +1,11 @@
 //! Pending calls of cached plans.
 
-use super::partial::Parts;
+use super::partial::PartialPlans;
 use super::run::{Work, run};
 use super::value::{self, Shared, State, Value, release};
 use crate::events::{self, Event};
 use crate::function::{Record, Timer};
-use crate::plan::cache::Entry;
+use crate::plan::cache::CachedPlan;
 use crate::plan::{self, Donations, Leaves};
 use crate::recycle::{self, FreeList};
 use crate::{Error, Result};
@@ -19,13 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Plan shared by all calls with equal keys.
 pub(crate) struct CallPlan {
-    pub(crate) entry: Arc<Entry>,
+    pub(crate) entry: Arc<CachedPlan>,
     /// Argument index of each leaf of the plan.
     pub(crate) leaves: Box<[u32]>,
     /// True if running the plan costs no more than promising its results.
     pub(crate) is_small: bool,
     /// Cached plans for subsets of the results.
-    pub(crate) parts: Parts,
+    pub(crate) parts: PartialPlans,
     /// Function that the run time is charged to.
     pub(crate) function: Option<Arc<Record>>,
 }
@@ -35,7 +35,7 @@ pub(crate) const SMALL: usize = 8 << 10;
 
 impl CallPlan {
     pub(crate) fn new(
-        entry: Arc<Entry>,
+        entry: Arc<CachedPlan>,
         leaves: Box<[u32]>,
         function: Option<Arc<Record>>,
     ) -> CallPlan {
@@ -44,7 +44,7 @@ impl CallPlan {
             entry,
             leaves,
             is_small,
-            parts: Parts::default(),
+            parts: PartialPlans::default(),
             function,
         }
     }

@@ -1,6 +1,6 @@
 //! Handles to values, and the free list of values.
 
-use super::value::{self, Shared, Source, Value};
+use super::value::{self, Shared, Value, ValueSource};
 use crate::recycle::{FreeList, recycle_up_to, take};
 use crate::{Aval, DType};
 use std::cell::RefCell;
@@ -19,7 +19,7 @@ thread_local! {
 
 impl Handle {
     /// Returns the only handle to a new value.
-    pub(crate) fn new(aval: &Aval, source: Source) -> Handle {
+    pub(crate) fn new(aval: &Aval, source: ValueSource) -> Handle {
         let mut value = value(aval, aval.dtype());
         value.init(source);
         value.into()

@@ -7,7 +7,7 @@ use crate::graph::call_node::CallPlan;
 use crate::graph::engine::Engine;
 use crate::plan::Lowered;
 use crate::plan::Plan;
-use crate::plan::cache::Entry;
+use crate::plan::cache::CachedPlan;
 use gradloom_ir::{Program, cost, pass};
 use gradloom_kernels::lock;
 use std::sync::{Arc, Mutex};
@@ -17,14 +17,14 @@ const MAX_PARTS: usize = 4;
 
 /// Plans for subsets of the results of a call, by the set of dropped results.
 #[derive(Default)]
-pub(crate) struct Parts(Mutex<Vec<Known>>);
+pub(crate) struct PartialPlans(Mutex<Vec<SubsetPlan>>);
 
 /// Dropped results, and the plan for the others if it saves enough work.
-type Known = (Box<[u32]>, Option<Arc<Part>>);
+type SubsetPlan = (Box<[u32]>, Option<Arc<PartialPlan>>);
 
 /// Plan for a subset of the results of a call.
-pub(crate) struct Part {
-    pub(crate) entry: Arc<Entry>,
+pub(crate) struct PartialPlan {
+    pub(crate) entry: Arc<CachedPlan>,
     /// Index in the results of the call, for each result of the plan.
     pub(crate) results: Box<[u32]>,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Part {
 impl CallPlan {
     /// Returns a plan for the remaining results, if it saves enough work. `dropped` has to be
     /// sorted.
-    pub(crate) fn without(&self, dropped: &[u32]) -> Option<Arc<Part>> {
+    pub(crate) fn without(&self, dropped: &[u32]) -> Option<Arc<PartialPlan>> {
         if dropped.is_empty() {
             return None;
         }
@@ -53,7 +53,7 @@ impl CallPlan {
         part
     }
 
-    fn make_part(&self, dropped: &[u32]) -> Option<Part> {
+    fn make_part(&self, dropped: &[u32]) -> Option<PartialPlan> {
         let (whole, n_leaves) = self.entry.source()?;
         let n_results = whole.outs.len() as u32;
         let results = (0..n_results).filter(|i| dropped.binary_search(i).is_err());
@@ -68,7 +68,7 @@ impl CallPlan {
         let found = Engine::lock().cache.find(&key);
         if let Some(entry) = found {
             events::emit(Event::Hit { plan: entry.id });
-            return Some(Part { entry, results });
+            return Some(PartialPlan { entry, results });
         }
         let likes = program.params[n_leaves..].iter();
         let likes = likes.map(|like| Aval::from_ir(program.aval(*like)));
@@ -76,9 +76,9 @@ impl CallPlan {
             likes: likes.collect(),
             program,
         };
-        let entry = Entry::new(&key, Plan::new(&lowered), lowered);
+        let entry = CachedPlan::new(&key, Plan::new(&lowered), lowered);
         let entry = Engine::lock().cache.insert(entry);
-        Some(Part { entry, results })
+        Some(PartialPlan { entry, results })
     }
 }
 

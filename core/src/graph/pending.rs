@@ -4,12 +4,12 @@ use crate::events::{self, Event};
 use crate::graph::engine::Engine;
 use crate::graph::to_program::Lowering;
 use crate::graph::topo;
-use crate::graph::topo::{Kind, Node, Source, Stack, Walker, walk};
+use crate::graph::topo::{Node, Origin, OriginKind, Stack, Walker, walk};
 use crate::graph::value;
-use crate::graph::value::{Cut, Edges, Producer, Shared, Value};
+use crate::graph::value::{DetachedOperands, Edges, Producer, Shared, Value};
 use crate::plan::Lowered;
 use crate::plan::Plan;
-use crate::plan::cache::Entry;
+use crate::plan::cache::CachedPlan;
 use gradloom_ir::Op;
 use gradloom_ir::pass;
 use smallvec::SmallVec;
@@ -22,23 +22,23 @@ pub(crate) struct Graph {
     /// Cache key: everything the plan depends on, and nothing else.
     key: Vec<u64>,
     /// The cached plan, if there is one.
-    found: Option<Arc<Entry>>,
+    found: Option<Arc<CachedPlan>>,
     /// Values with ops in topological order, and the position of each in the key.
     ///
     /// Empty if a plan was found.
     nodes: Vec<(Shared, usize)>,
-    targets: Vec<Source>,
+    targets: Vec<Origin>,
     /// Held values: intermediate values that become results, after the targets.
-    pub(crate) held: Held,
+    pub(crate) held: HeldValues,
     memory: Option<Box<Memory>>,
 }
 
 /// Values that become results although they are not targets. Most graphs have few.
-type Held = SmallVec<[Shared; 4]>;
+type HeldValues = SmallVec<[Shared; 4]>;
 
 /// The results of a graph.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Results {
+pub(crate) enum ResultSet {
     /// Only the targets.
     Targets,
     /// The targets and the held values.
@@ -57,23 +57,23 @@ enum LookUp {
 
 impl Graph {
     /// Returns the graph of `targets` and looks up its plan.
-    pub(crate) fn of(targets: &[Shared], results: Results) -> Graph {
+    pub(crate) fn of(targets: &[Shared], results: ResultSet) -> Graph {
         Graph::new(targets, results, LookUp::Yes)
     }
 
     /// Returns the graph of `targets` without a cache look-up.
-    pub(crate) fn unseen(targets: &[Shared], results: Results) -> Graph {
+    pub(crate) fn unseen(targets: &[Shared], results: ResultSet) -> Graph {
         Graph::new(targets, results, LookUp::No)
     }
 
-    fn new(targets: &[Shared], results: Results, look_up: LookUp) -> Graph {
+    fn new(targets: &[Shared], results: ResultSet, look_up: LookUp) -> Graph {
         let mut memory = Memory::take();
         let mut stack = std::mem::take(&mut memory.stack).emptied();
         // The lock serialises walks, which stamp values, and permits following edges.
         let mut engine = Engine::lock();
         let epoch = engine.next_epoch();
         let Engine { edges, cache, .. } = &mut *engine;
-        let mut walking = Walking {
+        let mut walking = PendingWalk {
             epoch,
             edges: &*edges,
             leaves: std::mem::take(&mut memory.leaves),
@@ -86,10 +86,10 @@ impl Graph {
         walking.key.extend([0; 3]);
         walk(targets, &mut walking, &mut stack);
         let held = match results {
-            Results::Targets => Held::new(),
-            Results::TargetsAndHeld => walking.held(targets),
+            ResultSet::Targets => HeldValues::new(),
+            ResultSet::TargetsAndHeld => walking.held(targets),
         };
-        let Walking {
+        let PendingWalk {
             leaves,
             mut key,
             nodes,
@@ -101,7 +101,7 @@ impl Graph {
         }
         let sources = targets.iter().chain(&held);
         let sources = sources.map(|target| target.stamp.last());
-        key.extend(sources.clone().map(Source::encode));
+        key.extend(sources.clone().map(Origin::encode));
         let lens = [nodes.len(), leaves.len(), targets.len() + held.len()];
         key[..3].copy_from_slice(&lens.map(|n| n as u64));
         let found = match look_up {
@@ -117,9 +117,10 @@ impl Graph {
         };
         memory.nodes = topo::emptied(nodes);
         memory.stack = stack.emptied();
-        let cuts: SmallVec<[Cut; 4]> = late.iter().map(|value| value.cut(edges)).collect();
+        let cuts: SmallVec<[DetachedOperands; 4]> =
+            late.iter().map(|value| value.cut(edges)).collect();
         drop(engine);
-        cuts.into_iter().for_each(Cut::drop_operands);
+        cuts.into_iter().for_each(DetachedOperands::drop_operands);
         Graph {
             leaves,
             key,
@@ -132,21 +133,21 @@ impl Graph {
     }
 
     /// Returns the plan for this graph, from the cache or made on a miss.
-    pub(crate) fn plan(&self) -> Arc<Entry> {
+    pub(crate) fn plan(&self) -> Arc<CachedPlan> {
         if let Some(entry) = &self.found {
             events::emit(Event::Hit { plan: entry.id });
             return entry.clone();
         }
         let lowered = self.lower();
         let plan = Plan::new(&lowered);
-        let entry = Entry::new(&self.key, plan, lowered);
+        let entry = CachedPlan::new(&self.key, plan, lowered);
         Engine::lock().cache.insert(entry)
     }
 
     /// Describes how the graph differs from a cached entry, or returns `None` if it does not.
     ///
     /// The graph must come from [`Graph::unseen`].
-    pub(crate) fn difference(&self, entry: &Entry) -> Option<String> {
+    pub(crate) fn difference(&self, entry: &CachedPlan) -> Option<String> {
         let other = !entry.is_for(&self.key);
         other.then(|| entry.difference(&self.lower(), self.leaves.len()))
     }
@@ -229,7 +230,7 @@ impl Drop for Graph {
 }
 
 /// Walk that ends at values that are realised or promised by a call.
-struct Walking<'a> {
+struct PendingWalk<'a> {
     epoch: u64,
     edges: &'a Edges,
     leaves: Vec<Shared>,
@@ -241,14 +242,14 @@ struct Walking<'a> {
     late: Vec<Shared>,
 }
 
-impl Walking<'_> {
+impl PendingWalk<'_> {
     /// Returns the held values: intermediate values with handles outside of the walk.
     ///
     /// Values that are free to compute are left out. A view that keeps all elements is replaced by
     /// its operand.
-    fn held(&self, targets: &[Shared]) -> Held {
+    fn held(&self, targets: &[Shared]) -> HeldValues {
         targets.iter().for_each(|t| t.stamp.mark_asked_for());
-        let mut held = Held::new();
+        let mut held = HeldValues::new();
         // In reverse, consumers precede producers, so an operand marked by a view is met later.
         for (value, _) in self.nodes.iter().rev() {
             let has_parts = value.more.as_ref().is_some_and(|m| !m.outs.is_empty());
@@ -283,10 +284,10 @@ impl Walking<'_> {
 
 /// Returns whether the last walk that met a value ended there.
 fn is_leaf(value: &Shared) -> bool {
-    matches!(value.stamp.last().kind(), Kind::Leaf(_))
+    matches!(value.stamp.last().kind(), OriginKind::Leaf(_))
 }
 
-impl<'a> Walker<'a> for Walking<'a> {
+impl<'a> Walker<'a> for PendingWalk<'a> {
     fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -296,9 +297,9 @@ impl<'a> Walker<'a> for Walking<'a> {
         let there = value.has_elements();
         match value.producer(self.edges) {
             Producer::Op(args) if !there => stack.push(value, value, 0, args),
-            Producer::Part(op, out) if !there => match op.stamp.get(self.epoch).map(Source::kind) {
-                Some(Kind::Node(node, _)) => {
-                    value.stamp.set(self.epoch, Source::node(node, out));
+            Producer::Part(op, out) if !there => match op.stamp.get(self.epoch).map(Origin::kind) {
+                Some(OriginKind::Node(node, _)) => {
+                    value.stamp.set(self.epoch, Origin::node(node, out));
                     self.parts.push(value);
                 }
                 _ => stack.push(value, op, out, op.operands(self.edges)),
@@ -307,7 +308,7 @@ impl<'a> Walker<'a> for Walking<'a> {
                 if !matches!(producer, Producer::Nothing) {
                     self.late.push(value.clone());
                 }
-                let leaf = Source::leaf(self.leaves.len() as u32);
+                let leaf = Origin::leaf(self.leaves.len() as u32);
                 value.stamp.set(self.epoch, leaf);
                 self.leaves.push(value.clone());
             }
@@ -317,9 +318,9 @@ impl<'a> Walker<'a> for Walking<'a> {
     #[inline(always)]
     fn finish(&mut self, node: &Node<'a>) {
         let number = self.nodes.len() as u32;
-        node.op.stamp.set(self.epoch, Source::node(number, 0));
+        node.op.stamp.set(self.epoch, Origin::node(number, 0));
         if !Shared::ptr_eq(node.op, node.value) {
-            let source = Source::node(number, node.out);
+            let source = Origin::node(number, node.out);
             node.value.stamp.set(self.epoch, source);
             self.parts.push(node.value);
         }
@@ -338,7 +339,7 @@ pub(crate) fn correct_depths(value: &Shared) -> u32 {
     let mut stack = std::mem::take(&mut memory.stack).emptied();
     let mut engine = Engine::lock();
     let epoch = engine.next_epoch();
-    let mut depths = Depths {
+    let mut depths = DepthWalk {
         epoch,
         edges: &engine.edges,
     };
@@ -350,12 +351,12 @@ pub(crate) fn correct_depths(value: &Shared) -> u32 {
 }
 
 /// Walk that recomputes the depth of each pending op.
-struct Depths<'a> {
+struct DepthWalk<'a> {
     epoch: u64,
     edges: &'a Edges,
 }
 
-impl<'a> Walker<'a> for Depths<'a> {
+impl<'a> Walker<'a> for DepthWalk<'a> {
     fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -367,7 +368,7 @@ impl<'a> Walker<'a> for Depths<'a> {
                 stack.push(value, op, out, op.operands(self.edges));
             }
             // The depths of pending calls are exact.
-            _ => value.stamp.set(self.epoch, Source::default()),
+            _ => value.stamp.set(self.epoch, Origin::default()),
         }
     }
 
@@ -376,7 +377,7 @@ impl<'a> Walker<'a> for Depths<'a> {
         let depth = depths.max().unwrap_or(0).saturating_add(1);
         for value in [node.op, node.value] {
             value.set_depth(depth);
-            value.stamp.set(self.epoch, Source::default());
+            value.stamp.set(self.epoch, Origin::default());
         }
     }
 }
@@ -440,24 +441,24 @@ fn short(op: Op, args: &[Shared]) -> Option<u64> {
 }
 
 /// Decodes the operands of the op at the start of `key`.
-fn args(key: &[u64]) -> SmallVec<[Source; 4]> {
+fn args(key: &[u64]) -> SmallVec<[Origin; 4]> {
     let header = key[0];
     let sources = match header >> 62 {
         0b10 => {
-            let source = |i: u32| Source::decode(header >> (BITS * i) & ((1 << BITS) - 1));
+            let source = |i: u32| Origin::decode(header >> (BITS * i) & ((1 << BITS) - 1));
             return (0..(header >> 60 & 0b11) as u32).map(source).collect();
         }
         0b11 => &key[4..][..key[2] as usize],
         _ => &key[1..][..(header >> 32 & 0xffff) as usize],
     };
-    sources.iter().map(|word| Source::decode(*word)).collect()
+    sources.iter().map(|word| Origin::decode(*word)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Graph, Results, args, short};
+    use super::{Graph, ResultSet, args, short};
     use crate::Tensor;
-    use crate::graph::topo::Source;
+    use crate::graph::topo::Origin;
     use gradloom_ir::Op;
 
     #[test]
@@ -471,8 +472,8 @@ mod tests {
         };
         let most = (1 << 25) - 1;
         for (a, b) in [
-            (Source::leaf(0), Source::node(7, 0)),
-            (Source::node(most, 0), Source::leaf(most)),
+            (Origin::leaf(0), Origin::node(7, 0)),
+            (Origin::node(most, 0), Origin::leaf(most)),
         ] {
             let word = word(a, b).unwrap();
             assert_eq!(args(&[word]).as_slice(), [a, b]);
@@ -480,12 +481,12 @@ mod tests {
             assert_eq!(args(&[unary]).as_slice(), [a]);
         }
         for far in [
-            Source::leaf(most + 1),
-            Source::node(most + 1, 0),
-            Source::node(0, 1),
+            Origin::leaf(most + 1),
+            Origin::node(most + 1, 0),
+            Origin::node(0, 1),
         ] {
-            assert_eq!(word(Source::leaf(0), far), None);
-            assert_eq!(word(far, Source::leaf(0)), None);
+            assert_eq!(word(Origin::leaf(0), far), None);
+            assert_eq!(word(far, Origin::leaf(0)), None);
         }
     }
 
@@ -496,7 +497,7 @@ mod tests {
         for n in [3, 40_000] {
             let all: Vec<&Tensor> = (0..n).map(|i| [&x, &tanh][i % 2]).collect();
             let joined = Tensor::concat(&all, 0);
-            let program = Graph::unseen(std::slice::from_ref(&joined.0), Results::Targets)
+            let program = Graph::unseen(std::slice::from_ref(&joined.0), ResultSet::Targets)
                 .lower()
                 .program;
             let eqn = &program.eqns[1];

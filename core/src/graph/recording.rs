@@ -1,11 +1,11 @@
 //! Modes of a thread: the recording of a traced function, and evaluation op by op.
 
-use crate::function::Why;
+use crate::function::Reason;
 use std::cell::Cell;
 
 /// Something that a recorded body did and a cached plan would not repeat.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Deed {
+pub(crate) enum UnrepeatedAction {
     /// It reads elements of a tensor.
     Reads,
     /// It names a constant or static that a key cannot hold.
@@ -16,13 +16,13 @@ pub(crate) enum Deed {
     CallsFunction(&'static str),
 }
 
-impl Deed {
-    pub(crate) fn why(self) -> Why {
+impl UnrepeatedAction {
+    pub(crate) fn why(self) -> Reason {
         match self {
-            Deed::Reads => "the body reads elements of a tensor".into(),
-            Deed::Names => "the body, or a function that it calls, uses a constant or static that may be mutable or hold a tensor".into(),
-            Deed::Calls => "the body calls a function that may have side effects".into(),
-            Deed::CallsFunction(name) => format!("the body calls `{name}`, which is recorded").into(),
+            UnrepeatedAction::Reads => "the body reads elements of a tensor".into(),
+            UnrepeatedAction::Names => "the body, or a function that it calls, uses a constant or static that may be mutable or hold a tensor".into(),
+            UnrepeatedAction::Calls => "the body calls a function that may have side effects".into(),
+            UnrepeatedAction::CallsFunction(name) => format!("the body calls `{name}`, which is recorded").into(),
         }
     }
 }
@@ -34,33 +34,33 @@ thread_local! {
     /// recorded with it.
     static RECORDING: Cell<bool> = const { Cell::new(false) };
     /// First thing that the recorded body did and a cached plan would not repeat.
-    static DEED: Cell<Option<Deed>> = const { Cell::new(None) };
+    static UNREPEATED_ACTION: Cell<Option<UnrepeatedAction>> = const { Cell::new(None) };
 }
 
 /// Notes something that the recorded body does.
-pub(crate) fn did(deed: Deed) {
+pub(crate) fn note_action(action: UnrepeatedAction) {
     if RECORDING.get() {
-        DEED.set(DEED.get().or(Some(deed)));
+        UNREPEATED_ACTION.set(UNREPEATED_ACTION.get().or(Some(action)));
     }
 }
 
 /// Notes that the current recording depends on elements of a tensor.
 pub(crate) fn impure() {
-    did(Deed::Reads);
+    note_action(UnrepeatedAction::Reads);
 }
 
 /// Notes that the current recording calls a function that is not known to be pure.
 pub fn impure_call() {
-    did(Deed::Calls);
+    note_action(UnrepeatedAction::Calls);
 }
 
 /// Notes whether a key can hold the constants and statics that a body names.
 ///
 /// If it cannot, because one may be mutable or hold a tensor, the current recording cannot be
 /// cached either.
-pub fn names(fit_in_key: bool) {
+pub fn note_globals(fit_in_key: bool) {
     if !fit_in_key {
-        did(Deed::Names);
+        note_action(UnrepeatedAction::Names);
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn is_recording() -> bool {
 /// Begins the recording of the body of a function with a site.
 pub(crate) fn begin() {
     RECORDING.set(true);
-    DEED.set(None);
+    UNREPEATED_ACTION.set(None);
 }
 
 /// Ends the recording.
@@ -81,8 +81,8 @@ pub(crate) fn end() {
 }
 
 /// Returns the first thing that the recorded body did and a cached plan would not repeat.
-pub(crate) fn deed() -> Option<Deed> {
-    DEED.get()
+pub(crate) fn unrepeated_action() -> Option<UnrepeatedAction> {
+    UNREPEATED_ACTION.get()
 }
 
 /// Returns whether ops are evaluated as soon as they are recorded.

@@ -1,7 +1,7 @@
 //! Computation of pending values: calls and ops run in one loop, without recursion.
 
 use super::call_node::{CallNode, no_results, recycle_results};
-use super::pending::{Graph, Results};
+use super::pending::{Graph, ResultSet};
 use super::recording::impure;
 use super::value::{self, Shared, State};
 use crate::Result;
@@ -57,7 +57,7 @@ pub(crate) type Recorded = SmallVec<[Shared; 4]>;
 
 /// Computes pending results of ops, or returns the pending calls that have to run first.
 pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]>> {
-    let graph = Graph::of(recorded, Results::TargetsAndHeld);
+    let graph = Graph::of(recorded, ResultSet::TargetsAndHeld);
     let pending = graph.leaves.iter().filter_map(|leaf| match leaf.state() {
         State::Call(node) => Some(node),
         State::Ready(_) | State::Op => None,
@@ -70,7 +70,7 @@ pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]
         // Held values were not requested, so a failure to compute them is not an error.
         Err(_) if !graph.held.is_empty() => {
             drop(graph);
-            run_graph(recorded, &Graph::of(recorded, Results::Targets))?;
+            run_graph(recorded, &Graph::of(recorded, ResultSet::Targets))?;
         }
         ran => ran?,
     }
@@ -151,7 +151,7 @@ pub(crate) fn explain(values: &[Shared]) -> String {
     }
     let mut texts = explain_pending(calls, recorded);
     if texts.is_empty() {
-        texts.push(Graph::unseen(&[], Results::Targets).explain());
+        texts.push(Graph::unseen(&[], ResultSet::Targets).explain());
     }
     texts.join("\n")
 }
@@ -164,7 +164,7 @@ fn explain_pending(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
     }
     let push_ops = |ops: Recorded, steps: &mut Vec<Step>| {
         if !ops.is_empty() {
-            let graph = Graph::unseen(&ops, Results::TargetsAndHeld);
+            let graph = Graph::unseen(&ops, ResultSet::TargetsAndHeld);
             let leaves: Vec<Shared> = graph.leaves.iter().rev().cloned().collect();
             steps.push(Step::Ops(graph));
             steps.extend(leaves.into_iter().map(Step::Value));

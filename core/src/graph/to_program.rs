@@ -1,7 +1,7 @@
 //! Lowers the nodes of a walk to a program.
 
 use crate::Aval;
-use crate::graph::topo::{Kind, Source};
+use crate::graph::topo::{Origin, OriginKind};
 use crate::graph::value::Value;
 use crate::plan::Lowered;
 use gradloom_ir::hash::HashMap;
@@ -32,7 +32,7 @@ impl Lowering {
     }
 
     /// Appends the op of `node` with data operands `args`.
-    pub(crate) fn node(&mut self, node: &Value, args: impl IntoIterator<Item = Source>) {
+    pub(crate) fn node(&mut self, node: &Value, args: impl IntoIterator<Item = Origin>) {
         let mut args: Vec<Var> = args.into_iter().map(|s| self.var(s)).collect();
         let more = node.more.as_deref();
         for like in more.iter().flat_map(|more| &more.likes) {
@@ -60,7 +60,7 @@ impl Lowering {
     }
 
     /// Finishes the program with the results `outs`.
-    pub(crate) fn finish(mut self, outs: &[Source]) -> Lowered {
+    pub(crate) fn finish(mut self, outs: &[Origin]) -> Lowered {
         self.program.outs = outs.iter().map(|s| self.var(*s)).collect();
         let likes = self.likes.iter().map(|(_, var)| *var);
         self.program.params = self.leaves.iter().copied().chain(likes).collect();
@@ -77,10 +77,10 @@ impl Lowering {
         var
     }
 
-    fn var(&self, source: Source) -> Var {
+    fn var(&self, source: Origin) -> Var {
         match source.kind() {
-            Kind::Leaf(leaf) => self.leaves[leaf as usize],
-            Kind::Node(node, out) => Var(self.nodes[node as usize] + out),
+            OriginKind::Leaf(leaf) => self.leaves[leaf as usize],
+            OriginKind::Node(node, out) => Var(self.nodes[node as usize] + out),
         }
     }
 

@@ -5,31 +5,31 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Origin of a value in a walk: the number of a leaf, or of a node and its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Source(u64);
+pub(crate) struct Origin(u64);
 
-/// Decoded form of a [`Source`].
+/// Decoded form of a [`Origin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum OriginKind {
     /// Number of a leaf, where the walk ends.
     Leaf(u32),
     /// Number of a node, and the index of the result.
     Node(u32, u32),
 }
 
-impl Source {
-    pub(crate) fn leaf(leaf: u32) -> Source {
-        Source(u64::from(leaf) << 1 | 1)
+impl Origin {
+    pub(crate) fn leaf(leaf: u32) -> Origin {
+        Origin(u64::from(leaf) << 1 | 1)
     }
 
-    pub(crate) fn node(node: u32, out: u32) -> Source {
-        Source(u64::from(out) << 33 | u64::from(node) << 1)
+    pub(crate) fn node(node: u32, out: u32) -> Origin {
+        Origin(u64::from(out) << 33 | u64::from(node) << 1)
     }
 
-    pub(crate) fn kind(self) -> Kind {
+    pub(crate) fn kind(self) -> OriginKind {
         let number = (self.0 >> 1) as u32;
         match self.0 & 1 {
-            1 => Kind::Leaf(number),
-            _ => Kind::Node(number, (self.0 >> 33) as u32),
+            1 => OriginKind::Leaf(number),
+            _ => OriginKind::Node(number, (self.0 >> 33) as u32),
         }
     }
 
@@ -43,8 +43,8 @@ impl Source {
 
     /// Returns the source that was encoded as `word`.
     #[inline]
-    pub(crate) fn decode(word: u64) -> Source {
-        Source(word)
+    pub(crate) fn decode(word: u64) -> Origin {
+        Origin(word)
     }
 }
 
@@ -67,7 +67,7 @@ const ASKED_FOR: u32 = u32::MAX;
 impl Stamp {
     /// Returns the source that this walk assigned, if it has met the value.
     #[inline]
-    pub(crate) fn get(&self, epoch: u64) -> Option<Source> {
+    pub(crate) fn get(&self, epoch: u64) -> Option<Origin> {
         self.is_of(epoch).then(|| self.last())
     }
 
@@ -79,13 +79,13 @@ impl Stamp {
 
     /// Returns the source that the latest walk assigned.
     #[inline]
-    pub(crate) fn last(&self) -> Source {
-        Source(self.source.load(Ordering::Relaxed))
+    pub(crate) fn last(&self) -> Origin {
+        Origin(self.source.load(Ordering::Relaxed))
     }
 
     /// Assigns a source in this walk, and resets the edge count.
     #[inline]
-    pub(crate) fn set(&self, epoch: u64, source: Source) {
+    pub(crate) fn set(&self, epoch: u64, source: Origin) {
         self.epoch.store(epoch, Ordering::Relaxed);
         self.source.store(source.0, Ordering::Relaxed);
         self.n_edges.store(0, Ordering::Relaxed);

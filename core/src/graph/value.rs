@@ -134,7 +134,7 @@ impl OpData {
 }
 
 /// Producer of a value that is not computed by an op of its own.
-pub(crate) enum Source {
+pub(crate) enum ValueSource {
     Elements(Arc<Buffer>),
     /// Result of an op with several results.
     Part(Shared, u32),
@@ -184,32 +184,32 @@ impl Value {
     }
 
     /// Initialises an empty value that is not computed by an op of its own.
-    pub(crate) fn init(&mut self, source: Source) {
+    pub(crate) fn init(&mut self, source: ValueSource) {
         let depth = match &source {
-            Source::Elements(_) => 0,
-            Source::StandIn => NEVER,
-            Source::Part(of, _) => of.depth(),
-            Source::Call(node, _) => node.depth(),
+            ValueSource::Elements(_) => 0,
+            ValueSource::StandIn => NEVER,
+            ValueSource::Part(of, _) => of.depth(),
+            ValueSource::Call(node, _) => node.depth(),
         };
         *self.depth.get_mut() = depth;
         (self.seq_no, *self.origin.get_mut()) = match source {
-            Source::Elements(buffer) => {
+            ValueSource::Elements(buffer) => {
                 debug_assert_eq!(self.aval.dtype(), buffer.dtype());
                 debug_assert_eq!(self.aval.numel(), buffer.len());
                 self.elements = OnceLock::from(buffer);
                 (0, NOBODY)
             }
-            Source::Part(of, index) => {
+            ValueSource::Part(of, index) => {
                 let seq_no = of.seq_no;
                 self.scopes = of.scopes.clone();
                 self.from.get_mut().0 = Operands::Part(of, index);
                 (seq_no, OP)
             }
-            Source::Call(node, index) => {
+            ValueSource::Call(node, index) => {
                 *self.call_mut() = Some((node, index as u32));
                 (0, CALL)
             }
-            Source::StandIn => (0, NOBODY),
+            ValueSource::StandIn => (0, NOBODY),
         };
     }
 
@@ -438,21 +438,21 @@ impl Value {
 
     /// Detaches the op of a ready value, unless a transform is tracing through it.
     ///
-    /// The operands are dropped with the returned [`Cut`], because that may drop many values.
-    pub(crate) fn cut(&self, edges: &mut Edges) -> Cut {
+    /// The operands are dropped with the returned [`DetachedOperands`], because that may drop many values.
+    pub(crate) fn cut(&self, edges: &mut Edges) -> DetachedOperands {
         if !self.has_op() || !self.has_elements() || self.is_traced() {
-            return Cut(Args::default());
+            return DetachedOperands(Args::default());
         }
         self.origin.store(NOBODY, Ordering::Release);
-        Cut(std::mem::take(self.from.rw(edges)))
+        DetachedOperands(std::mem::take(self.from.rw(edges)))
     }
 }
 
 /// Operands of a value that became ready, to be dropped after all locks are released.
 #[must_use = "call `drop_operands` after all locks are released"]
-pub(crate) struct Cut(Args);
+pub(crate) struct DetachedOperands(Args);
 
-impl Cut {
+impl DetachedOperands {
     /// Drops the operands.
     pub(crate) fn drop_operands(self) {
         drop(self.0);
@@ -468,9 +468,9 @@ pub(crate) fn realise<'a>(targets: impl Iterator<Item = (&'a Shared, Arc<Buffer>
         value.depth.store(0, Ordering::Relaxed);
         value.cut(&mut engine.edges)
     };
-    let cuts: SmallVec<[Cut; 4]> = targets.map(store).collect();
+    let cuts: SmallVec<[DetachedOperands; 4]> = targets.map(store).collect();
     drop(engine);
-    cuts.into_iter().for_each(Cut::drop_operands);
+    cuts.into_iter().for_each(DetachedOperands::drop_operands);
 }
 
 /// Returns the value, if `value` is its last handle. If several threads race, exactly one gets it.

@@ -1,7 +1,7 @@
 //! Adam and AdamW.
 
 use super::{leaves_beside, rate, zeros_like};
-use crate::call::{Site, begin};
+use crate::call::{CallSite, begin};
 use crate::function::{Function, Param};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
@@ -170,7 +170,7 @@ impl Adam {
         state: &AdamState<P>,
     ) -> (P, AdamState<P>) {
         thread_local! {
-            static SITE: Site = const { Site::new(STEP) };
+            static SITE: CallSite = const { CallSite::new(STEP) };
         }
         let found = begin(&SITE, |key| {
             key.param(0);

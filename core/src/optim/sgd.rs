@@ -1,7 +1,7 @@
 //! Stochastic gradient descent with momentum.
 
 use super::{leaves_beside, rate, zeros_like};
-use crate::call::{Site, begin};
+use crate::call::{CallSite, begin};
 use crate::function::{Function, Param};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
@@ -107,7 +107,7 @@ impl Sgd {
         state: &SgdState<P>,
     ) -> (P, SgdState<P>) {
         thread_local! {
-            static SITE: Site = const { Site::new(STEP) };
+            static SITE: CallSite = const { CallSite::new(STEP) };
         }
         let found = begin(&SITE, |key| {
             key.param(0);

@@ -22,7 +22,7 @@ pub(super) fn offsets(lives: &[LiveRange]) -> (Vec<usize>, usize) {
         lives.iter().enumerate().map(|(i, l)| (l.last, i)).collect();
     ends.sort_unstable();
     let mut ends = ends.into_iter().peekable();
-    let mut gaps = Gaps::default();
+    let mut gaps = FreeRanges::default();
     let mut offsets = Vec::with_capacity(lives.len());
     let room = |bytes: usize| bytes.checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX);
     for life in lives {
@@ -36,7 +36,7 @@ pub(super) fn offsets(lives: &[LiveRange]) -> (Vec<usize>, usize) {
 
 /// Free ranges of the arena below its end. Adjacent ranges are merged.
 #[derive(Default)]
-struct Gaps {
+struct FreeRanges {
     /// Length of each range, by offset.
     by_offset: BTreeMap<usize, usize>,
     /// Length and offset of each range.
@@ -44,7 +44,7 @@ struct Gaps {
     end: usize,
 }
 
-impl Gaps {
+impl FreeRanges {
     fn take(&mut self, bytes: usize) -> usize {
         if let Some(&(len, at)) = self.by_length.range((bytes, 0)..).next() {
             self.remove(at, len);

@@ -31,7 +31,7 @@ pub struct Stats {
 pub const DEFAULT_CAPACITY: usize = 512;
 
 /// Plan with its key.
-pub(crate) struct Entry {
+pub(crate) struct CachedPlan {
     pub(crate) id: u64,
     pub(crate) plan: Plan,
     key: Box<[u64]>,
@@ -43,12 +43,12 @@ pub(crate) struct Entry {
     touched: AtomicBool,
 }
 
-impl Entry {
-    pub(crate) fn new(key: &[u64], plan: Plan, lowered: Lowered) -> Entry {
+impl CachedPlan {
+    pub(crate) fn new(key: &[u64], plan: Plan, lowered: Lowered) -> CachedPlan {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let n_leaves = lowered.program.params.len() - lowered.likes.len();
         let small = lowered.program.eqns.len() <= MAX_EXPLAINED;
-        Entry {
+        CachedPlan {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             plan,
             key: key.into(),
@@ -109,14 +109,14 @@ impl Entry {
     }
 }
 
-pub(crate) struct Slot {
+pub(crate) struct CacheSlot {
     hash: u64,
     /// Value of [`Cache::lookups`] at the last use.
     used: u64,
-    entry: Arc<Entry>,
+    entry: Arc<CachedPlan>,
 }
 
-impl Slot {
+impl CacheSlot {
     pub(crate) fn evict(&self) {
         self.entry.evicted.store(true, Ordering::Relaxed);
     }
@@ -124,7 +124,7 @@ impl Slot {
 
 pub(crate) struct Cache {
     // Unsorted: for some hundred entries, a linear scan over hashes is cheaper than the graph walk.
-    entries: Vec<Slot>,
+    entries: Vec<CacheSlot>,
     /// Total length of all keys, in words.
     words: usize,
     capacity: usize,
@@ -134,7 +134,7 @@ pub(crate) struct Cache {
 
 impl Cache {
     /// Sets the largest number of plans, and returns the entries that exceed it.
-    pub(crate) fn set_capacity(&mut self, plans: usize) -> Vec<Slot> {
+    pub(crate) fn set_capacity(&mut self, plans: usize) -> Vec<CacheSlot> {
         self.capacity = plans;
         self.shrink()
     }
@@ -167,7 +167,7 @@ impl Cache {
     }
 
     /// Returns the plan for `key`, if cached, and marks it as used.
-    pub(crate) fn find(&mut self, key: &[u64]) -> Option<Arc<Entry>> {
+    pub(crate) fn find(&mut self, key: &[u64]) -> Option<Arc<CachedPlan>> {
         self.lookups += 1;
         let hash = hash(key, self.hash_bits);
         let slot = self
@@ -179,7 +179,7 @@ impl Cache {
     }
 
     /// Adds an entry, or returns the equal entry that another thread has added meanwhile.
-    pub(crate) fn insert(&mut self, entry: Entry) -> Arc<Entry> {
+    pub(crate) fn insert(&mut self, entry: CachedPlan) -> Arc<CachedPlan> {
         if let Some(there) = self.find(&entry.key) {
             events::emit(Event::Hit { plan: there.id });
             return there;
@@ -196,7 +196,7 @@ impl Cache {
             return entry;
         }
         self.words += entry.key.len();
-        self.entries.push(Slot {
+        self.entries.push(CacheSlot {
             hash: hash(&entry.key, self.hash_bits),
             used: self.lookups,
             entry: entry.clone(),
@@ -205,7 +205,7 @@ impl Cache {
         entry
     }
 
-    pub(crate) fn take_all(&mut self) -> Vec<Slot> {
+    pub(crate) fn take_all(&mut self) -> Vec<CacheSlot> {
         self.words = 0;
         std::mem::take(&mut self.entries)
     }
@@ -215,7 +215,7 @@ impl Cache {
     }
 
     /// Removes the least recently used entries until the cache is within its bounds.
-    fn shrink(&mut self) -> Vec<Slot> {
+    fn shrink(&mut self) -> Vec<CacheSlot> {
         let mut evicted = Vec::new();
         if self.is_over() {
             for slot in &mut self.entries {
@@ -237,7 +237,7 @@ impl Cache {
     }
 
     /// Describes how an entry differs from the most similar entry in the cache.
-    fn explain(&self, entry: &Entry) -> Option<String> {
+    fn explain(&self, entry: &CachedPlan) -> Option<String> {
         let (program, n_leaves) = entry.source.as_ref()?;
         let others = self.entries.iter().filter_map(|slot| {
             let (other, n) = slot.entry.source.as_ref()?;
@@ -256,7 +256,7 @@ impl Cache {
     }
 }
 
-pub(crate) fn report(evicted: &[Slot]) {
+pub(crate) fn report(evicted: &[CacheSlot]) {
     for slot in evicted {
         events::emit(Event::Evicted {
             plan: slot.entry.id,

@@ -91,10 +91,10 @@ fn partner(
 }
 
 /// Task of a chain: its kernel, operands and results.
-type Parts<'a> = (&'a Fusable, &'a [Slice], &'a [u32]);
+type MemberParts<'a> = (&'a Fusable, &'a [Slice], &'a [u32]);
 
 /// Returns the tasks that a task consists of, or `None` if it cannot run on blocks of rows.
-fn members(draft: &TaskDraft) -> Option<impl Iterator<Item = Parts<'_>> + Clone> {
+fn members(draft: &TaskDraft) -> Option<impl Iterator<Item = MemberParts<'_>> + Clone> {
     let (one, several) = match &draft.work {
         TaskWork::Whole(_) => return None,
         TaskWork::Cut(link) => (Some((link, &*draft.args, &*draft.outs)), &[][..]),
@@ -110,7 +110,7 @@ fn members(draft: &TaskDraft) -> Option<impl Iterator<Item = Parts<'_>> + Clone>
 /// row by row.
 fn block<'a>(
     storages: &[Storage],
-    members: impl Iterator<Item = Parts<'a>> + Clone,
+    members: impl Iterator<Item = MemberParts<'a>> + Clone,
 ) -> Option<[usize; 2]> {
     let n_rows = members.clone().find_map(|(link, ..)| link.n_rows())?;
     if n_rows == 0 {

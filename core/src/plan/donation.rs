@@ -3,7 +3,7 @@
 use super::Out;
 use crate::DType;
 use gradloom_kernels::memory::Buffer;
-use gradloom_kernels::task::{Base, Needs, Region};
+use gradloom_kernels::task::{Base, BufferSizes, Region};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ pub(super) fn donations(
     in_order: &[&(usize, Vec<bool>)],
     regions: &[(Vec<Region>, Vec<Region>)],
     outs: &[Out],
-    needs: &Needs,
+    needs: &BufferSizes,
 ) -> Box<[DonationSet]> {
     let last_other = in_order.iter().rposition(|(_, order)| order.is_empty());
     let first = last_other.map_or(0, |i| i + 1);

@@ -1,7 +1,7 @@
 //! Instructions of a group: compiled loops for all or parts of it, and single ops.
 
 use super::BOUND;
-use super::steps::Numbers;
+use super::steps::GroupNumbers;
 use crate::DType;
 use gradloom_ir::pass::{self, Values, cover};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
@@ -20,7 +20,7 @@ pub(super) struct Members<'a> {
     /// For each member, true if an equation outside of the group reads it.
     pub(super) is_read: &'a [bool],
     /// Numbers of values: operands first, then members in the order of `step`.
-    pub(super) numbers: &'a Numbers,
+    pub(super) numbers: &'a GroupNumbers,
 }
 
 /// Compiled form of a group.

@@ -2,7 +2,7 @@
 
 use super::arena::LiveRange;
 use super::chains;
-use super::results::Results;
+use super::results::PlanResults;
 use crate::backend::{TaskBuilder, TaskWork};
 
 /// First and last use of each root, as indices of tasks.
@@ -20,7 +20,7 @@ impl Liveness {
     ///
     /// Results that only their own task reads are removed from the results of the task, if it can
     /// do without them.
-    pub(super) fn of(build: &mut TaskBuilder, results: &Results) -> Liveness {
+    pub(super) fn of(build: &mut TaskBuilder, results: &PlanResults) -> Liveness {
         let mut liveness = Liveness {
             made: vec![None; build.storages.len()],
             last: vec![0; build.storages.len()],

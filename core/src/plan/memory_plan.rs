@@ -3,7 +3,7 @@
 use super::Plan;
 use super::donation::donations;
 use super::liveness::Liveness;
-use super::results::Results;
+use super::results::PlanResults;
 use crate::backend::View;
 use crate::backend::{Slice, Storage, StorageKind, TaskBuilder, TaskDraft, TaskWork};
 use crate::plan::arena;
@@ -11,7 +11,7 @@ use crate::plan::arena::LiveRange;
 use crate::plan::chains;
 use crate::plan::chains::chains;
 use gradloom_ir::{Program, SecondaryMap, Var};
-use gradloom_kernels::task::{Base, Needs, Region, Task};
+use gradloom_kernels::task::{Base, BufferSizes, Region, Task};
 
 /// Makes the plan: selects results, fuses chains, and assigns memory.
 pub(super) fn assign_memory(
@@ -19,7 +19,7 @@ pub(super) fn assign_memory(
     program: &Program,
     places: &SecondaryMap<Var, View>,
 ) -> Plan {
-    let results = Results::of(&mut build, program, places);
+    let results = PlanResults::of(&mut build, program, places);
     chains(&mut build);
     let liveness = Liveness::of(&mut build, &results);
     let (memory, needs) = MemoryPlan::of(&build.storages, &results, &liveness);
@@ -70,11 +70,11 @@ impl<'a> MemoryPlan<'a> {
     /// Assigns a location to each root. Also returns the memory that a run needs.
     fn of(
         storages: &'a [Storage],
-        results: &Results,
+        results: &PlanResults,
         liveness: &Liveness,
-    ) -> (MemoryPlan<'a>, Needs) {
+    ) -> (MemoryPlan<'a>, BufferSizes) {
         let size = |root: &Storage| (root.dtype, root.len);
-        let mut needs = Needs::default();
+        let mut needs = BufferSizes::default();
         let mut temporary: Vec<(usize, LiveRange)> = Vec::new();
         let mut starts = Vec::with_capacity(storages.len());
         for (i, root) in storages.iter().enumerate() {

@@ -31,7 +31,7 @@ use gradloom_ir::{Op, Program, Var};
 use gradloom_kernels::KernelFault;
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::memory::buffer::{Buffer, afford};
-use gradloom_kernels::task::{Leaf, Needs, Region, Task};
+use gradloom_kernels::task::{BufferSizes, Leaf, Region, Task};
 use memory_plan::assign_memory;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub(crate) struct Plan {
     whats: Box<[TaskKind]>,
     /// Equations of each task. The first of several tasks for one equation has it.
     eqns: Box<[Eqns]>,
-    needs: Needs,
+    needs: BufferSizes,
     constants: Box<[Buffer]>,
     outs: Box<[Out]>,
     /// True if output `i` is the buffer of result `i` for all outputs.
@@ -67,7 +67,7 @@ pub(crate) struct Plan {
 pub(crate) type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 
 /// Buffers that a run fills.
-type Results = SmallVec<[Arc<Buffer>; 16]>;
+type ResultBuffers = SmallVec<[Arc<Buffer>; 16]>;
 
 /// Output of a plan: an unchanged leaf, or a buffer that the plan fills.
 ///
@@ -132,7 +132,7 @@ impl Plan {
         given.sort_unstable_by_key(|(donation, _)| donation.result);
         let donations: SmallVec<[Donation; 8]> =
             given.iter().map(|(donation, _)| *donation).collect();
-        let mut results = Results::new();
+        let mut results = ResultBuffers::new();
         let mut next = 0;
         for (i, &(dtype, len)) in self.needs.results.iter().enumerate() {
             if donations

@@ -6,7 +6,7 @@ use crate::backend::{StorageKind, TaskBuilder};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 
 /// Results of a plan.
-pub(super) struct Results {
+pub(super) struct PlanResults {
     /// Leaf or result for each output of the program.
     pub(super) outs: Box<[Out]>,
     /// Storage of each result.
@@ -15,7 +15,7 @@ pub(super) struct Results {
     number: Vec<Option<u32>>,
 }
 
-impl Results {
+impl PlanResults {
     /// Determines the results and adds copies where necessary.
     ///
     /// Outputs that are the same root share one result. A view or a constant is copied to a root of
@@ -24,7 +24,7 @@ impl Results {
         build: &mut TaskBuilder,
         program: &Program,
         places: &SecondaryMap<Var, View>,
-    ) -> Results {
+    ) -> PlanResults {
         let eqns = program.eqns.iter();
         let made_by_op: SecondaryMap<Var, Op> = eqns
             .flat_map(|e| e.outs.iter().map(|v| (*v, e.op)))
@@ -47,7 +47,7 @@ impl Results {
             }))
         });
         let outs = outs.collect();
-        Results {
+        PlanResults {
             outs,
             storages,
             number,

@@ -18,7 +18,7 @@ pub(super) struct Planning<'a> {
     pub(super) consumers: Consumers,
     /// Variables whose elements are all the same known number.
     pub(super) constants: SecondaryMap<Var, f64>,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: GroupNumbers,
 }
 
 /// Plans a program whose first parameters are leaves.
@@ -42,7 +42,7 @@ pub(super) fn steps(
         places,
         consumers: Consumers::of(program),
         constants: pass::constants(program),
-        numbers: Numbers::default(),
+        numbers: GroupNumbers::default(),
     };
     let mut done = vec![false; program.eqns.len()];
     for step in pass::fuse(program) {
@@ -104,13 +104,13 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
 
 /// Numbers of variables within the current group. Starting a group is a constant-time reset.
 #[derive(Default)]
-pub(super) struct Numbers {
+pub(super) struct GroupNumbers {
     /// Group that set the number, and the number, for each variable.
     of: Vec<(u32, u32)>,
     group: u32,
 }
 
-impl Numbers {
+impl GroupNumbers {
     /// Starts a group, in which no variable has a number.
     pub(super) fn next_group(&mut self) {
         self.group += 1;

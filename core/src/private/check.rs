@@ -77,7 +77,7 @@ pub fn on_samples(
 ) {
     let law = Law::named(law);
     for sizes in Sizes::ALL {
-        let mut sample = Running {
+        let mut sample = SampleGuard {
             function,
             source: Source::with_sizes(0, sizes, fixed),
             told: false,
@@ -98,13 +98,13 @@ fn with(source: &Source) -> String {
 }
 
 /// Prints the dims of the sample if the function itself panics.
-struct Running<'a> {
+struct SampleGuard<'a> {
     function: &'a str,
     source: Source,
     told: bool,
 }
 
-impl Drop for Running<'_> {
+impl Drop for SampleGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() && !self.told {
             eprintln!(

@@ -8,30 +8,30 @@ use crate::call::hash::fold_words;
 use std::marker::PhantomData;
 
 /// Kind of values that can be read at compile time.
-pub struct Known<T: ?Sized>(PhantomData<fn(&T)>);
+pub struct ReadableKind<T: ?Sized>(PhantomData<fn(&T)>);
 
 /// Kind of all other values, which do not contribute to the hash.
-pub struct Other<T: ?Sized>(PhantomData<fn(&T)>);
+pub struct OpaqueKind<T: ?Sized>(PhantomData<fn(&T)>);
 
 /// A constant or static whose kind the macro asks about.
 pub struct Constant<'a, T: ?Sized>(pub &'a T);
 
 /// A kind of value.
-pub trait Kind {
+pub trait ConstantKind {
     /// The only value of the kind.
     const KIND: Self;
 }
 
-impl<T: ?Sized> Kind for Known<T> {
-    const KIND: Self = Known(PhantomData);
+impl<T: ?Sized> ConstantKind for ReadableKind<T> {
+    const KIND: Self = ReadableKind(PhantomData);
 }
 
-impl<T: ?Sized> Kind for Other<T> {
-    const KIND: Self = Other(PhantomData);
+impl<T: ?Sized> ConstantKind for OpaqueKind<T> {
+    const KIND: Self = OpaqueKind(PhantomData);
 }
 
 /// Returns the kind that a closure returns. The closure never runs.
-pub const fn kind_of<K: Kind, F: Fn() -> K>(_: &F) -> K {
+pub const fn kind_of<K: ConstantKind, F: Fn() -> K>(_: &F) -> K {
     K::KIND
 }
 
@@ -41,8 +41,8 @@ pub trait Readable {}
 /// Selects constants whose values can be read.
 pub trait ByValue<T: ?Sized>: Sized {
     /// Returns their kind.
-    fn kind(self) -> Known<T> {
-        Kind::KIND
+    fn kind(self) -> ReadableKind<T> {
+        ConstantKind::KIND
     }
 }
 
@@ -51,8 +51,8 @@ impl<T: Readable + ?Sized> ByValue<T> for &&Constant<'_, T> {}
 /// Selects all other constants.
 pub trait ByName<T: ?Sized>: Sized {
     /// Returns their kind.
-    fn kind(self) -> Other<T> {
-        Kind::KIND
+    fn kind(self) -> OpaqueKind<T> {
+        ConstantKind::KIND
     }
 }
 
@@ -62,7 +62,7 @@ impl<T: ?Sized> ByName<T> for &Constant<'_, T> {}
 /// is not compiled.
 pub enum Never {}
 
-impl<T: ?Sized> Known<T> {
+impl<T: ?Sized> ReadableKind<T> {
     /// Returns whether values of this kind can be read.
     pub const fn is_readable(&self) -> bool {
         true
@@ -72,7 +72,7 @@ impl<T: ?Sized> Known<T> {
     pub const fn require(&self) {}
 }
 
-impl<T: ?Sized> Other<T> {
+impl<T: ?Sized> OpaqueKind<T> {
     /// Returns whether values of this kind can be read.
     pub const fn is_readable(&self) -> bool {
         false
@@ -102,59 +102,59 @@ macro_rules! scalars {
         impl<const N: usize> Readable for &[$ty; N] {}
         impl Readable for Option<$ty> {}
 
-        impl Known<$ty> {
+        impl ReadableKind<$ty> {
             /// Adds the value to a hash.
             pub const fn fold(self, hash: [u8; 32], $x: &$ty) -> [u8; 32] {
                 fold_words(hash, &[$word])
             }
         }
 
-        impl Known<[$ty]> {
+        impl ReadableKind<[$ty]> {
             /// Adds the length and the elements to a hash.
             pub const fn fold(self, hash: [u8; 32], list: &[$ty]) -> [u8; 32] {
                 let mut hash = fold_words(hash, &[list.len() as u64]);
                 let mut i = 0;
                 while i < list.len() {
-                    hash = <Known<$ty>>::KIND.fold(hash, &list[i]);
+                    hash = <ReadableKind<$ty>>::KIND.fold(hash, &list[i]);
                     i += 1;
                 }
                 hash
             }
         }
 
-        impl<const N: usize> Known<[$ty; N]> {
+        impl<const N: usize> ReadableKind<[$ty; N]> {
             /// Adds the elements to a hash.
             pub const fn fold(self, hash: [u8; 32], list: &[$ty; N]) -> [u8; 32] {
-                <Known<[$ty]>>::KIND.fold(hash, list)
+                <ReadableKind<[$ty]>>::KIND.fold(hash, list)
             }
         }
 
-        impl<const N: usize, const M: usize> Known<[[$ty; N]; M]> {
+        impl<const N: usize, const M: usize> ReadableKind<[[$ty; N]; M]> {
             /// Adds the rows to a hash.
             pub const fn fold(self, hash: [u8; 32], rows: &[[$ty; N]; M]) -> [u8; 32] {
-                fold_words(<Known<[$ty]>>::KIND.fold(hash, rows.as_flattened()), &[N as u64])
+                fold_words(<ReadableKind<[$ty]>>::KIND.fold(hash, rows.as_flattened()), &[N as u64])
             }
         }
 
-        impl Known<&[$ty]> {
+        impl ReadableKind<&[$ty]> {
             /// Adds the elements to a hash.
             pub const fn fold(self, hash: [u8; 32], list: &&[$ty]) -> [u8; 32] {
-                <Known<[$ty]>>::KIND.fold(hash, *list)
+                <ReadableKind<[$ty]>>::KIND.fold(hash, *list)
             }
         }
 
-        impl<const N: usize> Known<&[$ty; N]> {
+        impl<const N: usize> ReadableKind<&[$ty; N]> {
             /// Adds the elements to a hash.
             pub const fn fold(self, hash: [u8; 32], list: &&[$ty; N]) -> [u8; 32] {
-                <Known<[$ty]>>::KIND.fold(hash, *list)
+                <ReadableKind<[$ty]>>::KIND.fold(hash, *list)
             }
         }
 
-        impl Known<Option<$ty>> {
+        impl ReadableKind<Option<$ty>> {
             /// Adds an optional value to a hash.
             pub const fn fold(self, hash: [u8; 32], value: &Option<$ty>) -> [u8; 32] {
                 match value {
-                    Some(value) => <Known<$ty>>::KIND.fold(fold_words(hash, &[1]), value),
+                    Some(value) => <ReadableKind<$ty>>::KIND.fold(fold_words(hash, &[1]), value),
                     None => fold_words(hash, &[0]),
                 }
             }
@@ -181,9 +181,9 @@ scalars! {
 
 impl Readable for &str {}
 
-impl Known<&str> {
+impl ReadableKind<&str> {
     /// Adds the text to a hash.
     pub const fn fold(self, hash: [u8; 32], text: &&str) -> [u8; 32] {
-        <Known<[u8]>>::KIND.fold(hash, text.as_bytes())
+        <ReadableKind<[u8]>>::KIND.fold(hash, text.as_bytes())
     }
 }

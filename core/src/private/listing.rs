@@ -23,11 +23,11 @@ pub struct Listing {
 
 thread_local! {
     /// Parsed listings, by the address and length of their text.
-    static PARSED: RefCell<HashMap<(usize, usize), Rc<Read>>> = RefCell::default();
+    static PARSED: RefCell<HashMap<(usize, usize), Rc<ParsedListing>>> = RefCell::default();
 }
 
 #[derive(Debug)]
-struct Read {
+struct ParsedListing {
     program: Program,
     /// Index among the given static arguments, for each host expression of the text.
     hosts: SecondaryMap<Attr, usize>,
@@ -40,20 +40,20 @@ impl Listing {
     }
 
     /// Returns the parsed text.
-    fn read(&self) -> Rc<Read> {
+    fn read(&self) -> Rc<ParsedListing> {
         let place = (self.text.as_ptr().addr(), self.text.len());
         let parsed = PARSED.try_with(|parsed| {
             let mut parsed = parsed.try_borrow_mut().ok()?;
             let read = parsed
                 .entry(place)
-                .or_insert_with(|| Rc::new(Read::new(self.text)));
+                .or_insert_with(|| Rc::new(ParsedListing::new(self.text)));
             Some(read.clone())
         });
         // The thread-local is gone while the thread ends.
         parsed
             .ok()
             .flatten()
-            .unwrap_or_else(|| Rc::new(Read::new(self.text)))
+            .unwrap_or_else(|| Rc::new(ParsedListing::new(self.text)))
     }
 
     /// Records the equations and returns the results.
@@ -85,7 +85,7 @@ impl Listing {
         failed: fn(usize, Error) -> !,
     ) -> ([Tensor; N], [Option<Tensor>; M]) {
         let read = self.read();
-        let Read { program, hosts } = &*read;
+        let ParsedListing { program, hosts } = &*read;
         let tensor = |x: &Tensor| Bound::Tensor(x.clone());
         let tensors = tensors.iter().map(|x| Some(tensor(x)));
         let likes = likes.iter().map(|like| Some(Bound::Aval((*like).clone())));
@@ -176,8 +176,8 @@ fn run_eqn(
     Ok(())
 }
 
-impl Read {
-    fn new(text: &str) -> Read {
+impl ParsedListing {
+    fn new(text: &str) -> ParsedListing {
         let program: Program = text.parse().expect("the macro emits a listing that parses");
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut hosts = SecondaryMap::new();
@@ -188,7 +188,7 @@ impl Read {
                 hosts.insert(Attr::from_index(i), place);
             }
         }
-        Read { program, hosts }
+        ParsedListing { program, hosts }
     }
 }
 

@@ -2,11 +2,11 @@
 
 #![allow(missing_docs)]
 
-mod again;
 mod check;
 mod constant;
 mod listing;
-mod maybe;
+mod optional;
+mod recomputation;
 mod recorded;
 mod residual;
 mod tangent;
@@ -16,37 +16,37 @@ pub use check::*;
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
-pub use crate::call::facts::{Callees, Fact, Facts, Marker, Slot, Text, callees};
+pub use crate::call::companion_pullback::*;
+pub use crate::call::facts::{CalleeSlot, Callees, Fact, Facts, Marker, Text, callees};
 pub use crate::call::known::{
-    Answers, No, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
+    Answers, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
 };
 pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;
 pub use crate::call::leaves::*;
-pub use crate::call::pull::*;
 pub use crate::call::{
-    Cotangents, Pullback, Recording, Results, Site, Whole, begin, recorded as record_call,
-    recorded_impure as record_impure, unkept,
+    CallPullback, CallRecording, CallResults, CallSite, Cotangents, OpaqueResult, begin,
+    recorded as record_call, recorded_impure as record_impure, why_not_cached,
 };
 pub use crate::function::{Function, Param};
-pub use crate::graph::recording::{impure_call as impure, names};
+pub use crate::graph::recording::{impure_call as impure, note_globals};
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::tree::key::{
-    CallKey, Same, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
+    CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
 };
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
-pub use again::*;
 pub use constant::{Constant, kind_of};
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
 pub use gradloom_ir::op::element;
-pub use gradloom_kernels::elementwise::compiled_loops::{Fused, FusedTable, Loop};
+pub use gradloom_kernels::elementwise::compiled_loops::{FusedLoop, FusedTable, Loop};
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
 pub use listing::Listing;
-pub use maybe::*;
+pub use optional::*;
+pub use recomputation::*;
 pub use recorded::*;
 pub use residual::*;
 pub use tangent::*;
@@ -71,12 +71,14 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 /// Method resolution selects the first trait that applies to the type.
 pub mod by_type {
     pub use crate::call::known::{
-        AllKnown, ByKind, Holds, HoldsNothing, IsMarked, IsNotMarked, NotAllKnown, OwnDeref,
-        OwnPlain, Peels, PeelsNothing, RefDeref, RefPlain, Seen, Yields, YieldsNothing,
+        ElementOf, FullyKnownClass, IsMarked, IsNotMarked, IteratedItem, KnownClass, NoElement,
+        NoItem, NoTarget, OwnDeref, OwnPlain, PartlyKnownClass, PointerTarget, RefDeref, RefPlain,
+        SpotValue,
     };
-    pub use crate::call::{NoShape, NoWhole, OfWhole, ShapeOfTree};
+    pub use crate::call::{NoResultShape, NonTreeResult, TreeResult, TreeResultShape};
     pub use crate::tree::key::{
-        ByClone, BySize, ByTree, ByWords, Mutable, NoTree, OwnedBytes, OwnedWords, Unknown,
+        ByClone, BySize, ByTree, ByWords, MissingTree, MutableStatic, OwnedBytes, OwnedWords,
+        UnknownStatic,
     };
 }
 
@@ -86,7 +88,7 @@ pub mod by_kind {
 }
 
 /// Converts the user's expression to a static argument.
-pub fn statik(value: impl IntoStatic) -> Static {
+pub fn static_arg(value: impl IntoStatic) -> Static {
     value.into_static()
 }
 

@@ -1,7 +1,7 @@
 //! Derivatives of functions that are recorded at run time.
 
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
 use crate::call::leaves::Leaves;
-use crate::call::pull::{Pull, Pulled};
 use crate::raise::expect;
 use crate::transform::{Outcome, vjp};
 use crate::tree::{leaves as leaves_of, with_leaves};
@@ -13,7 +13,7 @@ pub fn catch_as<T, E: From<Error>>(body: impl FnOnce() -> Result<T, E>) -> Resul
 }
 
 /// Parameter index and number of leaves of each differentiable argument.
-pub type Positions<'a> = &'a [(usize, usize)];
+pub type ArgumentLeaves<'a> = &'a [(usize, usize)];
 
 /// Records a function for its result and pullback.
 ///
@@ -23,10 +23,10 @@ pub type Positions<'a> = &'a [(usize, usize)];
 pub fn record_vjp<X, R, const N: usize>(
     likes: [Vec<Aval>; N],
     asked: &[bool; N],
-    positions: Positions<'_>,
+    positions: ArgumentLeaves<'_>,
     x: &X,
     f: impl FnOnce(&X) -> R,
-) -> R::Wrap<(R::Tree, Pull)>
+) -> R::Wrap<(R::Tree, CompanionPullback)>
 where
     X: Tree,
     R: Outcome,
@@ -44,7 +44,7 @@ where
         let bytes = pullback.bytes();
         let pullback = pullback.into_leaves();
         let run = move |cts: &[Option<Tensor>]| {
-            let mut pulled = Pulled::new(N);
+            let mut pulled = LeafCotangents::new(N);
             for (place, ct) in wrt.iter().zip(expect(pullback.call(cts))) {
                 if let Some(ct) = ct {
                     pulled.add(place.param, place.leaf, &ct);
@@ -52,7 +52,7 @@ where
             }
             pulled
         };
-        (y, Pull::new(likes, bytes, run))
+        (y, CompanionPullback::new(likes, bytes, run))
     }))
 }
 
@@ -62,7 +62,7 @@ where
 #[track_caller]
 pub fn record_jvp<X, R>(
     given: &[Leaves],
-    positions: Positions<'_>,
+    positions: ArgumentLeaves<'_>,
     x: &X,
     f: impl FnOnce(&X) -> R,
 ) -> R::Wrap<(R::Tree, Leaves)>
@@ -103,7 +103,7 @@ struct Place {
 
 /// Returns the leaves for which `is_one(index, param, leaf)` holds.
 fn leaves_where(
-    positions: Positions<'_>,
+    positions: ArgumentLeaves<'_>,
     is_one: impl Fn(usize, usize, usize) -> bool,
 ) -> Vec<Place> {
     let all = positions
@@ -173,10 +173,10 @@ pub fn is_partial<T: Tree>(given: &[Option<Tensor>], x: &T) -> bool {
 pub fn record_vjp_as<X, Y, E, const N: usize>(
     likes: [Vec<Aval>; N],
     asked: &[bool; N],
-    positions: Positions<'_>,
+    positions: ArgumentLeaves<'_>,
     x: &X,
     f: impl FnOnce(&X) -> Result<Y, E>,
-) -> Result<(Y, Pull), E>
+) -> Result<(Y, CompanionPullback), E>
 where
     X: Tree,
     Y: Tree,
@@ -190,7 +190,7 @@ where
 /// [`record_jvp`] for functions with an error type of their own.
 pub fn record_jvp_as<X, Y, E>(
     given: &[Leaves],
-    positions: Positions<'_>,
+    positions: ArgumentLeaves<'_>,
     x: &X,
     f: impl FnOnce(&X) -> Result<Y, E>,
 ) -> Result<(Y, Leaves), E>

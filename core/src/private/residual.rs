@@ -1,15 +1,15 @@
 //! Sizes of residuals.
 
 use crate::__private::List;
-use crate::call::leaf_range::At;
-use crate::call::pull::Pull;
+use crate::call::companion_pullback::CompanionPullback;
+use crate::call::leaf_range::LeafRange;
 use crate::{Aval, Tensor};
 use gradloom_ir::Static;
 use std::collections::HashSet;
 
 /// Total size of some residuals. A tensor that occurs twice counts once.
 #[derive(Default)]
-pub struct Kept {
+pub struct ResidualBytes {
     seen: HashSet<usize>,
     bytes: usize,
 }
@@ -17,18 +17,18 @@ pub struct Kept {
 /// A field of a struct of residuals.
 pub trait Residual {
     /// Adds the tensors of the field to the total.
-    fn keep(&self, kept: &mut Kept);
+    fn keep(&self, kept: &mut ResidualBytes);
 }
 
 /// Returns the number of bytes that the fields of a struct of residuals keep alive.
 pub fn bytes(fields: &[&dyn Residual]) -> usize {
-    let mut kept = Kept::default();
+    let mut kept = ResidualBytes::default();
     fields.iter().for_each(|field| field.keep(&mut kept));
     kept.bytes
 }
 
 impl Residual for Tensor {
-    fn keep(&self, kept: &mut Kept) {
+    fn keep(&self, kept: &mut ResidualBytes) {
         if kept.seen.insert(self.address()) {
             kept.bytes += self.aval().bytes();
         }
@@ -36,19 +36,19 @@ impl Residual for Tensor {
 }
 
 impl<T: Residual> Residual for List<T> {
-    fn keep(&self, kept: &mut Kept) {
+    fn keep(&self, kept: &mut ResidualBytes) {
         self.iter().for_each(|part| part.keep(kept));
     }
 }
 
-impl Residual for Pull {
-    fn keep(&self, kept: &mut Kept) {
+impl Residual for CompanionPullback {
+    fn keep(&self, kept: &mut ResidualBytes) {
         kept.bytes += self.bytes;
     }
 }
 
 impl<T: Residual> Residual for Vec<T> {
-    fn keep(&self, kept: &mut Kept) {
+    fn keep(&self, kept: &mut ResidualBytes) {
         self.iter().for_each(|part| part.keep(kept));
     }
 }
@@ -56,8 +56,8 @@ impl<T: Residual> Residual for Vec<T> {
 macro_rules! nothing_kept {
     ($($ty:ty),*) => {$(
         impl Residual for $ty {
-            fn keep(&self, _: &mut Kept) {}
+            fn keep(&self, _: &mut ResidualBytes) {}
         }
     )*};
 }
-nothing_kept! { Aval, Static, At }
+nothing_kept! { Aval, Static, LeafRange }

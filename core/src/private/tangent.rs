@@ -1,7 +1,7 @@
 //! Tangents and cotangents of arguments and results.
 
 use crate::__private::part;
-use crate::call::leaf_range::At;
+use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, filled, zeros};
 use crate::raise::expect;
 use crate::tree::leaves as leaves_of;
@@ -17,7 +17,7 @@ pub fn tangent(given: &[Option<Tensor>], x: &Tensor) -> Tensor {
 }
 
 /// Returns the tangent of a tensor in a tree.
-pub fn tangent_at(given: &[Option<Tensor>], at: At, x: &Tensor) -> Tensor {
+pub fn tangent_at(given: &[Option<Tensor>], at: LeafRange, x: &Tensor) -> Tensor {
     tangent(&part(given, at), x)
 }
 
@@ -37,7 +37,7 @@ pub fn tangent_tree<Y: Tree>(y: &Y, dy: &[Option<Tensor>]) -> Y {
 
 /// Returns the leaves of the user's tangent, after a check of its structure.
 #[track_caller]
-pub fn given<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
+pub fn tangent_leaves<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
     let found = leaves_of(dx);
     let expected = leaves_of(x);
     expect(check::beside(

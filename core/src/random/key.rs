@@ -60,10 +60,10 @@ use std::sync::{Arc, OnceLock};
 /// assert_ne!(a.to_vec::<f32>(), b.to_vec::<f32>());
 /// ```
 #[must_use = "an unused key draws nothing"]
-pub struct Key(Source);
+pub struct Key(KeyRepr);
 
 /// Representation of a key.
-enum Source {
+enum KeyRepr {
     /// The words. The cell holds them as a tensor if the key is an argument of a call or is used in
     /// a recorded body. Uses of the key are then recorded as ops.
     Words(Words, OnceLock<Tensor>),
@@ -84,7 +84,7 @@ impl Key {
     ///
     /// The caller is responsible for using the words only once.
     pub fn from_words(words: [u32; 2]) -> Key {
-        Key(Source::Words(words, OnceLock::new()))
+        Key(KeyRepr::Words(words, OnceLock::new()))
     }
 
     /// Returns the two words, for a checkpoint. [`Key::from_words`] restores the key.
@@ -215,7 +215,7 @@ impl Key {
         let fault = |fault| Error::of_kernel(op.called(), fault);
         let buffer = numbers.array(self.words(), aval.numel());
         let buffer = Arc::new(expect(buffer.map_err(fault)));
-        Tensor::new(&aval, value::Source::Elements(buffer))
+        Tensor::new(&aval, value::ValueSource::Elements(buffer))
     }
 
     /// Derives a key from this one and a number.
@@ -223,7 +223,7 @@ impl Key {
         match self.recorded() {
             Some(key) => {
                 let made = record::record_one(Op::FoldIn, [Static::Int(data as i64)], &[key], &[]);
-                Key(Source::Op(expect(made)))
+                Key(KeyRepr::Op(expect(made)))
             }
             None => Key::from_words(threefry::split(self.words(), data)),
         }
@@ -232,17 +232,17 @@ impl Key {
     /// Returns the words as a tensor if uses of the key have to be recorded.
     fn recorded(&self) -> Option<&Tensor> {
         match &self.0 {
-            Source::Op(words) => Some(words),
-            Source::Words(..) if recording::is_recording() => Some(self.tensor()),
-            Source::Words(_, tensor) => tensor.get(),
+            KeyRepr::Op(words) => Some(words),
+            KeyRepr::Words(..) if recording::is_recording() => Some(self.tensor()),
+            KeyRepr::Words(_, tensor) => tensor.get(),
         }
     }
 
     /// Returns the words as a tensor. Further uses of the key are then recorded.
     fn tensor(&self) -> &Tensor {
         match &self.0 {
-            Source::Op(words) => words,
-            Source::Words(words, tensor) => get_or_init(tensor, || tensor_of(*words)),
+            KeyRepr::Op(words) => words,
+            KeyRepr::Words(words, tensor) => get_or_init(tensor, || tensor_of(*words)),
         }
     }
 
@@ -250,8 +250,8 @@ impl Key {
         // A recorded call then depends on values, so it cannot be cached.
         recording::impure();
         match &self.0 {
-            Source::Words(words, _) => *words,
-            Source::Op(words) => {
+            KeyRepr::Words(words, _) => *words,
+            KeyRepr::Op(words) => {
                 let words = words.to_vec::<i64>();
                 [words[0] as u32, words[1] as u32]
             }
@@ -279,7 +279,7 @@ fn tensor_of(words: Words) -> Tensor {
         data.copy_from_slice(&words.map(i64::from));
     }
     let aval = Aval::new(DType::I64, [2]);
-    Tensor::new(&aval, value::Source::Elements(buffer))
+    Tensor::new(&aval, value::ValueSource::Elements(buffer))
 }
 
 #[track_caller]

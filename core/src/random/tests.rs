@@ -8,7 +8,7 @@ use super::Key;
 use gradloom_ir::DType;
 use gradloom_kernels::random::threefry;
 
-struct Known {
+struct KnownValues {
     seed: u64,
     bits32: [u32; 6],
     bits64: [u64; 3],
@@ -24,8 +24,8 @@ struct Known {
     order_1797: ([i64; 6], i64),
 }
 
-const KNOWN: [Known; 3] = [
-    Known {
+const KNOWN: [KnownValues; 3] = [
+    KnownValues {
         seed: 0,
         bits32: [
             4070199207, 4202968722, 1427181096, 2012915765, 2447653815, 710830403,
@@ -61,7 +61,7 @@ const KNOWN: [Known; 3] = [
         order_10: [0, 1, 8, 5, 6, 4, 3, 2, 7, 9],
         order_1797: ([577, 1385, 940, 1302, 716, 992], 1442675543),
     },
-    Known {
+    KnownValues {
         seed: 42,
         bits32: [
             2098992034, 2919706841, 2646866425, 2409546199, 1935504149, 2516274904,
@@ -97,7 +97,7 @@ const KNOWN: [Known; 3] = [
         order_10: [7, 4, 2, 5, 3, 6, 8, 9, 0, 1],
         order_1797: ([1212, 684, 1208, 1427, 406, 1698], 1458789049),
     },
-    Known {
+    KnownValues {
         seed: 0xDEAD_BEEF_1234_5678,
         bits32: [
             770492398, 3389375180, 2038293921, 2038975802, 2788790137, 2377837273,

@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use crate::graph::handle::Handle;
-use crate::graph::value::{Shared, Source};
+use crate::graph::value::{Shared, ValueSource};
 use crate::raise::{expect, raise};
 use crate::tensor::record::record_many;
 use crate::{Aval, DType, Error, Result};
@@ -57,7 +57,7 @@ impl Clone for Tensor {
 
 impl Tensor {
     /// Returns the only handle to a new value.
-    pub(crate) fn new(aval: &Aval, source: Source) -> Tensor {
+    pub(crate) fn new(aval: &Aval, source: ValueSource) -> Tensor {
         Tensor(Handle::new(aval, source))
     }
 
@@ -167,7 +167,7 @@ impl Tensor {
         }
         let aval = Aval::new(T::DTYPE, shape);
         let buffer = Arc::new(T::into_buffer(data.into()));
-        Ok(Tensor::new(&aval, Source::Elements(buffer)))
+        Ok(Tensor::new(&aval, ValueSource::Elements(buffer)))
     }
 
     /// Returns a tensor of these elements, in row-major order.
@@ -198,7 +198,7 @@ impl Tensor {
     pub fn scalar<T: Element>(value: T) -> Tensor {
         let aval = Aval::new(T::DTYPE, []);
         let buffer = Arc::new(T::into_buffer(vec![value].into()));
-        Tensor::new(&aval, Source::Elements(buffer))
+        Tensor::new(&aval, ValueSource::Elements(buffer))
     }
 }
 

@@ -6,7 +6,7 @@ use crate::graph::pending;
 use crate::graph::recording::is_op_by_op;
 use crate::graph::seq_no::next_seq_no;
 use crate::graph::trace_scope::{Scope, Scopes};
-use crate::graph::value::{NEVER, OpData, Operands, Shared, Source, Value};
+use crate::graph::value::{NEVER, OpData, Operands, Shared, Value, ValueSource};
 use crate::graph::{handle, recording, run};
 use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
@@ -35,7 +35,7 @@ pub(crate) fn record_many(
     let likes = likes.iter().map(|l| (*l).clone()).collect();
     let more = Arc::new(OpData::new(statics, likes, outs.into()));
     let all = value(&first, first.dtype(), op, Some(more.clone()), data).shareable();
-    let part = |(i, aval)| Tensor::new(aval, Source::Part(all.clone(), i));
+    let part = |(i, aval)| Tensor::new(aval, ValueSource::Part(all.clone(), i));
     let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
     if is_op_by_op() {
         let outs: Vec<Shared> = outs.iter().map(|out| Shared::clone(&out.0)).collect();

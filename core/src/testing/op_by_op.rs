@@ -18,12 +18,12 @@ use crate::graph::recording::set_op_by_op;
 /// ```
 pub fn op_by_op<T>(f: impl FnOnce() -> T) -> T {
     /// Restores the previous mode, even if `f` panics.
-    struct Before(bool);
-    impl Drop for Before {
+    struct ModeGuard(bool);
+    impl Drop for ModeGuard {
         fn drop(&mut self) {
             set_op_by_op(self.0);
         }
     }
-    let _before = Before(set_op_by_op(true));
+    let _before = ModeGuard(set_op_by_op(true));
     f()
 }

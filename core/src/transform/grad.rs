@@ -1,6 +1,6 @@
 //! Gradients of functions whose result is a single float.
 
-use super::outcome::Made;
+use super::outcome::TransformSite;
 use super::vjp::try_vjp;
 use crate::transform::Outcome;
 use crate::transform::jvp::linear;
@@ -25,7 +25,7 @@ where
     R: Outcome<Tree = Tensor>,
     F: Fn(&X) -> R,
 {
-    let made = Made::by("grad");
+    let made = TransformSite::by("grad");
     move |x: &X| R::wrap_made(try_value_and_grad(&f, x).map(|(_, g)| g), made)
 }
 
@@ -49,7 +49,7 @@ where
     R: Outcome<Tree = Tensor>,
     F: Fn(&X) -> R,
 {
-    let made = Made::by("value_and_grad");
+    let made = TransformSite::by("value_and_grad");
     move |x: &X| R::wrap_made(try_value_and_grad(&f, x), made)
 }
 

@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::jvp::linear;
-use super::outcome::Made;
+use super::outcome::TransformSite;
 use super::vjp::try_vjp;
 use crate::raise::catch;
 use crate::{Result, Tensor, check};
@@ -28,7 +28,7 @@ where
     R: Outcome<Tree = Tensor>,
     F: Fn(&Tensor) -> R,
 {
-    let made = Made::by("jacfwd");
+    let made = TransformSite::by("jacfwd");
     move |x: &Tensor| R::wrap_made(try_jacfwd(&f, x), made)
 }
 
@@ -52,7 +52,7 @@ where
     R: Outcome<Tree = Tensor>,
     F: Fn(&Tensor) -> R,
 {
-    let made = Made::by("jacrev");
+    let made = TransformSite::by("jacrev");
     move |x: &Tensor| R::wrap_made(try_jacrev(&f, x), made)
 }
 
@@ -74,7 +74,7 @@ where
     R: Outcome<Tree = Tensor>,
     F: Fn(&Tensor) -> R,
 {
-    let made = Made::by("hessian");
+    let made = TransformSite::by("hessian");
     move |x: &Tensor| {
         let gradient = |x: &Tensor| -> Result<Tensor> {
             let (y, pullback) = try_vjp(&f, x)?;

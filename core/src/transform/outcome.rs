@@ -20,24 +20,24 @@ pub trait Outcome: Sized {
     #[track_caller]
     fn wrap<T>(result: Result<T>) -> Self::Wrap<T>;
     #[doc(hidden)]
-    fn wrap_made<T>(result: Result<T>, made: Made) -> Self::Wrap<T>;
+    fn wrap_made<T>(result: Result<T>, made: TransformSite) -> Self::Wrap<T>;
     #[doc(hidden)]
     fn unwrap<T>(wrap: Self::Wrap<T>) -> Result<T>;
 }
 
 /// Call site of the transform that returned a function. Such a closure cannot know its own caller.
 #[derive(Clone, Copy)]
-pub struct Made {
+pub struct TransformSite {
     by: &'static str,
     at: &'static Location<'static>,
 }
 
-impl Made {
+impl TransformSite {
     /// Records the name of the transform and its caller.
     #[track_caller]
-    pub(super) fn by(by: &'static str) -> Made {
+    pub(super) fn by(by: &'static str) -> TransformSite {
         let at = Location::caller();
-        Made { by, at }
+        TransformSite { by, at }
     }
 }
 
@@ -52,7 +52,7 @@ impl<Y: Tree> Outcome for Y {
     fn wrap<T>(result: Result<T>) -> T {
         expect(result)
     }
-    fn wrap_made<T>(result: Result<T>, made: Made) -> T {
+    fn wrap_made<T>(result: Result<T>, made: TransformSite) -> T {
         result.unwrap_or_else(|error| raise_in_made(error, made.by, made.at))
     }
     fn unwrap<T>(wrap: T) -> Result<T> {
@@ -70,7 +70,7 @@ impl<Y: Tree> Outcome for Result<Y, Error> {
     fn wrap<T>(result: Result<T>) -> Result<T> {
         result
     }
-    fn wrap_made<T>(result: Result<T>, _: Made) -> Result<T> {
+    fn wrap_made<T>(result: Result<T>, _: TransformSite) -> Result<T> {
         result
     }
     fn unwrap<T>(wrap: Result<T>) -> Result<T> {

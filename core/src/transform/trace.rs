@@ -6,7 +6,7 @@ use crate::events::{self, Event};
 use crate::graph::engine::Engine;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::to_program::Lowering;
-use crate::graph::topo::{Kind, Node, Source, Stack, Walker, walk};
+use crate::graph::topo::{Node, Origin, OriginKind, Stack, Walker, walk};
 use crate::graph::trace_scope::Scope;
 use crate::graph::value::{Edges, Producer, Shared};
 use crate::plan::Lowered;
@@ -53,13 +53,13 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
     let leaves_x = leaves(x);
     check::floats(x, "argument")?;
     /// Closes the scope, even if `f` panics.
-    struct Close(Arc<Scope>);
-    impl Drop for Close {
+    struct ScopeGuard(Arc<Scope>);
+    impl Drop for ScopeGuard {
         fn drop(&mut self) {
             self.0.close();
         }
     }
-    let close = Close(Scope::open());
+    let close = ScopeGuard(Scope::open());
     let since = seq_no_of_all();
     let inputs: Vec<Tensor> = leaves_x
         .iter()
@@ -67,7 +67,7 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         .collect();
     let fresh = with_leaves(x, &inputs);
     let y = R::run(|| f(&fresh))?;
-    let Part {
+    let GraphPart {
         program,
         captured,
         nodes,
@@ -107,7 +107,7 @@ pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Pro
 }
 
 /// A part of the graph as a program.
-struct Part {
+struct GraphPart {
     program: Program,
     /// Values that are bound to the parameters after the inputs.
     captured: Vec<Bound>,
@@ -119,9 +119,9 @@ struct Part {
 ///
 /// Values that are older than `since` are captured. If `dependent` is true, so are values that do
 /// not depend on an input. No node that depends on an input is older than `since`.
-fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> Part {
+fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
     let mut engine = Engine::lock();
-    let mut cut = Cut {
+    let mut cut = TraceWalk {
         epoch: engine.next_epoch(),
         edges: &engine.edges,
         since,
@@ -131,12 +131,12 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> Part 
         captured: Vec::new(),
     };
     for (i, input) in inputs.iter().enumerate() {
-        input.0.stamp.set(cut.epoch, Source::leaf(i as u32));
+        input.0.stamp.set(cut.epoch, Origin::leaf(i as u32));
     }
     let roots = || outs.iter().map(|out| &*out.0);
     walk(roots(), &mut cut, &mut Stack::default());
-    let sources: Vec<Source> = roots().map(|root| root.stamp.last()).collect();
-    let Cut {
+    let sources: Vec<Origin> = roots().map(|root| root.stamp.last()).collect();
+    let TraceWalk {
         nodes, captured, ..
     } = cut;
     drop(engine);
@@ -149,7 +149,7 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> Part 
     }
     let Lowered { program, likes } = lowering.finish(&sources);
     let captured = captured.into_iter().map(Bound::Tensor);
-    Part {
+    GraphPart {
         program,
         captured: captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
         nodes: nodes.into_iter().map(|(node, _)| node).collect(),
@@ -157,26 +157,26 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> Part 
 }
 
 /// A graph walk that stops at inputs and at captured values, see [`cut`].
-struct Cut<'a> {
+struct TraceWalk<'a> {
     epoch: u64,
     edges: &'a Edges,
     since: u64,
     dependent: bool,
     n_inputs: usize,
-    nodes: Vec<(Shared, Vec<Source>)>,
+    nodes: Vec<(Shared, Vec<Origin>)>,
     captured: Vec<Tensor>,
 }
 
-impl Cut<'_> {
+impl TraceWalk<'_> {
     /// Captures a value as a leaf of the program.
     fn capture(&mut self, value: &Shared) {
-        let leaf = Source::leaf((self.n_inputs + self.captured.len()) as u32);
+        let leaf = Origin::leaf((self.n_inputs + self.captured.len()) as u32);
         value.stamp.set(self.epoch, leaf);
         self.captured.push(Tensor::of(value));
     }
 }
 
-impl<'a> Walker<'a> for Cut<'a> {
+impl<'a> Walker<'a> for TraceWalk<'a> {
     fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -189,8 +189,10 @@ impl<'a> Walker<'a> for Cut<'a> {
         match producer {
             Producer::Nothing => self.capture(value),
             Producer::Op(args) => stack.push(value, value, 0, args),
-            Producer::Part(op, out) => match op.stamp.get(self.epoch).map(Source::kind) {
-                Some(Kind::Node(node, _)) => value.stamp.set(self.epoch, Source::node(node, out)),
+            Producer::Part(op, out) => match op.stamp.get(self.epoch).map(Origin::kind) {
+                Some(OriginKind::Node(node, _)) => {
+                    value.stamp.set(self.epoch, Origin::node(node, out))
+                }
                 Some(_) => self.capture(value),
                 None => stack.push(value, op, out, op.operands(self.edges)),
             },
@@ -198,22 +200,22 @@ impl<'a> Walker<'a> for Cut<'a> {
     }
 
     fn finish(&mut self, node: &Node<'a>) {
-        let args: Vec<Source> = node.args.iter().map(|arg| arg.stamp.last()).collect();
+        let args: Vec<Origin> = node.args.iter().map(|arg| arg.stamp.last()).collect();
         let depends = !self.dependent
             || args.iter().any(|source| match source.kind() {
-                Kind::Node(..) => true,
-                Kind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
+                OriginKind::Node(..) => true,
+                OriginKind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
             });
         if !depends {
             // An op with several results is not a leaf itself. Each result is captured when it is
             // used.
-            node.op.stamp.set(self.epoch, Source::leaf(u32::MAX));
+            node.op.stamp.set(self.epoch, Origin::leaf(u32::MAX));
             self.capture(node.value);
             return;
         }
         let number = self.nodes.len() as u32;
-        node.op.stamp.set(self.epoch, Source::node(number, 0));
-        let source = Source::node(number, node.out);
+        node.op.stamp.set(self.epoch, Origin::node(number, 0));
+        let source = Origin::node(number, node.out);
         node.value.stamp.set(self.epoch, source);
         self.nodes.push((node.op.clone(), args));
     }

@@ -2,7 +2,7 @@
 //!
 //! The elements of tensors are not part of a key.
 
-use crate::function::{Function, ParamKind, Why};
+use crate::function::{Function, ParamKind, Reason};
 use crate::graph::call_node::no_args;
 use crate::graph::value::{Shared, Value};
 use crate::{Aval, DType, Tensor, Tree};
@@ -34,7 +34,7 @@ pub struct CallKey<'a> {
     pub(crate) words: Vec<u64>,
     /// Type that identifies the instance of a generic function.
     instance: Option<TypeId>,
-    others: Vec<&'a dyn Same>,
+    others: Vec<&'a dyn ComparableStatic>,
     /// First thing that a key cannot hold. It was found in the parameter `param`.
     obstacle: Option<Obstacle>,
     /// Index of the parameter that is being described.
@@ -82,20 +82,20 @@ struct Mark {
 }
 
 /// Leaves of a key.
-type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
+type Leaves<'a> = SmallVec<[KeyLeaf<'a>; 16]>;
 
 /// A leaf that lives as long as the key.
-pub(crate) enum Leaf<'a> {
+pub(crate) enum KeyLeaf<'a> {
     Borrowed(&'a Shared),
     Owned(Shared),
 }
 
-impl Deref for Leaf<'_> {
+impl Deref for KeyLeaf<'_> {
     type Target = Shared;
     fn deref(&self) -> &Shared {
         match self {
-            Leaf::Borrowed(value) => value,
-            Leaf::Owned(value) => value,
+            KeyLeaf::Borrowed(value) => value,
+            KeyLeaf::Owned(value) => value,
         }
     }
 }
@@ -156,13 +156,13 @@ impl<'a> CallKey<'a> {
 
     /// Adds a leaf. A traced leaf is an obstacle: the call is then recorded.
     pub fn leaf(&mut self, x: &'a Tensor) {
-        self.push(&x.0, Leaf::Borrowed(&x.0));
+        self.push(&x.0, KeyLeaf::Borrowed(&x.0));
     }
 
     /// Adds a leaf that the key has to own.
     pub(crate) fn leaf_of(&mut self, x: &Shared) {
         if self.obstacle.is_none() {
-            self.push(x, Leaf::Owned(x.clone()));
+            self.push(x, KeyLeaf::Owned(x.clone()));
         }
     }
 
@@ -174,7 +174,7 @@ impl<'a> CallKey<'a> {
         }
     }
 
-    fn push(&mut self, x: &Shared, leaf: Leaf<'a>) {
+    fn push(&mut self, x: &Shared, leaf: KeyLeaf<'a>) {
         if self.obstacle.is_some() || self.content == Content::Structure {
             return;
         }
@@ -250,7 +250,7 @@ impl<'a> CallKey<'a> {
     }
 
     /// Explains an obstacle in terms of the user's function.
-    pub(crate) fn why(&self, obstacle: Obstacle, function: &Function) -> Why {
+    pub(crate) fn why(&self, obstacle: Obstacle, function: &Function) -> Reason {
         let what = match function.params.get(self.param) {
             Some(param) => format!("`{}`", param.name),
             None => "an argument".to_owned(),
@@ -410,14 +410,14 @@ impl OwnedKey {
 }
 
 /// A static value that a key compares with a clone of an earlier one.
-pub trait Same {
+pub trait ComparableStatic {
     /// Returns whether `other` has the same type and is equal.
     fn same(&self, other: &dyn Any) -> bool;
     /// Clones the value.
     fn own(&self) -> Box<dyn OwnedStatic>;
 }
 
-impl<T: Eq + Clone + 'static> Same for T {
+impl<T: Eq + Clone + 'static> ComparableStatic for T {
     fn same(&self, other: &dyn Any) -> bool {
         other.downcast_ref::<T>().is_some_and(|other| self == other)
     }
@@ -445,8 +445,8 @@ impl<T: Eq + Clone + 'static> OwnedStatic for T {
 
 /// A static argument that is being added to a key.
 ///
-/// Method resolution selects the treatment by type: the first of [`Mutable`], [`ByWords`],
-/// [`ByClone`], [`BySize`] and [`Unknown`] that is implemented.
+/// Method resolution selects the treatment by type: the first of [`MutableStatic`], [`ByWords`],
+/// [`ByClone`], [`BySize`] and [`UnknownStatic`] that is implemented.
 pub struct Static<'a, T: ?Sized>(pub &'a T);
 
 /// Tells whether a key can hold the values of a type.
@@ -458,24 +458,24 @@ pub trait Fit {
 }
 
 /// A key can hold the values of the type.
-pub struct Always;
+pub struct FitsAlways;
 
-impl Fit for Always {
+impl Fit for FitsAlways {
     const BY_VALUE: bool = true;
 }
 
 /// A key cannot hold the values, which is no problem if the type has size 0.
-pub struct WithoutBytes<T>(PhantomData<T>);
+pub struct FitsIfEmpty<T>(PhantomData<T>);
 
-impl<T> Fit for WithoutBytes<T> {
+impl<T> Fit for FitsIfEmpty<T> {
     const BY_VALUE: bool = false;
     const FITS: bool = size_of::<T>() == 0;
 }
 
 /// A key cannot hold the values of the type.
-pub struct Never;
+pub struct FitsNever;
 
-impl Fit for Never {
+impl Fit for FitsNever {
     const BY_VALUE: bool = false;
 }
 
@@ -495,8 +495,8 @@ pub const fn kept_by_site<T, R: Fit, F: Fn(T) -> R>(_: &F) -> bool {
 /// A skipped field of a result that is encoded as words, and owns its contents.
 pub trait OwnedWords: Sized {
     /// Tells that a site may cache the field.
-    fn kept_by_site(self) -> Always {
-        Always
+    fn kept_by_site(self) -> FitsAlways {
+        FitsAlways
     }
 }
 
@@ -547,12 +547,12 @@ impl<'a, T: Tree> ByTree<'a> for &&Static<'a, T> {
 }
 
 /// A type that is not a tree, which is reported as an error at the function's signature.
-pub trait NoTree {
+pub trait MissingTree {
     /// Marks the key as incomplete.
     fn add_tree_to_key(self, key: &mut CallKey<'_>);
 }
 
-impl<T: ?Sized> NoTree for &Static<'_, T> {
+impl<T: ?Sized> MissingTree for &Static<'_, T> {
     fn add_tree_to_key(self, key: &mut CallKey<'_>) {
         key.unknown_tree::<T>();
     }
@@ -563,8 +563,8 @@ pub trait ByWords: Sized {
     /// Adds the argument to `key`.
     fn add_to_key(self, key: &mut CallKey<'_>);
     /// Tells that a key can hold the argument.
-    fn fits_in_key(self) -> Always {
-        Always
+    fn fits_in_key(self) -> FitsAlways {
+        FitsAlways
     }
 }
 
@@ -576,12 +576,12 @@ impl<T: Words + ?Sized> ByWords for &&&&Static<'_, T> {
 
 /// A static argument that equals its clone regardless of its behaviour: a function pointer, or a
 /// cell that clones share.
-pub trait Mutable: Sized {
+pub trait MutableStatic: Sized {
     /// Adds an obstacle to `key`.
     fn add_to_key(self, key: &mut CallKey<'_>);
     /// Tells that a key cannot hold the argument.
-    fn fits_in_key(self) -> Never {
-        Never
+    fn fits_in_key(self) -> FitsNever {
+        FitsNever
     }
 }
 
@@ -589,12 +589,12 @@ macro_rules! mutable {
     ($([$($params:tt)*] $ty:ty;)*) => {$(
         // `fn(&A) -> R` is a type of its own, not an instance of `fn(A) -> R`.
         #[allow(coherence_leak_check)]
-        impl<$($params)*> Mutable for &&&&&Static<'_, $ty> {
+        impl<$($params)*> MutableStatic for &&&&&Static<'_, $ty> {
             fn add_to_key(self, key: &mut CallKey<'_>) {
                 match key.content {
                     // A skipped field of a result may have any type that needs no drop.
                     Content::Structure if !needs_drop::<$ty>() => {}
-                    _ => Unknown::add_to_key(&Static(self.0), key),
+                    _ => UnknownStatic::add_to_key(&Static(self.0), key),
                 }
             }
         }
@@ -627,8 +627,8 @@ pub trait ByClone<'a>: Sized {
     /// Adds the argument to `key`.
     fn add_to_key(self, key: &mut CallKey<'a>);
     /// Tells that a key can hold the argument.
-    fn fits_in_key(self) -> Always {
-        Always
+    fn fits_in_key(self) -> FitsAlways {
+        FitsAlways
     }
 }
 
@@ -676,8 +676,8 @@ pub trait BySize<T>: Sized {
     /// Adds an obstacle to `key` unless the type has size 0.
     fn add_to_key(self, key: &mut CallKey<'_>);
     /// Tells that a key can hold the argument if its type has size 0.
-    fn fits_in_key(self) -> WithoutBytes<T> {
-        WithoutBytes(PhantomData)
+    fn fits_in_key(self) -> FitsIfEmpty<T> {
+        FitsIfEmpty(PhantomData)
     }
 }
 
@@ -685,7 +685,7 @@ impl<T> BySize<T> for &&Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
         match key.content {
             Content::Leaves => {}
-            Content::All if !WithoutBytes::<T>::FITS => {
+            Content::All if !FitsIfEmpty::<T>::FITS => {
                 key.meet(Obstacle::Static(type_name::<T>()));
             }
             Content::Structure if needs_drop::<T>() => key.meet(Obstacle::Shared(type_name::<T>())),
@@ -695,16 +695,16 @@ impl<T> BySize<T> for &&Static<'_, T> {
 }
 
 /// A static argument of unknown size.
-pub trait Unknown: Sized {
+pub trait UnknownStatic: Sized {
     /// Adds an obstacle to `key`.
     fn add_to_key(self, key: &mut CallKey<'_>);
     /// Tells that a key cannot hold the argument.
-    fn fits_in_key(self) -> Never {
-        Never
+    fn fits_in_key(self) -> FitsNever {
+        FitsNever
     }
 }
 
-impl<T: ?Sized> Unknown for &Static<'_, T> {
+impl<T: ?Sized> UnknownStatic for &Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
         match key.content {
             Content::Leaves => {}

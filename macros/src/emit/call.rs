@@ -31,7 +31,7 @@ impl<'a> Emitter<'a> {
                 if *by_ref {
                     ours!(&#x)
                 } else {
-                    ours!(#rt::own(&#x))
+                    ours!(#rt::share_tensor(&#x))
                 }
             }
         });
@@ -210,7 +210,7 @@ impl<'a> Emitter<'a> {
             }
             Some(k) => {
                 let ct = self.ident(cts[k]);
-                ours!(::core::option::Option::Some(#rt::own(&#ct)))
+                ours!(::core::option::Option::Some(#rt::share_tensor(&#ct)))
             }
             None => ours!(::core::option::Option::None),
         });

@@ -26,7 +26,7 @@ pub(crate) struct RecordCall {
 }
 
 /// Function whose companions are emitted.
-pub(crate) struct Cx<'a> {
+pub(crate) struct EmitCx<'a> {
     pub(crate) func: &'a Func,
     pub(crate) names: &'a ItemNames,
     pub(crate) rt: &'a TokenStream,
@@ -39,7 +39,7 @@ pub(crate) struct Cx<'a> {
     pub(crate) asked_for: &'a [usize],
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns the type whose associated functions are the companions.
     pub(crate) fn owner(&self) -> TokenStream {
         match &self.func.owner {
@@ -64,7 +64,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Returns the statement that calls the function of [`Cx::loops`].
+    /// Returns the statement that calls the function of [`EmitCx::loops`].
     pub(crate) fn register(&self, owner: TokenStream) -> TokenStream {
         let name = &self.names.loops;
         ours!(#[cfg(not(debug_assertions))] #owner::#name();)

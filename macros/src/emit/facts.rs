@@ -7,7 +7,7 @@
 
 use super::cached_call::Cause;
 use super::cached_call::unmarked;
-use super::cx::Cx;
+use super::cx::EmitCx;
 use crate::digest::Digest;
 use crate::input::generic::{names_in, without_lifetimes};
 use crate::input::{text, unraw};
@@ -55,7 +55,7 @@ enum MarkerSlot {
     Asked(Question),
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns the items for the facts of a function; `block` is its body as the user wrote it.
     pub(crate) fn fact_items(&self, body: &Body, block: &Block, digest: &Digest) -> FactItems {
         let called = self.called(body);
@@ -362,13 +362,13 @@ impl Cx<'_> {
         let name = &n.callees;
         let slots = called.iter().rev().fold(ours!(()), |rest, called| {
             let slot = match &called.slot {
-                MarkerSlot::Known(facts) => ours!(#rt::Slot::of(#facts)),
+                MarkerSlot::Known(facts) => ours!(#rt::CalleeSlot::of(#facts)),
                 MarkerSlot::Method(slot, _) => slot.to_token_stream(),
                 MarkerSlot::Asked(question) => {
                     let unmarked = unmarked(&question.mark, rt);
                     let tokens = &question.tokens;
                     ours! {
-                        #rt::Slot::answered(&|| {
+                        #rt::CalleeSlot::answered(&|| {
                             use #rt::by_type::*;
                             #unmarked
                             #tokens
@@ -407,7 +407,7 @@ impl Cx<'_> {
             #[doc(hidden)]
             #vis #sig {
                 #unmarked
-                #(let #methods = #rt::Slot::new();)*
+                #(let #methods = #rt::CalleeSlot::new();)*
                 let _ = || #output {
                     loop {}
                     #block

@@ -1,13 +1,13 @@
 //! Emits the struct that holds the gradients of a function, and the companions that return it.
 
-use super::cx::{Cx, field, reference};
+use super::cx::{EmitCx, field, reference};
 use super::names::allow;
 use crate::input::{Kind, OutShape, text, unraw};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::Type;
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns `grad` and `value_and_grad`.
     pub(crate) fn grad_functions(
         &self,

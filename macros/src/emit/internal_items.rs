@@ -1,7 +1,7 @@
 //! Emits the hidden functions for callers of a traced function, and the struct of residuals.
 
 use super::annotations::Checks;
-use super::cx::{Cx, InternalItems, RecordCall, reference};
+use super::cx::{EmitCx, InternalItems, RecordCall, reference};
 use super::flow::{DerivativeParts, ReverseParts};
 use super::names::allow;
 use crate::derivative::Wrt;
@@ -9,7 +9,7 @@ use crate::input::{Kind, Param};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     fn saved_struct(
         &self,
         Struct { saved, attr }: Struct<'_>,
@@ -132,7 +132,7 @@ impl Cx<'_> {
         let pull = ours! {
             #[track_caller]
             #[inline]
-            fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::Pulled { #pull }
+            fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::LeafCotangents { #pull }
         };
         let saved_struct = self.saved_struct(residuals, &fields, &pull);
         let (_, vis) = self.associated();
@@ -175,7 +175,11 @@ impl Cx<'_> {
     ) -> TokenStream {
         let (rt, out) = (self.rt, &self.func.output.ty);
         let (head, vis) = self.associated();
-        let signature = self.signature(name, inputs, &self.returns(ours!((#out, #rt::Pull))));
+        let signature = self.signature(
+            name,
+            inputs,
+            &self.returns(ours!((#out, #rt::CompanionPullback))),
+        );
         ours! {
             #head
             #[doc(hidden)]
@@ -200,7 +204,7 @@ impl Cx<'_> {
         let rt = self.rt;
         let (run, question, args) = (self.own(forward), self.question(), self.borrowed_args());
         let likes = self.likes();
-        let result = ours!((y, #rt::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
+        let result = ours!((y, #rt::CompanionPullback::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
         let result = match &self.func.output.result {
             None => result,
             Some(_) => ours!(::core::result::Result::Ok(#result)),
@@ -378,7 +382,7 @@ impl Cx<'_> {
         let doc = "Residuals of the recorded program.".to_owned();
         let items = self.saved_struct(
             Struct::public(saved),
-            &[(field.clone(), ours!(#rt::Pull), doc)],
+            &[(field.clone(), ours!(#rt::CompanionPullback), doc)],
             &TokenStream::new(),
         );
         let out = &func.output.ty;

@@ -1,6 +1,6 @@
 //! Emits the forward-mode companion, which returns the result and its tangent.
 
-use super::cx::{Cx, group, reference};
+use super::cx::{EmitCx, group, reference};
 use crate::input::text;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
@@ -18,7 +18,7 @@ pub(crate) struct JvpArguments {
     pub(crate) leaves: Vec<TokenStream>,
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns the inputs of the forward-mode companions; reverse mode shares the checks.
     pub(crate) fn given(&self) -> JvpArguments {
         let rt = self.rt;
@@ -36,7 +36,7 @@ impl Cx<'_> {
             true => {
                 let (x, name) = (reference(param), &param.name);
                 let dx = dx.next().expect("a tangent for each");
-                ours!(#rt::given(#x, #dx, #name))
+                ours!(#rt::tangent_leaves(#x, #dx, #name))
             }
             false => ours!(#rt::Leaves::new()),
         });

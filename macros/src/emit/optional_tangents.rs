@@ -130,9 +130,9 @@ impl Emitter<'_> {
             ([one], _) => one.clone(),
             (all, Operands::ManyLike) => {
                 let likes = operands.iter().map(|i| self.like(eqn.likes()[*i]));
-                ours!(#rt::fill([#(#all),*], ::core::option::Option::Some([#(#likes),*])))
+                ours!(#rt::fill_zeros([#(#all),*], ::core::option::Option::Some([#(#likes),*])))
             }
-            (all, _) => ours!(#rt::fill([#(#all),*], ::core::option::Option::None)),
+            (all, _) => ours!(#rt::fill_zeros([#(#all),*], ::core::option::Option::None)),
         };
         let pattern = match &*names {
             [one] => ours!(#one),

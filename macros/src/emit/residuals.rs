@@ -71,7 +71,13 @@ impl<'a> ResidualBuilder<'a> {
             if calls.contains(&from) {
                 let doc = "The residuals of a call.".to_owned();
                 let local = Some(pullback.ident(to));
-                builder.add(&name, ours!(#rt::Pull), doc, value.to_token_stream(), local);
+                builder.add(
+                    &name,
+                    ours!(#rt::CompanionPullback),
+                    doc,
+                    value.to_token_stream(),
+                    local,
+                );
             } else if shape_only {
                 let local = format_ident!("{name}_like", span = Span::mixed_site());
                 builder.avals.push((to, local.clone()));
@@ -99,7 +105,7 @@ impl<'a> ResidualBuilder<'a> {
         match &mut self.lists {
             Some([tensors, _]) => tensors.push(value, local),
             None => {
-                let (doc, init) = (format!("`{name}`."), ours!(#rt::own(&#value)));
+                let (doc, init) = (format!("`{name}`."), ours!(#rt::share_tensor(&#value)));
                 self.add(&name, ours!(#rt::Tensor), doc, init, Some(local));
             }
         }
@@ -123,7 +129,7 @@ impl<'a> ResidualBuilder<'a> {
         let rt = self.rt;
         let name = format!("at_{}", unraw(&primal.ident(var)));
         let doc = "Position of these leaves in the parameter.".to_owned();
-        self.add(&name, ours!(#rt::At), doc, primal.find(source), None)
+        self.add(&name, ours!(#rt::LeafRange), doc, primal.find(source), None)
     }
 
     /// Adds a field under a unique name, and returns its local in the pullback: `local`, or the
@@ -171,7 +177,7 @@ impl<'a> ResidualBuilder<'a> {
     pub(crate) fn finish(mut self) -> ResidualParts {
         let rt = self.rt;
         if let Some([tensors, likes]) = self.lists.take() {
-            let (ty, init) = (ours!(#rt::List<#rt::Tensor>), ours!(#rt::own_all));
+            let (ty, init) = (ours!(#rt::List<#rt::Tensor>), ours!(#rt::share_tensors));
             self.list("tensors", "", ty, init, tensors);
             let (ty, init) = (ours!(#rt::List<#rt::Aval>), ours!(#rt::avals_all));
             self.list("likes", "The dtypes and the shapes of ", ty, init, likes);

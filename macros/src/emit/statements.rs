@@ -232,7 +232,7 @@ impl<'a> Emitter<'a> {
                 let given = tangents_ident();
                 if self.linear.is_some() {
                     self.zeroable(*tangent);
-                    self.push(ours!(let #dx = #rt::maybe_at(&#given[#param], #at);));
+                    self.push(ours!(let #dx = #rt::optional_leaf_at(&#given[#param], #at);));
                     continue;
                 }
                 self.push(ours!(let #dx = #rt::tangent_at(&#given[#param], #at, &#x);));
@@ -321,7 +321,7 @@ impl<'a> Emitter<'a> {
                 unreachable!("`{text}` is bound to a local")
             }
         };
-        ours!(&#rt::statik(#value))
+        ours!(&#rt::static_arg(#value))
     }
 
     /// Returns `find(&model, &model.w)`, which locates the leaves of an input within its parameter.
@@ -348,7 +348,7 @@ impl<'a> Emitter<'a> {
             true => root.clone(),
             // A name bound by a pattern may be a reference.
             false if syn::parse2::<Ident>(place.clone()).is_ok() => {
-                ours!({ use #rt::Located as _; #place.located() })
+                ours!({ use #rt::BorrowedPlace as _; #place.located() })
             }
             false => quote_spanned!(span=> &#place),
         };

@@ -1,11 +1,11 @@
 //! Emits the reverse-mode companion, which returns the result and its pullback.
 
-use super::cx::{Cx, group, reference};
+use super::cx::{EmitCx, group, reference};
 use crate::input::text;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns `vjp`; `checks` precede its body.
     pub(crate) fn vjp(&self, checks: &[TokenStream]) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);

@@ -6,7 +6,7 @@
 //! loop if there is one. A wrong guess costs code size, never correctness.
 
 use crate::derivative::Wrt;
-use crate::emit::cx::Cx;
+use crate::emit::cx::EmitCx;
 use crate::program::Body;
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::Eval;
@@ -77,7 +77,7 @@ impl Loops {
         let loops = self.groups.iter();
         let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, rt));
         ours! {
-            static LOOPS: &[#rt::Fused] = &[#(#loops),*];
+            static LOOPS: &[#rt::FusedLoop] = &[#(#loops),*];
             // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
             // of equal length, and its versions are in the order of the SIMD levels.
             static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
@@ -146,7 +146,7 @@ impl Loops {
     }
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns the constant that lists the loops.
     pub(crate) fn kernels(&self, loops: &Loops) -> TokenStream {
         let (head, vis) = self.associated();
@@ -287,7 +287,7 @@ fn fused(signature: &str, program: &Program, group: &Group, rt: &TokenStream) ->
         ours!(#rt::Loop::#variant(#versions.levels))
     });
     ours! {
-        #rt::Fused { signature: #signature, f32: #single, f64: #double }
+        #rt::FusedLoop { signature: #signature, f32: #single, f64: #double }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Emits the facts known at compile time as constants: the costs of a function.
 
-use crate::emit::cx::Cx;
+use crate::emit::cx::EmitCx;
 use crate::emit::docs::{word, words};
 use crate::emit::flow::ReverseParts;
 use crate::emit::names::allow;
@@ -16,7 +16,7 @@ pub(crate) struct CostItems {
     pub(crate) sizes: TokenStream,
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns the costs and the named values, as far as they are known.
     pub(crate) fn facts(&self, body: &Body, reverse: Option<&ReverseParts>) -> CostItems {
         let costs = reverse.and_then(|r| r.costs.as_ref());

@@ -1,13 +1,13 @@
 //! Emits the table of a function's named values and their source positions.
 
-use crate::emit::cx::Cx;
+use crate::emit::cx::EmitCx;
 use crate::program::{Body, LoweredProgram};
 use gradloom_ir::Var;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote_spanned;
 use std::collections::BTreeSet;
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns the table of named values; `residuals` are the residuals.
     pub(crate) fn debug_points(&self, body: &Body, residuals: &[Var]) -> TokenStream {
         let residuals: BTreeSet<Var> = residuals.iter().copied().collect();

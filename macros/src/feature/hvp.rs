@@ -5,7 +5,7 @@
 
 use crate::derivative::Wrt;
 use crate::emit::annotations::Checks;
-use crate::emit::cx::{Cx, field, reference};
+use crate::emit::cx::{EmitCx, field, reference};
 use crate::emit::internal_items::nested;
 use crate::emit::jvp::JvpArguments;
 use crate::emit::statements::{Emitter, tangents_ident};
@@ -26,7 +26,7 @@ pub(crate) fn program(func: &Func, low: &LoweredProgram) -> Option<Hvp> {
     straight.then(|| ad::hvp(&low.program, &Wrt::public().vars(low)))
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns `hvp`, if it is requested.
     pub(crate) fn hvp_companion(&self, body: &Body, given: &JvpArguments) -> Option<TokenStream> {
         if !self.func.wants_hvp {
@@ -94,7 +94,7 @@ impl Cx<'_> {
         let n_params = func.params.len();
         let mut inputs = self.inputs();
         inputs.push(ours!(#tangents: [#rt::Leaves; #n_params]));
-        let pair = ours!((#out, (#rt::Pulled, #rt::Pulled)));
+        let pair = ours!((#out, (#rt::LeafCotangents, #rt::LeafCotangents)));
         let returns = self.returns(pair.clone());
         let signature = self.signature(&n.internal_hvp, &inputs, &returns);
         let statements = self.statements(low, hvp);
@@ -176,10 +176,10 @@ impl Cx<'_> {
         let n_params = func.params.len();
         ours! {
             #statements
-            let mut #gradient = #rt::Pulled::new(#n_params);
-            let mut #change = #rt::Pulled::new(#n_params);
+            let mut #gradient = #rt::LeafCotangents::new(#n_params);
+            let mut #change = #rt::LeafCotangents::new(#n_params);
             #(#puts)*
-            (#rt::own(&#y), (#gradient, #change))
+            (#rt::share_tensor(&#y), (#gradient, #change))
         }
     }
 

@@ -80,13 +80,13 @@ impl<'a> Params<'a> {
 
 /// Returns whether a type contains a name for which `of` holds.
 pub(crate) fn names(ty: &Type, of: impl Fn(&str) -> bool) -> bool {
-    struct Names<F>(F, bool);
-    impl<'ast, F: Fn(&str) -> bool> Visit<'ast> for Names<F> {
+    struct NameFinder<F>(F, bool);
+    impl<'ast, F: Fn(&str) -> bool> Visit<'ast> for NameFinder<F> {
         fn visit_ident(&mut self, ident: &'ast syn::Ident) {
             self.1 |= (self.0)(&unraw(ident));
         }
     }
-    let mut names = Names(of, false);
+    let mut names = NameFinder(of, false);
     names.visit_type(ty);
     names.1
 }

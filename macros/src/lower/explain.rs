@@ -19,20 +19,20 @@ const LONGEST: usize = 40;
 
 /// Part of an aval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Part {
+pub(super) enum AvalPart {
     Axis(usize),
     Shape,
     DType,
 }
 
-impl Part {
+impl AvalPart {
     /// Returns `aval` without this part.
     fn forget(self, aval: &Aval) -> Aval {
         let mut aval = aval.clone();
         match self {
-            Part::DType => aval.dtype = None,
-            Part::Shape => aval.shape = Shape::UNKNOWN,
-            Part::Axis(axis) => {
+            AvalPart::DType => aval.dtype = None,
+            AvalPart::Shape => aval.shape = Shape::UNKNOWN,
+            AvalPart::Axis(axis) => {
                 if let Some(dim) = aval.shape.0.as_mut().and_then(|dims| dims.get_mut(axis)) {
                     *dim = Dim::Unknown;
                 }
@@ -47,20 +47,20 @@ impl Part {
     }
 
     /// Returns the axes of `aval`.
-    fn axes(aval: &Aval) -> impl Iterator<Item = Part> + use<> {
-        (0..aval.shape.dims().map_or(0, <[_]>::len)).map(Part::Axis)
+    fn axes(aval: &Aval) -> impl Iterator<Item = AvalPart> + use<> {
+        (0..aval.shape.dims().map_or(0, <[_]>::len)).map(AvalPart::Axis)
     }
 
     /// Returns whether `other` is a part of the same kind.
-    fn is_like(self, other: Part) -> bool {
+    fn is_like(self, other: AvalPart) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 
     /// Returns the text of this part of `aval`.
     fn text_of(self, aval: &Aval) -> String {
         match (self, aval.dtype, aval.shape.dims()) {
-            (Part::Axis(axis), _, Some(dims)) => dims[axis].to_string(),
-            (Part::DType, Some(dtype), _) => dtype.to_string(),
+            (AvalPart::Axis(axis), _, Some(dims)) => dims[axis].to_string(),
+            (AvalPart::DType, Some(dtype), _) => dtype.to_string(),
             _ => aval.shape.to_string(),
         }
     }
@@ -109,7 +109,7 @@ impl Cx<'_> {
     /// Returns a sentence about the origin of `part` of `var`, and the tokens that it points at.
     ///
     /// Returns `None` if the sentence would add nothing to the expression itself.
-    fn note(&self, var: Var, part: Part) -> Option<(TokenStream, String)> {
+    fn note(&self, var: Var, part: AvalPart) -> Option<(TokenStream, String)> {
         let (origin, _) = self.builder.origin(var, part);
         let at = self.tokens(origin)?;
         let parameter = self.builder.parameter(origin);
@@ -137,12 +137,12 @@ impl Cx<'_> {
     }
 
     /// Returns text such as "axis 1 of `h` is 128".
-    fn fact(&self, var: Var, part: Part) -> String {
+    fn fact(&self, var: Var, part: AvalPart) -> String {
         let what = part.text_of(self.builder.b.aval(var));
         let called = self.called_at_least(var);
         match part {
-            Part::Axis(axis) => format!("axis {axis} of {called} is {what}"),
-            Part::DType | Part::Shape => format!("{called} is {what}"),
+            AvalPart::Axis(axis) => format!("axis {axis} of {called} is {what}"),
+            AvalPart::DType | AvalPart::Shape => format!("{called} is {what}"),
         }
     }
 
@@ -202,14 +202,14 @@ impl BlockBuilder {
         error: &OpError,
         statics: &[Static],
         args: &[Var],
-    ) -> Vec<(Var, Part)> {
-        let mut causes: Vec<(Var, Part)> = Vec::new();
+    ) -> Vec<(Var, AvalPart)> {
+        let mut causes: Vec<(Var, AvalPart)> = Vec::new();
         for &var in &args[..error.args.len()] {
             if causes.iter().any(|(v, _)| *v == var) {
                 continue;
             }
             let aval = self.b.aval(var);
-            let heals = |part: &Part| {
+            let heals = |part: &AvalPart| {
                 let less = part.forget(aval);
                 let args = args
                     .iter()
@@ -217,10 +217,10 @@ impl BlockBuilder {
                 let again = error.op.infer(statics, &args.collect::<Vec<_>>(), 1);
                 part.is_known(aval) && again.err().map(|e| e.fault).as_ref() != Some(&error.fault)
             };
-            let axes: Vec<Part> = Part::axes(aval).filter(heals).collect();
+            let axes: Vec<AvalPart> = AvalPart::axes(aval).filter(heals).collect();
             let part = match *axes {
                 [axis] => Some(axis),
-                _ => [Part::DType, Part::Shape].into_iter().find(heals),
+                _ => [AvalPart::DType, AvalPart::Shape].into_iter().find(heals),
             };
             causes.extend(part.map(|part| (var, part)));
         }
@@ -228,7 +228,7 @@ impl BlockBuilder {
     }
 
     /// Returns the variable that first fixed `part` of `var`, and which of its parts did.
-    pub(super) fn origin(&self, var: Var, part: Part) -> (Var, Part) {
+    pub(super) fn origin(&self, var: Var, part: AvalPart) -> (Var, AvalPart) {
         let (mut var, mut part) = (var, part);
         while let Some(eqn) = self.b.eqn_of(var)
             && let Some(before) = self.before(eqn, var, part)
@@ -239,7 +239,7 @@ impl BlockBuilder {
     }
 
     /// Returns the part of an operand of `eqn` that determines `part` of its result `out`.
-    pub(super) fn before(&self, eqn: &Eqn, out: Var, part: Part) -> Option<(Var, Part)> {
+    pub(super) fn before(&self, eqn: &Eqn, out: Var, part: AvalPart) -> Option<(Var, AvalPart)> {
         let result = self.b.aval(out);
         let statics: Vec<Static> = eqn
             .attrs
@@ -251,7 +251,7 @@ impl BlockBuilder {
         let mut found = None;
         for &var in eqn.data() {
             let aval = self.b.aval(var);
-            let parts = Part::axes(aval).chain([Part::DType, Part::Shape]);
+            let parts = AvalPart::axes(aval).chain([AvalPart::DType, AvalPart::Shape]);
             let alike = parts.filter(|p| p.is_like(part) && p.is_known(aval));
             for before in alike.filter(|p| p.text_of(aval) == part.text_of(result)) {
                 let less = before.forget(aval);
@@ -274,7 +274,7 @@ impl BlockBuilder {
             eqn.op.def().eval(),
             gradloom_ir::op::Eval::Binary(_) | gradloom_ir::op::Eval::Compare(_)
         );
-        found.filter(|_| broadcasts || part == Part::DType)
+        found.filter(|_| broadcasts || part == AvalPart::DType)
     }
 
     /// Returns what is known of a parameter: "shape (3, 4)".

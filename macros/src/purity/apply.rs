@@ -2,7 +2,7 @@
 //! traced functions.
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
-use super::{CallPosition, Judge, Remedy, place};
+use super::{CallPosition, PurityVisitor, Remedy, place};
 use crate::input::{is_traced, text, unraw};
 use crate::method_table::{
     ArgumentUse, FUNCTIONS, OF_TENSORS, TRANSFORMS, associated, class, is_of_number, is_op,
@@ -22,7 +22,7 @@ pub(super) fn traced_name(name: &str) -> &str {
     found.unwrap_or(name)
 }
 
-impl Judge<'_> {
+impl PurityVisitor<'_> {
     pub(super) fn call(&mut self, call: &ExprCall) -> Val {
         let span = call.func.span();
         let what = format!("{}()", text(&call.func));

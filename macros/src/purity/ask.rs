@@ -1,7 +1,7 @@
 //! Formulates questions about types, which rustc answers.
 
 use super::ty::Val;
-use super::{Impurity, Judge, Remedy};
+use super::{Impurity, PurityVisitor, Remedy};
 use crate::input::unraw;
 use crate::method_table::{NUMBERS, class};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -35,7 +35,7 @@ pub(crate) fn place(span: Span, index: usize) -> CallPosition {
 
 /// Question about the type of an expression, asked at its place in a copy of the body.
 #[derive(Clone, Debug)]
-pub(crate) struct Spot {
+pub(crate) struct SpotQuestion {
     pub(crate) at: CallPosition,
     /// Classes of the types for which the answer is yes.
     pub(crate) mask: u32,
@@ -47,10 +47,10 @@ pub(crate) struct Spot {
     pub(crate) span: Span,
 }
 
-impl Spot {
+impl SpotQuestion {
     /// Returns the question outside of the body, or the reason why the body may have side effects.
     pub(crate) fn question(self) -> Result<Question, Impurity> {
-        let Spot { why, span, .. } = self;
+        let SpotQuestion { why, span, .. } = self;
         match self.probe {
             Some(tokens) => Ok(Question {
                 tokens,
@@ -69,7 +69,7 @@ pub(crate) fn mark_of(method: &str) -> Ident {
     format_ident!("__traced_{method}_mark", span = Span::call_site())
 }
 
-impl Judge<'_> {
+impl PurityVisitor<'_> {
     pub(super) fn ask(&mut self, tokens: TokenStream, why: String, span: Span) {
         self.ask_once(Question {
             tokens,
@@ -162,7 +162,7 @@ impl Judge<'_> {
         let probe = val.tokens();
         let probe = probe.map(|e| ours!((&&&&&#rt::Probe(&#e)).class::<#mask>()));
         let why = self.reason(what, span, why, Remedy::Move);
-        self.spots.push(Spot {
+        self.spots.push(SpotQuestion {
             at,
             mask,
             probe,

@@ -1,7 +1,7 @@
 //! Judges expressions and statements.
 
 use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
-use super::{Judge, Remedy, place};
+use super::{PurityVisitor, Remedy, place};
 use crate::input::{text, unraw};
 use crate::method_table::class;
 use proc_macro2::{Span, TokenStream};
@@ -13,7 +13,7 @@ use syn::{BinOp, Block, Expr, Item, Lit, Member, Stmt, UnOp};
 /// Classes of the operands of arithmetic.
 const NUMERIC: u32 = class::SCALAR | class::TENSOR;
 
-impl Judge<'_> {
+impl PurityVisitor<'_> {
     pub(super) fn block(&mut self, block: &Block) -> Val {
         self.scope(|judge| {
             // Items are visible in the whole block.

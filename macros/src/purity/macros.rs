@@ -1,14 +1,14 @@
 //! Judges macros whose arguments are expressions.
 
 use super::ty::{Ty, Val};
-use super::{Judge, Remedy};
+use super::{PurityVisitor, Remedy};
 use crate::method_table::{CONSTANTS, MACROS, PANICS};
 use proc_macro2::TokenStream;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
 use syn::{Expr, Macro, Pat};
 
-impl Judge<'_> {
+impl PurityVisitor<'_> {
     pub(super) fn mac(&mut self, mac: &Macro) -> Val {
         let name = mac.path.segments.last().map(|s| s.ident.to_string());
         let name = name.unwrap_or_default();

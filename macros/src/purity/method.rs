@@ -3,7 +3,7 @@
 use super::apply::traced_name;
 use super::pattern::behind;
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{CallPosition, Impurity, Judge, Remedy, place, position};
+use super::{CallPosition, Impurity, PurityVisitor, Remedy, place, position};
 use crate::input::unraw;
 use crate::method_table::{ArgumentUse, Effect, MethodResult, Row, class, is_op_method, methods};
 use proc_macro2::{Span, TokenStream};
@@ -51,7 +51,7 @@ const ITERATES: [&str; 3] = ["iter", "iter_mut", "into_iter"];
 /// Types of the standard library that the macro does not track.
 const MADE: [&str; 5] = ["HashMap", "HashSet", "BTreeSet", "BTreeMap", "Cow"];
 
-impl Judge<'_> {
+impl PurityVisitor<'_> {
     pub(super) fn method(&mut self, call: &ExprMethodCall) -> Val {
         let receiver = self.expr(&call.receiver);
         let args = self.arguments(&call.args);

@@ -8,7 +8,7 @@
 //! functions and methods of the standard library on values of known types, and traced functions.
 //! Anything else may print, count or read the clock.
 //!
-//! [`Judge`] walks the body and tracks what is known of the type of each value. If a type is not
+//! [`PurityVisitor`] walks the body and tracks what is known of the type of each value. If a type is not
 //! written in the body, such as that of a field, it adds a [`Question`] that rustc answers during
 //! compilation.
 //!
@@ -24,7 +24,7 @@ mod path;
 mod pattern;
 mod ty;
 
-pub(crate) use ask::{CallPosition, Question, Spot, mark_of, place};
+pub(crate) use ask::{CallPosition, Question, SpotQuestion, mark_of, place};
 
 use crate::input::args::Args;
 use crate::input::generic::without_lifetimes;
@@ -48,7 +48,7 @@ pub(crate) struct Verdict {
     /// Questions that rustc has to confirm for the body to be pure.
     pub(crate) questions: Vec<Question>,
     /// Questions that rustc has to confirm too, at their places in the body.
-    pub(crate) spots: Vec<Spot>,
+    pub(crate) spots: Vec<SpotQuestion>,
     /// Questions whether the functions called by a body that is traced at run time are `#[traced]`.
     pub(crate) callees: Vec<Question>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn judge(
     // For a body that is traced at run time, rustc is asked whether its callees are traced.
     let calls: Vec<&Call> = body.programs().flat_map(|p| p.calls.values()).collect();
     let written_to = func.params.iter().find(|p| writes(&p.ty));
-    let mut judge = Judge::new(func, block, &calls, rt);
+    let mut judge = PurityVisitor::new(func, block, &calls, rt);
     judge.impure = match (body, written_to) {
         (Body::Recorded(reason), _) if args.record => Some(Impurity {
             why: reason.clone(),
@@ -191,7 +191,7 @@ impl<'ast> Visit<'ast> for OwnItems {
 const FUEL: usize = 200_000;
 
 /// Visitor that looks for host code not known to be pure.
-struct Judge<'a> {
+struct PurityVisitor<'a> {
     /// First reason found.
     impure: Option<Impurity>,
     /// First read of a tensor, for which `#[traced(pure)]` is not a remedy.
@@ -208,7 +208,7 @@ struct Judge<'a> {
     globals: Vec<Path>,
     questions: Vec<Question>,
     asked: BTreeSet<String>,
-    spots: Vec<Spot>,
+    spots: Vec<SpotQuestion>,
     /// True while the first iteration of a loop determines types.
     exploring: bool,
     /// Conversions to a known type, by name and position.
@@ -228,14 +228,14 @@ struct Judge<'a> {
     rt: &'a TokenStream,
 }
 
-impl<'a> Judge<'a> {
-    fn new(func: &Func, block: &Block, calls: &[&Call], rt: &'a TokenStream) -> Judge<'a> {
+impl<'a> PurityVisitor<'a> {
+    fn new(func: &Func, block: &Block, calls: &[&Call], rt: &'a TokenStream) -> PurityVisitor<'a> {
         let mut own = OwnItems::default();
         own.visit_block(block);
         own.visit_signature(&func.sig);
         own.items = own.hides;
         let named = std::mem::take(&mut own.named);
-        let mut judge = Judge {
+        let mut judge = PurityVisitor {
             impure: None,
             reads: None,
             scopes: vec![Scope::new()],
@@ -260,7 +260,7 @@ impl<'a> Judge<'a> {
         };
         judge.parameters(func);
         named.iter().for_each(|path| judge.named(path));
-        let mut names = Names(&mut judge.names);
+        let mut names = BindingNames(&mut judge.names);
         names.visit_block(block);
         for call in calls {
             let val = match call.fallible {
@@ -425,9 +425,9 @@ fn position(span: Span) -> (usize, usize) {
 }
 
 /// Collects the names that patterns bind, in macros too.
-struct Names<'a>(&'a mut BTreeSet<String>);
+struct BindingNames<'a>(&'a mut BTreeSet<String>);
 
-impl<'ast> Visit<'ast> for Names<'_> {
+impl<'ast> Visit<'ast> for BindingNames<'_> {
     fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
         let name = unraw(&p.ident);
         // `None` is never a binding. Other upper-case names may be, so they count as locals.

@@ -2,14 +2,14 @@
 
 use super::apply::{ends, key};
 use super::ty::{Probe, Ty, Val};
-use super::{Judge, Remedy};
+use super::{PurityVisitor, Remedy};
 use crate::input::{text, unraw};
 use crate::method_table::{FUNCTIONS, NUMBERS, associated, is_of_number, is_op};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{ExprPath, Path};
 
-impl Judge<'_> {
+impl PurityVisitor<'_> {
     /// Returns the value of a path that is not called.
     pub(super) fn value(&mut self, expr: &ExprPath) -> Val {
         let path = &expr.path;

@@ -1,7 +1,7 @@
 //! Binds the names in patterns to types.
 
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{Judge, Remedy};
+use super::{PurityVisitor, Remedy};
 use crate::input::generic::without_lifetimes;
 use crate::input::{text, unraw};
 use crate::method_table::class;
@@ -9,7 +9,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use syn::visit::Visit;
 use syn::{Pat, PatTuple};
 
-impl Judge<'_> {
+impl PurityVisitor<'_> {
     /// Binds the names of a pattern to parts of a value.
     pub(super) fn pattern(&mut self, pat: &Pat, val: &Val) {
         match pat {
@@ -242,15 +242,15 @@ pub(super) fn behind(val: &Val) -> Val {
 }
 
 fn names_in(pat: &Pat) -> Vec<Ident> {
-    let mut names = Names(Vec::new());
+    let mut names = BoundNames(Vec::new());
     names.visit_pat(pat);
     names.0
 }
 
 /// Collects the names that a pattern binds.
-struct Names(Vec<Ident>);
+struct BoundNames(Vec<Ident>);
 
-impl<'ast> Visit<'ast> for Names {
+impl<'ast> Visit<'ast> for BoundNames {
     fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
         if !unraw(&p.ident).starts_with(char::is_uppercase) {
             self.0.push(p.ident.clone());

@@ -6,7 +6,7 @@ use crate::digest::Digest;
 use crate::emit::annotations::Checks;
 use crate::emit::cached_call::CachedCallEmitter;
 use crate::emit::cached_call::Cause;
-use crate::emit::cx::{Cx, InternalItems};
+use crate::emit::cx::{EmitCx, InternalItems};
 use crate::emit::docs::Docs;
 use crate::emit::facts::FactItems;
 use crate::emit::flow::derivatives;
@@ -58,7 +58,7 @@ pub(crate) fn companions(
         staged.as_ref().map(|s| &s.reverse),
         calls.recorded(),
     );
-    let cx = Cx {
+    let cx = EmitCx {
         func,
         names: &names,
         rt,
@@ -109,7 +109,7 @@ pub(crate) fn companions(
     }
 }
 
-impl Cx<'_> {
+impl EmitCx<'_> {
     /// Returns `enum dense`, whose associated items are the companions of `fn dense`, and the items
     /// beside it.
     fn of_a_function(&self, items: &TokenStream, associated: &TokenStream) -> TokenStream {

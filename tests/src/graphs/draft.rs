@@ -540,7 +540,7 @@ impl Draft<'_> {
                 statics = vec![Static::Int(self.rng.below(5) as i64), Static::DType(dtype)];
                 Vec::new()
             }
-            Op::CrossEntropy | Op::SoftmaxLessHot => {
+            Op::CrossEntropy | Op::CrossEntropyGrad => {
                 let x = self.pick_float()?;
                 let shape = dims(&self.avals[x]);
                 let (classes, rows) = shape.split_last()?;

@@ -20,8 +20,8 @@ mod zeros;
 
 pub use jvp::{Calls, Jvp, jvp};
 pub use second::{Grad, Hvp, grad_program, has_calls, hvp};
-pub use split::{Split, split};
-pub use transpose::{Transposed, transpose};
+pub use split::{SplitProgram, split};
+pub use transpose::{TransposedProgram, transpose};
 pub use zeros::{Zeroed, with_zeros};
 
 use crate::{Program, Var, pass};
@@ -53,14 +53,14 @@ pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
         active,
     } = jvp(&program, wrt, Calls::Split);
     let joint = pass::cse(joint);
-    let Split {
+    let SplitProgram {
         known,
         linear,
         residuals,
         ..
     } = split(&joint, program.params.len(), program.outs.len());
     let n_residuals = residuals.len();
-    let Transposed {
+    let TransposedProgram {
         program: pullback,
         nonzero,
     } = transpose(&linear, n_residuals);

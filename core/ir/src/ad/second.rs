@@ -1,6 +1,6 @@
 //! Second derivatives, forward over reverse: forward mode applied to the gradient program.
 
-use super::{Calls, Split, Transposed, jvp, split, transpose};
+use super::{Calls, SplitProgram, TransposedProgram, jvp, split, transpose};
 use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var, pass};
 
 /// The gradient of a function, as a program.
@@ -22,12 +22,12 @@ pub fn grad_program(program: &Program, wrt: &[Var]) -> Grad {
     let program = pass::simplify(program.clone());
     let y = program.outs[0];
     let joint = pass::cse(jvp(&program, wrt, Calls::Split).program);
-    let Split {
+    let SplitProgram {
         known,
         linear,
         residuals,
     } = split(&joint, program.params.len(), 1);
-    let Transposed {
+    let TransposedProgram {
         program: pullback,
         nonzero,
     } = transpose(&linear, residuals.len());

@@ -4,7 +4,7 @@ use crate::{Program, SecondaryMap, Var};
 
 /// A program split in two parts.
 #[derive(Clone, Debug)]
-pub struct Split {
+pub struct SplitProgram {
     /// The program `x... -> known outs..., residuals...`.
     pub known: Program,
     /// The program `residuals..., dx... -> unknown outs...`, which is linear in the tangents.
@@ -17,7 +17,7 @@ pub struct Split {
 ///
 /// The first `n_known` parameters are known. The first `n_known_outs` results must not depend on
 /// the other parameters.
-pub fn split(program: &Program, n_known: usize, n_known_outs: usize) -> Split {
+pub fn split(program: &Program, n_known: usize, n_known_outs: usize) -> SplitProgram {
     let (known_params, tangents) = program.params.split_at(n_known);
     let (known_outs, unknown_outs) = program.outs.split_at(n_known_outs);
     let mut unknown: SecondaryMap<Var, ()> = tangents.iter().map(|v| (*v, ())).collect();
@@ -51,7 +51,7 @@ pub fn split(program: &Program, n_known: usize, n_known_outs: usize) -> Split {
     let known = part(program, known_params.to_vec(), known_eqns, outs);
     let params = residuals.iter().chain(tangents).copied().collect();
     let linear = Program { params, ..linear };
-    Split {
+    SplitProgram {
         known,
         linear,
         residuals,
@@ -78,6 +78,6 @@ fn part(of: &Program, params: Vec<Var>, eqns: Vec<crate::Eqn>, outs: Vec<Var>) -
         attrs: of.attrs.clone(),
         avals: of.avals.clone(),
         names: of.names.clone(),
-        pins: of.pins.clone(),
+        remat_hints: of.remat_hints.clone(),
     }
 }

@@ -4,7 +4,7 @@ use crate::{Builder, Program, SecondaryMap, Var};
 
 /// A transposed linear program.
 #[derive(Clone, Debug)]
-pub struct Transposed {
+pub struct TransposedProgram {
     /// The program `residuals..., cotangents of results... -> cotangents of nonzero inputs...`.
     pub program: Program,
     /// For each input, true if it has a cotangent. The other cotangents are zero.
@@ -14,7 +14,7 @@ pub struct Transposed {
 /// Transposes `(residuals, dx -> dy)` to `(residuals, ct_y -> ct_x)`.
 ///
 /// The first `n_residuals` parameters are the residuals.
-pub fn transpose(program: &Program, n_residuals: usize) -> Transposed {
+pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
     let (residuals, inputs) = program.params.split_at(n_residuals);
     let mut linear: SecondaryMap<Var, ()> = inputs.iter().map(|v| (*v, ())).collect();
     for out in program.eqns.iter().flat_map(|e| &e.outs) {
@@ -62,7 +62,7 @@ pub fn transpose(program: &Program, n_residuals: usize) -> Transposed {
         .filter_map(|x| cotangent.get(*x).copied())
         .collect();
     let params = residuals.iter().copied().chain(cts).collect();
-    Transposed {
+    TransposedProgram {
         program: b.finish(params, outs),
         nonzero,
     }

@@ -22,7 +22,7 @@ pub struct Zeroed {
 /// `program` is linear in its parameters after the first `n_known`.
 pub fn with_zeros(program: &Program, n_known: usize, zero: &[Var]) -> Zeroed {
     let set = |vars: &[Var]| -> SecondaryMap<Var, ()> { vars.iter().map(|v| (*v, ())).collect() };
-    let mut known = Known {
+    let mut known = BoundFacts {
         linear: set(&program.params[n_known..]),
         zero: set(zero),
         needed: SecondaryMap::new(),
@@ -67,7 +67,7 @@ pub fn with_zeros(program: &Program, n_known: usize, zero: &[Var]) -> Zeroed {
 }
 
 /// Facts about the variables bound so far.
-struct Known {
+struct BoundFacts {
     /// Variables that depend on a parameter in which the program is linear.
     linear: SecondaryMap<Var, ()>,
     /// Variables that are zero.
@@ -85,7 +85,7 @@ enum Zeros {
     All,
 }
 
-impl Known {
+impl BoundFacts {
     fn same(&self, v: Var) -> Var {
         self.alias.get(v).copied().unwrap_or(v)
     }

@@ -1,4 +1,4 @@
-use super::softmax_less_hot::hot;
+use super::cross_entropy_grad::one_hot_mask;
 use super::{
     Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param,
     axes, shape,
@@ -31,7 +31,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, x, labels) = (dx[0]?, eqn.args[0], eqn.args[1]);
         let [last, all, no] = [b.attr(-1), b.attr(crate::Static::All), b.attr(false)];
-        let factor = b.emit(Op::SoftmaxLessHot, &[], &[x, labels]);
+        let factor = b.emit(Op::CrossEntropyGrad, &[], &[x, labels]);
         let d = b.mul(factor, dx);
         let d = b.sum(d, x, last, no);
         Some(b.mean(d, labels, all, no))
@@ -42,7 +42,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         row: Ops::new(3, 1),
     },
     facts: OpFacts::composite(axes::opaque, decompose)
-        .byproduct(Op::SoftmaxLessHot)
+        .byproduct(Op::CrossEntropyGrad)
         .fails(Fails::Labels(Op::CrossEntropy)),
     laws: Laws::new(
         (-2.0, 2.0),
@@ -57,7 +57,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 /// The mean over rows of `logsumexp(x)` less the element at the label.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let x = eqn.args[0];
-    let hot = hot(b, x, eqn.args[1])?;
+    let hot = one_hot_mask(b, x, eqn.args[1])?;
     let [last, all, no] = [b.attr(-1), b.attr(crate::Static::All), b.attr(false)];
     let total = b.emit(Op::Logsumexp, &[last, no], &[x]);
     let zero = b.scalar(0.0, x);

@@ -165,7 +165,7 @@ pub fn cover<T: Copy>(
     }
     let mut taken = vec![false; values.members.len()];
     let mut pieces: Vec<(usize, Piece<T>)> = Vec::new();
-    let mut found = Found::default();
+    let mut found = PatternMatch::default();
     for last in (0..values.members.len()).rev() {
         if taken[last] {
             continue;
@@ -207,7 +207,7 @@ pub fn cover<T: Copy>(
 
 /// The members and operands that a pattern is matched to.
 #[derive(Default)]
-struct Found {
+struct PatternMatch {
     members: Vec<usize>,
     inputs: Vec<usize>,
 }
@@ -221,11 +221,11 @@ fn unify(
     readers: &[Vec<usize>],
     taken: &[bool],
     last: usize,
-    found: &mut Found,
+    found: &mut PatternMatch,
 ) -> Option<usize> {
     const NONE: usize = usize::MAX;
     let n_inputs = values.constants.len();
-    let Found { members, inputs } = found;
+    let PatternMatch { members, inputs } = found;
     for (list, len) in [
         (&mut *members, pattern.len()),
         (&mut *inputs, pattern.n_inputs),

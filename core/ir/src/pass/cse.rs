@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, BuildHasherDefault};
 /// Host expressions with equal text may have different values.
 pub fn cse(mut program: Program) -> Program {
     let attrs = representatives(&program.attrs);
-    let mut first = FirstOf::default();
+    let mut first = FirstOccurrences::default();
     let mut to: SecondaryMap<Var, Var> = SecondaryMap::new();
     let mut eqns: Vec<Eqn> = Vec::with_capacity(program.eqns.len());
     for mut eqn in program.eqns {
@@ -37,10 +37,10 @@ pub fn cse(mut program: Program) -> Program {
             {
                 program.names.insert(kept, name);
             }
-            if !program.pins.contains(kept)
-                && let Some(pin) = program.pins.remove(out)
+            if !program.remat_hints.contains(kept)
+                && let Some(hint) = program.remat_hints.remove(out)
             {
-                program.pins.insert(kept, pin);
+                program.remat_hints.insert(kept, hint);
             }
         }
     }
@@ -52,12 +52,12 @@ pub fn cse(mut program: Program) -> Program {
 
 /// The index of the first equation of each kind, by hash. Compared in full and never iterated.
 #[derive(Default)]
-struct FirstOf {
+struct FirstOccurrences {
     by_hash: HashMap<u64, usize>,
     hasher: BuildHasherDefault<Hasher>,
 }
 
-impl FirstOf {
+impl FirstOccurrences {
     /// Returns the index in `eqns` of an equation equal to `eqn`.
     ///
     /// If there is none, registers `eqn` under the index `eqns.len()`, where the caller must append

@@ -33,13 +33,13 @@ fn simplified(program: &Program) -> Option<Program> {
     let outs = program.outs.iter();
     let outs = outs.map(|v| equal.get(*v).copied().unwrap_or(*v)).collect();
     let mut simpler = b.finish(program.params.clone(), outs);
-    // The names and the pins of a result move to the variable that replaces it.
+    // The name and the hint of a result move to the variable that replaces it.
     for (v, by) in equal.iter() {
         if let Some(name) = simpler.names.remove(v) {
             simpler.names.insert(*by, name);
         }
-        if let Some(pin) = simpler.pins.remove(v) {
-            simpler.pins.insert(*by, pin);
+        if let Some(hint) = simpler.remat_hints.remove(v) {
+            simpler.remat_hints.insert(*by, hint);
         }
     }
     Some(simpler)

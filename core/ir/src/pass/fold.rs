@@ -12,7 +12,7 @@ use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Var};
 /// Replaces results by equal operands, and arithmetic on constants by constants.
 pub fn fold(mut program: Program) -> Program {
     let eqns = std::mem::take(&mut program.eqns);
-    let mut cx = Cx {
+    let mut cx = FoldContext {
         program,
         binds: SecondaryMap::new(),
         equal: SecondaryMap::new(),
@@ -21,9 +21,9 @@ pub fn fold(mut program: Program) -> Program {
         for arg in &mut eqn.args {
             *arg = cx.resolve(*arg);
         }
-        // A variable with a pin must not be replaced: the pin refers to this variable.
+        // A variable with a hint must not be replaced: the hint refers to this variable.
         if eqn.outs.len() == 1
-            && !cx.program.pins.contains(eqn.out())
+            && !cx.program.remat_hints.contains(eqn.out())
             && let Some(x) = cx.equal_operand(&eqn)
         {
             cx.equal.insert(eqn.out(), x);
@@ -48,7 +48,7 @@ pub fn fold(mut program: Program) -> Program {
     folded
 }
 
-struct Cx {
+struct FoldContext {
     /// The folded program so far.
     program: Program,
     /// The index of the equation that binds each variable.
@@ -57,7 +57,7 @@ struct Cx {
     equal: SecondaryMap<Var, Var>,
 }
 
-impl Cx {
+impl FoldContext {
     fn resolve(&self, v: Var) -> Var {
         self.equal.get(v).copied().unwrap_or(v)
     }

@@ -15,7 +15,7 @@
 //! 2. A choice with less recomputation is preferred.
 
 use super::cut::Network;
-use crate::{Eqn, Keep, Op, Program, SecondaryMap, Var};
+use crate::{Eqn, Op, Program, RematHint, SecondaryMap, Var};
 
 /// Chooses the residuals, and copies the equations to recompute from `primal` to `pullback`.
 ///
@@ -117,13 +117,13 @@ fn cut(
         .map(|v| (*v, ()))
         .collect();
     let needed = needed_by(primal, results);
-    let pin = |v: Var| primal.pins.get(v).copied();
+    let hint = |v: Var| primal.remat_hints.get(v).copied();
 
     // The cone: all values from which repeatable equations can compute `read`.
     let mut cone: Vec<Var> = Vec::new();
     let mut place: SecondaryMap<Var, usize> = SecondaryMap::new();
     let mut open: Vec<Var> = read.to_vec();
-    let repeatable = |v: Var| binds.get(v).filter(|e| may_repeat(e, pin(v)));
+    let repeatable = |v: Var| binds.get(v).filter(|e| may_repeat(e, hint(v)));
     while let Some(v) = open.pop() {
         if place.contains(v) {
             continue;
@@ -147,10 +147,10 @@ fn cut(
     let costly = |v: &&Var| !free.contains(**v);
     let all_known = cone.iter().filter(costly).all(|v| bytes(*v).is_some());
     let scale = cone.len() as u128 + 1;
-    let weight = |v: Var| match pin(v) {
+    let weight = |v: Var| match hint(v) {
         _ if free.contains(v) => 0,
-        Some(Keep::Save) => 0,
-        Some(Keep::Recompute) if repeatable(v).is_some() => Network::UNCUT,
+        Some(RematHint::Save) => 0,
+        Some(RematHint::Recompute) if repeatable(v).is_some() => Network::UNCUT,
         _ => {
             let bytes = bytes(v).filter(|_| all_known).unwrap_or(1);
             bytes * scale + u128::from(!needed.contains(v))
@@ -202,12 +202,12 @@ fn needed_by(program: &Program, results: &[Var]) -> SecondaryMap<Var, ()> {
 ///
 /// An equation that binds several variables is never repeated: some of them may be saved, and a
 /// variable is bound once.
-fn may_repeat(eqn: &Eqn, pin: Option<Keep>) -> bool {
+fn may_repeat(eqn: &Eqn, hint: Option<RematHint>) -> bool {
     let possible = eqn.outs.len() == 1 && !Op::CALLS.contains(&eqn.op);
     possible
-        && match pin {
-            Some(Keep::Save) => false,
-            Some(Keep::Recompute) => true,
+        && match hint {
+            Some(RematHint::Save) => false,
+            Some(RematHint::Recompute) => true,
             None => eqn.op.def().facts().cheap,
         }
 }

@@ -73,7 +73,7 @@ impl FromStr for Flow<String> {
         let mut reader = Reader {
             parser: Parser::new(text),
             table: Builder::new(),
-            open: Open::default(),
+            open: OpenBlock::default(),
             blocks: Vec::new(),
             results: Vec::new(),
         };
@@ -92,14 +92,14 @@ struct Reader<'a> {
     parser: Parser<'a>,
     /// The static arguments, in an otherwise unused builder.
     table: Builder,
-    open: Open,
-    blocks: Vec<Open>,
+    open: OpenBlock,
+    blocks: Vec<OpenBlock>,
     results: Vec<Var>,
 }
 
 /// A block that is still being read.
 #[derive(Default)]
-struct Open {
+struct OpenBlock {
     eqns: Vec<Eqn>,
     /// Pairs of a value and the slot that it is stored in.
     stores: Vec<(Var, Var)>,
@@ -198,7 +198,7 @@ impl Reader<'_> {
     ) -> Flow<String> {
         let names = self.parser.names();
         let attrs = self.table.finish(Vec::new(), Vec::new()).attrs;
-        let free: Vec<BTreeSet<Var>> = self.blocks.iter().map(Open::free).collect();
+        let free: Vec<BTreeSet<Var>> = self.blocks.iter().map(OpenBlock::free).collect();
         let crossing: BTreeSet<Var> = free.iter().flatten().copied().collect();
         let blocks = self.blocks.into_iter().zip(free).map(|(open, free)| {
             let kept = open.bound();
@@ -212,7 +212,7 @@ impl Reader<'_> {
                     attrs: attrs.clone(),
                     avals: avals.clone(),
                     names: names.clone(),
-                    pins: SecondaryMap::new(),
+                    remat_hints: SecondaryMap::new(),
                 },
                 targets: stores.iter().map(|s| s.1).collect(),
             }
@@ -226,7 +226,7 @@ impl Reader<'_> {
     }
 }
 
-impl Open {
+impl OpenBlock {
     fn bound(&self) -> BTreeSet<Var> {
         self.eqns.iter().flat_map(|e| &e.outs).copied().collect()
     }

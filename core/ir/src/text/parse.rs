@@ -2,8 +2,8 @@
 
 use crate::entity::var_number;
 use crate::{
-    Attr, Aval, Builder, DType, Dim, Eqn, Keep, Op, Poly, Program, SecondaryMap, Shape, Static,
-    Symbol, Var,
+    Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, RematHint, SecondaryMap, Shape,
+    Static, Symbol, Var,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -132,16 +132,16 @@ impl<'a> Parser<'a> {
     fn program(&mut self) -> Parsed<Program> {
         let mut b = Builder::new();
         let mut avals = SecondaryMap::new();
-        let mut pins = SecondaryMap::new();
+        let mut remat_hints = SecondaryMap::new();
         self.expect("(")?;
         let params = self.params(&mut avals)?;
         self.expect("{")?;
         while !self.eat_word("return") {
-            let pin = self.pin()?;
+            let hint = self.hint()?;
             let eqn = self.eqn(&mut b)?;
-            if let Some(pin) = pin {
+            if let Some(hint) = hint {
                 for out in &eqn.outs {
-                    pins.insert(*out, pin);
+                    remat_hints.insert(*out, hint);
                 }
             }
             b.append(eqn);
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
         let outs = self.list("}", Parser::var)?;
         let mut program = b.finish(params, outs);
         program.avals = avals;
-        program.pins = pins;
+        program.remat_hints = remat_hints;
         program.names = self.names();
         Ok(program)
     }
@@ -164,14 +164,14 @@ impl<'a> Parser<'a> {
         })
     }
 
-    fn pin(&mut self) -> Parsed<Option<Keep>> {
+    fn hint(&mut self) -> Parsed<Option<RematHint>> {
         let start = self.mark();
         if !self.eat("#") {
             return Ok(None);
         }
         match self.word()? {
-            "save" => Ok(Some(Keep::Save)),
-            "recompute" => Ok(Some(Keep::Recompute)),
+            "save" => Ok(Some(RematHint::Save)),
+            "recompute" => Ok(Some(RematHint::Recompute)),
             found => {
                 let message = format!("expected `#save` or `#recompute`, found `#{found}`");
                 Err(self.error_at(start, message))

@@ -1,6 +1,6 @@
 //! The printer of programs.
 
-use crate::{Eqn, Keep, Program, Var};
+use crate::{Eqn, Program, RematHint, Var};
 use std::fmt;
 
 impl Program {
@@ -25,12 +25,12 @@ impl Program {
     pub fn show_eqn(&self, eqn: &Eqn) -> String {
         let def = eqn.op.def();
         let outs: Vec<String> = eqn.outs.iter().map(|v| self.show(*v)).collect();
-        let pin = match eqn.outs.iter().find_map(|v| self.pins.get(*v)) {
-            Some(Keep::Save) => "#save ",
-            Some(Keep::Recompute) => "#recompute ",
+        let hint = match eqn.outs.iter().find_map(|v| self.remat_hints.get(*v)) {
+            Some(RematHint::Save) => "#save ",
+            Some(RematHint::Recompute) => "#recompute ",
             None => "",
         };
-        let mut text = format!("{pin}{} = {}", outs.join(", "), eqn.op);
+        let mut text = format!("{hint}{} = {}", outs.join(", "), eqn.op);
         if !eqn.attrs.is_empty() {
             let names = def.statics().iter().map(|arg| arg.name);
             let names = names.chain(std::iter::repeat("?"));

@@ -5,7 +5,7 @@
 //! products.
 
 use crate::attention::mask;
-use crate::attention::mask::Seen;
+use crate::attention::mask::VisibleKeys;
 use crate::attention::scratch::{Plain, with_scratch};
 use crate::gemm;
 use crate::gemm::{Batch, Gemm, Matrix};
@@ -41,11 +41,11 @@ macro_rules! reals {
 reals! { f32 f64 }
 
 /// Rows of queries or keys: the elements and their layout.
-pub(crate) type At<'a, T> = (&'a [T], Matrix);
+pub(crate) type MatrixSlice<'a, T> = (&'a [T], Matrix);
 
 /// A block of keys by queries. Row `r` of a slice, `width` apart, holds the elements of key `r`.
 #[derive(Clone, Debug)]
-pub(crate) struct Block {
+pub(crate) struct MaskedBlock {
     pub(crate) keys: usize,
     pub(crate) queries: usize,
     /// Number of queries, padded to whole vectors.
@@ -55,15 +55,19 @@ pub(crate) struct Block {
     /// Causal mask: query `c` sees key `r` if `c >= r + skew`. `None` if each sees all.
     pub(crate) skew: Option<isize>,
     /// Mask tensor: which of these keys each query sees. `None` if it hides none.
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<VisibleKeys>,
 }
 
-impl Block {
+impl MaskedBlock {
     /// Creates the block of `keys` from `j` on and `queries` from `i` on.
-    pub(crate) fn new([i, queries]: [usize; 2], [j, keys]: [usize; 2], causal: bool) -> Block {
+    pub(crate) fn new(
+        [i, queries]: [usize; 2],
+        [j, keys]: [usize; 2],
+        causal: bool,
+    ) -> MaskedBlock {
         let unseen = if causal { j.saturating_sub(i) } else { 0 };
         let skew = j as isize - i as isize;
-        Block {
+        MaskedBlock {
             keys,
             queries,
             width: queries.next_multiple_of(STEP),
@@ -81,7 +85,7 @@ impl Block {
 
     /// Returns whether query `c` sees key `r`.
     fn sees(&self, c: usize, r: usize) -> bool {
-        let seen = |seen: &Seen| seen[c / STEP][r] >> (c % STEP) & 1 == 1;
+        let seen = |seen: &VisibleKeys| seen[c / STEP][r] >> (c % STEP) & 1 == 1;
         c >= self.first(r) && self.seen.as_ref().is_none_or(seen)
     }
 
@@ -122,7 +126,7 @@ impl Block {
     /// `x` has a row for each key, and `y` a column for each query.
     pub(crate) fn score<T: Real>(
         &self,
-        (x, rows): At<'_, T>,
+        (x, rows): MatrixSlice<'_, T>,
         y: &[T],
         features: usize,
         block: &mut [T],
@@ -144,7 +148,7 @@ impl Block {
     pub(crate) fn for_queries<T: Real>(
         &self,
         block: &[T],
-        (x, rows): At<'_, T>,
+        (x, rows): MatrixSlice<'_, T>,
         len: usize,
         out: &mut [T],
         add: bool,
@@ -178,7 +182,7 @@ impl Block {
     pub(crate) fn for_keys<T: Real>(
         &self,
         block: &[T],
-        (x, rows): At<'_, T>,
+        (x, rows): MatrixSlice<'_, T>,
         len: usize,
         out: &mut [T],
         to: Matrix,
@@ -198,7 +202,7 @@ impl Block {
 }
 
 /// Returns whether all elements of `n` rows of `len` are finite.
-fn finite<T: Real>((x, rows): At<'_, T>, n: usize, len: usize) -> bool {
+fn finite<T: Real>((x, rows): MatrixSlice<'_, T>, n: usize, len: usize) -> bool {
     len == 0
         || (0..n).all(|r| {
             let row = &x[rows.below(r).offset..][..len];
@@ -211,8 +215,8 @@ fn finite<T: Real>((x, rows): At<'_, T>, n: usize, len: usize) -> bool {
 /// Multiplying them by a weight of 0 would give NaN if they are infinite.
 fn product_of_seen<T: Real>(
     [m, k, n]: [usize; 3],
-    (a, a_at): At<'_, T>,
-    (b, b_at): At<'_, T>,
+    (a, a_at): MatrixSlice<'_, T>,
+    (b, b_at): MatrixSlice<'_, T>,
     (out, out_at): (&mut [T], Matrix),
     add: bool,
     sees: impl Fn(usize, usize) -> bool,
@@ -244,8 +248,8 @@ fn product_of_seen<T: Real>(
 /// Computes `out = a b`, or `out += a b` if `add`, for any sizes, including 0.
 fn product<T: Real>(
     mkn: [usize; 3],
-    (a, a_at): At<'_, T>,
-    (b, b_at): At<'_, T>,
+    (a, a_at): MatrixSlice<'_, T>,
+    (b, b_at): MatrixSlice<'_, T>,
     (out, out_at): (&mut [T], Matrix),
     add: bool,
 ) {
@@ -274,7 +278,7 @@ fn product<T: Real>(
 /// Transposes `queries` rows of `len` elements, times `scale`, and pads each column of the result
 /// to `width` with zeros.
 pub(crate) fn turn<T: Real>(
-    (x, rows): At<'_, T>,
+    (x, rows): MatrixSlice<'_, T>,
     [queries, len, width]: [usize; 3],
     scale: T,
     out: &mut [T],
@@ -323,13 +327,17 @@ impl<T: Real> Totals<'_, T> {
 ///
 /// The exponentials are of the scores less the greatest score of the query so far (Milakov,
 /// Gimelshein: Online normalizer calculation for softmax, 2018).
-pub(crate) fn exponentials<T: Real>(block: &Block, scores: &mut [T], totals: &mut Totals<'_, T>) {
+pub(crate) fn exponentials<T: Real>(
+    block: &MaskedBlock,
+    scores: &mut [T],
+    totals: &mut Totals<'_, T>,
+) {
     let scores = &mut scores[..block.keys * block.width];
     exponentials_of(scores, block, totals);
 }
 
 leveled! {
-    fn exponentials_of<S, T: Real>(scores: &mut [T], block: &Block, totals: &mut Totals<'_, T>) {
+    fn exponentials_of<S, T: Real>(scores: &mut [T], block: &MaskedBlock, totals: &mut Totals<'_, T>) {
         let n = <T::Floats<S> as Vector>::N;
         for c in (block.from..block.width).step_by(n) {
             column::<T, T::Floats<S>>(scores, block.width, c, totals);
@@ -419,13 +427,13 @@ leveled! {
 }
 
 /// Replaces the scores of a block by weights, from the log-sum-exp of each query.
-pub(crate) fn weights<T: Real>(block: &Block, scores: &mut [T], lse: &[T]) {
+pub(crate) fn weights<T: Real>(block: &MaskedBlock, scores: &mut [T], lse: &[T]) {
     weights_of(&mut scores[..block.keys * block.width], block, lse);
     block.hide(scores, T::ZERO);
 }
 
 leveled! {
-    fn weights_of<A, T: Real>(scores: &mut [T], block: &Block, lse: &[T]) {
+    fn weights_of<A, T: Real>(scores: &mut [T], block: &MaskedBlock, lse: &[T]) {
         let (from, width) = (block.from, block.width);
         for row in scores.chunks_exact_mut(width) {
             for (x, &lse) in row[from..].iter_mut().zip(&lse[from..width]) {
@@ -436,13 +444,13 @@ leveled! {
 }
 
 /// Computes `d = p (d - shift) scale`, with one `shift` per query.
-pub(crate) fn pull_back<T: Real>(block: &Block, p: &[T], d: &mut [T], shift: &[T], scale: T) {
+pub(crate) fn pull_back<T: Real>(block: &MaskedBlock, p: &[T], d: &mut [T], shift: &[T], scale: T) {
     pull_back_of(&mut d[..block.keys * block.width], p, block, shift, scale);
     block.hide(d, T::ZERO);
 }
 
 leveled! {
-    fn pull_back_of<A, T: Real>(d: &mut [T], p: &[T], block: &Block, shift: &[T], scale: T) {
+    fn pull_back_of<A, T: Real>(d: &mut [T], p: &[T], block: &MaskedBlock, shift: &[T], scale: T) {
         let (from, width) = (block.from, block.width);
         for (d, p) in d.chunks_exact_mut(width).zip(p.chunks_exact(width)) {
             let ps = p[from..].iter().zip(&shift[from..width]);
@@ -454,7 +462,7 @@ leveled! {
 }
 
 /// Computes `d = p d` and adds it to the total of each query.
-pub(crate) fn push_forward<T: Real>(block: &Block, p: &[T], d: &mut [T], totals: &mut [T]) {
+pub(crate) fn push_forward<T: Real>(block: &MaskedBlock, p: &[T], d: &mut [T], totals: &mut [T]) {
     let d = &mut d[..block.keys * block.width];
     times(d, p, block);
     block.hide(d, T::ZERO);
@@ -462,7 +470,7 @@ pub(crate) fn push_forward<T: Real>(block: &Block, p: &[T], d: &mut [T], totals:
 }
 
 leveled! {
-    fn times<A, T: Real>(d: &mut [T], p: &[T], block: &Block) {
+    fn times<A, T: Real>(d: &mut [T], p: &[T], block: &MaskedBlock) {
         let (from, width) = (block.from, block.width);
         for (d, p) in d.chunks_exact_mut(width).zip(p.chunks_exact(width)) {
             for (d, &p) in d[from..].iter_mut().zip(&p[from..]) {
@@ -473,7 +481,7 @@ leveled! {
 }
 
 leveled! {
-    fn add_up<A, T: Real>(d: &[T], block: &Block, totals: &mut [T]) {
+    fn add_up<A, T: Real>(d: &[T], block: &MaskedBlock, totals: &mut [T]) {
         let (from, width) = (block.from, block.width);
         for d in d.chunks_exact(width) {
             for (total, &d) in totals[from..width].iter_mut().zip(&d[from..]) {
@@ -484,7 +492,13 @@ leveled! {
 }
 
 /// Writes the dot products of corresponding rows of `len` elements. `some` is scratch for a row.
-pub(crate) fn dots<T: Real>(x: At<'_, T>, y: At<'_, T>, len: usize, some: &mut [T], out: &mut [T]) {
+pub(crate) fn dots<T: Real>(
+    x: MatrixSlice<'_, T>,
+    y: MatrixSlice<'_, T>,
+    len: usize,
+    some: &mut [T],
+    out: &mut [T],
+) {
     if len == 0 {
         return out.fill(T::ZERO);
     }

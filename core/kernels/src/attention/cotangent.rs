@@ -2,7 +2,7 @@
 
 use crate::attention::block;
 use crate::attention::block::Real;
-use crate::attention::heads::{Given, Heads, Rows};
+use crate::attention::heads::{DerivativeOperands, HeadRows, Heads};
 use crate::attention::scratch::{Parts, with_scratch};
 use crate::gemm::Matrix;
 use crate::threads;
@@ -13,7 +13,7 @@ const TASKS: usize = 4;
 const PIECE: usize = 1 << 14;
 
 /// A requested cotangent, and the partial sums of all parts of each head but the first.
-pub(crate) type Wanted<'a, T> = Option<(&'a mut [T], &'a mut [T])>;
+pub(crate) type RequestedCotangent<'a, T> = Option<(&'a mut [T], &'a mut [T])>;
 
 /// Returns the number of parts into which the queries of a head are divided.
 ///
@@ -26,10 +26,10 @@ pub(crate) fn n_parts(heads: &Heads) -> usize {
 /// Writes the requested cotangents of queries, keys and values, from that of the result.
 pub(crate) fn run<T: Real>(
     heads: &Heads,
-    of: &Given<'_, T>,
-    (ct, ct_rows): (&[T], &Rows),
+    of: &DerivativeOperands<'_, T>,
+    (ct, ct_rows): (&[T], &HeadRows),
     ct_q: Option<&mut [T]>,
-    [ct_k, ct_v]: [Wanted<'_, T>; 2],
+    [ct_k, ct_v]: [RequestedCotangent<'_, T>; 2],
 ) {
     let (d, e, n_parts) = (heads.features, heads.of_values, n_parts(heads));
     let scale = T::of(heads.scale());

@@ -2,20 +2,20 @@
 
 use crate::attention::block;
 use crate::attention::block::{Real, Totals};
-use crate::attention::heads::{Heads, Rows};
+use crate::attention::heads::{HeadRows, Heads};
 use crate::attention::mask::Mask;
 use crate::attention::scratch::{Parts, with_scratch};
 use crate::threads;
 
 /// The values with the layout of their rows, and the result.
-pub(crate) type Mixed<'a, T> = ((&'a [T], &'a Rows), &'a mut [T]);
+pub(crate) type ValuesAndResult<'a, T> = ((&'a [T], &'a HeadRows), &'a mut [T]);
 
 /// Writes the log-sum-exp of each query and, if there are values, the result.
 pub(crate) fn run<T: Real>(
     heads: &Heads,
-    [(q, q_rows), (k, k_rows)]: [(&[T], &Rows); 2],
+    [(q, q_rows), (k, k_rows)]: [(&[T], &HeadRows); 2],
     mask: Option<Mask<'_>>,
-    values: Option<Mixed<'_, T>>,
+    values: Option<ValuesAndResult<'_, T>>,
     lse: &mut [T],
 ) {
     let (values, out) = values.unzip();

@@ -1,6 +1,6 @@
 //! Sizes of an attention, its division into blocks, and the layout of its rows.
 
-use crate::attention::block::{Block, KEYS, QUERIES, Real, SOME_KEYS};
+use crate::attention::block::{KEYS, MaskedBlock, QUERIES, Real, SOME_KEYS};
 use crate::attention::mask::Mask;
 use crate::gemm::Matrix;
 use crate::memory::layout::Layout;
@@ -66,7 +66,7 @@ impl Heads {
         mask: Option<Mask<'_>>,
         head: usize,
         [i, n]: [usize; 2],
-    ) -> impl Iterator<Item = (usize, Block)> {
+    ) -> impl Iterator<Item = (usize, MaskedBlock)> {
         let (end, causal) = (self.seen(i + n), self.causal);
         // The keys that all queries see come first, then those that some do not see.
         let all = if causal { end.min(i) } else { end };
@@ -75,7 +75,7 @@ impl Heads {
         };
         let keys = cut(0, all, KEYS).chain(cut(all, end, SOME_KEYS));
         keys.filter_map(move |(j, keys)| {
-            let block = Block::new([i, n], [j, keys], causal);
+            let block = MaskedBlock::new([i, n], [j, keys], causal);
             let block = match mask {
                 Some(mask) => mask.over(head, [i, j], block)?,
                 None => block,
@@ -95,7 +95,7 @@ impl Heads {
 
 /// Layout of the rows of all heads. The elements of a row are contiguous or one repeated element.
 #[derive(Clone, Debug)]
-pub struct Rows {
+pub struct HeadRows {
     offset: usize,
     /// Length and stride of each batch axis.
     batch: Box<[(usize, usize)]>,
@@ -104,11 +104,11 @@ pub struct Rows {
     step: usize,
 }
 
-impl Rows {
-    pub fn new(layout: &Layout) -> Rows {
+impl HeadRows {
+    pub fn new(layout: &Layout) -> HeadRows {
         let rank = layout.shape.len();
         let lens = layout.shape[..rank - 2].iter().copied();
-        Rows {
+        HeadRows {
             offset: layout.offset,
             batch: lens.zip(layout.strides.iter().copied()).collect(),
             stride: layout.strides[rank - 2],
@@ -135,14 +135,14 @@ impl Rows {
 }
 
 /// Operands of both derivatives: queries, keys, values, the result, the log-sum-exp, and the mask.
-pub(crate) struct Given<'a, T> {
-    pub(crate) rows: &'a [Rows; 4],
+pub(crate) struct DerivativeOperands<'a, T> {
+    pub(crate) rows: &'a [HeadRows; 4],
     pub(crate) data: [&'a [T]; 4],
     pub(crate) lse: &'a [T],
     pub(crate) mask: Option<Mask<'a>>,
 }
 
-impl<'a, T> Given<'a, T> {
+impl<'a, T> DerivativeOperands<'a, T> {
     pub(crate) fn q(&self, head: usize, row: usize) -> (&'a [T], Matrix) {
         (self.data[0], self.rows[0].at(head, row))
     }

@@ -1,12 +1,12 @@
 //! Mask tensors: bools that say which keys a query sees.
 
-use crate::attention::block::{Block, KEYS, QUERIES, Real, STEP, get, put};
-use crate::attention::heads::Rows;
+use crate::attention::block::{KEYS, MaskedBlock, QUERIES, Real, STEP, get, put};
+use crate::attention::heads::HeadRows;
 use crate::simd::leveled::leveled;
 use crate::simd::vector::Vector;
 
 /// Bits of a block: for each [`STEP`] queries and each key, one bit per query that sees the key.
-pub(crate) type Seen = [[u16; KEYS]; QUERIES / STEP];
+pub(crate) type VisibleKeys = [[u16; KEYS]; QUERIES / STEP];
 
 const _: () = assert!(STEP == u16::BITS as usize);
 
@@ -15,15 +15,20 @@ const _: () = assert!(STEP == u16::BITS as usize);
 #[derive(Clone, Copy)]
 pub(crate) struct Mask<'a> {
     pub(crate) data: &'a [bool],
-    pub(crate) rows: &'a Rows,
+    pub(crate) rows: &'a HeadRows,
 }
 
 impl Mask<'_> {
     /// Returns the block at query `i` and key `j` of a head with this mask applied.
     ///
     /// Trailing keys that no query sees are dropped. Returns `None` if no query sees any key.
-    pub(crate) fn over(&self, head: usize, [i, j]: [usize; 2], block: Block) -> Option<Block> {
-        let mut seen: Seen = [[0; KEYS]; QUERIES / STEP];
+    pub(crate) fn over(
+        &self,
+        head: usize,
+        [i, j]: [usize; 2],
+        block: MaskedBlock,
+    ) -> Option<MaskedBlock> {
+        let mut seen: VisibleKeys = [[0; KEYS]; QUERIES / STEP];
         let n_steps = block.queries.div_ceil(STEP);
         // A row that all queries share is read once.
         let shared = self.rows.at(head, i).rows == 0;
@@ -52,7 +57,7 @@ impl Mask<'_> {
         let keys = steps.clone().filter_map(last).max()? + 1;
         let full = steps.all(|seen| seen[..keys].iter().all(|s| *s == u16::MAX));
         let seen = (!full).then_some(seen);
-        Some(Block {
+        Some(MaskedBlock {
             keys,
             seen,
             ..block
@@ -83,12 +88,12 @@ fn mark(seen: &mut [u16], row: &[bool], bit: usize) {
 }
 
 /// Writes `value` where a query does not see a key.
-pub(crate) fn hide<T: Real>(block: &mut [T], of: &Block, seen: &Seen, value: T) {
+pub(crate) fn hide<T: Real>(block: &mut [T], of: &MaskedBlock, seen: &VisibleKeys, value: T) {
     hide_in(&mut block[..of.keys * of.width], of, seen, value);
 }
 
 leveled! {
-    fn hide_in<S, T: Real>(block: &mut [T], of: &Block, seen: &Seen, value: T) {
+    fn hide_in<S, T: Real>(block: &mut [T], of: &MaskedBlock, seen: &VisibleKeys, value: T) {
         let n = <T::Floats<S> as Vector>::N;
         let hidden = <T::Floats<S> as Vector>::splat(value);
         for (r, row) in block.chunks_exact_mut(of.width).enumerate() {

@@ -21,14 +21,19 @@ use crate::memory::{Data, Element};
 use crate::task::Prepared;
 use block::Real;
 use gradloom_ir::DType;
-use heads::Given;
-pub use heads::{Heads, Rows};
+use heads::DerivativeOperands;
+pub use heads::{HeadRows, Heads};
 use mask::Mask;
 
 /// Computes `softmax(q k^T / sqrt(d)) v`: operands `q`, `k`, `v`, laid out as `rows`, and the
 /// optional mask. The results are the output and the log-sum-exp of each query.
-pub fn attention(dtype: DType, heads: Heads, rows: [Rows; 3], mask: Option<Rows>) -> Prepared {
-    fn typed<T: Real>(heads: Heads, [q, k, v]: [Rows; 3], mask: Option<Rows>) -> Prepared {
+pub fn attention(
+    dtype: DType,
+    heads: Heads,
+    rows: [HeadRows; 3],
+    mask: Option<HeadRows>,
+) -> Prepared {
+    fn typed<T: Real>(heads: Heads, [q, k, v]: [HeadRows; 3], mask: Option<HeadRows>) -> Prepared {
         Box::new(move |args, outs| {
             let [of_q, of_k, of_v] = [0, 1, 2].map(|i| T::slice(args[i]));
             let mask = seen(&mask, args, 3);
@@ -45,8 +50,13 @@ pub fn attention(dtype: DType, heads: Heads, rows: [Rows; 3], mask: Option<Rows>
 }
 
 /// Computes `log sum exp(q k^T / sqrt(d))`: operands `q`, `k` and the optional mask.
-pub fn attention_lse(dtype: DType, heads: Heads, rows: [Rows; 2], mask: Option<Rows>) -> Prepared {
-    fn typed<T: Real>(heads: Heads, [q, k]: [Rows; 2], mask: Option<Rows>) -> Prepared {
+pub fn attention_lse(
+    dtype: DType,
+    heads: Heads,
+    rows: [HeadRows; 2],
+    mask: Option<HeadRows>,
+) -> Prepared {
+    fn typed<T: Real>(heads: Heads, [q, k]: [HeadRows; 2], mask: Option<HeadRows>) -> Prepared {
         Box::new(move |args, outs| {
             let [of_q, of_k] = [0, 1].map(|i| T::slice(args[i]));
             let mask = seen(&mask, args, 2);
@@ -64,12 +74,12 @@ pub fn attention_jvp(
     dtype: DType,
     heads: Heads,
     primals: Primals,
-    tangents: [Option<(usize, Rows)>; 3],
+    tangents: [Option<(usize, HeadRows)>; 3],
 ) -> Prepared {
     fn typed<T: Real>(
         heads: Heads,
         primals: Primals,
-        tangents: [Option<(usize, Rows)>; 3],
+        tangents: [Option<(usize, HeadRows)>; 3],
     ) -> Prepared {
         Box::new(move |args, outs| {
             let of = primals.of(args);
@@ -96,13 +106,13 @@ pub fn attention_vjp(
     dtype: DType,
     heads: Heads,
     primals: Primals,
-    ct: (usize, Rows),
+    ct: (usize, HeadRows),
     active: [bool; 3],
 ) -> Prepared {
     fn typed<T: Real>(
         heads: Heads,
         primals: Primals,
-        (at, rows): (usize, Rows),
+        (at, rows): (usize, HeadRows),
         active: [bool; 3],
     ) -> Prepared {
         Box::new(move |args, outs| {
@@ -130,16 +140,16 @@ pub fn attention_vjp(
 #[derive(Debug)]
 pub struct Primals {
     /// Queries, keys, values and the result.
-    pub rows: [Rows; 4],
+    pub rows: [HeadRows; 4],
     /// Offset of the log-sum-exps, the next operand.
     pub lse: usize,
     /// The mask, the next operand if there is one.
-    pub mask: Option<Rows>,
+    pub mask: Option<HeadRows>,
 }
 
 impl Primals {
-    fn of<'a, T: Real>(&'a self, args: &[Data<'a>]) -> Given<'a, T> {
-        Given {
+    fn of<'a, T: Real>(&'a self, args: &[Data<'a>]) -> DerivativeOperands<'a, T> {
+        DerivativeOperands {
             rows: &self.rows,
             data: [0, 1, 2, 3].map(|i| T::slice(args[i])),
             lse: &T::slice(args[4])[self.lse..],
@@ -149,7 +159,7 @@ impl Primals {
 }
 
 /// Returns the mask, operand `at` of a kernel.
-fn seen<'a>(rows: &'a Option<Rows>, args: &[Data<'a>], at: usize) -> Option<Mask<'a>> {
+fn seen<'a>(rows: &'a Option<HeadRows>, args: &[Data<'a>], at: usize) -> Option<Mask<'a>> {
     let rows = rows.as_ref()?;
     let data = bool::slice(args[at]);
     Some(Mask { data, rows })

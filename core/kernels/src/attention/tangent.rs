@@ -2,15 +2,15 @@
 
 use crate::attention::block;
 use crate::attention::block::Real;
-use crate::attention::heads::{Given, Heads, Rows};
+use crate::attention::heads::{DerivativeOperands, HeadRows, Heads};
 use crate::attention::scratch::{Parts, with_scratch};
 use crate::threads;
 
 /// Writes the tangent of the result. `dx` are the active tangents of queries, keys and values.
 pub(crate) fn run<T: Real>(
     heads: &Heads,
-    of: &Given<'_, T>,
-    dx: [Option<(&[T], &Rows)>; 3],
+    of: &DerivativeOperands<'_, T>,
+    dx: [Option<(&[T], &HeadRows)>; 3],
     out: &mut [T],
 ) {
     let [dq, dk, dv] = dx;

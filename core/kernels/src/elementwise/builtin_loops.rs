@@ -4,7 +4,7 @@
 //! groups are covered by several of these. As in the loops of traced functions, each op is its
 //! scalar function, so the bits are those of one op at a time.
 
-use crate::elementwise::compiled_loops::{Fused, Loop};
+use crate::elementwise::compiled_loops::{FusedLoop, Loop};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Scalar functions of the ops.
@@ -35,7 +35,7 @@ macro_rules! loops {
     } => $($result:ident $y:ident),*;)*) => {
         /// Built-in loops.
         #[allow(clippy::too_many_arguments)] // a loop has the operands of its group
-        pub(crate) static LOOPS: &[Fused] = &[$(Fused {
+        pub(crate) static LOOPS: &[FusedLoop] = &[$(FusedLoop {
             signature: $signature,
             f32: Loop::$variant(loops!(@versions f32 [$($x)*] [$($v $op [$($arg),*])*] [$($result $y)*])),
             f64: Loop::$variant(loops!(@versions f64 [$($x)*] [$($v $op [$($arg),*])*] [$($result $y)*])),

@@ -1,6 +1,6 @@
 //! Instructions of elementwise groups.
 
-use crate::elementwise::cast::{Byte, Of, cast, select};
+use crate::elementwise::cast::{Byte, ConvertFrom, cast, select};
 use crate::elementwise::compiled_loops::{Loop, MOST_ARGS, MOST_OUTS};
 use gradloom_ir::DType;
 
@@ -46,7 +46,7 @@ pub enum Instr {
     },
     /// Several ops as one loop.
     Compiled {
-        code: Compiled,
+        code: CompiledLoop,
         args: Box<[Slot]>,
         outs: Box<[Slot]>,
     },
@@ -54,7 +54,7 @@ pub enum Instr {
 
 /// Loop over a whole group, typed by its operands and results.
 #[derive(Clone, Copy)]
-pub enum Compiled {
+pub enum CompiledLoop {
     F32(&'static Loop<f32>),
     F64(&'static Loop<f64>),
 }
@@ -110,8 +110,8 @@ impl Instr {
                 // results overlap nothing.
                 return unsafe {
                     match code {
-                        Compiled::F32(f) => f.call(args, outs, n),
-                        Compiled::F64(f) => f.call(args, outs, n),
+                        CompiledLoop::F32(f) => f.call(args, outs, n),
+                        CompiledLoop::F64(f) => f.call(args, outs, n),
                     }
                 };
             }
@@ -167,11 +167,11 @@ impl Instr {
         /// `out` must have room for `n` elements of `to`.
         unsafe fn cast_from<T: Copy>(xs: &[T], to: DType, out: *mut u8, n: usize)
         where
-            f32: Of<T>,
-            f64: Of<T>,
-            i32: Of<T>,
-            i64: Of<T>,
-            Byte: Of<T>,
+            f32: ConvertFrom<T>,
+            f64: ConvertFrom<T>,
+            i32: ConvertFrom<T>,
+            i64: ConvertFrom<T>,
+            Byte: ConvertFrom<T>,
         {
             // SAFETY: the caller guarantees that `out` has room for `n` elements of `to`. `Byte`
             // accepts memory that holds no bools.

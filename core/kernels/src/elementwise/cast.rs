@@ -13,9 +13,9 @@ leveled! {
 
 leveled! {
     /// Converts each element to another dtype.
-    pub(crate) fn cast<A, T: Copy>(xs: &[T], ys: &mut [impl Of<T>]) {
+    pub(crate) fn cast<A, T: Copy>(xs: &[T], ys: &mut [impl ConvertFrom<T>]) {
         for (y, &x) in ys.iter_mut().zip(xs) {
-            *y = Of::of(x);
+            *y = ConvertFrom::of(x);
         }
     }
 }
@@ -24,7 +24,7 @@ leveled! {
 ///
 /// Floats become integers by truncation, which saturates; NaN becomes 0. A bool is true if the
 /// element is not 0.
-pub(crate) trait Of<T> {
+pub(crate) trait ConvertFrom<T> {
     /// Converts the element.
     fn of(x: T) -> Self;
 }
@@ -39,7 +39,7 @@ macro_rules! of {
     ($($from:ident: |$x:ident| $number:expr, $is:expr;)*) => {$(
         of!(@ $from |$x| $number => f32 f64 i32 i64);
 
-        impl Of<$from> for Byte {
+        impl ConvertFrom<$from> for Byte {
             #[inline(always)]
             fn of($x: $from) -> Byte {
                 Byte(u8::from($is))
@@ -47,7 +47,7 @@ macro_rules! of {
         }
     )*};
     (@ $from:ident |$x:ident| $number:expr => $($to:ident)*) => {$(
-        impl Of<$from> for $to {
+        impl ConvertFrom<$from> for $to {
             #[inline(always)]
             fn of($x: $from) -> $to {
                 $number as $to

@@ -1,7 +1,7 @@
 //! Compilation of a group of elementwise equations to instructions.
 
-use crate::elementwise::bytecode::{Code, Compiled, Instr, Slot};
-use crate::elementwise::compiled_loops::{Fused, Loop};
+use crate::elementwise::bytecode::{Code, CompiledLoop, Instr, Slot};
+use crate::elementwise::compiled_loops::{FusedLoop, Loop};
 use crate::elementwise::group::Group;
 use crate::elementwise::tile::Sum;
 use crate::memory::layout::Layout;
@@ -19,7 +19,7 @@ pub enum Run {
     /// dtype of the values.
     Op(Op, DType, DType),
     /// Several ops as one loop.
-    Loop(Compiled),
+    Loop(CompiledLoop),
 }
 
 /// Step of a group. Values are numbered: the operands of the group first, then computed values in
@@ -115,17 +115,17 @@ pub fn group(
 }
 
 /// Returns the registered loop for a signature, if it has this arity.
-pub fn compiled(signature: &str, dtype: DType, arity: (usize, usize)) -> Option<Compiled> {
+pub fn compiled(signature: &str, dtype: DType, arity: (usize, usize)) -> Option<CompiledLoop> {
     let fused = super::compiled_loops::find(signature)?;
     let fits = fused.f32.arity() == arity && fused.f64.arity() == arity;
     in_dtype(fused, dtype).filter(|_| fits)
 }
 
 /// Returns the loop for a dtype, or `None` if it is not a float.
-pub fn in_dtype(fused: &'static Fused, dtype: DType) -> Option<Compiled> {
+pub fn in_dtype(fused: &'static FusedLoop, dtype: DType) -> Option<CompiledLoop> {
     match dtype {
-        DType::F32 => Some(Compiled::F32(&fused.f32)),
-        DType::F64 => Some(Compiled::F64(&fused.f64)),
+        DType::F32 => Some(CompiledLoop::F32(&fused.f32)),
+        DType::F64 => Some(CompiledLoop::F64(&fused.f64)),
         _ => None,
     }
 }
@@ -133,15 +133,15 @@ pub fn in_dtype(fused: &'static Fused, dtype: DType) -> Option<Compiled> {
 /// Returns the code of a loop with up to three operands and one result.
 ///
 /// It costs less per instruction than [`Instr::Compiled`], which shows for small groups.
-fn of_few(compiled: Compiled) -> Option<Code> {
+fn of_few(compiled: CompiledLoop) -> Option<Code> {
     let level = level() as usize;
     Some(match compiled {
-        Compiled::F32(Loop::L1x1(f)) => Code::UnaryF32(f[level]),
-        Compiled::F32(Loop::L2x1(f)) => Code::BinaryF32(f[level]),
-        Compiled::F32(Loop::L3x1(f)) => Code::TernaryF32(f[level]),
-        Compiled::F64(Loop::L1x1(f)) => Code::UnaryF64(f[level]),
-        Compiled::F64(Loop::L2x1(f)) => Code::BinaryF64(f[level]),
-        Compiled::F64(Loop::L3x1(f)) => Code::TernaryF64(f[level]),
+        CompiledLoop::F32(Loop::L1x1(f)) => Code::UnaryF32(f[level]),
+        CompiledLoop::F32(Loop::L2x1(f)) => Code::BinaryF32(f[level]),
+        CompiledLoop::F32(Loop::L3x1(f)) => Code::TernaryF32(f[level]),
+        CompiledLoop::F64(Loop::L1x1(f)) => Code::UnaryF64(f[level]),
+        CompiledLoop::F64(Loop::L2x1(f)) => Code::BinaryF64(f[level]),
+        CompiledLoop::F64(Loop::L3x1(f)) => Code::TernaryF64(f[level]),
         _ => return None,
     })
 }

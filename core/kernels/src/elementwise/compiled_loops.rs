@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
 /// Loop over a group, for both float types.
-pub struct Fused {
+pub struct FusedLoop {
     /// Group that the loop computes: `gradloom_ir::pass::Group::signature`.
     pub signature: &'static str,
     /// Loop over `f32`.
@@ -25,7 +25,7 @@ pub struct Fused {
 
 /// Loops of one traced function.
 pub struct FusedTable {
-    loops: &'static [Fused],
+    loops: &'static [FusedLoop],
     registered: AtomicBool,
 }
 
@@ -36,7 +36,7 @@ impl FusedTable {
     ///
     /// Each loop must write all elements of its results, which are as long as its operands, and
     /// must do nothing else. Each version must be sound on every CPU of its level.
-    pub const unsafe fn new(loops: &'static [Fused]) -> FusedTable {
+    pub const unsafe fn new(loops: &'static [FusedLoop]) -> FusedTable {
         FusedTable {
             loops,
             registered: AtomicBool::new(false),
@@ -58,7 +58,7 @@ impl FusedTable {
 }
 
 /// Returns the loop for a signature.
-pub fn find(signature: &str) -> Option<&'static Fused> {
+pub fn find(signature: &str) -> Option<&'static FusedLoop> {
     known().by_signature.get(signature).copied()
 }
 
@@ -67,10 +67,10 @@ pub fn find(signature: &str) -> Option<&'static Fused> {
 /// Parses the loops that end with one of `ops` first.
 pub fn with_patterns<R>(
     ops: impl Iterator<Item = Op>,
-    f: impl FnOnce(&Patterns<&'static Fused>) -> R,
+    f: impl FnOnce(&Patterns<&'static FusedLoop>) -> R,
 ) -> R {
     let mut known = known();
-    let Known {
+    let LoopRegistry {
         patterns, added, ..
     } = &mut *known;
     for op in ops {
@@ -90,16 +90,16 @@ pub fn with_patterns<R>(
 
 /// Loops that plans may use.
 #[derive(Default)]
-struct Known {
+struct LoopRegistry {
     /// Looked up by key only, never iterated.
-    by_signature: HashMap<&'static str, &'static Fused>,
-    patterns: Patterns<&'static Fused>,
+    by_signature: HashMap<&'static str, &'static FusedLoop>,
+    patterns: Patterns<&'static FusedLoop>,
     /// Loops not yet parsed into patterns, keyed by their last op.
-    added: HashMap<&'static str, Vec<&'static Fused>>,
+    added: HashMap<&'static str, Vec<&'static FusedLoop>>,
 }
 
-impl Known {
-    fn add(&mut self, fused: &'static Fused) {
+impl LoopRegistry {
+    fn add(&mut self, fused: &'static FusedLoop) {
         if let Entry::Vacant(entry) = self.by_signature.entry(fused.signature) {
             entry.insert(fused);
             self.added
@@ -115,9 +115,9 @@ pub fn hold_loops() -> impl Sized + 'static {
     known()
 }
 
-fn known() -> MutexGuard<'static, Known> {
-    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(|| {
-        let mut known = Known::default();
+fn known() -> MutexGuard<'static, LoopRegistry> {
+    static KNOWN: LazyLock<Mutex<LoopRegistry>> = LazyLock::new(|| {
+        let mut known = LoopRegistry::default();
         super::builtin_loops::LOOPS
             .iter()
             .for_each(|fused| known.add(fused));

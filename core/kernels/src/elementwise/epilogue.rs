@@ -4,10 +4,10 @@
 //! group. The group computes each element from the elements at its index. Its sums get the rows in
 //! order (`align`), in the same pieces as in the group alone (`grain`).
 
-use crate::elementwise::group::{Group, Taken};
+use crate::elementwise::group::{ComputedOperand, Group};
 use crate::elementwise::tile::{Order, gcd};
 use crate::gemm;
-use crate::gemm::{Batch, Epilogue, Final, Gemm};
+use crate::gemm::{Batch, Epilogue, FinalBlock, Gemm};
 use crate::task::Prepared;
 use gradloom_ir::DType;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub fn follow(
     at: usize,
     into: Option<usize>,
 ) -> Result<Prepared, Box<Group>> {
-    match Cut::new(product, group.order()) {
+    match Pieces::new(product, group.order()) {
         Some(cut) => Ok(on_number!(
             dtype,
             kernel(product.clone(), group, cut, at, into)
@@ -39,7 +39,7 @@ pub fn follow(
 
 /// Division of a product's result into pieces for a group. It depends on shapes alone.
 #[derive(Clone, Copy)]
-struct Cut {
+struct Pieces {
     /// Number of elements per row. Rows are contiguous.
     n: usize,
     /// Number of elements: a range of whole rows is split at its multiples.
@@ -49,8 +49,8 @@ struct Cut {
     whole: bool,
 }
 
-impl Cut {
-    fn new(product: &Batch, order: Order) -> Option<Cut> {
+impl Pieces {
+    fn new(product: &Batch, order: Order) -> Option<Pieces> {
         let [m, _, n] = product.mkn;
         let rows = |elements: usize| elements / gcd(elements, n);
         let (grain, align, whole) = match order {
@@ -60,7 +60,7 @@ impl Cut {
             Order::Rows { .. } => return None,
         };
         let fits = product.axes.is_empty() || m.is_multiple_of(align);
-        fits.then_some(Cut {
+        fits.then_some(Pieces {
             n,
             grain,
             align,
@@ -72,9 +72,13 @@ impl Cut {
     ///
     /// A range of whole rows ends at a multiple of the grain; the elements after it belong to the
     /// next range, except at the end.
-    fn spans<T>(self, len: usize, part: Final<T>) -> impl Iterator<Item = (usize, usize, *mut u8)> {
-        let Cut { n, grain, .. } = self;
-        let Final {
+    fn spans<T>(
+        self,
+        len: usize,
+        part: FinalBlock<T>,
+    ) -> impl Iterator<Item = (usize, usize, *mut u8)> {
+        let Pieces { n, grain, .. } = self;
+        let FinalBlock {
             result,
             rows,
             columns,
@@ -105,14 +109,14 @@ impl Cut {
 fn kernel<T: Gemm>(
     product: Arc<Batch>,
     group: Group,
-    cut: Cut,
+    cut: Pieces,
     at: usize,
     into: Option<usize>,
 ) -> Prepared {
     Box::new(move |args, outs| {
         let (operands, others) = args.split_at(2);
         let in_place = outs.len() == group.n_outs();
-        let taken = Taken {
+        let taken = ComputedOperand {
             operand: at,
             into: into.filter(|_| in_place),
         };
@@ -129,7 +133,7 @@ fn kernel<T: Gemm>(
             "the group must have as many elements as the product"
         );
         let epilogue = Epilogue {
-            each: &|part: Final<T>| {
+            each: &|part: FinalBlock<T>| {
                 let result = part.result.cast();
                 // SAFETY: the spans are final elements of the product, each is passed once, and the
                 // division among threads follows `order`. If the product shares memory with a

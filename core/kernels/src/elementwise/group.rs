@@ -246,8 +246,8 @@ impl Group {
         &self,
         args: &'a [Data<'a>],
         outs: &mut [DataMut<'_>],
-        taken: Option<Taken>,
-    ) -> Ends<'a> {
+        taken: Option<ComputedOperand>,
+    ) -> GroupOperands<'a> {
         assert_eq!(outs.len(), self.n_outs());
         assert_eq!(args.len() + usize::from(taken.is_some()), self.inputs.len());
         let mut args = args.iter().copied();
@@ -282,7 +282,7 @@ impl Group {
             let starts = outs.iter_mut().map(|out| Start(out.as_mut_ptr()));
             starts.collect::<SmallVec<[Start; 8]>>()
         };
-        Ends {
+        GroupOperands {
             args,
             direct,
             results: starts(results),
@@ -313,7 +313,7 @@ impl Group {
         let (args, direct) = args.map(|(arg, start)| (arg, Start(start))).unzip();
         let mut results: SmallVec<[Start; 8]> = outs.map(Start).collect();
         let totals = results.drain(self.outputs.len()..).collect();
-        let ends = Ends {
+        let ends = GroupOperands {
             args,
             direct,
             results,
@@ -350,7 +350,7 @@ impl Group {
     }
 
     /// Runs over spans `(from, to, first)`, where `first` is the address of element `from` of the
-    /// [`Taken`] operand.
+    /// [`ComputedOperand`].
     ///
     /// `result` is the start of the result that may share memory with that operand.
     ///
@@ -358,14 +358,14 @@ impl Group {
     ///
     /// The spans must lie in the group, and nothing else may use the elements of the results there.
     /// The spans of each thread and of all threads together must follow [`order`](Self::order). The
-    /// elements of the [`Taken`] operand must be valid.
+    /// elements of the [`ComputedOperand`] must be valid.
     pub(crate) unsafe fn run_spans(
         &self,
-        ends: &Ends<'_>,
+        ends: &GroupOperands<'_>,
         result: *mut u8,
         spans: impl Iterator<Item = (usize, usize, *mut u8)>,
     ) {
-        let Ends { args, taken, .. } = ends;
+        let GroupOperands { args, taken, .. } = ends;
         let mut scratch = scratch::take(&SCRATCH);
         // Each operand may need a register, too.
         let n_registers = self.n_registers as usize + args.len();
@@ -383,7 +383,8 @@ impl Group {
         }
         slots.extend(ends.results.iter().map(|start| start.0));
         slots.extend((0..self.n_registers as usize).map(register));
-        let mut filled: SmallVec<[Option<Filled>; 8]> = SmallVec::from_elem(None, args.len());
+        let mut filled: SmallVec<[Option<RegisterContent>; 8]> =
+            SmallVec::from_elem(None, args.len());
         let n_args = args.len();
         for (from, to, first) in spans {
             for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
@@ -425,7 +426,8 @@ impl Group {
                         slots[i] = match gather.run(at, n) {
                             Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
                             None => {
-                                let wanted = gather.phase(at).map(|phase| Filled { phase, n });
+                                let wanted =
+                                    gather.phase(at).map(|phase| RegisterContent { phase, n });
                                 // The register may already hold the repeated elements.
                                 let there = filled[i].zip(wanted);
                                 if !there.is_some_and(|(f, w)| f.phase == w.phase && f.n >= w.n) {
@@ -480,7 +482,7 @@ impl Group {
 
 /// An operand that is computed while the group runs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct ComputedOperand {
     /// Index of the operand.
     pub(crate) operand: usize,
     /// Result that shares its memory, if any.
@@ -490,19 +492,19 @@ pub(crate) struct Taken {
 /// Elements of a repeated operand that a register holds: `n` of them from index `phase` of the row
 /// on.
 #[derive(Clone, Copy)]
-struct Filled {
+struct RegisterContent {
     phase: usize,
     n: usize,
 }
 
 /// Resolved operands and results of one run of a group.
-pub(crate) struct Ends<'a> {
+pub(crate) struct GroupOperands<'a> {
     args: SmallVec<[Data<'a>; 8]>,
     /// Start of each operand, used if it is read in place.
     direct: SmallVec<[Start; 8]>,
     results: SmallVec<[Start; 8]>,
     totals: SmallVec<[Start; 8]>,
-    taken: Option<Taken>,
+    taken: Option<ComputedOperand>,
 }
 
 /// Start of an operand or a result.

@@ -11,6 +11,6 @@ pub mod op_loops;
 pub mod quotient;
 pub(crate) mod tile;
 
-pub use bytecode::Compiled;
+pub use bytecode::CompiledLoop;
 pub use group::Group;
 pub use tile::{CHUNK, Sum, gcd};

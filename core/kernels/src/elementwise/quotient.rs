@@ -19,8 +19,8 @@ pub fn quotient(op: Op, dtype: DType) -> Prepared {
         unreachable!("{TAKEN}");
     };
     let divides = match op {
-        Op::Div => Divides::Always,
-        _ => Divides::IfNegative,
+        Op::Div => DivisionCondition::Always,
+        _ => DivisionCondition::IfNegative,
     };
     match dtype {
         DType::I32 => typed(fns.i32.expect(TAKEN), divides),
@@ -31,14 +31,14 @@ pub fn quotient(op: Op, dtype: DType) -> Prepared {
 
 /// Condition under which an element divides.
 #[derive(Clone, Copy)]
-enum Divides {
+enum DivisionCondition {
     /// `div`: divides by the second operand.
     Always,
     /// `pow`: divides by the first operand if the second is negative.
     IfNegative,
 }
 
-fn typed<T: Number + PartialOrd>(run: BinaryLoop<T>, divides: Divides) -> Prepared {
+fn typed<T: Number + PartialOrd>(run: BinaryLoop<T>, divides: DivisionCondition) -> Prepared {
     Box::new(move |args, outs| {
         let (xs, ys) = (T::slice(args[0]), T::slice(args[1]));
         let zs = T::slice_mut(&mut outs[0]);
@@ -72,12 +72,12 @@ fn check<T: Number + PartialOrd>(
     xs: &[T],
     ys: &[T],
     n: usize,
-    divides: Divides,
+    divides: DivisionCondition,
 ) -> Result<(), KernelFault> {
     let at = |of: &[T], i: usize| if of.len() == 1 { of[0] } else { of[i] };
     let fails = |i: &usize| match divides {
-        Divides::Always => at(ys, *i) == T::ZERO,
-        Divides::IfNegative => at(xs, *i) == T::ZERO && at(ys, *i) < T::ZERO,
+        DivisionCondition::Always => at(ys, *i) == T::ZERO,
+        DivisionCondition::IfNegative => at(xs, *i) == T::ZERO && at(ys, *i) < T::ZERO,
     };
     match (0..n).find(fails) {
         None => Ok(()),

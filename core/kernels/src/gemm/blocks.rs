@@ -2,15 +2,15 @@
 //!
 //! The division does not change the bits.
 
-use crate::gemm::pack::At;
+use crate::gemm::pack::MatrixPtr;
 use crate::gemm::part::part;
-use crate::gemm::tile::{Tiled, Tiles};
+use crate::gemm::tile::{TileElement, Tiles};
 use crate::threads;
 use std::ops::Range;
 
 /// Result of a product, or a part of it.
 #[derive(Clone, Copy)]
-pub(crate) struct Out<T> {
+pub(crate) struct OutputPtr<T> {
     pub(crate) ptr: *mut T,
     /// Distance between rows. Columns are contiguous.
     pub(crate) stride: usize,
@@ -18,15 +18,15 @@ pub(crate) struct Out<T> {
 
 // SAFETY: this is an address. The code that writes through it guarantees that no two threads write
 // the same elements.
-unsafe impl<T: Send> Sync for Out<T> {}
+unsafe impl<T: Send> Sync for OutputPtr<T> {}
 
-impl<T> Out<T> {
+impl<T> OutputPtr<T> {
     pub(crate) fn element(&self, i: usize, j: usize) -> *mut T {
         self.ptr.wrapping_add(i * self.stride + j)
     }
 
-    pub(crate) fn from(&self, i: usize, j: usize) -> Out<T> {
-        Out {
+    pub(crate) fn from(&self, i: usize, j: usize) -> OutputPtr<T> {
+        OutputPtr {
             ptr: self.element(i, j),
             stride: self.stride,
         }
@@ -37,7 +37,7 @@ impl<T> Out<T> {
 pub(crate) struct Epilogue<'a, T> {
     /// Called once for each final element. The calls of one thread go from the first row to the
     /// last.
-    pub(crate) each: &'a (dyn Fn(Final<T>) + Sync),
+    pub(crate) each: &'a (dyn Fn(FinalBlock<T>) + Sync),
     /// If not 1, threads share whole rows, in multiples of this.
     pub(crate) align: usize,
     /// True if calls must cover whole rows.
@@ -49,7 +49,7 @@ pub(crate) struct Epilogue<'a, T> {
 }
 
 /// Final rows and columns of a result.
-pub(crate) struct Final<T> {
+pub(crate) struct FinalBlock<T> {
     /// First element of the whole result.
     pub(crate) result: *mut T,
     pub(crate) rows: Range<usize>,
@@ -63,7 +63,7 @@ pub(crate) struct Final<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct Finish<'a, T> {
     pub(crate) epilogue: &'a Epilogue<'a, T>,
-    pub(crate) result: Out<T>,
+    pub(crate) result: OutputPtr<T>,
     pub(crate) row: usize,
     pub(crate) column: usize,
 }
@@ -91,7 +91,7 @@ impl<T: Copy> Finish<'_, T> {
                 self.result.stride,
             ),
         };
-        (self.epilogue.each)(Final {
+        (self.epilogue.each)(FinalBlock {
             result: self.result.ptr,
             rows,
             columns,
@@ -120,12 +120,12 @@ const FEW_PANELS: usize = 16;
 /// The CPU must have the tiles. The elements of `a` and `b` must be valid for reads and those of
 /// `c` for writes. The elements of `c` must be distinct and must not overlap `a` or `b`. If there
 /// is a `finish`, the rows of `c` must be `n` apart.
-pub(crate) unsafe fn product<T: Tiled>(
+pub(crate) unsafe fn product<T: TileElement>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],
-    a: At<T>,
-    b: At<T>,
-    c: Out<T>,
+    a: MatrixPtr<T>,
+    b: MatrixPtr<T>,
+    c: OutputPtr<T>,
     add: bool,
     finish: Option<Finish<'_, T>>,
 ) {

@@ -18,12 +18,12 @@ use crate::simd::level::level;
 use crate::simd::number::Number;
 use crate::task::Prepared;
 use crate::threads;
-pub(crate) use blocks::{Epilogue, Final};
-use blocks::{Finish, Out};
+pub(crate) use blocks::{Epilogue, FinalBlock};
+use blocks::{Finish, OutputPtr};
 use gradloom_ir::DType;
-use pack::At;
+use pack::MatrixPtr;
 use std::sync::Arc;
-use tile::Tiled;
+use tile::TileElement;
 
 /// A strided matrix in a slice: element `(i, j)` is `data[offset + i * rows + j * cols]`.
 #[derive(Clone, Copy, Debug)]
@@ -56,8 +56,8 @@ impl Matrix {
         }
     }
 
-    fn at<T>(self, data: *const T) -> At<T> {
-        At {
+    fn at<T>(self, data: *const T) -> MatrixPtr<T> {
+        MatrixPtr {
             ptr: data.wrapping_add(self.offset),
             rows: self.rows,
             cols: self.cols,
@@ -207,7 +207,7 @@ pub(crate) fn run<T: Gemm>(
 ) {
     check(batch, [a.len(), b.len(), out.len()], epilogue.is_some());
     let (a, b) = (batch.a.at(a.as_ptr()), batch.b.at(b.as_ptr()));
-    let c = Out {
+    let c = OutputPtr {
         ptr: out.as_mut_ptr().wrapping_add(batch.out.offset),
         stride: batch.out.rows,
     };
@@ -316,7 +316,15 @@ fn check(batch: &Batch, [len_a, len_b, len_out]: [usize; 3], finish: bool) {
 }
 
 /// Function that computes a product: [`Gemm::product`] or [`Gemm::single`].
-type Compute<T> = unsafe fn([usize; 3], At<T>, At<T>, Out<T>, usize, bool, Option<Finish<'_, T>>);
+type Compute<T> = unsafe fn(
+    [usize; 3],
+    MatrixPtr<T>,
+    MatrixPtr<T>,
+    OutputPtr<T>,
+    usize,
+    bool,
+    Option<Finish<'_, T>>,
+);
 
 /// Element type of matrices.
 pub(crate) trait Gemm: Number {
@@ -332,9 +340,9 @@ pub(crate) trait Gemm: Number {
     /// `c` must be contiguous in row-major order.
     unsafe fn product(
         mkn: [usize; 3],
-        a: At<Self>,
-        b: At<Self>,
-        c: Out<Self>,
+        a: MatrixPtr<Self>,
+        b: MatrixPtr<Self>,
+        c: OutputPtr<Self>,
         cols: usize,
         add: bool,
         finish: Option<Finish<'_, Self>>,
@@ -347,9 +355,9 @@ pub(crate) trait Gemm: Number {
     /// As for [`Gemm::product`].
     unsafe fn single(
         mkn: [usize; 3],
-        a: At<Self>,
-        b: At<Self>,
-        c: Out<Self>,
+        a: MatrixPtr<Self>,
+        b: MatrixPtr<Self>,
+        c: OutputPtr<Self>,
         cols: usize,
         add: bool,
         finish: Option<Finish<'_, Self>>,
@@ -364,7 +372,7 @@ pub(crate) trait Gemm: Number {
     ///
     /// The elements that the strides reach must be valid for reads in `from` and for writes in
     /// `to`, and must not overlap.
-    unsafe fn copy(mn: [usize; 2], from: At<Self>, to: *mut Self, stride: usize) {
+    unsafe fn copy(mn: [usize; 2], from: MatrixPtr<Self>, to: *mut Self, stride: usize) {
         // SAFETY: the caller guarantees the requirements of `copy`, which are those of `copy_each`.
         unsafe { pack::copy_each(mn, from, to, stride) }
     }
@@ -373,7 +381,7 @@ pub(crate) trait Gemm: Number {
 macro_rules! floats {
     ($($t:ident: $gemm:ident;)*) => {$(
         impl Gemm for $t {
-            unsafe fn copy(mn: [usize; 2], from: At<Self>, to: *mut Self, stride: usize) {
+            unsafe fn copy(mn: [usize; 2], from: MatrixPtr<Self>, to: *mut Self, stride: usize) {
                 match $t::tiles(level()) {
                     // SAFETY: the caller guarantees the requirements of `copy`, and the tiles are
                     // those of this CPU's level.
@@ -393,9 +401,9 @@ macro_rules! floats {
 
             unsafe fn single(
                 [m, k, n]: [usize; 3],
-                a: At<Self>,
-                b: At<Self>,
-                c: Out<Self>,
+                a: MatrixPtr<Self>,
+                b: MatrixPtr<Self>,
+                c: OutputPtr<Self>,
                 cols: usize,
                 add: bool,
                 finish: Option<Finish<'_, Self>>,
@@ -417,9 +425,9 @@ macro_rules! floats {
 
             unsafe fn product(
                 [m, k, n]: [usize; 3],
-                a: At<Self>,
-                b: At<Self>,
-                c: Out<Self>,
+                a: MatrixPtr<Self>,
+                b: MatrixPtr<Self>,
+                c: OutputPtr<Self>,
                 cols: usize,
                 add: bool,
                 finish: Option<Finish<'_, Self>>,
@@ -464,9 +472,9 @@ macro_rules! ints {
 
             unsafe fn product(
                 [m, k, n]: [usize; 3],
-                a: At<Self>,
-                b: At<Self>,
-                c: Out<Self>,
+                a: MatrixPtr<Self>,
+                b: MatrixPtr<Self>,
+                c: OutputPtr<Self>,
                 cols: usize,
                 add: bool,
                 finish: Option<Finish<'_, Self>>,
@@ -500,10 +508,10 @@ ints! { i32 i64 }
 /// The elements of `c` must be valid for reads and writes. `product` must write all of its result.
 unsafe fn spread<T: Number>(
     [m, n]: [usize; 2],
-    c: Out<T>,
+    c: OutputPtr<T>,
     cols: usize,
     add: bool,
-    product: impl FnOnce(Out<T>),
+    product: impl FnOnce(OutputPtr<T>),
 ) {
     let mut whole = vec![T::ZERO; m * n];
     let places = || (0..m * n).map(|i| c.element(i / n, i % n * cols));
@@ -513,7 +521,7 @@ unsafe fn spread<T: Number>(
             *x = unsafe { place.read() };
         }
     }
-    product(Out {
+    product(OutputPtr {
         ptr: whole.as_mut_ptr(),
         stride: n,
     });

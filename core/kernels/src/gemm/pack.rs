@@ -1,43 +1,43 @@
 //! Copies of blocks of matrices, in the order in which the tiles read them.
 
-use crate::gemm::tile::{Tiled, Tiles};
+use crate::gemm::tile::{TileElement, Tiles};
 use crate::memory::aligned_vec::AlignedVec;
 use crate::memory::scratch::{Scratch, lines_for, with_lines};
 
 /// A strided matrix in memory: element `(i, j)` is at `ptr + i * rows + j * cols`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<T> {
+pub(crate) struct MatrixPtr<T> {
     pub(crate) ptr: *const T,
     pub(crate) rows: usize,
     pub(crate) cols: usize,
 }
 
 // SAFETY: this is an address. The code that dereferences it guarantees that the access is valid.
-unsafe impl<T: Sync> Sync for At<T> {}
+unsafe impl<T: Sync> Sync for MatrixPtr<T> {}
 
-impl<T: Copy> At<T> {
+impl<T: Copy> MatrixPtr<T> {
     pub(crate) fn element(self, i: usize, j: usize) -> *const T {
         self.ptr.wrapping_add(i * self.rows + j * self.cols)
     }
 
     /// Returns the matrix moved by `offset` elements.
-    pub(crate) fn after(self, offset: usize) -> At<T> {
-        At {
+    pub(crate) fn after(self, offset: usize) -> MatrixPtr<T> {
+        MatrixPtr {
             ptr: self.ptr.wrapping_add(offset),
             ..self
         }
     }
 
     /// Returns the matrix from element `(i, j)` on.
-    pub(crate) fn from(self, i: usize, j: usize) -> At<T> {
-        At {
+    pub(crate) fn from(self, i: usize, j: usize) -> MatrixPtr<T> {
+        MatrixPtr {
             ptr: self.element(i, j),
             ..self
         }
     }
 
-    pub(crate) fn transposed(self) -> At<T> {
-        At {
+    pub(crate) fn transposed(self) -> MatrixPtr<T> {
+        MatrixPtr {
             rows: self.cols,
             cols: self.rows,
             ..self
@@ -46,7 +46,7 @@ impl<T: Copy> At<T> {
 }
 
 /// Calls `f` with thread-local scratch for `len` elements, aligned to a cache line.
-pub(crate) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
+pub(crate) fn with_room<T: TileElement, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
     thread_local! {
         static ROOM: Scratch = const { Scratch::new(AlignedVec::new()) };
     }
@@ -64,10 +64,10 @@ pub(crate) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) ->
 ///
 /// The CPU must have the tiles. The elements that the strides reach must be valid for reads in
 /// `from` and for writes in `to`, and must not overlap.
-pub(crate) unsafe fn copy<T: Tiled>(
+pub(crate) unsafe fn copy<T: TileElement>(
     tiles: &Tiles<T>,
     [m, n]: [usize; 2],
-    from: At<T>,
+    from: MatrixPtr<T>,
     to: *mut T,
     stride: usize,
 ) {
@@ -93,7 +93,7 @@ pub(crate) unsafe fn copy<T: Tiled>(
 /// As for [`copy`], on any CPU.
 pub(crate) unsafe fn copy_each<T: Copy>(
     [m, n]: [usize; 2],
-    from: At<T>,
+    from: MatrixPtr<T>,
     to: *mut T,
     stride: usize,
 ) {
@@ -113,10 +113,10 @@ pub(crate) unsafe fn copy_each<T: Copy>(
 /// # Safety
 ///
 /// As for [`copy`].
-pub(crate) unsafe fn panels<T: Tiled>(
+pub(crate) unsafe fn panels<T: TileElement>(
     tiles: &Tiles<T>,
     [k, n]: [usize; 2],
-    from: At<T>,
+    from: MatrixPtr<T>,
     to: *mut T,
     width: usize,
 ) {

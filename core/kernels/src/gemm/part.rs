@@ -5,10 +5,10 @@
 //! `k` alone: an element of the result is the sum, in order, of the tiles' results for each of `k /
 //! K_BLOCK` equal stretches of `k`.
 
-use crate::gemm::blocks::{FEW_ROWS, Finish, Out};
-use crate::gemm::pack::{At, copy, panels, with_room};
-use crate::gemm::prefetch::{Columns, Rows};
-use crate::gemm::tile::{Tiled, Tiles};
+use crate::gemm::blocks::{FEW_ROWS, Finish, OutputPtr};
+use crate::gemm::pack::{MatrixPtr, copy, panels, with_room};
+use crate::gemm::prefetch::{Columns, PrefetchRows};
+use crate::gemm::tile::{TileElement, Tiles};
 
 /// Maximum length of a chain of multiply-adds. A panel of two vectors with as many rows fits in the
 /// L1 cache.
@@ -26,22 +26,22 @@ const FINAL_BYTES: usize = 32 << 10;
 /// # Safety
 ///
 /// As for [`product`](super::blocks::product).
-pub(crate) unsafe fn part<T: Tiled>(
+pub(crate) unsafe fn part<T: TileElement>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],
-    a: At<T>,
-    b: At<T>,
-    c: Out<T>,
+    a: MatrixPtr<T>,
+    b: MatrixPtr<T>,
+    c: OutputPtr<T>,
     add: bool,
     finish: Option<Finish<'_, T>>,
 ) {
-    let way = Way::new(tiles, [m, k, n], a, b, add, finish);
+    let way = Blocking::new(tiles, [m, k, n], a, b, add, finish);
     let early = finish.filter(|_| way.finish_early);
     with_room::<T, _>(way.room_b + way.room_a + way.room_c, |room| {
         for j in (0..n).step_by(way.n_block) {
             for p in (0..k).step_by(way.k_block) {
                 let k_here = way.k_block.min(k - p);
-                let block = Block {
+                let block = PartBlock {
                     tiles,
                     way: &way,
                     size: [m, k_here, way.n_block.min(n - j)],
@@ -69,7 +69,7 @@ pub(crate) unsafe fn part<T: Tiled>(
 }
 
 /// Blocking of a part: which operands are copied, and block sizes.
-struct Way {
+struct Blocking {
     /// Number of rows and of columns of a block of the right operand.
     k_block: usize,
     n_block: usize,
@@ -98,15 +98,15 @@ struct Way {
     room_c: usize,
 }
 
-impl Way {
-    fn new<T: Tiled>(
+impl Blocking {
+    fn new<T: TileElement>(
         tiles: &Tiles<T>,
         [m, k, n]: [usize; 3],
-        a: At<T>,
-        b: At<T>,
+        a: MatrixPtr<T>,
+        b: MatrixPtr<T>,
         add: bool,
         finish: Option<Finish<'_, T>>,
-    ) -> Way {
+    ) -> Blocking {
         let k_block = k.div_ceil(k.div_ceil(K_BLOCK));
         let lines_up = a.cols == 1 || a.rows == 1;
         let by_column = a.cols != 1 && a.rows == 1;
@@ -151,7 +151,7 @@ impl Way {
             true => (enough + tiles.rows * n_block).min(m * n_block),
             false => 0,
         };
-        Way {
+        Blocking {
             k_block,
             n_block,
             width,
@@ -171,13 +171,13 @@ impl Way {
 }
 
 /// Block of a part: all its rows, `k` steps of the inner dimension, and some columns.
-struct Block<'a, T: 'static> {
+struct PartBlock<'a, T: 'static> {
     tiles: &'a Tiles<T>,
-    way: &'a Way,
+    way: &'a Blocking,
     size: [usize; 3],
-    a: At<T>,
-    b: At<T>,
-    c: Out<T>,
+    a: MatrixPtr<T>,
+    b: MatrixPtr<T>,
+    c: OutputPtr<T>,
     add: bool,
     /// Scratch: the copy of the right operand, then that of rows of the left one, then elements
     /// apart from the result.
@@ -186,9 +186,9 @@ struct Block<'a, T: 'static> {
 
 /// Rows of the left operand as a tile reads them: the address, and the distance between rows or
 /// columns.
-type Left<T> = (*const T, usize);
+type LeftRows<T> = (*const T, usize);
 
-impl<T: Tiled> Block<'_, T> {
+impl<T: TileElement> PartBlock<'_, T> {
     /// Reads the right operand in place. The columns of a tile stay in a cache while all rows use
     /// them.
     ///
@@ -213,7 +213,7 @@ impl<T: Tiled> Block<'_, T> {
     ///
     /// # Safety
     ///
-    /// As for [`Block::in_place`], and `room` must have the space that the `Way` asks for.
+    /// As for [`PartBlock::in_place`], and `room` must have the space that the `Blocking` asks for.
     #[inline]
     unsafe fn packed(&self, finish: Option<Finish<'_, T>>) {
         let (tiles, way) = (self.tiles, self.way);
@@ -246,7 +246,7 @@ impl<T: Tiled> Block<'_, T> {
                 }
             };
             let to = match way.apart {
-                true => Out {
+                true => OutputPtr {
                     ptr: rows_apart.wrapping_sub(ready * n),
                     stride: n,
                 },
@@ -254,7 +254,7 @@ impl<T: Tiled> Block<'_, T> {
             };
             let (end, n_tiles) = (i + rows, n.div_ceil(way.width));
             let below = if way.ask { tiles.rows.min(m - end) } else { 0 };
-            let mut asked = Rows::new([below, k], self.a.from(end, 0), n_tiles);
+            let mut asked = PrefetchRows::new([below, k], self.a.from(end, 0), n_tiles);
             let mut copied = self.columns(end, a_copies[1], n_tiles);
             let mut ahead = || {
                 asked.ask();
@@ -296,10 +296,10 @@ impl<T: Tiled> Block<'_, T> {
     #[inline]
     unsafe fn tile(
         &self,
-        (left, stride): Left<T>,
+        (left, stride): LeftRows<T>,
         (i, rows): (usize, usize),
         j: usize,
-        to: Out<T>,
+        to: OutputPtr<T>,
     ) -> usize {
         let (tiles, [_, k, n]) = (self.tiles, self.size);
         let w = match n - j >= self.way.width {
@@ -332,9 +332,9 @@ impl<T: Tiled> Block<'_, T> {
     ///
     /// # Safety
     ///
-    /// As for [`Block::packed`], and the tile must have all rows and columns.
+    /// As for [`PartBlock::packed`], and the tile must have all rows and columns.
     #[inline]
-    unsafe fn packing_tile(&self, (left, stride): Left<T>, j: usize, to: Out<T>) {
+    unsafe fn packing_tile(&self, (left, stride): LeftRows<T>, j: usize, to: OutputPtr<T>) {
         let k = self.size[1];
         let panel = self.room.wrapping_add(j * k);
         let (right, z) = (self.b.element(0, j), to.element(0, j));
@@ -360,7 +360,7 @@ impl<T: Tiled> Block<'_, T> {
     ///
     /// # Safety
     ///
-    /// As for [`Block::packed`].
+    /// As for [`PartBlock::packed`].
     #[inline]
     unsafe fn pack_columns_from(&self, first: usize) {
         let [_, k, n] = self.size;
@@ -402,7 +402,7 @@ impl<T: Tiled> Block<'_, T> {
 
     /// Returns the rows from `i` on, in place.
     #[inline]
-    fn left(&self, i: usize) -> Left<T> {
+    fn left(&self, i: usize) -> LeftRows<T> {
         let stride = match self.way.by_column {
             true => self.a.cols,
             false => self.a.rows,

@@ -2,12 +2,12 @@
 //!
 //! The hardware does not predict these accesses if rows or columns are on pages of their own.
 
-use crate::gemm::pack::At;
+use crate::gemm::pack::MatrixPtr;
 use crate::gemm::tile::Tiles;
 
 /// Rows to prefetch into the L2 cache.
-pub(crate) struct Rows<T> {
-    at: At<T>,
+pub(crate) struct PrefetchRows<T> {
+    at: MatrixPtr<T>,
     /// Number of rows, and of elements per row.
     ///
     /// `next` is the row and column of the next line: it moves down the rows, then a line to the
@@ -18,13 +18,13 @@ pub(crate) struct Rows<T> {
     n_lines: usize,
 }
 
-impl<T: Copy> Rows<T> {
+impl<T: Copy> PrefetchRows<T> {
     const LINE: usize = 64 / size_of::<T>();
 
     /// Prefetches `size[0]` rows of `size[1]` contiguous elements in `n_steps` steps.
-    pub(crate) fn new(size: [usize; 2], at: At<T>, n_steps: usize) -> Self {
+    pub(crate) fn new(size: [usize; 2], at: MatrixPtr<T>, n_steps: usize) -> Self {
         let n_lines = size[0] * size[1].div_ceil(Self::LINE);
-        Rows {
+        PrefetchRows {
             at,
             size,
             next: [0, 0],
@@ -58,7 +58,7 @@ impl<T: Copy> Rows<T> {
 pub(crate) struct Columns<'a, T: 'static> {
     pub(crate) tiles: &'a Tiles<T>,
     /// The columns; the elements of each are contiguous.
-    pub(crate) from: At<T>,
+    pub(crate) from: MatrixPtr<T>,
     pub(crate) to: *mut T,
     /// Number of elements of a column; `whole` is true if it is [`Tiles::rows`].
     pub(crate) rows: usize,

@@ -6,8 +6,8 @@
 //! 16 for `f32`: chain `l` adds up the products `l`, `l + 16`, `l + 32` and so on. The chains are
 //! then added in halves, `l` and `l + 8`, then `l` and `l + 4`, until one is left.
 
-use crate::gemm::pack::{At, copy_each, with_room};
-use crate::gemm::tile::{Tiled, Tiles};
+use crate::gemm::pack::{MatrixPtr, copy_each, with_room};
+use crate::gemm::tile::{TileElement, Tiles};
 use crate::threads;
 
 /// Function for `c[j] = sum over p of a[p] b[p, j]` with `[k, n]` elements of `b`.
@@ -52,11 +52,11 @@ pub(crate) fn nanos<T>(k: usize, n: usize) -> usize {
 ///
 /// The CPU must have the tiles. The elements of `a` and `b` must be valid for reads and those of
 /// `c` for writes. The elements of `c` must be distinct and must not overlap `a` or `b`.
-pub(crate) unsafe fn product<T: Tiled>(
+pub(crate) unsafe fn product<T: TileElement>(
     tiles: &Tiles<T>,
     [k, n]: [usize; 2],
-    a: At<T>,
-    b: At<T>,
+    a: MatrixPtr<T>,
+    b: MatrixPtr<T>,
     (c, stride): (*mut T, usize),
     add: bool,
 ) {
@@ -96,11 +96,11 @@ pub(crate) unsafe fn product<T: Tiled>(
 /// # Safety
 ///
 /// As for [`product`].
-unsafe fn part<T: Tiled>(
+unsafe fn part<T: TileElement>(
     tiles: &Tiles<T>,
     [k, n]: [usize; 2],
-    a: At<T>,
-    b: At<T>,
+    a: MatrixPtr<T>,
+    b: MatrixPtr<T>,
     (c, stride): (*mut T, usize),
     add: bool,
 ) {

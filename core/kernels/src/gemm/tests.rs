@@ -1,10 +1,10 @@
 //! Tests of products against the definition, and of bits that must not depend on layouts and
 //! threads.
 
-use crate::gemm::blocks::{Out, product};
-use crate::gemm::pack::At;
-use crate::gemm::tile::Tiled;
-use crate::gemm::{Batch, Epilogue, Final, Gemm, Matrix, run, single};
+use crate::gemm::blocks::{OutputPtr, product};
+use crate::gemm::pack::MatrixPtr;
+use crate::gemm::tile::TileElement;
+use crate::gemm::{Batch, Epilogue, FinalBlock, Gemm, Matrix, run, single};
 use crate::simd::number::Number;
 use crate::threads::set_threads;
 use gradloom_maths::Level;
@@ -202,7 +202,7 @@ fn f64_products_have_fixed_bits_and_bounded_errors() {
 
 #[test]
 fn levels_with_fma_agree() {
-    fn check<T: Tiled + Number + PartialEq>(of_f64: fn(f64) -> T) {
+    fn check<T: TileElement + Number + PartialEq>(of_f64: fn(f64) -> T) {
         let (Some(one), Some(other)) = (T::tiles(Level::Avx2), T::tiles(Level::detect())) else {
             return;
         };
@@ -214,17 +214,17 @@ fn levels_with_fma_agree() {
             let y: Vec<T> = numbers(k * n, 4).into_iter().map(of_f64).collect();
             let by = |tiles| {
                 let mut z = vec![T::ZERO; m * n];
-                let a = At {
+                let a = MatrixPtr {
                     ptr: x.as_ptr(),
                     rows: k,
                     cols: 1,
                 };
-                let b = At {
+                let b = MatrixPtr {
                     ptr: y.as_ptr(),
                     rows: n,
                     cols: 1,
                 };
-                let c = Out {
+                let c = OutputPtr {
                     ptr: z.as_mut_ptr(),
                     stride: n,
                 };
@@ -283,8 +283,8 @@ fn an_epilogue_gets_each_element_once_it_is_final() {
                 run(&batch, &x, &y, &mut want, false, None);
                 let rows = Mutex::new(vec![(0, None); m * n_batch]);
                 let mut got = vec![0.0; m * n * n_batch];
-                let each = |part: Final<f32>| {
-                    let Final {
+                let each = |part: FinalBlock<f32>| {
+                    let FinalBlock {
                         result, columns, ..
                     } = part;
                     assert!(!whole || columns == (0..n));

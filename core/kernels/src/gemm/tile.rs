@@ -28,7 +28,7 @@ pub(crate) type Tile<T> = unsafe fn(
 /// A [`Tile`] with all rows and two whole vectors that also packs the right operand.
 ///
 /// It copies the rows of the right operand that it reads to `panel`.
-pub(crate) type Packing<T> = unsafe fn(
+pub(crate) type PackingTile<T> = unsafe fn(
     k: usize,
     a: *const T,
     stride: usize,
@@ -53,7 +53,7 @@ pub(crate) struct Tiles<T: 'static> {
     /// Tiles for one, two and four vectors, each by the number of rows, less one.
     by_row: [&'static [Tile<T>]; 3],
     by_column: [&'static [Tile<T>]; 3],
-    packing: [Packing<T>; 2],
+    packing: [PackingTile<T>; 2],
     pub(crate) single: &'static Single<T>,
     /// Copies the transpose of a matrix: `(size, from, from_stride, to, to_stride)`.
     ///
@@ -86,29 +86,29 @@ impl<T> Tiles<T> {
     }
 
     /// Returns the tile that also packs.
-    pub(crate) fn packing(&self, by_column: bool) -> Packing<T> {
+    pub(crate) fn packing(&self, by_column: bool) -> PackingTile<T> {
         self.packing[usize::from(by_column)]
     }
 }
 
 /// Element type that has tiles at some SIMD levels.
-pub(crate) trait Tiled: Copy + Send + Sync + 'static {
+pub(crate) trait TileElement: Copy + Send + Sync + 'static {
     /// Returns the tiles for a level, or `None` if it has none.
     fn tiles(level: Level) -> Option<&'static Tiles<Self>>;
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 mod none {
-    use super::{Tiled, Tiles};
+    use super::{TileElement, Tiles};
     use gradloom_maths::Level;
 
-    impl Tiled for f32 {
+    impl TileElement for f32 {
         fn tiles(_: Level) -> Option<&'static Tiles<f32>> {
             None
         }
     }
 
-    impl Tiled for f64 {
+    impl TileElement for f64 {
         fn tiles(_: Level) -> Option<&'static Tiles<f64>> {
             None
         }
@@ -117,7 +117,7 @@ mod none {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Packing, Tile, Tiled, Tiles};
+    use super::{PackingTile, Tile, TileElement, Tiles};
     use crate::gemm::single::x86 as single;
     use crate::gemm::squares;
     use gradloom_maths::Level;
@@ -125,7 +125,7 @@ mod x86 {
 
     macro_rules! tiled {
         ($t:ident) => {
-            impl Tiled for $t {
+            impl TileElement for $t {
                 fn tiles(level: Level) -> Option<&'static Tiles<$t>> {
                     match level {
                         Level::Avx512 => Some(&avx512::$t::TILES),
@@ -167,7 +167,7 @@ mod x86 {
                     rate: $rate,
                     by_row: [heights!(1 false: $($m)*), heights!(2 false: $($m)*), heights!(4 false: $($w)*)],
                     by_column: [heights!(1 true: $($m)*), heights!(2 true: $($m)*), heights!(4 true: $($w)*)],
-                    packing: [packing::<false> as Packing<_>, packing::<true>],
+                    packing: [packing::<false> as PackingTile<_>, packing::<true>],
                     single: &single::$level::$t::SINGLE,
                     transpose,
                     columns,
@@ -336,7 +336,7 @@ mod x86 {
                     }
                 }
 
-                /// A [`Packing`].
+                /// A [`PackingTile`].
                 ///
                 /// # Safety
                 ///

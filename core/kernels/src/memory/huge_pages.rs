@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard};
 
 /// Part of a mapping: initialised memory with a single owner.
-pub(crate) struct Part {
+pub(crate) struct MappingPart {
     /// Aligned to a cache line.
     pub(crate) start: NonNull<u8>,
     /// Keeps the memory mapped.
@@ -56,7 +56,7 @@ const LARGE_PAGE: usize = 2 << 20;
 /// Takes them from the open mapping if it has the space. Otherwise a large request gets a fresh
 /// mapping.
 #[cfg(target_os = "linux")]
-pub(crate) fn part(bytes: usize) -> Option<Part> {
+pub(crate) fn part(bytes: usize) -> Option<MappingPart> {
     if bytes < WORTH {
         return None;
     }
@@ -70,7 +70,7 @@ pub(crate) fn part(bytes: usize) -> Option<Part> {
                 true => PAGE,
                 false => LARGE_PAGE,
             };
-            let mut fresh = Open {
+            let mut fresh = OpenMapping {
                 mapping: Arc::new(Mapping::new(bytes.checked_next_multiple_of(unit)?)?),
                 used: 0,
             };
@@ -92,9 +92,9 @@ pub(crate) fn part(bytes: usize) -> Option<Part> {
 }
 
 #[cfg(target_os = "linux")]
-fn open() -> MutexGuard<'static, Option<Open>> {
+fn open() -> MutexGuard<'static, Option<OpenMapping>> {
     /// The mapping with the most space left.
-    static OPEN: Mutex<Option<Open>> = Mutex::new(None);
+    static OPEN: Mutex<Option<OpenMapping>> = Mutex::new(None);
     // A poisoned lock is usable: no panic leaves the mapping half changed.
     OPEN.lock().unwrap_or_else(|e| e.into_inner())
 }
@@ -111,24 +111,24 @@ pub(crate) fn hold_pages() {}
 
 /// Other systems have no huge pages to request.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn part(_bytes: usize) -> Option<Part> {
+pub(crate) fn part(_bytes: usize) -> Option<MappingPart> {
     None
 }
 
 /// A mapping whose first `used` bytes are in use.
 #[cfg(target_os = "linux")]
-struct Open {
+struct OpenMapping {
     mapping: Arc<Mapping>,
     used: usize,
 }
 
 #[cfg(target_os = "linux")]
-impl Open {
+impl OpenMapping {
     fn left(&self) -> usize {
         self.mapping.bytes - self.used
     }
 
-    fn take(&mut self, bytes: usize) -> Part {
+    fn take(&mut self, bytes: usize) -> MappingPart {
         assert!(
             bytes <= self.left(),
             "a part must fit into the space that is left"
@@ -136,7 +136,7 @@ impl Open {
         // SAFETY: the offset lies inside the mapping, as asserted.
         let start = unsafe { self.mapping.start.add(self.used) };
         self.used += bytes;
-        Part {
+        MappingPart {
             start,
             mapping: self.mapping.clone(),
         }

@@ -12,11 +12,11 @@ pub(crate) enum Copy {
     /// Copies contiguous pieces in the order of the result.
     Rows(Gather),
     /// Copies tiles, for layouts where the order of the result would jump between cache lines.
-    Tiles(Tiles),
+    Tiles(CopyTiles),
 }
 
 /// Transposed matrices, copied tile by tile.
-pub(crate) struct Tiles {
+pub(crate) struct CopyTiles {
     rows: usize,
     cols: usize,
     /// Stride between columns in the operand.
@@ -29,7 +29,7 @@ pub(crate) struct Tiles {
 
 impl Copy {
     pub(crate) fn new(layout: &Layout) -> Copy {
-        match Tiles::new(layout) {
+        match CopyTiles::new(layout) {
             Some(tiles) => Copy::Tiles(tiles),
             None => Copy::Rows(Gather::new(layout)),
         }
@@ -45,8 +45,8 @@ impl Copy {
     }
 }
 
-impl Tiles {
-    fn new(layout: &Layout) -> Option<Tiles> {
+impl CopyTiles {
+    fn new(layout: &Layout) -> Option<CopyTiles> {
         let runs = layout.runs();
         let (&(cols, jump), outer) = runs.split_last()?;
         let row_axis = outer.iter().position(|run| run.1 == 1)?;
@@ -65,7 +65,7 @@ impl Tiles {
                 corners = corners.iter().flat_map(along).collect();
             }
         }
-        Some(Tiles {
+        Some(CopyTiles {
             rows: lens[row_axis],
             cols,
             jump,

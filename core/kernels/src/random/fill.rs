@@ -42,20 +42,20 @@ pub(super) struct Bits;
 
 /// Uniform numbers in `[0, 1)`.
 #[derive(Clone, Copy)]
-pub(super) struct Uniform<T>(pub(super) PhantomData<T>);
+pub(super) struct UniformDistribution<T>(pub(super) PhantomData<T>);
 
 /// Numbers of the standard normal distribution.
 #[derive(Clone, Copy)]
-pub(super) struct Normal<T>(pub(super) PhantomData<T>);
+pub(super) struct NormalDistribution<T>(pub(super) PhantomData<T>);
 
 /// Bools that are true with probability `.0`.
 #[derive(Clone, Copy)]
-pub(super) struct Flips(pub(super) f32);
+pub(super) struct Bernoulli(pub(super) f32);
 
 /// Random words in the upper half and element indices in the lower half: all are distinct. Sorts as
 /// `i64`.
 #[derive(Clone, Copy)]
-struct Numbered;
+struct NumberedWords;
 
 /// Fills an array with random elements.
 pub(super) fn fill<D: Draw>(draw: D, key: Words, ys: &mut [D::Item]) {
@@ -96,16 +96,16 @@ impl Distribution {
             Ok(D::Item::into_buffer(data))
         }
         fn uniform<T: Unit>(key: Words, n: usize) -> Result<Buffer, KernelFault> {
-            typed(Uniform::<T>(PhantomData), key, n)
+            typed(UniformDistribution::<T>(PhantomData), key, n)
         }
         fn normal<T: Unit>(key: Words, n: usize) -> Result<Buffer, KernelFault> {
-            typed(Normal::<T>(PhantomData), key, n)
+            typed(NormalDistribution::<T>(PhantomData), key, n)
         }
         match self {
             Distribution::Bits => typed(Bits, key, n),
             Distribution::Uniform(dtype) => on_float!(dtype, uniform(key, n)),
             Distribution::Normal(dtype) => on_float!(dtype, normal(key, n)),
-            Distribution::Bernoulli(p) => typed(Flips(p as f32), key, n),
+            Distribution::Bernoulli(p) => typed(Bernoulli(p as f32), key, n),
         }
     }
 
@@ -118,16 +118,16 @@ impl Distribution {
             })
         }
         fn uniform<T: Unit>() -> Prepared {
-            typed(Uniform::<T>(PhantomData))
+            typed(UniformDistribution::<T>(PhantomData))
         }
         fn normal<T: Unit>() -> Prepared {
-            typed(Normal::<T>(PhantomData))
+            typed(NormalDistribution::<T>(PhantomData))
         }
         match self {
             Distribution::Bits => typed(Bits),
             Distribution::Uniform(dtype) => on_float!(dtype, uniform()),
             Distribution::Normal(dtype) => on_float!(dtype, normal()),
-            Distribution::Bernoulli(p) => typed(Flips(p as f32)),
+            Distribution::Bernoulli(p) => typed(Bernoulli(p as f32)),
         }
     }
 }
@@ -160,7 +160,7 @@ pub fn order(key: Words, n: usize) -> Result<Vec<i64>, KernelFault> {
     order.extend(0..n as i64);
     for round in threefry::rounds(key, n) {
         drawn.resize(n, 0);
-        fill(Numbered, round, &mut drawn);
+        fill(NumberedWords, round, &mut drawn);
         drawn.sort_unstable();
         next.clear();
         next.extend(drawn.iter().map(|x| order[*x as u32 as usize]));
@@ -260,7 +260,7 @@ impl Draw for Bits {
     }
 }
 
-impl Draw for Numbered {
+impl Draw for NumberedWords {
     type Item = i64;
     const NANOS: f64 = 0.5;
 
@@ -273,7 +273,7 @@ impl Draw for Numbered {
     }
 }
 
-impl Draw for Flips {
+impl Draw for Bernoulli {
     type Item = bool;
     const NANOS: f64 = 0.5;
 
@@ -283,7 +283,7 @@ impl Draw for Flips {
     }
 }
 
-impl<T: Unit> Draw for Uniform<T> {
+impl<T: Unit> Draw for UniformDistribution<T> {
     type Item = T;
     const NANOS: f64 = T::NANOS[0];
 
@@ -293,7 +293,7 @@ impl<T: Unit> Draw for Uniform<T> {
     }
 }
 
-impl<T: Unit> Draw for Normal<T> {
+impl<T: Unit> Draw for NormalDistribution<T> {
     type Item = T;
     const NANOS: f64 = T::NANOS[1];
 

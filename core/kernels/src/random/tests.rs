@@ -1,7 +1,9 @@
 //! Random numbers against their definition, element by element.
 
 use super::erf_inv;
-use super::fill::{Bits, Draw, Flips, Normal, Uniform, Unit, fill, order};
+use super::fill::{
+    Bernoulli, Bits, Draw, NormalDistribution, UniformDistribution, Unit, fill, order,
+};
 use super::threefry::{self, Words};
 use std::marker::PhantomData;
 
@@ -32,17 +34,27 @@ fn an_array_drawn_in_parts_equals_its_elements_drawn_one_by_one() {
     let unit32 = |key, i| threefry::uniform32(threefry::bits32(key, i));
     let unit64 = |key, i| threefry::uniform64(threefry::bits64(key, i));
     check(Bits, |y| y as u64, |key, i| threefry::bits32(key, i).into());
-    check(Flips(0.3), u64::from, |key, i| unit32(key, i) < 0.3);
-    check(Uniform::<f32>(PhantomData), |y| y.to_bits().into(), unit32);
-    check(Uniform::<f64>(PhantomData), f64::to_bits, unit64);
+    check(Bernoulli(0.3), u64::from, |key, i| unit32(key, i) < 0.3);
     check(
-        Normal::<f32>(PhantomData),
+        UniformDistribution::<f32>(PhantomData),
+        |y| y.to_bits().into(),
+        unit32,
+    );
+    check(
+        UniformDistribution::<f64>(PhantomData),
+        f64::to_bits,
+        unit64,
+    );
+    check(
+        NormalDistribution::<f32>(PhantomData),
         |y| y.to_bits().into(),
         |key, i| normal(unit32(key, i)),
     );
-    check(Normal::<f64>(PhantomData), f64::to_bits, |key, i| {
-        normal(unit64(key, i))
-    });
+    check(
+        NormalDistribution::<f64>(PhantomData),
+        f64::to_bits,
+        |key, i| normal(unit64(key, i)),
+    );
 }
 
 #[test]

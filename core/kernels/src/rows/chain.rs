@@ -110,14 +110,14 @@ pub fn chain(
                     let float = matches!(dtype, DType::F32 | DType::F64);
                     large(row, last) && aligned && float
                 };
-                let copied: Vec<Copied> = results
+                let copied: Vec<CopiedResult> = results
                     .iter()
                     .filter(copied)
                     .map(|&(result, row, ..)| {
                         let start = end;
                         end += block * row;
                         let prefetch = next.next();
-                        Copied {
+                        CopiedResult {
                             result,
                             start,
                             prefetch,
@@ -147,7 +147,7 @@ pub fn chain(
                 })?;
             }
         }
-        let ends: SmallVec<[End; 8]> = outs.iter_mut().map(End::of).collect();
+        let ends: SmallVec<[ResultPtr; 8]> = outs.iter_mut().map(ResultPtr::of).collect();
         for_each(n_rows.div_ceil(task), nanos, |i| {
             // SAFETY: `ends` are the results, which are borrowed mutably until all tasks are done.
             // `task` is a multiple of the block, and no two tasks share a row.
@@ -193,11 +193,11 @@ enum StageMode {
         prefetched: [Option<usize>; 2],
     },
     /// Results that are copied to memory with non-temporal stores.
-    Group(Vec<Copied>),
+    Group(Vec<CopiedResult>),
 }
 
 /// Result of a group that is computed in scratch and copied with non-temporal stores.
-struct Copied {
+struct CopiedResult {
     /// Index of the result.
     result: usize,
     /// Offset of its block in scratch, in bytes.
@@ -235,18 +235,18 @@ struct Chain {
 
 /// Address, dtype and length of a result.
 #[derive(Clone, Copy)]
-struct End {
+struct ResultPtr {
     start: *mut u8,
     dtype: DType,
     len: usize,
 }
 
 // SAFETY: threads access disjoint rows through the pointer.
-unsafe impl Sync for End {}
+unsafe impl Sync for ResultPtr {}
 
-impl End {
-    fn of(out: &mut DataMut<'_>) -> End {
-        End {
+impl ResultPtr {
+    fn of(out: &mut DataMut<'_>) -> ResultPtr {
+        ResultPtr {
             start: out.as_mut_ptr(),
             dtype: out.dtype(),
             len: out.len(),
@@ -266,7 +266,7 @@ impl Chain {
     ///
     /// `outs` must be the results, and `from` a multiple of the block. Nothing else may use the
     /// rows `from..to` of the results, nor the sums of these rows in a result without rows.
-    unsafe fn run(&self, args: &[Data<'_>], outs: &[End], from: usize, to: usize) {
+    unsafe fn run(&self, args: &[Data<'_>], outs: &[ResultPtr], from: usize, to: usize) {
         with_lines(&ROOM, lines_for::<u8>(self.bytes), |lines| {
             let room = lines.as_mut_ptr().cast();
             // SAFETY: the caller guarantees the requirements of `run`. The scratch has `self.bytes`
@@ -284,7 +284,7 @@ impl Chain {
     unsafe fn blocks(
         &self,
         args: &[Data<'_>],
-        outs: &[End],
+        outs: &[ResultPtr],
         room: *mut u8,
         from: usize,
         to: usize,
@@ -293,7 +293,7 @@ impl Chain {
         while first < to {
             let last = to.min(first + self.block);
             for (stage, mode) in &self.links {
-                let rows = Rows {
+                let rows = RowRange {
                     args,
                     outs,
                     room,
@@ -336,7 +336,7 @@ impl Chain {
         stage: &Stage,
         non_temporal: bool,
         prefetched: [Option<usize>; 2],
-        rows: Rows<'_>,
+        rows: RowRange<'_>,
     ) {
         let (n, args) = (rows.last - rows.first, rows.args);
         let arg = |(at, row): (&Operand, &Option<usize>)| match (*at, *row) {
@@ -382,7 +382,13 @@ impl Chain {
     /// # Safety
     ///
     /// As for [`blocks`](Self::blocks), for the rows of `rows`.
-    unsafe fn group(&self, group: &Group, stage: &Stage, copied: &[Copied], rows: Rows<'_>) {
+    unsafe fn group(
+        &self,
+        group: &Group,
+        stage: &Stage,
+        copied: &[CopiedResult],
+        rows: RowRange<'_>,
+    ) {
         let row = group.len() / self.n_rows;
         let (from, args) = (rows.first * row, rows.args);
         // Address of row 0, which may be out of bounds.
@@ -442,7 +448,7 @@ impl Chain {
     }
 
     /// Returns the address of the next block of an operand of the chain, if it has this dtype.
-    fn next(&self, operand: usize, dtype: DType, rows: Rows<'_>) -> Option<*const u8> {
+    fn next(&self, operand: usize, dtype: DType, rows: RowRange<'_>) -> Option<*const u8> {
         let arg = rows.args[operand];
         let row = arg.len() / self.n_rows;
         let start = arg.as_ptr().wrapping_add(rows.last * row * dtype.size());
@@ -450,10 +456,10 @@ impl Chain {
     }
 
     /// Returns the dtype of a value that a link writes and the address of its current rows.
-    fn place(&self, at: Operand, row: usize, rows: Rows<'_>) -> (DType, *mut u8) {
+    fn place(&self, at: Operand, row: usize, rows: RowRange<'_>) -> (DType, *mut u8) {
         match at {
             Operand::Out(i) => {
-                let End { start, dtype, len } = rows.outs[i];
+                let ResultPtr { start, dtype, len } = rows.outs[i];
                 assert!(
                     rows.last * row <= len,
                     "the rows must lie inside the result"
@@ -474,12 +480,12 @@ impl Chain {
     /// # Safety
     ///
     /// `outs` must be the results, and nothing else may use them.
-    unsafe fn finish(&self, outs: &[End]) {
+    unsafe fn finish(&self, outs: &[ResultPtr]) {
         for (stage, _) in &self.links {
             if let Fusable::Rows(kernel) = &stage.link {
                 let out = |at: &Operand| match *at {
                     Operand::Out(i) => {
-                        let End { start, dtype, len } = outs[i];
+                        let ResultPtr { start, dtype, len } = outs[i];
                         // SAFETY: the caller guarantees exclusive use of the results, and the
                         // results of a link are distinct.
                         unsafe { DataMut::at(dtype, start, len) }
@@ -495,9 +501,9 @@ impl Chain {
 
 /// The rows `first..last`, with the buffers they are read from and written to.
 #[derive(Clone, Copy)]
-struct Rows<'a> {
+struct RowRange<'a> {
     args: &'a [Data<'a>],
-    outs: &'a [End],
+    outs: &'a [ResultPtr],
     /// Scratch with the intermediate values.
     room: *mut u8,
     first: usize,

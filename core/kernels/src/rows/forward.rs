@@ -7,7 +7,7 @@ use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::reduce::row_totals;
 use crate::simd::lanes::{
-    CHUNK, Map, Pairwise, Prefetch, Same, exp, greatest, map_and_ask, map_sum, sums,
+    CHUNK, Identity, Map, Pairwise, Prefetch, exp, greatest, map_and_ask, map_sum, sums,
 };
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
@@ -143,7 +143,7 @@ fn fold_rows<T: Float>(
 leveled! {
     /// Copies elements with non-temporal stores and prefetches as many from `next` on.
     pub(crate) fn copy_non_temporal<S, T: Float>(xs: &[T], out: &mut [T], next: *const T) {
-        map_and_ask::<T::Floats<S>, 1>([xs], out, true, next, Same);
+        map_and_ask::<T::Floats<S>, 1>([xs], out, true, next, Identity);
     }
 }
 
@@ -202,12 +202,12 @@ impl<V: Floats> Map<V, 1, 1> for Minus<V> {
 
 /// `(x - mean) scale`
 #[derive(Clone, Copy)]
-pub(crate) struct Normal<V> {
+pub(crate) struct Normalization<V> {
     pub(crate) mean: V,
     pub(crate) scale: V,
 }
 
-impl<V: Floats> Map<V, 1, 1> for Normal<V> {
+impl<V: Floats> Map<V, 1, 1> for Normalization<V> {
     #[inline(always)]
     fn of(self, [x]: [V; 1]) -> [V; 1] {
         [x.minus(self.mean).times(self.scale)]
@@ -215,7 +215,7 @@ impl<V: Floats> Map<V, 1, 1> for Normal<V> {
 }
 
 /// `(x - mean) scale w + b`
-impl<V: Floats> Map<V, 3, 1> for Normal<V> {
+impl<V: Floats> Map<V, 3, 1> for Normalization<V> {
     #[inline(always)]
     fn of(self, [x, w, b]: [V; 3]) -> [V; 1] {
         let [x] = self.of([x]);
@@ -309,7 +309,7 @@ leveled! {
 /// Returns the mean of a row and `1 / sqrt(var + eps)`, with the biased variance.
 #[inline(always)]
 pub(crate) fn moments<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> (T, T) {
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], Prefetch(0), Same);
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], Prefetch(0), Identity);
     let mean = total.over(row.len());
     let square = Square(T::Floats::<S>::splat(mean));
     let [total] = sums::<T::Floats<S>, 1, 1>([row], mode.prefetch(row), square);
@@ -327,9 +327,9 @@ pub(crate) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> 
 
 /// Returns [`moments`] as vectors.
 #[inline(always)]
-fn normal<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> Normal<T::Floats<S>> {
+fn normal<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> Normalization<T::Floats<S>> {
     let (mean, scale) = moments::<S, T>(row, eps, mode);
-    Normal {
+    Normalization {
         mean: T::Floats::<S>::splat(mean),
         scale: T::Floats::<S>::splat(scale),
     }
@@ -453,26 +453,26 @@ pub(crate) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usiz
 
 /// Writes the loss of each row, `-log_softmax(logits)[label]`.
 ///
-/// If `less_hot` is not empty, also writes the gradient, as [`softmax_less_hot`]. The labels must
+/// If `gradient` is not empty, also writes the gradient, as [`cross_entropy_grad`]. The labels must
 /// be valid classes.
 pub(crate) fn losses<T: Float>(
     logits: &[T],
     labels: Data<'_>,
     losses: &mut [T],
-    less_hot: &mut [T],
+    gradient: &mut [T],
     classes: usize,
     mode: RowMode,
 ) {
     let rows = rows_of_a_task::<T>(classes);
     let n_tasks = losses.len().div_ceil(rows);
     let nanos = nanos_of::<T>(losses.len(), classes, 0.25);
-    let outs = [(losses, rows), (less_hot, rows * classes)];
-    for_each_chunks(n_tasks, outs, nanos, |i, [losses, less_hot]| {
+    let outs = [(losses, rows), (gradient, rows * classes)];
+    for_each_chunks(n_tasks, outs, nanos, |i, [losses, gradient]| {
         let first = i * rows;
         let logits = &logits[first * classes..][..losses.len() * classes];
-        match less_hot.is_empty() {
+        match gradient.is_empty() {
             true => cross_entropy_rows(logits, labels, first, losses, mode),
-            false => cross_entropy_and_rows(logits, labels, first, losses, less_hot, mode),
+            false => cross_entropy_and_rows(logits, labels, first, losses, gradient, mode),
         }
     });
 }
@@ -515,11 +515,11 @@ leveled! {
         labels: Data<'_>,
         first: usize,
         losses: &mut [T],
-        less_hot: &mut [T],
+        gradient: &mut [T],
         mode: RowMode,
     ) {
         let classes = logits.len() / losses.len().max(1);
-        let rows = logits.chunks_exact(classes).zip(less_hot.chunks_exact_mut(classes));
+        let rows = logits.chunks_exact(classes).zip(gradient.chunks_exact_mut(classes));
         for (i, ((row, out), loss)) in rows.zip(losses).enumerate() {
             let top = greatest::<T::Floats<S>>(row);
             let exp = Exp(T::Floats::<S>::splat(top));
@@ -536,7 +536,7 @@ leveled! {
 }
 
 /// Writes `softmax(logits)`, less 1 at the label of each row. The labels must be valid classes.
-pub(crate) fn softmax_less_hot<T: Float>(
+pub(crate) fn cross_entropy_grad<T: Float>(
     logits: &[T],
     labels: Data<'_>,
     out: &mut [T],

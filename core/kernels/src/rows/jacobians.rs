@@ -2,7 +2,7 @@
 //! cotangents.
 
 use crate::rows::forward::{RowMode, split_rows};
-use crate::simd::lanes::{Map, Prefetch, Same, exp, sums};
+use crate::simd::lanes::{Identity, Map, Prefetch, exp, sums};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
 use crate::simd::vector::{Floats, Vector};
@@ -39,13 +39,13 @@ impl<V: Floats> Map<V, 2, 1> for FromMean<V> {
 
 /// `r (v - mean - y along_y)`
 #[derive(Clone, Copy)]
-struct Apart<V> {
+struct JacobianRow<V> {
     mean: V,
     along_y: V,
     r: V,
 }
 
-impl<V: Floats> Map<V, 2, 1> for Apart<V> {
+impl<V: Floats> Map<V, 2, 1> for JacobianRow<V> {
     #[inline(always)]
     fn of(self, [v, y]: [V; 2]) -> [V; 1] {
         let v = v.minus(self.mean).minus(y.times(self.along_y));
@@ -66,9 +66,9 @@ impl<V: Floats> Map<V, 2, 1> for Weighted {
 
 /// `v - total`
 #[derive(Clone, Copy)]
-struct Less<V>(V);
+struct Subtraction<V>(V);
 
-impl<V: Floats> Map<V, 1, 1> for Less<V> {
+impl<V: Floats> Map<V, 1, 1> for Subtraction<V> {
     #[inline(always)]
     fn of(self, [v]: [V; 1]) -> [V; 1] {
         [v.minus(self.0)]
@@ -76,7 +76,7 @@ impl<V: Floats> Map<V, 1, 1> for Less<V> {
 }
 
 /// `v - exp(y) total`
-impl<V: Floats> Map<V, 2, 1> for Less<V> {
+impl<V: Floats> Map<V, 2, 1> for Subtraction<V> {
     #[inline(always)]
     fn of(self, [v, y]: [V; 2]) -> [V; 1] {
         [v.minus(exp(y).times(self.0))]
@@ -146,7 +146,7 @@ leveled! {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
             let [total] = sums::<T::Floats<S>, 2, 1>([v, y], mode.prefetch(v), Weighted);
-            let total = Less(T::Floats::<S>::splat(total));
+            let total = Subtraction(T::Floats::<S>::splat(total));
             mode.map::<T::Floats<S>, 1>(v, [v], out, total);
         }
         mode.end();
@@ -175,8 +175,8 @@ leveled! {
     ) {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let [total] = sums::<T::Floats<S>, 1, 1>([v], mode.prefetch(v), Same);
-            let total = Less(T::Floats::<S>::splat(total));
+            let [total] = sums::<T::Floats<S>, 1, 1>([v], mode.prefetch(v), Identity);
+            let total = Subtraction(T::Floats::<S>::splat(total));
             mode.map::<T::Floats<S>, 2>(v, [v, y], out, total);
         }
         mode.end();
@@ -211,7 +211,7 @@ leveled! {
         for (((v, y), &r), out) in rows.zip(out.chunks_exact_mut(cols)) {
             let [mean, along_y] = sums::<T::Floats<S>, 2, 2>([v, y], Prefetch(0), Product)
                 .map(|total| total.over(cols));
-            let apart = Apart {
+            let apart = JacobianRow {
                 mean: splat(mean),
                 along_y: splat(along_y),
                 r: splat(r),

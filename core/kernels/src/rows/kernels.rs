@@ -167,7 +167,7 @@ pub fn rms_norm(of: Rows, eps: f64) -> RowKernel {
 /// Mean cross entropy of logits with labels: operands logits and labels.
 ///
 /// The results are the mean loss, the loss of each row and, if `with_gradient`, the result of
-/// [`softmax_less_hot`].
+/// [`cross_entropy_grad`].
 pub fn cross_entropy(of: Rows, with_gradient: bool) -> RowKernel {
     on_float!(of.dtype, cross_entropy_of(of, with_gradient))
 }
@@ -186,9 +186,9 @@ fn cross_entropy_of<T: Float>(of: Rows, with_gradient: bool) -> RowKernel {
             let (losses, others) = outs[1..]
                 .split_first_mut()
                 .expect("the result at index 1 holds the losses of the rows");
-            let less_hot = others.first_mut().map_or(&mut [][..], T::slice_mut);
+            let gradient = others.first_mut().map_or(&mut [][..], T::slice_mut);
             let losses = T::slice_mut(losses);
-            forward::losses(T::slice(args[0]), args[1], losses, less_hot, classes, mode);
+            forward::losses(T::slice(args[0]), args[1], losses, gradient, classes, mode);
         },
     );
     kernel
@@ -202,11 +202,11 @@ fn cross_entropy_of<T: Float>(of: Rows, with_gradient: bool) -> RowKernel {
 }
 
 /// `softmax(x)` minus 1 at the label of each row: operands logits and labels.
-pub fn softmax_less_hot(of: Rows) -> RowKernel {
-    on_float!(of.dtype, softmax_less_hot_of(of))
+pub fn cross_entropy_grad(of: Rows) -> RowKernel {
+    on_float!(of.dtype, cross_entropy_grad_of(of))
 }
 
-fn softmax_less_hot_of<T: Float>(of: Rows) -> RowKernel {
+fn cross_entropy_grad_of<T: Float>(of: Rows) -> RowKernel {
     let classes = of.cols;
     let widths = [Some(classes), Some(1)];
     let kernel = RowKernel::new(
@@ -219,7 +219,7 @@ fn softmax_less_hot_of<T: Float>(of: Rows) -> RowKernel {
                 non_temporal: false,
                 ..mode
             };
-            forward::softmax_less_hot(T::slice(args[0]), args[1], out, classes, mode);
+            forward::cross_entropy_grad(T::slice(args[0]), args[1], out, classes, mode);
         },
     );
     kernel.checked(1, move |labels| forward::check_labels(labels, classes))

@@ -6,7 +6,7 @@
 
 use crate::reduce::{BLOCK, join_from};
 use crate::rows::Rows;
-use crate::rows::forward::{Normal, RowMode, inv_rms, moments, non_temporal, split_rows};
+use crate::rows::forward::{Normalization, RowMode, inv_rms, moments, non_temporal, split_rows};
 use crate::rows::row_kernel::RowKernel;
 use crate::simd::lanes::{Map, add, map, sums};
 use crate::simd::leveled::leveled;
@@ -101,12 +101,12 @@ pub struct Norm {
 impl Norm {
     /// Returns the mean and scale of a row.
     #[inline(always)]
-    fn row<S: Simd, T: Float>(self, row: &[T], mode: RowMode) -> Normal<T::Floats<S>> {
+    fn row<S: Simd, T: Float>(self, row: &[T], mode: RowMode) -> Normalization<T::Floats<S>> {
         let (mean, scale) = match self.centred {
             true => moments::<S, T>(row, self.eps, mode),
             false => (T::ZERO, inv_rms::<S, T>(row, self.eps, mode)),
         };
-        Normal {
+        Normalization {
             mean: T::Floats::<S>::splat(mean),
             scale: T::Floats::<S>::splat(scale),
         }
@@ -116,7 +116,7 @@ impl Norm {
     #[inline(always)]
     fn projection<S: Simd, T: Float>(
         self,
-        normal: Normal<T::Floats<S>>,
+        normal: Normalization<T::Floats<S>>,
         [total, along]: [T; 2],
         cols: usize,
     ) -> Projection<T::Floats<S>> {
@@ -135,14 +135,14 @@ impl Norm {
 
 /// Returns the normalised element `n`.
 #[inline(always)]
-fn normal<V: Floats>(of: Normal<V>, x: V) -> V {
+fn normal<V: Floats>(of: Normalization<V>, x: V) -> V {
     x.minus(of.mean).times(of.scale)
 }
 
 /// `r (v - mean(v) - n mean(n v))`
 #[derive(Clone, Copy)]
 struct Projection<V> {
-    normal: Normal<V>,
+    normal: Normalization<V>,
     mean: V,
     along: V,
 }
@@ -157,9 +157,9 @@ impl<V: Floats> Projection<V> {
 
 /// `v` and `n v`, from `v` and `x`
 #[derive(Clone, Copy)]
-struct Along<V>(Normal<V>);
+struct NormalAndProduct<V>(Normalization<V>);
 
-impl<V: Floats> Map<V, 2, 2> for Along<V> {
+impl<V: Floats> Map<V, 2, 2> for NormalAndProduct<V> {
     #[inline(always)]
     fn of(self, [v, x]: [V; 2]) -> [V; 2] {
         [v, normal(self.0, x).times(v)]
@@ -167,7 +167,7 @@ impl<V: Floats> Map<V, 2, 2> for Along<V> {
 }
 
 /// As above with `v = ct w`, from `ct`, `w` and `x`
-impl<V: Floats> Map<V, 3, 2> for Along<V> {
+impl<V: Floats> Map<V, 3, 2> for NormalAndProduct<V> {
     #[inline(always)]
     fn of(self, [ct, w, x]: [V; 3]) -> [V; 2] {
         self.of([ct.times(w), x])
@@ -184,7 +184,7 @@ impl<V: Floats> Map<V, 3, 1> for Projection<V> {
 
 /// Contribution of a row to the cotangents of weight and bias: `ct n` and `ct`
 #[derive(Clone, Copy)]
-struct Products<V>(Normal<V>);
+struct Products<V>(Normalization<V>);
 
 impl<V: Floats> Map<V, 2, 2> for Products<V> {
     #[inline(always)]
@@ -250,7 +250,7 @@ leveled! {
             let dx = dxs.map(|dxs| &dxs[i * cols..][..cols]);
             let sums = match dx {
                 Some(dx) => {
-                    sums::<T::Floats<S>, 2, 2>([dx, x], mode.prefetch(dx), Along(normal))
+                    sums::<T::Floats<S>, 2, 2>([dx, x], mode.prefetch(dx), NormalAndProduct(normal))
                 }
                 None => [T::ZERO; 2],
             };
@@ -323,7 +323,7 @@ leveled! {
         for (i, (x, ct)) in xs.chunks_exact(cols).zip(cts.chunks_exact(cols)).enumerate() {
             let normal = norm.row::<S, T>(x, mode);
             if let Some(ct_x) = ct_xs.get_mut(i * cols..(i + 1) * cols) {
-                let along = Along(normal);
+                let along = NormalAndProduct(normal);
                 let sums = sums::<T::Floats<S>, 3, 2>([ct, w, x], mode.prefetch(ct), along);
                 let projection = norm.projection::<S, T>(normal, sums, cols);
                 map::<T::Floats<S>, 3>([ct, w, x], ct_x, mode.non_temporal, projection);

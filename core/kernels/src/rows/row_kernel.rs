@@ -83,20 +83,20 @@ pub struct RowKernel {
     /// Elements per row of each result; `None` for a result that is written after all rows.
     pub(crate) outs: Vec<Option<usize>>,
     /// Operand that is checked before any row is computed, with the check.
-    check: Option<(usize, Check)>,
-    rows: Rows,
-    last: Option<Last>,
+    check: Option<(usize, CheckFn)>,
+    rows: RowsFn,
+    last: Option<LastFn>,
 }
 
-type Check = Box<dyn Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync>;
+type CheckFn = Box<dyn Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync>;
 
 /// Function that computes some rows from the slices of these rows of each operand and result.
-type Rows = Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>], RowMode) + Send + Sync>;
+type RowsFn = Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>], RowMode) + Send + Sync>;
 
 /// Writes the results that are not computed by rows.
 ///
 /// The other results are complete, except those that have no consumer outside of a chain.
-type Last = Box<dyn Fn(&mut [DataMut<'_>]) + Send + Sync>;
+type LastFn = Box<dyn Fn(&mut [DataMut<'_>]) + Send + Sync>;
 
 impl RowKernel {
     /// Creates a kernel on rows.
@@ -125,7 +125,7 @@ impl RowKernel {
         operand: usize,
         check: impl Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync + 'static,
     ) -> RowKernel {
-        let check = Some((operand, Box::new(check) as Check));
+        let check = Some((operand, Box::new(check) as CheckFn));
         RowKernel { check, ..self }
     }
 
@@ -141,7 +141,7 @@ impl RowKernel {
         self,
         last: impl Fn(&mut [DataMut<'_>]) + Send + Sync + 'static,
     ) -> RowKernel {
-        let last = Some(Box::new(last) as Last);
+        let last = Some(Box::new(last) as LastFn);
         RowKernel { last, ..self }
     }
 

@@ -64,9 +64,9 @@ pub(crate) trait Map<V, const K: usize, const M: usize>: Copy {
 
 /// Identity.
 #[derive(Clone, Copy)]
-pub(crate) struct Same;
+pub(crate) struct Identity;
 
-impl<V> Map<V, 1, 1> for Same {
+impl<V> Map<V, 1, 1> for Identity {
     #[inline(always)]
     fn of(self, xs: [V; 1]) -> [V; 1] {
         xs
@@ -76,7 +76,7 @@ impl<V> Map<V, 1, 1> for Same {
 /// Returns the sum of a slice.
 #[inline(always)]
 pub(crate) fn sum<S: Simd, T: Number>(xs: &[T]) -> T {
-    let [total] = sums::<T::Vectors<S>, 1, 1>([xs], Prefetch(CHUNK), Same);
+    let [total] = sums::<T::Vectors<S>, 1, 1>([xs], Prefetch(CHUNK), Identity);
     total
 }
 

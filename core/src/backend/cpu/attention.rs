@@ -4,14 +4,14 @@ use super::statics::active;
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::{Op, Static};
-use gradloom_kernels::attention::{self, Heads, Primals, Rows};
+use gradloom_kernels::attention::{self, HeadRows, Heads, Primals};
 use gradloom_kernels::memory::numel;
 
 /// Lowers `attention`: `softmax(q k^T / sqrt(d)) v`.
 pub(super) fn attention(b: &mut TaskBuilder, args: &[View], causal: &Static, out: &Aval) -> View {
     let heads = heads(&args[..2], Some(&args[2]), causal);
     let mut places: Vec<View> = args[..3].iter().map(|x| side_by_side(b, x)).collect();
-    let rows = [0, 1, 2].map(|i| Rows::new(&places[i].layout));
+    let rows = [0, 1, 2].map(|i| HeadRows::new(&places[i].layout));
     let mask = mask(b, args, 3, &mut places);
     let kernel = attention::attention(out.dtype(), heads, rows, mask);
     let shape = out.shape();
@@ -40,7 +40,7 @@ pub(super) fn attention_lse(
     }
     let heads = heads(args, None, causal);
     let mut places: Vec<View> = args[..2].iter().map(|x| side_by_side(b, x)).collect();
-    let rows = [0, 1].map(|i| Rows::new(&places[i].layout));
+    let rows = [0, 1].map(|i| HeadRows::new(&places[i].layout));
     let mask = mask(b, args, 2, &mut places);
     let kernel = attention::attention_lse(out.dtype(), heads, rows, mask);
     let places: Vec<&View> = places.iter().collect();
@@ -66,7 +66,7 @@ pub(super) fn attention_jvp(
             return None;
         }
         let dx = side_by_side(b, tangents.next()?);
-        let rows = Rows::new(&dx.layout);
+        let rows = HeadRows::new(&dx.layout);
         places.push(dx);
         Some((places.len() - 1, rows))
     });
@@ -90,7 +90,7 @@ pub(super) fn attention_vjp(
         .expect("the last operand is the cotangent");
     let (mut places, primals) = primals(b, before);
     let ct = side_by_side(b, ct);
-    let ct_rows = (places.len(), Rows::new(&ct.layout));
+    let ct_rows = (places.len(), HeadRows::new(&ct.layout));
     places.push(ct);
     let more = attention::n_partial_sums(&heads);
     let mut avals = outs.to_vec();
@@ -123,7 +123,7 @@ fn heads(of: &[View], values: Option<&View>, causal: &Static) -> Heads {
 /// Prepares queries, keys, values, the result, the log-sum-exp and the optional mask.
 fn primals(b: &mut TaskBuilder, args: &[View]) -> (Vec<View>, Primals) {
     let mut places: Vec<View> = args[..4].iter().map(|x| side_by_side(b, x)).collect();
-    let rows = [0, 1, 2, 3].map(|i| Rows::new(&places[i].layout));
+    let rows = [0, 1, 2, 3].map(|i| HeadRows::new(&places[i].layout));
     let lse = b.contiguous(&args[4]);
     let offset = lse.layout.offset;
     places.push(lse);
@@ -140,7 +140,7 @@ fn primals(b: &mut TaskBuilder, args: &[View]) -> (Vec<View>, Primals) {
 /// query.
 ///
 /// A repeated dimension of the mask is not materialised.
-fn mask(b: &mut TaskBuilder, args: &[View], at: usize, places: &mut Vec<View>) -> Option<Rows> {
+fn mask(b: &mut TaskBuilder, args: &[View], at: usize, places: &mut Vec<View>) -> Option<HeadRows> {
     let given = args.get(at)?;
     let (q, k) = (args[0].shape(), args[1].shape());
     let scores = [&q[..q.len() - 1], &[k[k.len() - 2]]].concat();
@@ -148,7 +148,7 @@ fn mask(b: &mut TaskBuilder, args: &[View], at: usize, places: &mut Vec<View>) -
     if mask.layout.strides[scores.len() - 1] > 1 {
         mask = b.contiguous(given).broadcast_to(&scores);
     }
-    let rows = Rows::new(&mask.layout);
+    let rows = HeadRows::new(&mask.layout);
     places.push(mask);
     Some(rows)
 }

@@ -117,7 +117,7 @@ pub(crate) fn lower(
         Kernel::LogSoftmax => rows::map_rows(b, [x()], &[axis(x().rank())], kernels::log_softmax),
         Kernel::Logsumexp => rows::fold_rows(b, x(), &axes(x()), out, kernels::logsumexp),
         Kernel::CrossEntropy => rows::cross_entropy(b, args),
-        Kernel::SoftmaxLessHot => rows::softmax_less_hot(b, args),
+        Kernel::CrossEntropyGrad => rows::cross_entropy_grad(b, args),
         Kernel::Normalize => {
             rows::map_rows(b, [x()], &axes(x()), |of| kernels::normalize(of, eps()))
         }

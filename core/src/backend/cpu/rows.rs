@@ -96,7 +96,7 @@ fn classified(b: &mut TaskBuilder, args: &[View]) -> (View, View, Rows) {
     (logits, labels, rows)
 }
 
-/// Lowers `cross_entropy`. If the plan needs `softmax_less_hot` of the same operands, computes it
+/// Lowers `cross_entropy`. If the plan needs `cross_entropy_grad` of the same operands, computes it
 /// as a by-product.
 pub(super) fn cross_entropy(b: &mut TaskBuilder, args: &[View]) -> View {
     let (logits, labels, rows) = classified(b, args);
@@ -105,26 +105,26 @@ pub(super) fn cross_entropy(b: &mut TaskBuilder, args: &[View]) -> View {
         Aval::new(rows.dtype, []),
         Aval::new(rows.dtype, [rows.n_rows]),
     ];
-    let both = b.wants_byproduct(Op::SoftmaxLessHot);
+    let both = b.wants_byproduct(Op::CrossEntropyGrad);
     if both {
         avals.push(Aval::new(rows.dtype, logits.shape()));
     }
     let kernel = rows::cross_entropy(rows, both);
     let mut made = b.by_row(&[&logits, &labels], &avals, kernel);
-    if both && let Some(less_hot) = made.pop() {
-        b.offer_byproduct(Op::SoftmaxLessHot, &[], args, &less_hot);
+    if both && let Some(gradient) = made.pop() {
+        b.offer_byproduct(Op::CrossEntropyGrad, &[], args, &gradient);
     }
     made.remove(0)
 }
 
 /// The result has one row per row of logits.
-pub(super) fn softmax_less_hot(b: &mut TaskBuilder, args: &[View]) -> View {
-    if let Some(made) = b.byproduct(Op::SoftmaxLessHot, &[], args) {
+pub(super) fn cross_entropy_grad(b: &mut TaskBuilder, args: &[View]) -> View {
+    if let Some(made) = b.byproduct(Op::CrossEntropyGrad, &[], args) {
         return made;
     }
     let (logits, labels, rows) = classified(b, args);
     let out = Aval::new(rows.dtype, logits.shape());
-    let kernel = rows::softmax_less_hot(rows);
+    let kernel = rows::cross_entropy_grad(rows);
     b.by_row(&[&logits, &labels], &[out], kernel).remove(0)
 }
 

@@ -3,7 +3,7 @@
 
 use super::Cause;
 use super::{CachedCallEmitter, Purity};
-use crate::emit::cx::{Cx, turbofish};
+use crate::emit::cx::{EmitCx, turbofish};
 use crate::emit::names::ItemNames;
 use crate::input::generic::is_known;
 use crate::input::generic::{Params, names_in, without_lifetimes};
@@ -72,7 +72,7 @@ impl CachedCallEmitter<'_> {
 
     /// Returns the items that query rustc, and the marker by which others query whether the
     /// function is `#[traced]`.
-    pub(crate) fn asking(&self, cx: &Cx<'_>) -> TokenStream {
+    pub(crate) fn asking(&self, cx: &EmitCx<'_>) -> TokenStream {
         let rt = self.rt;
         let (head, _) = cx.associated();
         let mark = self.func.owner.as_ref().map(|_| {
@@ -268,9 +268,9 @@ impl CachedCallEmitter<'_> {
         match self.func.output.shape.is_known() || !generics.fix(out) || generics.may_borrow(out) {
             true => ours!(::core::option::Option::None),
             false => ours! {
-                #rt::unkept(&|| {
+                #rt::why_not_cached(&|| {
                     use #rt::by_type::*;
-                    (&&#rt::Whole::<#out>(::core::marker::PhantomData)).kept_shape()
+                    (&&#rt::OpaqueResult::<#out>(::core::marker::PhantomData)).result_shape()
                 })
             },
         }
@@ -319,7 +319,7 @@ pub(crate) fn unmarked<'a>(
         let marks = marks.iter();
         ours! {
             trait __Unmarked {
-                #(fn #marks(&self) -> #rt::No { ::core::unreachable!() })*
+                #(fn #marks(&self) -> #rt::NotTraced { ::core::unreachable!() })*
             }
             impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
         }

@@ -228,7 +228,7 @@ impl<'a> CachedCallEmitter<'a> {
             Purity::Static | Purity::Pure(..) if self.is_settled() => TokenStream::new(),
             Purity::Static | Purity::Pure(..) => {
                 let fit = self.fit();
-                ours!(#rt::names(#fit);)
+                ours!(#rt::note_globals(#fit);)
             }
         }
     }
@@ -334,7 +334,7 @@ impl<'a> CachedCallEmitter<'a> {
                 #count
                 #checks
                 let (y, pull) = #forward;
-                let pull = #rt::Pullback::recorded(pull, &y);
+                let pull = #rt::CallPullback::recorded(pull, &y);
             };
         };
         let (result, recording) = (self.rebuilt(1), recording());
@@ -418,7 +418,7 @@ impl<'a> CachedCallEmitter<'a> {
         let site = ours! {
             #mark
             ::std::thread_local! {
-                static __TRACED_SITE: #rt::Site = const { #rt::Site::new(#facts) };
+                static __TRACED_SITE: #rt::CallSite = const { #rt::CallSite::new(#facts) };
             }
         };
         (
@@ -484,7 +484,7 @@ impl<'a> CachedCallEmitter<'a> {
                 ours!((#(#parts,)*))
             }
         };
-        ours!(#rt::Whole::<#ty>(::core::marker::PhantomData))
+        ours!(#rt::OpaqueResult::<#ty>(::core::marker::PhantomData))
     }
 
     fn ok(&self, value: TokenStream) -> TokenStream {

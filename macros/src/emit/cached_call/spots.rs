@@ -5,7 +5,7 @@
 
 use crate::input::{Func, text, unraw};
 use crate::method_table::{TRANSFORMS, is_method};
-use crate::purity::{CallPosition, Spot, place};
+use crate::purity::{CallPosition, SpotQuestion, place};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use std::collections::BTreeSet;
@@ -23,16 +23,16 @@ pub(super) struct BodyWithSpots {
     /// Number of questions in the copy.
     pub(super) n: usize,
     /// Spots of these questions, in the same order.
-    pub(super) spots: Vec<Spot>,
+    pub(super) spots: Vec<SpotQuestion>,
 }
 
 /// Returns a copy of the body that asks the questions, and the spots that it cannot ask at.
 pub(super) fn asked(
     func: &Func,
     block: &Block,
-    spots: Vec<Spot>,
+    spots: Vec<SpotQuestion>,
     rt: &TokenStream,
-) -> (Option<BodyWithSpots>, Vec<Spot>) {
+) -> (Option<BodyWithSpots>, Vec<SpotQuestion>) {
     let mut asking = SpotVisitor {
         spots: &spots,
         rt,
@@ -102,20 +102,20 @@ enum Enclosing {
 
 /// Visitor that adds the questions.
 struct SpotVisitor<'a> {
-    spots: &'a [Spot],
+    spots: &'a [SpotQuestion],
     rt: &'a TokenStream,
-    placed: Vec<Spot>,
+    placed: Vec<SpotQuestion>,
     inside: Enclosing,
 }
 
 impl SpotVisitor<'_> {
-    fn spot(&self, span: Span, index: usize) -> Option<Spot> {
+    fn spot(&self, span: Span, index: usize) -> Option<SpotQuestion> {
         let at = place(span, index);
         self.spots.iter().find(|spot| spot.at == at).cloned()
     }
 
     /// Returns the local of the next question.
-    fn put(&mut self, spot: Spot) -> Ident {
+    fn put(&mut self, spot: SpotQuestion) -> Ident {
         self.placed.push(spot);
         slot(self.placed.len() - 1)
     }
@@ -135,7 +135,7 @@ impl SpotVisitor<'_> {
     }
 
     /// Asks about an expression that is moved or passed on; `before` is the user's.
-    fn value(&mut self, before: &Expr, expr: &mut Expr, spot: Spot) {
+    fn value(&mut self, before: &Expr, expr: &mut Expr, spot: SpotQuestion) {
         let (rt, mask) = (self.rt, spot.mask);
         let inner = behind(before);
         if is_place(inner) {
@@ -211,7 +211,11 @@ impl SpotVisitor<'_> {
     }
 
     /// Returns the arguments that are asked about, as the user wrote them.
-    fn wanted(&self, open: Span, args: &Punctuated<Expr, Token![,]>) -> Vec<(usize, Spot, Expr)> {
+    fn wanted(
+        &self,
+        open: Span,
+        args: &Punctuated<Expr, Token![,]>,
+    ) -> Vec<(usize, SpotQuestion, Expr)> {
         let args = args.iter().enumerate();
         args.filter_map(|(i, arg)| Some((i, self.spot(open, i + 1)?, arg.clone())))
             .collect()

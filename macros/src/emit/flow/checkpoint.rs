@@ -32,7 +32,7 @@ impl FlowCx<'_> {
                 /// Loop state at the start of the segment.
                 state: ::std::vec::Vec<#rt::Tensor>,
                 /// Runs the segment again.
-                again: #rt::Again<#step>
+                again: #rt::Recomputation<#step>
             }
         };
         let keep = ours!(Self::Segment { state, .. } => #rt::Residual::keep(state, kept),);
@@ -77,16 +77,16 @@ impl FlowCx<'_> {
             let mut #start = 0usize;
             let every: usize = ::core::cmp::max(#every, 1);
             loop {
-                let state = ::std::vec![#(#rt::own(&#read)),*];
+                let state = ::std::vec![#(#rt::share_tensor(&#read)),*];
                 let segment = {
-                    #(let #read = #rt::own(&#read);)*
+                    #(let #read = #rt::share_tensor(&#read);)*
                     #(let #copies = #rt::copy(#originals);)*
                     #(#copied)*
                     ::std::sync::Arc::new(move || {
                         #(let #references = &#copies;)*
                         #(#borrowed)*
                         #(let #owned = ::core::clone::Clone::clone(&#owned);)*
-                        #(let mut #changing = #rt::own(&#changing);)*
+                        #(let mut #changing = #rt::share_tensor(&#changing);)*
                         #(let mut #hosts_changing = ::core::clone::Clone::clone(&#hosts_changing);)*
                         let mut #list: ::std::vec::Vec<#step> = ::std::vec::Vec::new();
                         let (mut turns, mut more) = (0usize, false);
@@ -102,10 +102,10 @@ impl FlowCx<'_> {
                     })
                 };
                 let (_, more, tensors, hosts) = segment();
-                #list.push(#step::Segment { state, again: #rt::Again::new(move || segment().0) });
+                #list.push(#step::Segment { state, again: #rt::Recomputation::new(move || segment().0) });
                 (#(#changing,)*) = tensors;
                 (#(#hosts_changing,)*) = hosts;
-                #rt::settle([#(::core::option::Option::Some(&#changing)),*], &#rt::Pulled::new(0));
+                #rt::settle([#(::core::option::Option::Some(&#changing)),*], &#rt::LeafCotangents::new(0));
                 if !more {
                     break;
                 }

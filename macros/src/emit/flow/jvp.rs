@@ -122,7 +122,7 @@ impl FlowCx<'_> {
             let local = emit.ident(dy);
             match emit.maybe.contains(dy) {
                 true => ours!(::core::clone::Clone::clone(&#local)),
-                false => ours!(::core::option::Option::Some(#rt::own(&#local))),
+                false => ours!(::core::option::Option::Some(#rt::share_tensor(&#local))),
             }
         });
         let statements = emit.tokens;

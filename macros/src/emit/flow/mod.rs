@@ -229,7 +229,7 @@ impl<'a> FlowCx<'a> {
             match piece.stores[k] {
                 Store::Assign => {
                     targets.push(ours!(#local));
-                    assigned.push(ours!(#rt::own(&#value)));
+                    assigned.push(ours!(#rt::share_tensor(&#value)));
                     if let Some(tangent) = tangent {
                         targets.push(ours!(#tan));
                         assigned.push(tangent.clone());
@@ -238,7 +238,7 @@ impl<'a> FlowCx<'a> {
                 store => {
                     let mutable = (store == Store::Declare).then(|| ours!(mut));
                     if *value != local {
-                        bound.push(ours!(let #mutable #local = #rt::own(&#value);));
+                        bound.push(ours!(let #mutable #local = #rt::share_tensor(&#value);));
                     }
                     if let Some(tangent) = tangent {
                         bound.push(ours!(let #mutable #tan: ::core::option::Option<#rt::Tensor> = #tangent;));
@@ -259,7 +259,7 @@ impl<'a> FlowCx<'a> {
         let rt = self.rt;
         let mut values = self.flowing.flow.results.iter().map(|v| {
             let result = self.ident(*v);
-            ours!(#rt::own(&#result))
+            ours!(#rt::share_tensor(&#result))
         });
         results(&self.func.output.shape, &mut values)
     }

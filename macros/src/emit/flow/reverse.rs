@@ -225,7 +225,7 @@ impl FlowCx<'_> {
             #allow
             impl #rt::Residual for #step {
                 #[inline]
-                fn keep(&self, kept: &mut #rt::Kept) { #body }
+                fn keep(&self, kept: &mut #rt::ResidualBytes) { #body }
             }
         }
     }
@@ -280,7 +280,7 @@ impl FlowCx<'_> {
             },
         };
         ours! {
-            let mut #pulled = #rt::Pulled::new(#n_params);
+            let mut #pulled = #rt::LeafCotangents::new(#n_params);
             #(#seeds)*
             #(#sums)*
             #sweep

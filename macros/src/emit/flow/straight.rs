@@ -34,7 +34,7 @@ impl FlowCx<'_> {
             fields,
             pull: ours! {
                 #bind
-                let mut #pulled = #rt::Pulled::new(#n_params);
+                let mut #pulled = #rt::LeafCotangents::new(#n_params);
                 #pull
                 #pulled
             },
@@ -60,7 +60,7 @@ impl FlowCx<'_> {
         let values = self.results_of(&emit, y);
         let tangents = joint.of_results(dy, |dy| {
             let dy = emit.ident(dy);
-            ours!(::core::option::Option::Some(#rt::own(&#dy)))
+            ours!(::core::option::Option::Some(#rt::share_tensor(&#dy)))
         });
         let statements = emit.forward(&joint.tangents);
         ours!(#statements (#values, #rt::leaves([#(#tangents),*])))
@@ -71,7 +71,7 @@ impl FlowCx<'_> {
         let rt = self.rt;
         let mut values = outs.iter().map(|v| {
             let y = emit.ident(*v);
-            ours!(#rt::own(&#y))
+            ours!(#rt::share_tensor(&#y))
         });
         results(&self.func.output.shape, &mut values)
     }

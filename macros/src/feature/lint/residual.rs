@@ -1,6 +1,6 @@
 //! Finds residuals that are larger than all arguments together.
 
-use gradloom_ir::program::Keep;
+use gradloom_ir::program::RematHint;
 use gradloom_ir::{Poly, Program, Symbol, Var, ad};
 
 /// Large residual.
@@ -33,12 +33,12 @@ pub(super) fn largest(
     if !bound.any(is_large) {
         return None;
     }
-    let mut pinned = program.clone();
+    let mut with_hints = program.clone();
     let mut again: Vec<Var> = Vec::new();
     for _ in 0..ROUNDS {
         // The user's own `#[save]` and `#[recompute]` are respected.
-        let saved = residual_vars(&pinned, wrt).into_iter();
-        let large = saved.filter(|v| is_large(v) && !program.pins.contains(*v));
+        let saved = residual_vars(&with_hints, wrt).into_iter();
+        let large = saved.filter(|v| is_large(v) && !program.remat_hints.contains(*v));
         let large: Vec<Var> = large.collect();
         if large.is_empty() {
             break;
@@ -47,7 +47,7 @@ pub(super) fn largest(
             return None;
         }
         for v in &large {
-            pinned.pins.insert(*v, Keep::Recompute);
+            with_hints.remat_hints.insert(*v, RematHint::Recompute);
         }
         again.extend(large);
     }

@@ -9,7 +9,7 @@ use crate::input::{Func, Kind, OutShape, Param};
 use gradloom_ir::{DType, Dim};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
-use sampling::{Draw, Numbers, Sampling};
+use sampling::{Draw, ElementDistribution, Sampling};
 use syn::spanned::Spanned;
 
 /// Returns a module of tests, and the function that they call.
@@ -161,7 +161,7 @@ impl TestCx<'_> {
                 let (rt, source) = (crate::emit::statements::at(rt, ty.span()), ours!(__source));
                 quote_spanned!(ty.span()=> #rt::sample::<#ty>(#source))
             }
-            Draw::Numbers {
+            Draw::ElementDistribution {
                 dims,
                 numbers,
                 dtype,
@@ -169,16 +169,16 @@ impl TestCx<'_> {
                 let n = dims.len();
                 let dims = dims.iter().map(|d| dim(d, rt));
                 let (drawn, natural) = match numbers {
-                    Numbers::Normal => (ours!(__source.normal(__shape)), DType::F64),
-                    Numbers::Uniform(a, b) => {
+                    ElementDistribution::Normal => (ours!(__source.normal(__shape)), DType::F64),
+                    ElementDistribution::Uniform(a, b) => {
                         let range =
                             ours!(::core::ops::Range { start: (#a) as f64, end: (#b) as f64 });
                         (ours!(__source.uniform(__shape, #range)), DType::F64)
                     }
-                    Numbers::Classes(classes) => {
+                    ElementDistribution::Classes(classes) => {
                         (ours!(__source.labels(__shape, #classes)), DType::I64)
                     }
-                    Numbers::Flags => (ours!(__source.flags(__shape)), DType::Bool),
+                    ElementDistribution::Flags => (ours!(__source.flags(__shape)), DType::Bool),
                 };
                 let drawn = match dtype {
                     Some(dtype) if *dtype != natural => {

@@ -27,15 +27,15 @@ pub(crate) enum Draw {
     /// The `Sample` impl of the parameter's type.
     Sample,
     /// Sampled numbers in a shape.
-    Numbers {
+    ElementDistribution {
         dims: Vec<Dim>,
-        numbers: Numbers,
+        numbers: ElementDistribution,
         /// Annotated dtype. `None` stands for `i64` for classes, and for `f64` otherwise.
         dtype: Option<DType>,
     },
 }
 
-pub(crate) enum Numbers {
+pub(crate) enum ElementDistribution {
     Normal,
     Uniform(TokenStream, TokenStream),
     Classes(TokenStream),
@@ -121,12 +121,14 @@ impl SelftestOption {
                 );
                 return None;
             }
-            Some((_, DrawRule::Classes(classes))) => Numbers::Classes(dims.replace(classes)),
+            Some((_, DrawRule::Classes(classes))) => {
+                ElementDistribution::Classes(dims.replace(classes))
+            }
             Some((_, DrawRule::Range(start, end))) => {
-                Numbers::Uniform(dims.replace(start), dims.replace(end))
+                ElementDistribution::Uniform(dims.replace(start), dims.replace(end))
             }
             _ => match dtype {
-                Some(DType::Bool) => Numbers::Flags,
+                Some(DType::Bool) => ElementDistribution::Flags,
                 Some(DType::I32 | DType::I64) => {
                     errors.push(
                         &param.ident,
@@ -134,7 +136,7 @@ impl SelftestOption {
                     );
                     return None;
                 }
-                _ => Numbers::Normal,
+                _ => ElementDistribution::Normal,
             },
         };
         let Some(shape) = param.aval.shape.dims() else {
@@ -144,7 +146,7 @@ impl SelftestOption {
             );
             return None;
         };
-        Some(Draw::Numbers {
+        Some(Draw::ElementDistribution {
             dims: shape.to_vec(),
             numbers,
             dtype,

@@ -56,7 +56,7 @@ impl Cx<'_> {
         let attr = self.builder.b.attr(value);
         let ident = self.host_ident(&Ident::new(arg.name, Span::mixed_site()));
         let (rt, expr) = (&self.rt, &host.expr);
-        let call = quote_spanned!(span=> #rt::statik);
+        let call = quote_spanned!(span=> #rt::static_arg);
         self.builder
             .push_host(host.reads, quote!(let #ident = #call(#expr);));
         self.builder

@@ -94,7 +94,7 @@ impl Cx<'_> {
             };
             for (var, keep) in &self.builder.remat_hints {
                 if bound.contains(var) {
-                    program.pins.insert(*var, *keep);
+                    program.remat_hints.insert(*var, *keep);
                 }
             }
             blocks.push(Block {

@@ -115,7 +115,7 @@ impl Cx<'_> {
                 reads.push(like);
                 quote!(let #ident = #rt::operand(#rt::operand_of(&(#expr)), &#local);)
             }
-            None => quote!(let #ident = #rt::own(&(#expr));),
+            None => quote!(let #ident = #rt::share_tensor(&(#expr));),
         };
         self.builder.push_host(reads, bind);
         self.builder

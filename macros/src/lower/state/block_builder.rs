@@ -5,7 +5,7 @@ use crate::program::Source;
 use crate::program::{Call, HostStmt, Input, Store};
 use gradloom_ir::Aval;
 use gradloom_ir::Program;
-use gradloom_ir::program::Keep;
+use gradloom_ir::program::RematHint;
 use gradloom_ir::{Attr, Builder, SecondaryMap, Var};
 use proc_macro2::TokenStream;
 use proc_macro2::{Ident, Span};
@@ -29,7 +29,7 @@ pub(in crate::lower) struct BlockBuilder {
     /// First source line of the block.
     pub(in crate::lower) line: usize,
     /// Values that the user marked `#[save]` or `#[recompute]`, of all blocks.
-    pub(in crate::lower) remat_hints: Vec<(Var, Keep)>,
+    pub(in crate::lower) remat_hints: Vec<(Var, RematHint)>,
 }
 
 impl BlockBuilder {

@@ -3,7 +3,7 @@
 use crate::input::is_remat_hint;
 use crate::input::text;
 use crate::lower::{Cx, Value};
-use gradloom_ir::program::Keep;
+use gradloom_ir::program::RematHint;
 
 impl Cx<'_> {
     /// Applies `#[save]` and `#[recompute]` on a `let`.
@@ -23,9 +23,9 @@ impl Cx<'_> {
                 .push(first, format!("`#[{name}]` takes no arguments"));
         }
         let keep = if first.path().is_ident("save") {
-            Keep::Save
+            RematHint::Save
         } else {
-            Keep::Recompute
+            RematHint::Recompute
         };
         let mut any = false;
         for value in if let Value::Tuple(values) = value {

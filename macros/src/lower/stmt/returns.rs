@@ -2,7 +2,7 @@
 
 use crate::input::OutShape;
 use crate::lower::Cx;
-use crate::lower::explain::Part;
+use crate::lower::explain::AvalPart;
 use gradloom_ir::{Aval, Var};
 use syn::Expr;
 
@@ -22,7 +22,7 @@ impl Cx<'_> {
                 _ => format!("result {i}"),
             };
             let shown = |aval: &Aval| match aval.dtype {
-                Some(_) if part == Part::DType => aval.to_string(),
+                Some(_) if part == AvalPart::DType => aval.to_string(),
                 _ => aval.shape.to_string(),
             };
             let mut message = format!(
@@ -50,18 +50,18 @@ impl Cx<'_> {
 }
 
 /// Returns the first part in which two avals certainly differ, with a description.
-fn differing(found: &Aval, said: &Aval) -> Option<(Part, String)> {
+fn differing(found: &Aval, said: &Aval) -> Option<(AvalPart, String)> {
     if let (Some(a), Some(b)) = (found.dtype, said.dtype)
         && a != b
     {
-        return Some((Part::DType, format!("the dtype is {a}")));
+        return Some((AvalPart::DType, format!("the dtype is {a}")));
     }
     let (a, b) = (found.shape.dims()?, said.shape.dims()?);
     if a.len() != b.len() {
-        return Some((Part::Shape, format!("the rank is {}", a.len())));
+        return Some((AvalPart::Shape, format!("the rank is {}", a.len())));
     }
     let axis = a.iter().zip(b).position(|(a, b)| a.differs(*b))?;
-    Some((Part::Axis(axis), format!("axis {axis} is {}", a[axis])))
+    Some((AvalPart::Axis(axis), format!("axis {axis} is {}", a[axis])))
 }
 
 /// Returns the smallest written expression that contains tensor `i` of a result.

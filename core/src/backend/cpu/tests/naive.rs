@@ -287,7 +287,7 @@ pub(super) fn eval(
             let square = row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64;
             x().get(&i) / (square + eps(0)).sqrt() * args[1].spread(&i)
         }),
-        Op::SoftmaxLessHot => Nd::build(out, |i| {
+        Op::CrossEntropyGrad => Nd::build(out, |i| {
             let p = (x().get(&i) - log_sum_exp(&row(x(), &[rank - 1], &i))).exp();
             let (class, labels) = i.split_last().unwrap();
             p - f64::from(u8::from(args[1].get(labels) == *class as f64))

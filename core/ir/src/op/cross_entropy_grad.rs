@@ -3,12 +3,12 @@ use super::{
 };
 use crate::{Builder, DType, Eqn, Op, Var};
 
-/// `softmax_less_hot x, labels`: the softmax of each row of `x`, minus 1 at its label.
+/// `cross_entropy_grad x, labels`: the softmax of each row of `x`, minus 1 at its label.
 ///
 /// This is the gradient of `logsumexp(x) - x[label]`, which the derivative of `cross_entropy`
 /// needs. The rows of `x` are its last axis. A label out of range is an error at run time.
 pub(super) static OP: Nonlinear = Nonlinear {
-    name: "softmax_less_hot",
+    name: "cross_entropy_grad",
     operands: Operands::Fixed(2, 0),
     statics: &[],
     shape: |_, args| shape::labelled(&args[0].shape, &args[1].shape),
@@ -23,7 +23,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         let p = b.emit(Op::Softmax, &[last], &[x]);
         Some(b.emit(Op::SoftmaxT, &[last], &[dx, p]))
     }),
-    kernel: Kernel::SoftmaxLessHot,
+    kernel: Kernel::CrossEntropyGrad,
     count: Count::Rows {
         element: Ops::new(4, 1),
         row: Ops::new(1, 0),
@@ -32,9 +32,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
     laws: Laws::new(
         (-2.0, 2.0),
         &[
-            "(x: f64[2, 3], labels: i64[2]) { y = softmax_less_hot x, labels return y }",
-            "(x: f64[3], labels: i32[]) { y = softmax_less_hot x, labels return y }",
-            "(x: f64[2, 0, 3], labels: i64[2, 0]) { y = softmax_less_hot x, labels return y }",
+            "(x: f64[2, 3], labels: i64[2]) { y = cross_entropy_grad x, labels return y }",
+            "(x: f64[3], labels: i32[]) { y = cross_entropy_grad x, labels return y }",
+            "(x: f64[2, 0, 3], labels: i64[2, 0]) { y = cross_entropy_grad x, labels return y }",
         ],
     ),
 };
@@ -42,7 +42,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 /// `softmax(x)`, less 1 at the label.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let (x, last) = (eqn.args[0], b.attr(-1));
-    let hot = hot(b, x, eqn.args[1])?;
+    let hot = one_hot_mask(b, x, eqn.args[1])?;
     let p = b.emit(Op::Softmax, &[last], &[x]);
     let one = b.scalar(1.0, x);
     let less = b.sub(p, one);
@@ -51,7 +51,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 
 /// Emits a bool for each class of a row, true at its label. Returns `None` if their number is
 /// unknown.
-pub(super) fn hot(b: &mut Builder, x: Var, labels: Var) -> Option<Var> {
+pub(super) fn one_hot_mask(b: &mut Builder, x: Var, labels: Var) -> Option<Var> {
     let n_classes = b.aval(x).shape.dims()?.last()?.known()?;
     let statics = [b.attr(n_classes as i64), b.attr(DType::Bool)];
     Some(b.emit(Op::OneHot, &statics, &[labels]))

@@ -1,6 +1,6 @@
 //! Pullbacks between companions, and their results.
 
-use crate::call::leaf_range::At;
+use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, filled, zeros};
 use crate::raise::expect;
 use crate::tree::leaves as leaves_of;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 /// Cotangents of the parameters of a function, as leaves.
 #[derive(Clone, Debug)]
-pub struct Pulled {
+pub struct LeafCotangents {
     pub(crate) params: Vec<Leaves>,
     /// Avals of the leaves of each parameter, for cotangents that are zero.
     likes: Arc<[Vec<Aval>]>,
 }
 
-impl Pulled {
+impl LeafCotangents {
     /// Creates the cotangents of `n_params` parameters, all zero.
-    pub fn new(n_params: usize) -> Pulled {
-        Pulled {
+    pub fn new(n_params: usize) -> LeafCotangents {
+        LeafCotangents {
             params: vec![Leaves::new(); n_params],
             likes: Arc::from([]),
         }
@@ -31,14 +31,14 @@ impl Pulled {
     }
 
     /// Adds to the cotangent of a tensor in a tree.
-    pub fn add_leaf(&mut self, param: usize, at: &At, ct: &Tensor) {
+    pub fn add_leaf(&mut self, param: usize, at: &LeafRange, ct: &Tensor) {
         if at.len == 1 {
             self.add(param, at.start, ct);
         }
     }
 
     /// Adds to the cotangent of a part of a tree.
-    pub fn add_tree(&mut self, param: usize, at: &At, cts: &[Option<Tensor>]) {
+    pub fn add_tree(&mut self, param: usize, at: &LeafRange, cts: &[Option<Tensor>]) {
         for (i, ct) in cts.iter().take(at.len).enumerate() {
             if let Some(ct) = ct {
                 self.add(param, at.start + i, ct);
@@ -96,37 +96,37 @@ impl Pulled {
 }
 
 /// Returns the cotangent of an argument, in its structure.
-pub fn rebuild<T: Tree>(like: &T, pulled: &Pulled, param: usize) -> T {
+pub fn rebuild<T: Tree>(like: &T, pulled: &LeafCotangents, param: usize) -> T {
     filled(like, &pulled.params[param])
 }
 
-type PullFn = dyn Fn(&[Option<Tensor>]) -> Pulled + Send + Sync;
+type PullFn = dyn Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync;
 
 /// A pullback between companions. The caller does not need to know the residuals of its callee.
 #[derive(Clone)]
-pub struct Pull {
+pub struct CompanionPullback {
     likes: Arc<[Vec<Aval>]>,
     pub(crate) bytes: usize,
     run: Arc<PullFn>,
 }
 
-impl fmt::Debug for Pull {
+impl fmt::Debug for CompanionPullback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pull")
+        f.debug_struct("CompanionPullback")
             .field("bytes", &self.bytes)
             .finish_non_exhaustive()
     }
 }
 
-impl Pull {
+impl CompanionPullback {
     /// Creates a pullback. `likes` are the avals of the leaves of each parameter, and `bytes` is
     /// the size of its residuals.
     pub fn new<const N: usize>(
         likes: [Vec<Aval>; N],
         bytes: usize,
-        run: impl Fn(&[Option<Tensor>]) -> Pulled + Send + Sync + 'static,
-    ) -> Pull {
-        Pull {
+        run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
+    ) -> CompanionPullback {
+        CompanionPullback {
             likes: Arc::from(likes),
             bytes,
             run: Arc::new(run),
@@ -134,12 +134,12 @@ impl Pull {
     }
 
     /// Returns the cotangents of the parameters, given those of the results.
-    pub fn call(&self, cts: &[Option<Tensor>]) -> Pulled {
+    pub fn call(&self, cts: &[Option<Tensor>]) -> LeafCotangents {
         let pulled = match cts.iter().any(Option::is_some) {
             true => (self.run)(cts),
-            false => Pulled::new(self.likes.len()),
+            false => LeafCotangents::new(self.likes.len()),
         };
-        Pulled {
+        LeafCotangents {
             likes: self.likes.clone(),
             ..pulled
         }
@@ -147,7 +147,7 @@ impl Pull {
 
     /// Checks the cotangent of the result against `likes`, then calls the pullback with its leaves.
     #[track_caller]
-    pub fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> Pulled {
+    pub fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> LeafCotangents {
         let cts = leaves_of(ct);
         expect(check::beside(
             "cotangent",

@@ -1,9 +1,9 @@
 //! Tangents and cotangents that may be zero, depending on control flow. `None` stands for zero.
 
 use crate::__private::part;
-use crate::call::leaf_range::At;
+use crate::call::companion_pullback::LeafCotangents;
+use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::Leaves;
-use crate::call::pull::Pulled;
 use crate::{Aval, Tensor, Tree};
 
 /// Adds `ct` to a cotangent.
@@ -34,7 +34,7 @@ pub fn difference(x: Option<&Tensor>, y: Option<&Tensor>) -> Option<Tensor> {
 /// Replaces zeros among the operands of an op by tensors of zeros, unless all operands are zero.
 ///
 /// `likes` are the avals of the operands, if these are not all the same.
-pub fn fill<const N: usize>(
+pub fn fill_zeros<const N: usize>(
     values: [Option<&Tensor>; N],
     likes: Option<[&Aval; N]>,
 ) -> Option<[Tensor; N]> {
@@ -52,12 +52,12 @@ pub fn given_leaf(leaves: &[Option<Tensor>], i: usize) -> Option<Tensor> {
 }
 
 /// Returns the tangent of a tensor in a tree.
-pub fn maybe_at(given: &[Option<Tensor>], at: At) -> Option<Tensor> {
+pub fn optional_leaf_at(given: &[Option<Tensor>], at: LeafRange) -> Option<Tensor> {
     let leaves: Leaves = part(given, at);
     given_leaf(&leaves, 0)
 }
 
-impl Pulled {
+impl LeafCotangents {
     /// Returns the cotangent of a parameter that is a tensor, if it is not zero.
     pub fn given(&self, param: usize) -> Option<Tensor> {
         given_leaf(self.leaves(param), 0)
@@ -65,12 +65,12 @@ impl Pulled {
 }
 
 /// Borrows a tree or a number, through any number of references, by method resolution.
-pub trait Located {
+pub trait BorrowedPlace {
     /// Returns the tree or the number by reference.
     fn located(&self) -> &Self;
 }
 
-impl<T: Tree> Located for T {
+impl<T: Tree> BorrowedPlace for T {
     fn located(&self) -> &T {
         self
     }
@@ -78,7 +78,7 @@ impl<T: Tree> Located for T {
 
 macro_rules! numbers {
     ($($ty:ident)*) => {$(
-        impl Located for $ty {
+        impl BorrowedPlace for $ty {
             fn located(&self) -> &$ty {
                 self
             }
