@@ -17,7 +17,7 @@ const COLS: usize = 1024;
 const N: usize = ROWS * COLS;
 
 /// A kernel with its operands.
-type Run<'a> = Box<dyn FnMut() + 'a>;
+type BoundKernel<'a> = Box<dyn FnMut() + 'a>;
 
 /// Returns `n` zeros, aligned to a cache line as buffers are. The memory is leaked.
 fn room<T: Element>(n: usize) -> &'static mut [T] {
@@ -38,7 +38,7 @@ fn numbers<T: Float>(n: usize, seed: u32) -> &'static [T] {
 }
 
 /// Runs all kernels in turn, several times, and prints the median time and throughput of each.
-fn time(dtype: &str, mut kernels: Vec<(&str, usize, Run)>) {
+fn time(dtype: &str, mut kernels: Vec<(&str, usize, BoundKernel)>) {
     let mut times = vec![Vec::new(); kernels.len()];
     for _ in 0..31 {
         for (times, (_, _, run)) in times.iter_mut().zip(&mut kernels) {
@@ -75,7 +75,7 @@ fn all<T: Float>(dtype: &str) {
     let labels = &labels[..];
     let eps = 1e-5;
     let bytes = |reads: usize, writes: usize| (reads + writes) * N * size_of::<T>();
-    let mut kernels: Vec<(&str, usize, Run)> = Vec::new();
+    let mut kernels: Vec<(&str, usize, BoundKernel)> = Vec::new();
     macro_rules! kernel {
         ($name:literal, $reads:expr, $len:expr, |$out:ident| $run:expr) => {
             let out = room::<T>($len);
@@ -216,7 +216,7 @@ fn print_the_times_of_row_kernels() {
 #[test]
 fn print_the_times_of_random_numbers() {
     const N: usize = 1 << 20;
-    fn draws<D: Draw>(name: &'static str, draw: D) -> (&'static str, usize, Run<'static>) {
+    fn draws<D: Draw>(name: &'static str, draw: D) -> (&'static str, usize, BoundKernel<'static>) {
         let out = room::<D::Item>(N);
         let run = move || fill::fill(draw, black_box([1, 2]), black_box(&mut *out));
         (name, N * size_of::<D::Item>(), Box::new(run))

@@ -35,7 +35,7 @@ pub(crate) fn map<T: Element, U: Element>(
 
 /// Buffer that holds a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Base {
+pub enum RegionBase {
     Leaf(u32),
     Constant(u32),
     Result(u32),
@@ -45,7 +45,7 @@ pub enum Base {
 /// Contiguous elements of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Region {
-    pub base: Base,
+    pub base: RegionBase,
     pub dtype: DType,
     /// Offset in bytes, a multiple of the size of an element.
     pub start: usize,
@@ -114,14 +114,14 @@ impl Task {
     /// # Panics
     ///
     /// Panics unless `needs` contains every region and the results overlap nothing else of the
-    /// task. [`Memory::run`] relies on both.
+    /// task. [`RunBuffers::run`] relies on both.
     pub fn new(
         kernel: Prepared,
         args: Vec<Region>,
         outs: Vec<Region>,
         needs: &BufferSizes,
     ) -> Task {
-        let writable = |out: &Region| matches!(out.base, Base::Result(_) | Base::Arena);
+        let writable = |out: &Region| matches!(out.base, RegionBase::Result(_) | RegionBase::Arena);
         assert!(
             outs.iter().all(writable) && are_apart(&args, &outs, needs),
             "a result must not overlap another region of its task"
@@ -173,7 +173,7 @@ pub enum Leaf<'a> {
 }
 
 /// Buffers of one run of a plan.
-struct Memory<'a> {
+struct RunBuffers<'a> {
     leaves: &'a [Leaf<'a>],
     /// True if any leaf is [`Leaf::Donated`].
     given: bool,
@@ -194,13 +194,13 @@ pub struct BufferSizes {
 
 impl BufferSizes {
     /// Returns the index of a buffer: the arena first, then results, constants and leaves.
-    fn number(&self, base: Base) -> u32 {
+    fn number(&self, base: RegionBase) -> u32 {
         let results = 1 + self.results.len() as u32;
         match base {
-            Base::Arena => 0,
-            Base::Result(i) => 1 + i,
-            Base::Constant(i) => results + i,
-            Base::Leaf(i) => results + self.constants.len() as u32 + i,
+            RegionBase::Arena => 0,
+            RegionBase::Result(i) => 1 + i,
+            RegionBase::Constant(i) => results + i,
+            RegionBase::Leaf(i) => results + self.constants.len() as u32 + i,
         }
     }
 
@@ -211,10 +211,10 @@ impl BufferSizes {
             dtype == region.dtype && region.end() <= len.saturating_mul(dtype.size())
         };
         match region.base {
-            Base::Leaf(i) => held(&self.leaves, i),
-            Base::Constant(i) => held(&self.constants, i),
-            Base::Result(i) => held(&self.results, i),
-            Base::Arena => region.end() <= self.arena,
+            RegionBase::Leaf(i) => held(&self.leaves, i),
+            RegionBase::Constant(i) => held(&self.constants, i),
+            RegionBase::Result(i) => held(&self.results, i),
+            RegionBase::Arena => region.end() <= self.arena,
         }
     }
 }
@@ -277,7 +277,7 @@ pub fn run(
             }
         });
     }
-    let memory = Memory {
+    let memory = RunBuffers {
         leaves,
         given,
         starts: &starts,
@@ -298,7 +298,7 @@ pub fn run(
 /// Number of operands and of results up to which a run does not allocate.
 const FEW: usize = 8;
 
-impl Memory<'_> {
+impl RunBuffers<'_> {
     /// # Safety
     ///
     /// Every region of `task` must lie inside its buffer.
@@ -383,10 +383,10 @@ impl Memory<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Base, BufferSizes, Region, are_apart};
+    use super::{BufferSizes, Region, RegionBase, are_apart};
     use gradloom_ir::DType;
 
-    fn region(base: Base, start: usize, len: usize) -> Region {
+    fn region(base: RegionBase, start: usize, len: usize) -> Region {
         Region {
             base,
             dtype: DType::F32,
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn regions_overlap_if_they_share_an_element() {
         let needs = BufferSizes::default();
-        let whole = region(Base::Arena, 64, 32);
+        let whole = region(RegionBase::Arena, 64, 32);
         let overlaps = |other: Region| {
             let read = !are_apart(&[whole], &[other], &needs);
             assert_eq!(read, !are_apart(&[other], &[whole], &needs));
@@ -409,21 +409,21 @@ mod tests {
             );
             read
         };
-        assert!(overlaps(region(Base::Arena, 188, 100)));
-        assert!(overlaps(region(Base::Arena, 0, 17)));
+        assert!(overlaps(region(RegionBase::Arena, 188, 100)));
+        assert!(overlaps(region(RegionBase::Arena, 0, 17)));
         assert!(overlaps(whole));
-        assert!(!overlaps(region(Base::Arena, 192, 100)));
-        assert!(!overlaps(region(Base::Arena, 0, 16)));
-        assert!(!overlaps(region(Base::Result(0), 64, 32)));
+        assert!(!overlaps(region(RegionBase::Arena, 192, 100)));
+        assert!(!overlaps(region(RegionBase::Arena, 0, 16)));
+        assert!(!overlaps(region(RegionBase::Result(0), 64, 32)));
         // A value without elements shares its offset with another value of the arena.
-        assert!(!overlaps(region(Base::Arena, 128, 0)));
+        assert!(!overlaps(region(RegionBase::Arena, 128, 0)));
     }
 
     #[test]
     fn an_overlap_is_found_behind_other_regions() {
         let needs = BufferSizes::default();
-        let at = |start| region(Base::Arena, start, 1);
-        let long = region(Base::Arena, 0, 100);
+        let at = |start| region(RegionBase::Arena, start, 1);
+        let long = region(RegionBase::Arena, 0, 100);
         assert!(are_apart(&[long, at(0), at(8)], &[at(400)], &needs));
         assert!(!are_apart(&[long, at(0), at(8)], &[at(396)], &needs));
         assert!(!are_apart(&[at(8), at(300)], &[long], &needs));

@@ -224,7 +224,7 @@ impl CachedCall {
 
     /// Returns the leaves of the result for the arguments of `key`.
     #[inline]
-    pub(super) fn leaves(self: &Arc<Self>, key: &CallKey<'_>) -> Leaves {
+    pub(super) fn leaves(self: &Arc<Self>, key: &CallKey<'_>) -> ResultLeaves {
         let n = key.leaves.len();
         let arg = |i: usize| match i.checked_sub(n) {
             None => &*key.leaves[i],
@@ -235,7 +235,7 @@ impl CachedCall {
     }
 
     /// Returns the leaves of the result for `args`.
-    pub(super) fn call(self: &Arc<Self>, args: Vec<Shared>) -> Leaves {
+    pub(super) fn call(self: &Arc<Self>, args: Vec<Shared>) -> ResultLeaves {
         let n = args.len();
         let arg = |i: usize| match i.checked_sub(n) {
             None => &args[i],
@@ -251,14 +251,17 @@ impl CachedCall {
     }
 
     /// Computes the leaves of the result immediately, if that costs no more than to promise them.
-    fn at_once<'a>(self: &Arc<Self>, arg: impl Fn(usize) -> &'a Shared + Copy) -> Option<Leaves> {
+    fn at_once<'a>(
+        self: &Arc<Self>,
+        arg: impl Fn(usize) -> &'a Shared + Copy,
+    ) -> Option<ResultLeaves> {
         let plan = self.plan.as_ref().filter(|plan| plan.is_small)?;
         let computed = plan.run_on(arg)?;
         Some(self.results(arg, computed))
     }
 
     /// Returns the leaves of the result as promises.
-    pub(super) fn promise(self: &Arc<Self>, mut args: Vec<Shared>) -> Leaves {
+    pub(super) fn promise(self: &Arc<Self>, mut args: Vec<Shared>) -> ResultLeaves {
         args.extend_from_slice(&self.constants);
         let mut leaves = self.results(|i| &args[i], Vec::new());
         match &self.plan {
@@ -276,14 +279,14 @@ impl CachedCall {
         self: &Arc<Self>,
         arg: impl Fn(usize) -> &'a Shared,
         computed: Vec<Option<Arc<Buffer>>>,
-    ) -> Leaves {
+    ) -> ResultLeaves {
         let kept = self.leaves.iter().filter_map(|leaf| match leaf {
             LeafOrigin::Argument(i) => Some(Tensor::of(arg(*i as usize))),
             LeafOrigin::Result(_) => None,
         });
         let kept = kept.collect::<SmallVec<_>>().into_iter();
         let n_repeated = if self.repeats { self.avals.len() } else { 0 };
-        Leaves {
+        ResultLeaves {
             call: self.clone(),
             next: 0,
             kept,
@@ -295,7 +298,7 @@ impl CachedCall {
 }
 
 /// Iterator over the leaves of the result of a call.
-pub(super) struct Leaves {
+pub(super) struct ResultLeaves {
     call: Arc<CachedCall>,
     next: usize,
     /// The leaves that are arguments.
@@ -308,13 +311,13 @@ pub(super) struct Leaves {
     repeated: SmallVec<[Option<Tensor>; 8]>,
 }
 
-impl Drop for Leaves {
+impl Drop for ResultLeaves {
     fn drop(&mut self) {
         recycle_results(std::mem::take(&mut self.computed));
     }
 }
 
-impl Leaves {
+impl ResultLeaves {
     /// Returns the pullback of the call, if it has one.
     pub(super) fn backward(&self) -> Option<Arc<CachedPullback>> {
         self.call.backward.clone()
@@ -341,7 +344,7 @@ impl Leaves {
     }
 }
 
-impl Iterator for Leaves {
+impl Iterator for ResultLeaves {
     type Item = Tensor;
     #[inline]
     fn next(&mut self) -> Option<Tensor> {

@@ -9,14 +9,14 @@ use crate::tensor::number;
     label = "an operation takes tensors and numbers",
     note = "use a field that is a tensor, or call a traced method"
 )]
-pub trait Leaf {
+pub trait LeafOperand {
     /// Returns the tensor, or the number as a tensor with the dtype of `like`.
     fn operand(&self, like: &Tensor) -> Tensor;
     /// Returns the tensor, or `None` for a number.
     fn tensor(&self) -> Option<&Tensor>;
 }
 
-impl Leaf for Tensor {
+impl LeafOperand for Tensor {
     fn operand(&self, _: &Tensor) -> Tensor {
         self.clone()
     }
@@ -25,7 +25,7 @@ impl Leaf for Tensor {
     }
 }
 
-impl<T: Leaf + ?Sized> Leaf for &T {
+impl<T: LeafOperand + ?Sized> LeafOperand for &T {
     fn operand(&self, like: &Tensor) -> Tensor {
         (**self).operand(like)
     }
@@ -34,7 +34,7 @@ impl<T: Leaf + ?Sized> Leaf for &T {
     }
 }
 
-impl<T: Leaf + ?Sized> Leaf for Box<T> {
+impl<T: LeafOperand + ?Sized> LeafOperand for Box<T> {
     fn operand(&self, like: &Tensor) -> Tensor {
         (**self).operand(like)
     }
@@ -45,7 +45,7 @@ impl<T: Leaf + ?Sized> Leaf for Box<T> {
 
 macro_rules! numbers {
     ($($ty:ident)*) => {$(
-        impl Leaf for $ty {
+        impl LeafOperand for $ty {
             #[track_caller]
             fn operand(&self, like: &Tensor) -> Tensor {
                 number(*self, like)
@@ -60,13 +60,13 @@ numbers! { f32 f64 i32 i64 usize }
 
 /// Borrows a value as an operand. All operands pass through here, so rustc reports a wrong type
 /// once.
-pub fn operand_of<L: Leaf>(value: &L) -> &dyn Leaf {
+pub fn operand_of<L: LeafOperand>(value: &L) -> &dyn LeafOperand {
     value
 }
 
 /// Converts a field or a host value to a tensor.
 #[track_caller]
-pub fn operand(value: &dyn Leaf, like: &Tensor) -> Tensor {
+pub fn operand(value: &dyn LeafOperand, like: &Tensor) -> Tensor {
     value.operand(like)
 }
 

@@ -1,6 +1,6 @@
 //! Positions of parts of a tree among its leaves.
 
-use crate::call::leaf::Leaf;
+use crate::call::leaf::LeafOperand;
 use crate::call::leaves::Leaves;
 use crate::{Tensor, Tree};
 
@@ -22,7 +22,7 @@ pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> LeafRange {
 }
 
 /// [`find`] for a field that an op reads. A number covers no leaf.
-pub fn find_leaf<R: Tree>(root: &R, place: &dyn Leaf) -> LeafRange {
+pub fn find_leaf<R: Tree>(root: &R, place: &dyn LeafOperand) -> LeafRange {
     let first = place.tensor().map(std::ptr::from_ref);
     position(root, first, usize::from(first.is_some()))
 }

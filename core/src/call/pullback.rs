@@ -3,7 +3,7 @@
 //! A call returns its residuals after its other results. Its pullback is a second call, from
 //! cotangents of the results and residuals to cotangents of the arguments.
 
-use super::cached_call::{CachedCall, Leaves, cached_call};
+use super::cached_call::{CachedCall, ResultLeaves, cached_call};
 use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
 use crate::call::leaves::stand_in;
 use crate::call::site::CallResults;
@@ -182,7 +182,7 @@ impl CallPullback {
     }
 
     /// Creates a pullback whose residuals are the remaining results of a call.
-    pub(super) fn planned(backward: Arc<CachedPullback>, leaves: Leaves) -> CallPullback {
+    pub(super) fn planned(backward: Arc<CachedPullback>, leaves: ResultLeaves) -> CallPullback {
         let mut residuals = no_args();
         residuals.extend(leaves.map(|x| Shared::clone(&x.0)));
         CallPullback(PullbackKind::Planned(backward, Residuals(residuals)))

@@ -1,6 +1,6 @@
 //! Call sites: per-thread caches of the plans of a function.
 
-use super::cached_call::{CachedCall, Leaves, RecordedBody, cached_call};
+use super::cached_call::{CachedCall, RecordedBody, ResultLeaves, cached_call};
 use super::checks;
 use super::pullback::{CachedPullback, CallPullback};
 use crate::call::companion_pullback::CompanionPullback;
@@ -300,13 +300,13 @@ pub fn begin<'a>(
 
 /// Leaves of the results of a call.
 pub struct CallResults {
-    leaves: Leaves,
+    leaves: ResultLeaves,
     /// A tree with the structure of the result, if the site caches one.
     pub(super) template: Option<Rc<Template>>,
 }
 
-impl From<Leaves> for CallResults {
-    fn from(leaves: Leaves) -> CallResults {
+impl From<ResultLeaves> for CallResults {
+    fn from(leaves: ResultLeaves) -> CallResults {
         let template = None;
         CallResults { leaves, template }
     }
@@ -494,7 +494,7 @@ impl OpenRecording {
         visit: &mut VisitAll<'_>,
         shape: Shape,
         kept: RecordedPullback,
-    ) -> Option<Leaves> {
+    ) -> Option<ResultLeaves> {
         let mut results = Vec::new();
         visit(&mut |leaf| results.push(leaf.0.clone()));
         results.extend(kept.residuals);
@@ -598,7 +598,7 @@ impl OpenRecording {
         callee: Callee,
         difference: Option<String>,
         visit: &mut VisitAll<'_>,
-    ) -> Leaves {
+    ) -> ResultLeaves {
         let (args, site) = (std::mem::take(&mut self.args), self.site);
         drop(self);
         if let Some(difference) = difference {

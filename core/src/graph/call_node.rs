@@ -1,12 +1,12 @@
 //! Pending calls of cached plans.
 
 use super::partial::PartialPlans;
-use super::run::{Work, run};
+use super::run::{PendingWork, run};
 use super::value::{self, Shared, State, Value, release};
 use crate::events::{self, Event};
 use crate::function::{Record, Timer};
 use crate::plan::cache::CachedPlan;
-use crate::plan::{self, Donations, Leaves};
+use crate::plan::{self, Donations, PlanLeaves};
 use crate::recycle::{self, FreeList};
 use crate::{Error, Result};
 use gradloom_kernels::lock;
@@ -65,7 +65,7 @@ impl CallPlan {
         &self,
         arg: impl Fn(usize) -> &'a Shared,
     ) -> Option<Vec<Option<Arc<Buffer>>>> {
-        let mut leaves = Leaves::new();
+        let mut leaves = PlanLeaves::new();
         for leaf in &self.leaves {
             leaves.push(Leaf::Held(arg(*leaf as usize).detach_if_ready()?));
         }
@@ -231,7 +231,7 @@ impl CallNode {
     ///
     /// Threads that need the same call wait for each other here. A waiting thread holds only the
     /// locks of calls that depend on this one, so there is no deadlock.
-    pub(crate) fn advance(&self, n_there: &mut usize) -> Result<Option<Work>> {
+    pub(crate) fn advance(&self, n_there: &mut usize) -> Result<Option<PendingWork>> {
         let mut guard = self.state()?;
         if self.is_done() {
             return Ok(None);
@@ -242,13 +242,13 @@ impl CallNode {
         for leaf in &plan.leaves[*n_there..] {
             match state.args[*leaf as usize].state() {
                 State::Ready(_) => *n_there += 1,
-                State::Call(node) => return Ok(Some(Work::Call(node, 0))),
+                State::Call(node) => return Ok(Some(PendingWork::Call(node, 0))),
                 State::Op => {
                     // Computed together, because they may share ops.
                     let args = plan.leaves[*n_there..].iter();
                     let args = args.map(|leaf| &state.args[*leaf as usize]);
                     let ops = args.filter(|arg| matches!(arg.state(), State::Op));
-                    return Ok(Some(Work::Ops(ops.cloned().collect())));
+                    return Ok(Some(PendingWork::Ops(ops.cloned().collect())));
                 }
             }
         }
@@ -268,7 +268,7 @@ impl CallNode {
             let elements = state.args[*leaf as usize].detach_if_ready();
             Leaf::Held(elements.expect("the loop above has found every leaf ready"))
         };
-        let leaves: Leaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
+        let leaves: PlanLeaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
         let timer = plan.timer();
         let ran = entry.plan.run(&leaves, &mut given, &mut state.results);
         drop(timer);

@@ -4,7 +4,7 @@ use crate::events::{self, Event};
 use crate::graph::engine::Engine;
 use crate::graph::to_program::Lowering;
 use crate::graph::topo;
-use crate::graph::topo::{Node, Origin, OriginKind, Stack, Walker, walk};
+use crate::graph::topo::{Origin, OriginKind, Stack, WalkNode, Walker, walk};
 use crate::graph::value;
 use crate::graph::value::{DetachedOperands, Edges, Producer, Shared, Value};
 use crate::plan::Lowered;
@@ -316,7 +316,7 @@ impl<'a> Walker<'a> for PendingWalk<'a> {
     }
 
     #[inline(always)]
-    fn finish(&mut self, node: &Node<'a>) {
+    fn finish(&mut self, node: &WalkNode<'a>) {
         let number = self.nodes.len() as u32;
         node.op.stamp.set(self.epoch, Origin::node(number, 0));
         if !Shared::ptr_eq(node.op, node.value) {
@@ -372,7 +372,7 @@ impl<'a> Walker<'a> for DepthWalk<'a> {
         }
     }
 
-    fn finish(&mut self, node: &Node<'a>) {
+    fn finish(&mut self, node: &WalkNode<'a>) {
         let depths = node.args.iter().map(|arg| arg.depth());
         let depth = depths.max().unwrap_or(0).saturating_add(1);
         for value in [node.op, node.value] {

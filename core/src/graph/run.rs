@@ -6,7 +6,7 @@ use super::recording::impure;
 use super::value::{self, Shared, State};
 use crate::Result;
 use crate::events::{self, Event};
-use crate::plan::{Donations, Leaves};
+use crate::plan::{Donations, PlanLeaves};
 use gradloom_kernels::task::Leaf;
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashSet;
@@ -40,7 +40,7 @@ impl Pending {
     pub(crate) fn compute(self) -> Result<()> {
         match self.0.is_empty() {
             true => Ok(()),
-            false => work(Work::Ops(self.0)),
+            false => work(PendingWork::Ops(self.0)),
         }
     }
 }
@@ -82,7 +82,7 @@ fn run_graph(targets: &[Shared], graph: &Graph) -> Result<()> {
     let entry = graph.plan();
     let leaves = graph.leaves.iter().map(elements);
     let mut buffers = no_results();
-    let leaves = leaves.collect::<Result<Leaves<'_>>>()?;
+    let leaves = leaves.collect::<Result<PlanLeaves<'_>>>()?;
     entry
         .plan
         .run(&leaves, &mut Donations::new(), &mut buffers)?;
@@ -106,7 +106,7 @@ fn elements(leaf: &Shared) -> Result<Leaf<'_>> {
 }
 
 /// Pending work on the stack of [`work`].
-pub(crate) enum Work {
+pub(crate) enum PendingWork {
     /// A call, and the number of its leaves that are known to be ready.
     Call(Arc<CallNode>, usize),
     /// Pending results of ops.
@@ -115,20 +115,20 @@ pub(crate) enum Work {
 
 /// Computes the results of a call and everything that they depend on.
 pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
-    work(Work::Call(call, 0))
+    work(PendingWork::Call(call, 0))
 }
 
 /// Does `first` and all work that it depends on.
 ///
 /// The loop has its own stack: a chain of calls and ops may be too long for recursion.
-fn work(first: Work) -> Result<()> {
-    let mut stack: SmallVec<[Work; 8]> = smallvec![first];
+fn work(first: PendingWork) -> Result<()> {
+    let mut stack: SmallVec<[PendingWork; 8]> = smallvec![first];
     while let Some(work) = stack.last_mut() {
-        let before: SmallVec<[Work; 2]> = match work {
-            Work::Call(call, n_there) => call.advance(n_there)?.into_iter().collect(),
-            Work::Ops(values) => {
+        let before: SmallVec<[PendingWork; 2]> = match work {
+            PendingWork::Call(call, n_there) => call.advance(n_there)?.into_iter().collect(),
+            PendingWork::Ops(values) => {
                 let calls = run_ops(values)?.into_iter();
-                calls.map(|call| Work::Call(call, 0)).collect()
+                calls.map(|call| PendingWork::Call(call, 0)).collect()
             }
         };
         match before.is_empty() {

@@ -120,7 +120,7 @@ impl Stamp {
 }
 
 /// An op that a walk has met.
-pub(crate) struct Node<'a> {
+pub(crate) struct WalkNode<'a> {
     /// Value through which the walk met the op.
     pub(crate) value: &'a Shared,
     /// Value that owns the op: `value` itself, or the op if it has several results.
@@ -135,13 +135,13 @@ pub(crate) struct Node<'a> {
 
 /// Stack of the ops whose operands a walk is visiting. Its memory is reused by later walks.
 #[derive(Default)]
-pub(crate) struct Stack<'a>(Vec<Node<'a>>);
+pub(crate) struct Stack<'a>(Vec<WalkNode<'a>>);
 
 impl<'a> Stack<'a> {
     /// Pushes an op, whose operands are visited next.
     #[inline]
     pub(crate) fn push(&mut self, value: &'a Shared, op: &'a Shared, out: u32, args: &'a [Shared]) {
-        self.0.push(Node {
+        self.0.push(WalkNode {
             value,
             op,
             args,
@@ -163,7 +163,7 @@ pub(crate) trait Walker<'a> {
     /// Assigns the source of `value`, or pushes the op that computes it.
     fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>);
     /// Assigns the sources of the op and of `node.value`. The operands already have theirs.
-    fn finish(&mut self, node: &Node<'a>);
+    fn finish(&mut self, node: &WalkNode<'a>);
 }
 
 /// Walks from `roots` in the order of first use, and stamps every value that it meets.

@@ -75,7 +75,7 @@ const NOBODY: u8 = 2;
 
 /// Operands of a value.
 #[derive(Default)]
-pub(crate) enum Operands {
+pub(crate) enum ValueOperands {
     /// No operands.
     #[default]
     None,
@@ -87,22 +87,22 @@ pub(crate) enum Operands {
     Part(Shared, u32),
 }
 
-impl Operands {
+impl ValueOperands {
     /// Returns the data operands of the op, or an empty slice if the value is a part.
     #[inline]
     pub(crate) fn data(&self) -> &[Shared] {
         match self {
-            Operands::None | Operands::Part(..) => &[],
-            Operands::One(x) => std::slice::from_ref(x),
-            Operands::Two(all) => all,
-            Operands::Many(all) => all,
+            ValueOperands::None | ValueOperands::Part(..) => &[],
+            ValueOperands::One(x) => std::slice::from_ref(x),
+            ValueOperands::Two(all) => all,
+            ValueOperands::Many(all) => all,
         }
     }
 }
 
 /// Operands whose destructor does not recurse.
 #[derive(Default)]
-struct Args(Operands);
+struct Args(ValueOperands);
 
 /// Op data that most ops do not have. Equal ops share one allocation.
 pub(crate) struct OpData {
@@ -202,7 +202,7 @@ impl Value {
             ValueSource::Part(of, index) => {
                 let seq_no = of.seq_no;
                 self.scopes = of.scopes.clone();
-                self.from.get_mut().0 = Operands::Part(of, index);
+                self.from.get_mut().0 = ValueOperands::Part(of, index);
                 (seq_no, OP)
             }
             ValueSource::Call(node, index) => {
@@ -218,11 +218,11 @@ impl Value {
     // assembled elsewhere from smaller stores stalls such loads until the stores have reached the
     // cache.
     #[inline(always)]
-    pub(crate) fn init_op(&mut self, op: Op, operands: Operands, seq_no: u64, depth: u32) {
+    pub(crate) fn init_op(&mut self, op: Op, operands: ValueOperands, seq_no: u64, depth: u32) {
         (self.op, self.seq_no) = (op, seq_no);
         *self.depth.get_mut() = depth;
         let none = std::mem::replace(&mut self.from.get_mut().0, operands);
-        debug_assert!(matches!(none, Operands::None), "the value is empty");
+        debug_assert!(matches!(none, ValueOperands::None), "the value is empty");
         std::mem::forget(none);
         *self.origin.get_mut() = OP;
     }
@@ -252,16 +252,16 @@ impl Value {
             self.scopes = Scopes::default();
         }
         match std::mem::take(&mut self.from.get_mut().0) {
-            Operands::None => None,
-            Operands::One(x) | Operands::Part(x, _) => last(x),
-            Operands::Two([x, y]) => match (last(x), last(y)) {
+            ValueOperands::None => None,
+            ValueOperands::One(x) | ValueOperands::Part(x, _) => last(x),
+            ValueOperands::Two([x, y]) => match (last(x), last(y)) {
                 (Some(x), Some(y)) => {
                     pending.push(y.shareable());
                     Some(x)
                 }
                 (x, y) => x.or(y),
             },
-            Operands::Many(all) => {
+            ValueOperands::Many(all) => {
                 pending.extend(all);
                 None
             }
@@ -349,7 +349,7 @@ impl Value {
             return Producer::Nothing;
         }
         match &self.from.ro(edges).0 {
-            Operands::Part(of, index) => Producer::Part(of, *index),
+            ValueOperands::Part(of, index) => Producer::Part(of, *index),
             operands => Producer::Op(operands.data()),
         }
     }
@@ -521,10 +521,10 @@ fn free(mut value: UniqueArc<Value>, pending: &mut Vec<Shared>) {
 impl Drop for Args {
     fn drop(&mut self) {
         match std::mem::take(&mut self.0) {
-            Operands::None => {}
-            Operands::One(x) | Operands::Part(x, _) => drop_handle(x),
-            Operands::Two(all) => all.into_iter().for_each(drop_handle),
-            Operands::Many(all) => release(all),
+            ValueOperands::None => {}
+            ValueOperands::One(x) | ValueOperands::Part(x, _) => drop_handle(x),
+            ValueOperands::Two(all) => all.into_iter().for_each(drop_handle),
+            ValueOperands::Many(all) => release(all),
         }
     }
 }

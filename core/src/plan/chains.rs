@@ -5,7 +5,7 @@
 
 use crate::backend::{Member, Slice, Storage, TaskBuilder, TaskDraft, TaskKind, TaskWork};
 use gradloom_kernels::elementwise::gcd;
-use gradloom_kernels::rows::chain::{self, Operand, Stage};
+use gradloom_kernels::rows::chain::{self, Stage, StageOperand};
 use gradloom_kernels::rows::row_kernel::Fusable;
 use gradloom_kernels::task::Prepared;
 
@@ -220,13 +220,13 @@ pub(super) fn prepare(
     let made = |root: u32| {
         let of = |storages: &[u32]| storages.iter().position(|r| *r == root);
         of(outs)
-            .map(Operand::Out)
-            .or_else(|| of(&near).map(Operand::Local))
+            .map(StageOperand::Out)
+            .or_else(|| of(&near).map(StageOperand::Local))
     };
     let arg = |part: &Slice| {
         made(part.root).unwrap_or_else(|| {
             let at = args.iter().position(|arg| arg == part);
-            Operand::Arg(at.expect("operands of members are operands of the chain"))
+            StageOperand::Arg(at.expect("operands of members are operands of the chain"))
         })
     };
     let links = members.into_iter().map(|m| Stage {

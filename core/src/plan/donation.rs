@@ -3,7 +3,7 @@
 use super::Out;
 use crate::DType;
 use gradloom_kernels::memory::Buffer;
-use gradloom_kernels::task::{Base, BufferSizes, Region};
+use gradloom_kernels::task::{BufferSizes, Region, RegionBase};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ pub(super) fn donations(
     for (i, (args, results)) in regions.iter().enumerate().skip(first) {
         let (n_results, in_order) = in_order[i];
         let given = args.iter().zip(in_order).filter_map(|(arg, in_order)| {
-            let Base::Leaf(leaf) = arg.base else {
+            let RegionBase::Leaf(leaf) = arg.base else {
                 return None;
             };
             let size = (arg.dtype, arg.len);
@@ -77,7 +77,7 @@ pub(super) fn donations(
         let requested = results[..*n_results]
             .iter()
             .filter_map(|out| match out.base {
-                Base::Result(result) => Some(((out.dtype, out.len), result)),
+                RegionBase::Result(result) => Some(((out.dtype, out.len), result)),
                 _ => None,
             });
         donations.extend(of_one_size(given.collect(), requested.collect()));
@@ -104,7 +104,9 @@ fn last_reads(
     let mut reads = vec![LastReads::None; n_leaves];
     for (task, (args, _)) in regions.iter().enumerate() {
         for arg in args {
-            let Base::Leaf(leaf) = arg.base else { continue };
+            let RegionBase::Leaf(leaf) = arg.base else {
+                continue;
+            };
             let reads = &mut reads[leaf as usize];
             let before = match *reads {
                 LastReads::Task { task: last, n } if last == task => n,

@@ -3,7 +3,7 @@
 use super::Plan;
 use crate::backend::TaskKind;
 use gradloom_ir::{Poly, Program, cost};
-use gradloom_kernels::task::{Base, Region};
+use gradloom_kernels::task::{Region, RegionBase};
 use std::fmt::Write;
 
 /// Largest number of ops of a group that are listed by name.
@@ -26,7 +26,10 @@ impl Plan {
             .map(|(dtype, len)| len * dtype.size())
             .sum();
         let made = self.tasks.iter().flat_map(|task| task.outs());
-        let made: usize = made.filter(|r| r.base == Base::Arena).map(bytes).sum();
+        let made: usize = made
+            .filter(|r| r.base == RegionBase::Arena)
+            .map(bytes)
+            .sum();
         let mut text = format!(
             "{} equations in {n} task{s}; results {}, intermediate values {} in an arena of {}",
             self.n_equations,
@@ -34,11 +37,11 @@ impl Plan {
             size(made),
             size(self.needs.arena)
         );
-        let works: Vec<Option<TaskWork>> = self.eqns.iter().map(|e| work(program?, e)).collect();
+        let works: Vec<Option<TaskCost>> = self.eqns.iter().map(|e| work(program?, e)).collect();
         let total = works
             .iter()
             .flatten()
-            .fold(TaskWork::default(), |a, b| TaskWork {
+            .fold(TaskCost::default(), |a, b| TaskCost {
                 flops: a.flops + b.flops,
                 functions: a.functions + b.functions,
             });
@@ -63,28 +66,28 @@ impl Plan {
 
 /// Arithmetic, according to the formulas of the ops.
 #[derive(Default)]
-struct TaskWork {
+struct TaskCost {
     flops: i128,
     /// Evaluations of functions such as `exp`.
     functions: i128,
 }
 
 /// Returns the work of some equations, or `None` if that of one is unknown.
-fn work(program: &Program, eqns: &[u32]) -> Option<TaskWork> {
+fn work(program: &Program, eqns: &[u32]) -> Option<TaskCost> {
     let eqns = eqns.iter().map(|i| program.eqns.get(*i as usize));
     let mut total = cost::Cost::ZERO;
     for eqn in eqns {
         total = total.plus(&cost::of_eqn(program, eqn?));
     }
     let number = |poly: Option<Poly>| poly?.as_constant();
-    Some(TaskWork {
+    Some(TaskCost {
         flops: number(total.flops)?,
         functions: number(total.transcendentals)?,
     })
 }
 
 /// Prints the non-zero counts: `; 1.5 MFLOP; 256 functions`.
-impl std::fmt::Display for TaskWork {
+impl std::fmt::Display for TaskCost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = |n: i128| match n {
             0..10_000 => format!("{n} "),
@@ -108,10 +111,10 @@ fn bytes(region: &Region) -> usize {
 
 fn place(region: &Region) -> String {
     match region.base {
-        Base::Result(i) => format!("result {i}"),
-        Base::Arena => format!("arena {}", region.start),
-        Base::Leaf(i) => format!("leaf {i}"),
-        Base::Constant(i) => format!("constant {i}"),
+        RegionBase::Result(i) => format!("result {i}"),
+        RegionBase::Arena => format!("arena {}", region.start),
+        RegionBase::Leaf(i) => format!("leaf {i}"),
+        RegionBase::Constant(i) => format!("constant {i}"),
     }
 }
 

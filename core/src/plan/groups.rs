@@ -9,7 +9,7 @@ use crate::backend::TaskKind;
 use crate::backend::View;
 use crate::backend::cpu;
 use gradloom_ir::Program;
-use gradloom_kernels::elementwise::Sum;
+use gradloom_kernels::elementwise::FusedSum;
 use gradloom_kernels::elementwise::compile;
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::movement;
@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 const MEMBERS: &str = "a group has members";
 
 /// Plans elementwise equations with results of one shape as one task, which also computes `sums`.
-pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize, Sum)]) {
+pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize, FusedSum)]) {
     let Planning {
         program,
         build,
@@ -62,7 +62,8 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     let results: Vec<usize> = (0..step.len()).filter(is_result).collect();
     let member_of =
         |sum: usize| numbers.get(program.eqns[sum].data()[0]).expect(BOUND) - inputs.len();
-    let summed: Vec<(usize, Sum)> = sums.iter().map(|(i, sum)| (member_of(*i), *sum)).collect();
+    let summed: Vec<(usize, FusedSum)> =
+        sums.iter().map(|(i, sum)| (member_of(*i), *sum)).collect();
     let mut outs: Vec<Aval> = results
         .iter()
         .map(|i| Aval::new(dtype_of(*i), shape))
@@ -124,9 +125,9 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         let var = program.eqns[*i].outs[0];
         let out = aval(program, var);
         let place = match sum {
-            Sum::Rows(_) => totals,
-            Sum::All | Sum::Columns(_) if totals.layout.numel() == out.numel() => totals,
-            Sum::All | Sum::Columns(_) => {
+            FusedSum::Rows(_) => totals,
+            FusedSum::All | FusedSum::Columns(_) if totals.layout.numel() == out.numel() => totals,
+            FusedSum::All | FusedSum::Columns(_) => {
                 build.op = program.eqns[*i].op;
                 build.join(&totals, &out, reduce::join_totals(out.dtype()))
             }
@@ -138,8 +139,12 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
 /// Returns the sums over members that the group can compute: equation and kind of each.
 ///
 /// All of them are of the same kind.
-pub(super) fn sums(program: &Program, step: &[usize], consumers: &Consumers) -> Vec<(usize, Sum)> {
-    let mut found: Vec<(usize, Sum)> = Vec::new();
+pub(super) fn sums(
+    program: &Program,
+    step: &[usize],
+    consumers: &Consumers,
+) -> Vec<(usize, FusedSum)> {
+    let mut found: Vec<(usize, FusedSum)> = Vec::new();
     let mut seen: BTreeSet<usize> = BTreeSet::new();
     for member in step {
         let var = program.eqns[*member].out();

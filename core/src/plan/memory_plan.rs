@@ -11,7 +11,7 @@ use crate::plan::arena::LiveRange;
 use crate::plan::chains;
 use crate::plan::chains::chains;
 use gradloom_ir::{Program, SecondaryMap, Var};
-use gradloom_kernels::task::{Base, BufferSizes, Region, Task};
+use gradloom_kernels::task::{BufferSizes, Region, RegionBase, Task};
 
 /// Makes the plan: selects results, fuses chains, and assigns memory.
 pub(super) fn assign_memory(
@@ -63,7 +63,7 @@ pub(super) fn assign_memory(
 struct MemoryPlan<'a> {
     storages: &'a [Storage],
     /// Buffer that contains each root, and the start in bytes.
-    starts: Vec<(Base, usize)>,
+    starts: Vec<(RegionBase, usize)>,
 }
 
 impl<'a> MemoryPlan<'a> {
@@ -81,17 +81,17 @@ impl<'a> MemoryPlan<'a> {
             let base = match (root.kind, results.number(i as u32)) {
                 (StorageKind::Leaf(leaf), _) => {
                     needs.leaves.push(size(root));
-                    Base::Leaf(leaf)
+                    RegionBase::Leaf(leaf)
                 }
                 (StorageKind::Constant(constant), _) => {
                     needs.constants.push(size(root));
-                    Base::Constant(constant)
+                    RegionBase::Constant(constant)
                 }
-                (StorageKind::Made, Some(result)) => Base::Result(result),
+                (StorageKind::Made, Some(result)) => RegionBase::Result(result),
                 (StorageKind::Made, None) => {
                     let bytes = root.len.saturating_mul(root.dtype.size());
                     temporary.extend(liveness.life(i, bytes).map(|life| (i, life)));
-                    Base::Arena
+                    RegionBase::Arena
                 }
             };
             starts.push((base, 0));

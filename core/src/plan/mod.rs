@@ -64,7 +64,7 @@ pub(crate) struct Plan {
 }
 
 /// Leaves of a run of a plan.
-pub(crate) type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
+pub(crate) type PlanLeaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 
 /// Buffers that a run fills.
 type ResultBuffers = SmallVec<[Arc<Buffer>; 16]>;

@@ -6,7 +6,7 @@ use crate::call::leaves::zeros as zeros_of;
 use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
 use gradloom_ir::hash::HashMap;
-use gradloom_ir::op::{Operands, Term};
+use gradloom_ir::op::{Operands, TermSign};
 use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -142,7 +142,7 @@ fn run_eqn(
         let rest: Vec<usize> = (0..2).filter(|i| !is_zero(&data[*i])).collect();
         return match rest[..] {
             [] => Ok(()),
-            [i] if terms[i] == Term::Plus => {
+            [i] if terms[i] == TermSign::Plus => {
                 env.set(eqn.out(), env.get(data[i]).cloned());
                 Ok(())
             }

@@ -11,7 +11,7 @@ use crate::{Aval, DType, Error, IntoShape, Tensor, recycle};
 use gradloom_ir::{Fault, Op, OpError, Static};
 use gradloom_kernels::lock::get_or_init;
 use gradloom_kernels::memory::Buffer;
-use gradloom_kernels::random::threefry::Words;
+use gradloom_kernels::random::threefry::KeyWords;
 use gradloom_kernels::random::{self as kernels, Distribution, threefry};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -66,7 +66,7 @@ pub struct Key(KeyRepr);
 enum KeyRepr {
     /// The words. The cell holds them as a tensor if the key is an argument of a call or is used in
     /// a recorded body. Uses of the key are then recorded as ops.
-    Words(Words, OnceLock<Tensor>),
+    Words(KeyWords, OnceLock<Tensor>),
     /// Result of an op on another key.
     Op(Tensor),
 }
@@ -246,7 +246,7 @@ impl Key {
         }
     }
 
-    fn words(&self) -> Words {
+    fn words(&self) -> KeyWords {
         // A recorded call then depends on values, so it cannot be cached.
         recording::impure();
         match &self.0 {
@@ -272,7 +272,7 @@ impl fmt::Debug for Key {
     }
 }
 
-fn tensor_of(words: Words) -> Tensor {
+fn tensor_of(words: KeyWords) -> Tensor {
     let fault = |fault| Error::of_kernel("key", fault);
     let mut buffer = expect(recycle::take_buffer(DType::I64, 2).map_err(fault));
     if let Some(Buffer::I64(data)) = Arc::get_mut(&mut buffer) {

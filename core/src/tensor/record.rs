@@ -6,7 +6,7 @@ use crate::graph::pending;
 use crate::graph::recording::is_op_by_op;
 use crate::graph::seq_no::next_seq_no;
 use crate::graph::trace_scope::{Scope, Scopes};
-use crate::graph::value::{NEVER, OpData, Operands, Shared, Value, ValueSource};
+use crate::graph::value::{NEVER, OpData, Shared, Value, ValueOperands, ValueSource};
 use crate::graph::{handle, recording, run};
 use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
@@ -89,7 +89,7 @@ pub(crate) fn record_binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
             scopes,
         } = provenance(&[&x, &y]);
         let mut out = handle::value(like, dtype);
-        let operands = Operands::Two([x.0.into_shared(), y.0.into_shared()]);
+        let operands = ValueOperands::Two([x.0.into_shared(), y.0.into_shared()]);
         out.init_op(op, operands, seq_no, depth);
         if !scopes.is_empty() {
             out.set_scopes(scopes);
@@ -108,12 +108,12 @@ pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
 
 /// Returns the operands of an op.
 #[inline]
-fn of(data: &[&Tensor]) -> Operands {
+fn of(data: &[&Tensor]) -> ValueOperands {
     match data {
-        [] => Operands::None,
-        [x] => Operands::One(Shared::clone(&x.0)),
-        [x, y] => Operands::Two([Shared::clone(&x.0), Shared::clone(&y.0)]),
-        data => Operands::Many(data.iter().map(|x| Shared::clone(&x.0)).collect()),
+        [] => ValueOperands::None,
+        [x] => ValueOperands::One(Shared::clone(&x.0)),
+        [x, y] => ValueOperands::Two([Shared::clone(&x.0), Shared::clone(&y.0)]),
+        data => ValueOperands::Many(data.iter().map(|x| Shared::clone(&x.0)).collect()),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::events::{self, Event};
 use crate::graph::engine::Engine;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::to_program::Lowering;
-use crate::graph::topo::{Node, Origin, OriginKind, Stack, Walker, walk};
+use crate::graph::topo::{Origin, OriginKind, Stack, WalkNode, Walker, walk};
 use crate::graph::trace_scope::Scope;
 use crate::graph::value::{Edges, Producer, Shared};
 use crate::plan::Lowered;
@@ -199,7 +199,7 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
         }
     }
 
-    fn finish(&mut self, node: &Node<'a>) {
+    fn finish(&mut self, node: &WalkNode<'a>) {
         let args: Vec<Origin> = node.args.iter().map(|arg| arg.stamp.last()).collect();
         let depends = !self.dependent
             || args.iter().any(|source| match source.kind() {

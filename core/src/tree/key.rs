@@ -30,7 +30,7 @@ thread_local! {
 /// All keys of one site are made by the same code for the same types. The words therefore carry no
 /// type tags, only lengths where these vary.
 pub struct CallKey<'a> {
-    pub(crate) leaves: Leaves<'a>,
+    pub(crate) leaves: KeyLeaves<'a>,
     pub(crate) words: Vec<u64>,
     /// Type that identifies the instance of a generic function.
     instance: Option<TypeId>,
@@ -50,7 +50,7 @@ enum Content {
     /// Leaves, structure and static values of arguments.
     All,
     /// Only leaves, of a tree whose structure does not matter.
-    Leaves,
+    KeyLeaves,
     /// Structure and skipped fields of a result. A skipped field may not share its contents.
     Structure,
 }
@@ -82,7 +82,7 @@ struct Mark {
 }
 
 /// Leaves of a key.
-type Leaves<'a> = SmallVec<[KeyLeaf<'a>; 16]>;
+type KeyLeaves<'a> = SmallVec<[KeyLeaf<'a>; 16]>;
 
 /// A leaf that lives as long as the key.
 pub(crate) enum KeyLeaf<'a> {
@@ -103,7 +103,7 @@ impl Deref for KeyLeaf<'_> {
 impl<'a> CallKey<'a> {
     pub(crate) fn new() -> CallKey<'a> {
         CallKey {
-            leaves: Leaves::new(),
+            leaves: KeyLeaves::new(),
             words: scratch::take(&WORDS),
             instance: None,
             others: Vec::new(),
@@ -191,7 +191,7 @@ impl<'a> CallKey<'a> {
             return;
         }
         let before = self.leaves.len();
-        self.content = Content::Leaves;
+        self.content = Content::KeyLeaves;
         tree.__key(self);
         self.content = Content::All;
         // A tree without its own `__key` is visited leaf by leaf.
@@ -211,7 +211,7 @@ impl<'a> CallKey<'a> {
 
     /// Adds a word that encodes structure.
     pub fn word(&mut self, word: u64) {
-        if self.content != Content::Leaves {
+        if self.content != Content::KeyLeaves {
             self.words.push(word);
         }
     }
@@ -635,7 +635,7 @@ pub trait ByClone<'a>: Sized {
 impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&&Static<'a, T> {
     fn add_to_key(self, key: &mut CallKey<'a>) {
         match key.content {
-            Content::Leaves => {}
+            Content::KeyLeaves => {}
             Content::Structure if needs_drop::<T>() => key.meet(Obstacle::Shared(type_name::<T>())),
             Content::All | Content::Structure => key.others.push(self.0),
         }
@@ -652,7 +652,7 @@ macro_rules! unordered {
         {
             fn add_to_key(self, key: &mut CallKey<'a>) {
                 match key.content {
-                    Content::Leaves => {}
+                    Content::KeyLeaves => {}
                     Content::Structure => key.meet(Obstacle::Shared(type_name::<$name<$($params),*, S>>())),
                     Content::All => {
                         key.others.push(self.0);
@@ -684,7 +684,7 @@ pub trait BySize<T>: Sized {
 impl<T> BySize<T> for &&Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
         match key.content {
-            Content::Leaves => {}
+            Content::KeyLeaves => {}
             Content::All if !FitsIfEmpty::<T>::FITS => {
                 key.meet(Obstacle::Static(type_name::<T>()));
             }
@@ -707,7 +707,7 @@ pub trait UnknownStatic: Sized {
 impl<T: ?Sized> UnknownStatic for &Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
         match key.content {
-            Content::Leaves => {}
+            Content::KeyLeaves => {}
             Content::All => key.meet(Obstacle::Static(type_name::<T>())),
             Content::Structure => key.meet(Obstacle::Shared(type_name::<T>())),
         }

@@ -5,7 +5,7 @@
 //! compile time whether a value is zero, it is an `Option` in the emitted code, and `None` is zero.
 
 use super::statements::{Emitter, is_many};
-use gradloom_ir::op::{Operands, Term};
+use gradloom_ir::op::{Operands, TermSign};
 use gradloom_ir::{Eqn, Op, SecondaryMap, Var};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
@@ -114,8 +114,8 @@ impl Emitter<'_> {
         let option = |i: usize| self.option(eqn.data()[i]);
         if let Some([_, second]) = eqn.op.def().facts().terms {
             let function = match second {
-                Term::Plus => ours!(sum),
-                Term::Minus => ours!(difference),
+                TermSign::Plus => ours!(sum),
+                TermSign::Minus => ours!(difference),
             };
             let (x, y, out) = (option(0), option(1), &outs[0]);
             return quote_spanned!(span=> #bind #out = #rt::#function(#x, #y););

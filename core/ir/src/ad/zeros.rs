@@ -3,7 +3,7 @@
 //! A zero cotangent must not become a tensor of zeros. Zero times infinity is NaN, so an unused
 //! result of the primal could spoil the gradients of the others.
 
-use crate::op::Term;
+use crate::op::TermSign;
 use crate::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 
 /// A linear program without the equations that depend only on zeros.
@@ -132,7 +132,7 @@ impl BoundFacts {
             let rest = eqn.args.iter().position(|v| !is_zero(v));
             let rest = rest.expect("an operand is not zero");
             let value = eqn.args[rest];
-            if terms[rest] == Term::Plus {
+            if terms[rest] == TermSign::Plus {
                 self.alias.insert(eqn.out(), value);
                 return None;
             }

@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count, Equal, OpFacts, Term};
+use super::{Binary, BinaryRule, Count, Equal, OpFacts, TermSign};
 
 binary_fns! { |x, y| x + y, int |x, y| x.wrapping_add(y) }
 
@@ -17,7 +17,7 @@ pub(super) static OP: Binary = Binary {
         .exact()
         // x + (-0) = x, also for zeros of both signs.
         .equal(Equal::Neutral([Some(-0.0), Some(-0.0)]))
-        .terms([Term::Plus, Term::Plus])
+        .terms([TermSign::Plus, TermSign::Plus])
         .range(|of| of.x().plus(of.y())),
     domain: (-2.0, 2.0),
 };

@@ -17,7 +17,7 @@ pub struct OpFacts {
     /// When the result has the bits of an operand.
     pub equal: Equal,
     /// The signs of both operands, if the result is their sum.
-    pub terms: Option<[Term; 2]>,
+    pub terms: Option<[TermSign; 2]>,
     /// The axes that the result is a sum over, if it is the sum of its operand.
     pub sum: Option<SumOver>,
     /// An op whose result the kernel can compute as a by-product, on the same operands.
@@ -62,7 +62,7 @@ pub enum Equal {
 
 /// The sign of a term of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Term {
+pub enum TermSign {
     /// The operand is added.
     Plus,
     /// The operand is subtracted.
@@ -161,7 +161,7 @@ impl OpFacts {
     }
 
     /// Adds that the result is a sum of both operands.
-    pub const fn terms(mut self, terms: [Term; 2]) -> OpFacts {
+    pub const fn terms(mut self, terms: [TermSign; 2]) -> OpFacts {
         self.terms = Some(terms);
         self
     }

@@ -34,7 +34,7 @@ pub use class::{
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
-pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, Term};
+pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, TermSign};
 pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
 pub use method::{Method, Param};
 pub use range::{OperandRanges, Range, RangeRule};

@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count, Equal, OpFacts, Term};
+use super::{Binary, BinaryRule, Count, Equal, OpFacts, TermSign};
 
 binary_fns! { |x, y| x - y, int |x, y| x.wrapping_sub(y) }
 
@@ -17,7 +17,7 @@ pub(super) static OP: Binary = Binary {
         .exact()
         // x - (+0) = x, also for zeros of both signs.
         .equal(Equal::Neutral([None, Some(0.0)]))
-        .terms([Term::Plus, Term::Minus])
+        .terms([TermSign::Plus, TermSign::Minus])
         .range(|of| of.x().plus(of.y().negated())),
     domain: (-2.0, 2.0),
 };

@@ -25,14 +25,14 @@ pub(crate) const SOME_KEYS: usize = 48;
 pub(crate) const STEP: usize = 16;
 
 /// Float type that attention is computed in.
-pub(crate) trait Real: Float + Gemm + Plain {
+pub(crate) trait AttentionFloat: Float + Gemm + Plain {
     /// Smallest finite number.
     const LOWEST: Self;
 }
 
 macro_rules! reals {
     ($($t:ident)*) => {$(
-        impl Real for $t {
+        impl AttentionFloat for $t {
             const LOWEST: Self = $t::MIN;
         }
     )*};
@@ -95,7 +95,7 @@ impl MaskedBlock {
     }
 
     /// Writes `value` where a query does not see a key.
-    pub(crate) fn hide<T: Real>(&self, block: &mut [T], value: T) {
+    pub(crate) fn hide<T: AttentionFloat>(&self, block: &mut [T], value: T) {
         if let Some(seen) = &self.seen {
             mask::hide(block, self, seen, value);
         }
@@ -124,7 +124,7 @@ impl MaskedBlock {
     /// Computes `block = x y`, or `block += x y` if `add`.
     ///
     /// `x` has a row for each key, and `y` a column for each query.
-    pub(crate) fn score<T: Real>(
+    pub(crate) fn score<T: AttentionFloat>(
         &self,
         (x, rows): MatrixSlice<'_, T>,
         y: &[T],
@@ -145,7 +145,7 @@ impl MaskedBlock {
     /// Computes a row for each query: the sum of the rows `x` of the keys, weighted by `block`.
     ///
     /// Adds to `out` if `add`.
-    pub(crate) fn for_queries<T: Real>(
+    pub(crate) fn for_queries<T: AttentionFloat>(
         &self,
         block: &[T],
         (x, rows): MatrixSlice<'_, T>,
@@ -179,7 +179,7 @@ impl MaskedBlock {
     /// `block`.
     ///
     /// `x` starts with the first query of the block. `to` is the layout of `out`.
-    pub(crate) fn for_keys<T: Real>(
+    pub(crate) fn for_keys<T: AttentionFloat>(
         &self,
         block: &[T],
         (x, rows): MatrixSlice<'_, T>,
@@ -202,7 +202,7 @@ impl MaskedBlock {
 }
 
 /// Returns whether all elements of `n` rows of `len` are finite.
-fn finite<T: Real>((x, rows): MatrixSlice<'_, T>, n: usize, len: usize) -> bool {
+fn finite<T: AttentionFloat>((x, rows): MatrixSlice<'_, T>, n: usize, len: usize) -> bool {
     len == 0
         || (0..n).all(|r| {
             let row = &x[rows.below(r).offset..][..len];
@@ -213,7 +213,7 @@ fn finite<T: Real>((x, rows): MatrixSlice<'_, T>, n: usize, len: usize) -> bool 
 /// As [`product`], with zeros for the rows of `b` that a row of `a` does not see.
 ///
 /// Multiplying them by a weight of 0 would give NaN if they are infinite.
-fn product_of_seen<T: Real>(
+fn product_of_seen<T: AttentionFloat>(
     [m, k, n]: [usize; 3],
     (a, a_at): MatrixSlice<'_, T>,
     (b, b_at): MatrixSlice<'_, T>,
@@ -246,7 +246,7 @@ fn product_of_seen<T: Real>(
 }
 
 /// Computes `out = a b`, or `out += a b` if `add`, for any sizes, including 0.
-fn product<T: Real>(
+fn product<T: AttentionFloat>(
     mkn: [usize; 3],
     (a, a_at): MatrixSlice<'_, T>,
     (b, b_at): MatrixSlice<'_, T>,
@@ -277,7 +277,7 @@ fn product<T: Real>(
 
 /// Transposes `queries` rows of `len` elements, times `scale`, and pads each column of the result
 /// to `width` with zeros.
-pub(crate) fn turn<T: Real>(
+pub(crate) fn turn<T: AttentionFloat>(
     (x, rows): MatrixSlice<'_, T>,
     [queries, len, width]: [usize; 3],
     scale: T,
@@ -298,7 +298,7 @@ pub(crate) fn turn<T: Real>(
 }
 
 leveled! {
-    fn multiply<A, T: Real>(xs: &mut [T], y: T) {
+    fn multiply<A, T: AttentionFloat>(xs: &mut [T], y: T) {
         for x in xs {
             *x = x.times(y);
         }
@@ -310,13 +310,13 @@ leveled! {
 /// - `top`: greatest score so far.
 /// - `total`: sum of the exponentials of the scores less `top`.
 /// - `shrink`: factor by which the last keys have scaled the earlier sums.
-pub(crate) struct Totals<'a, T> {
+pub(crate) struct ScoreTotals<'a, T> {
     pub(crate) top: &'a mut [T],
     pub(crate) total: &'a mut [T],
     pub(crate) shrink: &'a mut [T],
 }
 
-impl<T: Real> Totals<'_, T> {
+impl<T: AttentionFloat> ScoreTotals<'_, T> {
     pub(crate) fn reset(&mut self) {
         self.top.fill(T::of(f64::NEG_INFINITY));
         self.total.fill(T::ZERO);
@@ -327,17 +327,17 @@ impl<T: Real> Totals<'_, T> {
 ///
 /// The exponentials are of the scores less the greatest score of the query so far (Milakov,
 /// Gimelshein: Online normalizer calculation for softmax, 2018).
-pub(crate) fn exponentials<T: Real>(
+pub(crate) fn exponentials<T: AttentionFloat>(
     block: &MaskedBlock,
     scores: &mut [T],
-    totals: &mut Totals<'_, T>,
+    totals: &mut ScoreTotals<'_, T>,
 ) {
     let scores = &mut scores[..block.keys * block.width];
     exponentials_of(scores, block, totals);
 }
 
 leveled! {
-    fn exponentials_of<S, T: Real>(scores: &mut [T], block: &MaskedBlock, totals: &mut Totals<'_, T>) {
+    fn exponentials_of<S, T: AttentionFloat>(scores: &mut [T], block: &MaskedBlock, totals: &mut ScoreTotals<'_, T>) {
         let n = <T::Floats<S> as Vector>::N;
         for c in (block.from..block.width).step_by(n) {
             column::<T, T::Floats<S>>(scores, block.width, c, totals);
@@ -347,11 +347,11 @@ leveled! {
 
 /// Computes [`exponentials`] for a vector of queries from `c` on.
 #[inline(always)]
-fn column<T: Real, V: Floats<T = T>>(
+fn column<T: AttentionFloat, V: Floats<T = T>>(
     scores: &mut [T],
     width: usize,
     c: usize,
-    totals: &mut Totals<'_, T>,
+    totals: &mut ScoreTotals<'_, T>,
 ) {
     let before = get::<V>(totals.top, c);
     // The maximum does not depend on the assignment of rows to the four accumulators.
@@ -393,7 +393,7 @@ pub(crate) fn put<V: Vector>(x: V, to: &mut [V::T], at: usize) {
 
 leveled! {
     /// Writes the log-sum-exp of each query.
-    pub(crate) fn logarithms<A, T: Real>(totals: &Totals<'_, T>, out: &mut [T]) {
+    pub(crate) fn logarithms<A, T: AttentionFloat>(totals: &ScoreTotals<'_, T>, out: &mut [T]) {
         for ((y, &total), &top) in out.iter_mut().zip(&*totals.total).zip(&*totals.top) {
             *y = top.plus(total.log::<A>());
         }
@@ -402,7 +402,7 @@ leveled! {
 
 leveled! {
     /// Multiplies each row of `len` elements by the factor of its query.
-    pub(crate) fn shrink<A, T: Real>(rows: &mut [T], factors: &[T], len: usize) {
+    pub(crate) fn shrink<A, T: AttentionFloat>(rows: &mut [T], factors: &[T], len: usize) {
         for (row, &factor) in rows.chunks_exact_mut(len).zip(factors) {
             // Most queries meet their greatest score early, and the factor is 1 afterwards.
             if factor != T::ONE {
@@ -416,7 +416,7 @@ leveled! {
 
 leveled! {
     /// Divides each row of `len` elements by the sum of its query.
-    pub(crate) fn divide<A, T: Real>(rows: &mut [T], totals: &[T], len: usize) {
+    pub(crate) fn divide<A, T: AttentionFloat>(rows: &mut [T], totals: &[T], len: usize) {
         for (row, &total) in rows.chunks_exact_mut(len).zip(totals) {
             let factor = total.recip();
             for x in row {
@@ -427,13 +427,13 @@ leveled! {
 }
 
 /// Replaces the scores of a block by weights, from the log-sum-exp of each query.
-pub(crate) fn weights<T: Real>(block: &MaskedBlock, scores: &mut [T], lse: &[T]) {
+pub(crate) fn weights<T: AttentionFloat>(block: &MaskedBlock, scores: &mut [T], lse: &[T]) {
     weights_of(&mut scores[..block.keys * block.width], block, lse);
     block.hide(scores, T::ZERO);
 }
 
 leveled! {
-    fn weights_of<A, T: Real>(scores: &mut [T], block: &MaskedBlock, lse: &[T]) {
+    fn weights_of<A, T: AttentionFloat>(scores: &mut [T], block: &MaskedBlock, lse: &[T]) {
         let (from, width) = (block.from, block.width);
         for row in scores.chunks_exact_mut(width) {
             for (x, &lse) in row[from..].iter_mut().zip(&lse[from..width]) {
@@ -444,13 +444,19 @@ leveled! {
 }
 
 /// Computes `d = p (d - shift) scale`, with one `shift` per query.
-pub(crate) fn pull_back<T: Real>(block: &MaskedBlock, p: &[T], d: &mut [T], shift: &[T], scale: T) {
+pub(crate) fn pull_back<T: AttentionFloat>(
+    block: &MaskedBlock,
+    p: &[T],
+    d: &mut [T],
+    shift: &[T],
+    scale: T,
+) {
     pull_back_of(&mut d[..block.keys * block.width], p, block, shift, scale);
     block.hide(d, T::ZERO);
 }
 
 leveled! {
-    fn pull_back_of<A, T: Real>(d: &mut [T], p: &[T], block: &MaskedBlock, shift: &[T], scale: T) {
+    fn pull_back_of<A, T: AttentionFloat>(d: &mut [T], p: &[T], block: &MaskedBlock, shift: &[T], scale: T) {
         let (from, width) = (block.from, block.width);
         for (d, p) in d.chunks_exact_mut(width).zip(p.chunks_exact(width)) {
             let ps = p[from..].iter().zip(&shift[from..width]);
@@ -462,7 +468,12 @@ leveled! {
 }
 
 /// Computes `d = p d` and adds it to the total of each query.
-pub(crate) fn push_forward<T: Real>(block: &MaskedBlock, p: &[T], d: &mut [T], totals: &mut [T]) {
+pub(crate) fn push_forward<T: AttentionFloat>(
+    block: &MaskedBlock,
+    p: &[T],
+    d: &mut [T],
+    totals: &mut [T],
+) {
     let d = &mut d[..block.keys * block.width];
     times(d, p, block);
     block.hide(d, T::ZERO);
@@ -470,7 +481,7 @@ pub(crate) fn push_forward<T: Real>(block: &MaskedBlock, p: &[T], d: &mut [T], t
 }
 
 leveled! {
-    fn times<A, T: Real>(d: &mut [T], p: &[T], block: &MaskedBlock) {
+    fn times<A, T: AttentionFloat>(d: &mut [T], p: &[T], block: &MaskedBlock) {
         let (from, width) = (block.from, block.width);
         for (d, p) in d.chunks_exact_mut(width).zip(p.chunks_exact(width)) {
             for (d, &p) in d[from..].iter_mut().zip(&p[from..]) {
@@ -481,7 +492,7 @@ leveled! {
 }
 
 leveled! {
-    fn add_up<A, T: Real>(d: &[T], block: &MaskedBlock, totals: &mut [T]) {
+    fn add_up<A, T: AttentionFloat>(d: &[T], block: &MaskedBlock, totals: &mut [T]) {
         let (from, width) = (block.from, block.width);
         for d in d.chunks_exact(width) {
             for (total, &d) in totals[from..width].iter_mut().zip(&d[from..]) {
@@ -492,7 +503,7 @@ leveled! {
 }
 
 /// Writes the dot products of corresponding rows of `len` elements. `some` is scratch for a row.
-pub(crate) fn dots<T: Real>(
+pub(crate) fn dots<T: AttentionFloat>(
     x: MatrixSlice<'_, T>,
     y: MatrixSlice<'_, T>,
     len: usize,
@@ -509,7 +520,7 @@ pub(crate) fn dots<T: Real>(
 }
 
 leveled! {
-    fn dot<A, T: Real>(x: &[T], y: &[T], some: &mut [T], out: &mut T) {
+    fn dot<A, T: AttentionFloat>(x: &[T], y: &[T], some: &mut [T], out: &mut T) {
         let some = &mut some[..x.len()];
         for ((z, &x), &y) in some.iter_mut().zip(x).zip(y) {
             *z = x.times(y);
@@ -520,7 +531,7 @@ leveled! {
 
 leveled! {
     /// `out -= factor x`
-    pub(crate) fn take_off<A, T: Real>(out: &mut [T], x: &[T], factor: T) {
+    pub(crate) fn take_off<A, T: AttentionFloat>(out: &mut [T], x: &[T], factor: T) {
         for (out, &x) in out.iter_mut().zip(x) {
             *out = out.minus(x.times(factor));
         }
@@ -529,7 +540,7 @@ leveled! {
 
 leveled! {
     /// `out += x`
-    pub(crate) fn add<A, T: Real>(out: &mut [T], x: &[T]) {
+    pub(crate) fn add<A, T: AttentionFloat>(out: &mut [T], x: &[T]) {
         for (out, &x) in out.iter_mut().zip(x) {
             *out = out.plus(x);
         }

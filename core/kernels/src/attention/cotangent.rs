@@ -1,7 +1,7 @@
 //! Transpose of the Jacobian of attention.
 
 use crate::attention::block;
-use crate::attention::block::Real;
+use crate::attention::block::AttentionFloat;
 use crate::attention::heads::{DerivativeOperands, HeadRows, Heads};
 use crate::attention::scratch::{Parts, with_scratch};
 use crate::gemm::Matrix;
@@ -24,7 +24,7 @@ pub(crate) fn n_parts(heads: &Heads) -> usize {
 }
 
 /// Writes the requested cotangents of queries, keys and values, from that of the result.
-pub(crate) fn run<T: Real>(
+pub(crate) fn run<T: AttentionFloat>(
     heads: &Heads,
     of: &DerivativeOperands<'_, T>,
     (ct, ct_rows): (&[T], &HeadRows),
@@ -121,7 +121,7 @@ pub(crate) fn run<T: Real>(
     clippy::mut_from_ref,
     reason = "the caller guarantees that the parts are distinct"
 )]
-unsafe fn own<'a, T: Real>(
+unsafe fn own<'a, T: AttentionFloat>(
     [first, others]: &'a [Parts<'_, T>; 2],
     heads: &Heads,
     [head, part]: [usize; 2],
@@ -138,7 +138,7 @@ unsafe fn own<'a, T: Real>(
 }
 
 /// Adds the partial sums to the cotangents of the first parts, in order.
-fn join<T: Real>([first, others]: [Parts<'_, T>; 2]) {
+fn join<T: AttentionFloat>([first, others]: [Parts<'_, T>; 2]) {
     let len = first.len();
     let n = others.len().checked_div(len).unwrap_or(0);
     if n == 0 {

@@ -1,7 +1,7 @@
 //! The result of attention, and the log-sum-exp of the scores.
 
 use crate::attention::block;
-use crate::attention::block::{Real, Totals};
+use crate::attention::block::{AttentionFloat, ScoreTotals};
 use crate::attention::heads::{HeadRows, Heads};
 use crate::attention::mask::Mask;
 use crate::attention::scratch::{Parts, with_scratch};
@@ -11,7 +11,7 @@ use crate::threads;
 pub(crate) type ValuesAndResult<'a, T> = ((&'a [T], &'a HeadRows), &'a mut [T]);
 
 /// Writes the log-sum-exp of each query and, if there are values, the result.
-pub(crate) fn run<T: Real>(
+pub(crate) fn run<T: AttentionFloat>(
     heads: &Heads,
     [(q, q_rows), (k, k_rows)]: [(&[T], &HeadRows); 2],
     mask: Option<Mask<'_>>,
@@ -40,7 +40,7 @@ pub(crate) fn run<T: Real>(
             width,
         ];
         with_scratch(lens, |[turned, scores, top, total, shrink]| {
-            let mut totals = Totals { top, total, shrink };
+            let mut totals = ScoreTotals { top, total, shrink };
             totals.reset();
             block::turn(
                 (q, q_rows.at(head, i)),

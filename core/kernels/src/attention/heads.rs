@@ -1,6 +1,6 @@
 //! Sizes of an attention, its division into blocks, and the layout of its rows.
 
-use crate::attention::block::{KEYS, MaskedBlock, QUERIES, Real, SOME_KEYS};
+use crate::attention::block::{AttentionFloat, KEYS, MaskedBlock, QUERIES, SOME_KEYS};
 use crate::attention::mask::Mask;
 use crate::gemm::Matrix;
 use crate::memory::layout::Layout;
@@ -86,7 +86,7 @@ impl Heads {
 
     /// Returns the estimated time on one thread of `a` products with features and `b` products with
     /// values.
-    pub(crate) fn nanos<T: Real>(&self, [a, b]: [usize; 2]) -> usize {
+    pub(crate) fn nanos<T: AttentionFloat>(&self, [a, b]: [usize; 2]) -> usize {
         let width = a * self.features + b * self.of_values + 16;
         let all = T::nanos([self.queries, width, self.keys]).saturating_mul(self.n);
         if self.causal { all / 2 } else { all }

@@ -1,6 +1,6 @@
 //! Mask tensors: bools that say which keys a query sees.
 
-use crate::attention::block::{KEYS, MaskedBlock, QUERIES, Real, STEP, get, put};
+use crate::attention::block::{AttentionFloat, KEYS, MaskedBlock, QUERIES, STEP, get, put};
 use crate::attention::heads::HeadRows;
 use crate::simd::leveled::leveled;
 use crate::simd::vector::Vector;
@@ -88,12 +88,17 @@ fn mark(seen: &mut [u16], row: &[bool], bit: usize) {
 }
 
 /// Writes `value` where a query does not see a key.
-pub(crate) fn hide<T: Real>(block: &mut [T], of: &MaskedBlock, seen: &VisibleKeys, value: T) {
+pub(crate) fn hide<T: AttentionFloat>(
+    block: &mut [T],
+    of: &MaskedBlock,
+    seen: &VisibleKeys,
+    value: T,
+) {
     hide_in(&mut block[..of.keys * of.width], of, seen, value);
 }
 
 leveled! {
-    fn hide_in<S, T: Real>(block: &mut [T], of: &MaskedBlock, seen: &VisibleKeys, value: T) {
+    fn hide_in<S, T: AttentionFloat>(block: &mut [T], of: &MaskedBlock, seen: &VisibleKeys, value: T) {
         let n = <T::Floats<S> as Vector>::N;
         let hidden = <T::Floats<S> as Vector>::splat(value);
         for (r, row) in block.chunks_exact_mut(of.width).enumerate() {

@@ -19,7 +19,7 @@ mod tangent;
 
 use crate::memory::{Data, Element};
 use crate::task::Prepared;
-use block::Real;
+use block::AttentionFloat;
 use gradloom_ir::DType;
 use heads::DerivativeOperands;
 pub use heads::{HeadRows, Heads};
@@ -33,7 +33,11 @@ pub fn attention(
     rows: [HeadRows; 3],
     mask: Option<HeadRows>,
 ) -> Prepared {
-    fn typed<T: Real>(heads: Heads, [q, k, v]: [HeadRows; 3], mask: Option<HeadRows>) -> Prepared {
+    fn typed<T: AttentionFloat>(
+        heads: Heads,
+        [q, k, v]: [HeadRows; 3],
+        mask: Option<HeadRows>,
+    ) -> Prepared {
         Box::new(move |args, outs| {
             let [of_q, of_k, of_v] = [0, 1, 2].map(|i| T::slice(args[i]));
             let mask = seen(&mask, args, 3);
@@ -56,7 +60,11 @@ pub fn attention_lse(
     rows: [HeadRows; 2],
     mask: Option<HeadRows>,
 ) -> Prepared {
-    fn typed<T: Real>(heads: Heads, [q, k]: [HeadRows; 2], mask: Option<HeadRows>) -> Prepared {
+    fn typed<T: AttentionFloat>(
+        heads: Heads,
+        [q, k]: [HeadRows; 2],
+        mask: Option<HeadRows>,
+    ) -> Prepared {
         Box::new(move |args, outs| {
             let [of_q, of_k] = [0, 1].map(|i| T::slice(args[i]));
             let mask = seen(&mask, args, 2);
@@ -76,7 +84,7 @@ pub fn attention_jvp(
     primals: Primals,
     tangents: [Option<(usize, HeadRows)>; 3],
 ) -> Prepared {
-    fn typed<T: Real>(
+    fn typed<T: AttentionFloat>(
         heads: Heads,
         primals: Primals,
         tangents: [Option<(usize, HeadRows)>; 3],
@@ -109,7 +117,7 @@ pub fn attention_vjp(
     ct: (usize, HeadRows),
     active: [bool; 3],
 ) -> Prepared {
-    fn typed<T: Real>(
+    fn typed<T: AttentionFloat>(
         heads: Heads,
         primals: Primals,
         (at, rows): (usize, HeadRows),
@@ -148,7 +156,7 @@ pub struct Primals {
 }
 
 impl Primals {
-    fn of<'a, T: Real>(&'a self, args: &[Data<'a>]) -> DerivativeOperands<'a, T> {
+    fn of<'a, T: AttentionFloat>(&'a self, args: &[Data<'a>]) -> DerivativeOperands<'a, T> {
         DerivativeOperands {
             rows: &self.rows,
             data: [0, 1, 2, 3].map(|i| T::slice(args[i])),

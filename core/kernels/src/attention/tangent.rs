@@ -1,13 +1,13 @@
 //! Jacobian of attention, applied to tangents.
 
 use crate::attention::block;
-use crate::attention::block::Real;
+use crate::attention::block::AttentionFloat;
 use crate::attention::heads::{DerivativeOperands, HeadRows, Heads};
 use crate::attention::scratch::{Parts, with_scratch};
 use crate::threads;
 
 /// Writes the tangent of the result. `dx` are the active tangents of queries, keys and values.
-pub(crate) fn run<T: Real>(
+pub(crate) fn run<T: AttentionFloat>(
     heads: &Heads,
     of: &DerivativeOperands<'_, T>,
     dx: [Option<(&[T], &HeadRows)>; 3],

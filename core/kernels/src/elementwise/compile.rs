@@ -3,7 +3,7 @@
 use crate::elementwise::bytecode::{Code, CompiledLoop, Instr, Slot};
 use crate::elementwise::compiled_loops::{FusedLoop, Loop};
 use crate::elementwise::group::Group;
-use crate::elementwise::tile::Sum;
+use crate::elementwise::tile::FusedSum;
 use crate::memory::layout::Layout;
 use crate::simd::level::level;
 use gradloom_ir::DType;
@@ -39,7 +39,7 @@ pub fn group(
     inputs: &[(DType, Layout)],
     steps: &[Step],
     results: &[(usize, DType)],
-    sums: &[(usize, DType, Sum)],
+    sums: &[(usize, DType, FusedSum)],
 ) -> Group {
     let n_inputs = inputs.len();
     let computed = steps.iter().flat_map(|step| &step.outs);

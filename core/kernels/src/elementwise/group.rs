@@ -10,7 +10,7 @@
 //! the ops would compute one by one.
 
 use crate::elementwise::bytecode::{Instr, Slot};
-use crate::elementwise::tile::{CHUNK, Grid, Order, Sum, on_total};
+use crate::elementwise::tile::{CHUNK, FusedSum, Grid, Order, on_total};
 use crate::memory::aligned_vec::ALIGN;
 use crate::memory::data::{Data, DataMut, WIDEST, on_bytes};
 use crate::memory::layout::Layout;
@@ -46,7 +46,7 @@ pub struct Group {
     outputs: Box<[usize]>,
     instrs: Box<[Instr]>,
     /// Sums with the slot and dtype of their terms. Their totals follow the other results.
-    sums: Box<[(Slot, DType, Sum)]>,
+    sums: Box<[(Slot, DType, FusedSum)]>,
     n_registers: u32,
     /// Size of a register in bytes.
     stride: usize,
@@ -59,7 +59,7 @@ impl Group {
     ///
     /// `inputs` are the dtypes and layouts of the operands, broadcast to the shape of the group;
     /// the slice of a contiguous operand has exactly its elements. The slots of `instrs` count
-    /// inputs, then outputs, then registers. All `sums` have the same [`Sum`].
+    /// inputs, then outputs, then registers. All `sums` have the same [`FusedSum`].
     ///
     /// # Panics
     ///
@@ -70,7 +70,7 @@ impl Group {
         inputs: &[(DType, Layout)],
         outputs: &[DType],
         instrs: Vec<Instr>,
-        sums: Vec<(Slot, DType, Sum)>,
+        sums: Vec<(Slot, DType, FusedSum)>,
         n_registers: usize,
     ) -> Group {
         let n_slots = (inputs.len() + outputs.len() + n_registers) as u32;
@@ -200,7 +200,7 @@ impl Group {
         }
         for ((slot, dtype, sum), out) in self.sums.iter().zip(&mut outs[n_results..]) {
             assert!(out.dtype() == *dtype && out.len() == sum.len(n));
-            // SAFETY: the slot holds `n` elements of the dtype, and the totals have `Sum::len`
+            // SAFETY: the slot holds `n` elements of the dtype, and the totals have `FusedSum::len`
             // elements, as asserted.
             unsafe { on_total(*dtype, *sum, slots[*slot as usize], out.as_mut_ptr(), 0, n) };
         }
@@ -229,9 +229,9 @@ impl Group {
     pub(crate) fn order(&self) -> Order {
         match self.sums.first().map(|sum| sum.2) {
             None => Order::Any,
-            Some(Sum::All) => Order::Whole(CHUNK),
-            Some(Sum::Rows(cols)) => Order::Whole(cols),
-            Some(Sum::Columns(cols)) => Order::Rows {
+            Some(FusedSum::All) => Order::Whole(CHUNK),
+            Some(FusedSum::Rows(cols)) => Order::Whole(cols),
+            Some(FusedSum::Columns(cols)) => Order::Rows {
                 len: cols,
                 block: cols * reduce::BLOCK,
             },
@@ -457,7 +457,7 @@ impl Group {
                 for ((slot, dtype, sum), total) in self.sums.iter().zip(&ends.totals) {
                     let slot = slots[*slot as usize];
                     // SAFETY: the slot holds `n` elements of the dtype, and the totals have
-                    // `Sum::len` elements (asserted in `ends`).
+                    // `FusedSum::len` elements (asserted in `ends`).
                     unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
                 }
                 for ((slot, input), arg) in slots.iter_mut().zip(&self.inputs).zip(args) {
@@ -516,12 +516,12 @@ unsafe impl Sync for Start {}
 
 /// Thread-local memory of a group. All of it is initialised, because loops take slices of it.
 #[derive(Default)]
-struct Scratch {
+struct GroupScratch {
     words: Vec<u64>,
     slots: Vec<*mut u8>,
 }
 
-impl Scratch {
+impl GroupScratch {
     /// Returns the start of at least `bytes` bytes, aligned to a cache line. They hold old data.
     fn registers(&mut self, bytes: usize) -> *mut u8 {
         let words = bytes.div_ceil(WIDEST) + ALIGN / WIDEST;
@@ -534,8 +534,8 @@ impl Scratch {
 }
 
 thread_local! {
-    static SCRATCH: Cell<Scratch> = const {
-        Cell::new(Scratch { words: Vec::new(), slots: Vec::new() })
+    static SCRATCH: Cell<GroupScratch> = const {
+        Cell::new(GroupScratch { words: Vec::new(), slots: Vec::new() })
     };
 }
 

@@ -13,4 +13,4 @@ pub(crate) mod tile;
 
 pub use bytecode::CompiledLoop;
 pub use group::Group;
-pub use tile::{CHUNK, Sum, gcd};
+pub use tile::{CHUNK, FusedSum, gcd};

@@ -12,7 +12,7 @@ const _: () = assert!(CHUNK == crate::simd::lanes::CHUNK);
 ///
 /// It has the bits of the sum that `reduce` makes of the stored elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sum {
+pub enum FusedSum {
     /// Over all elements: writes the total of each chunk, which [`reduce::join`] adds up.
     All,
     /// Over each row of `.0` elements, at most [`CHUNK`].
@@ -22,13 +22,13 @@ pub enum Sum {
     Columns(usize),
 }
 
-impl Sum {
+impl FusedSum {
     /// Returns the number of totals that a group of `n` elements writes.
     pub fn len(self, n: usize) -> usize {
         match self {
-            Sum::All => n.div_ceil(CHUNK),
-            Sum::Rows(cols) => n / cols,
-            Sum::Columns(cols) => (n / cols).div_ceil(reduce::BLOCK) * cols,
+            FusedSum::All => n.div_ceil(CHUNK),
+            FusedSum::Rows(cols) => n / cols,
+            FusedSum::Columns(cols) => (n / cols).div_ceil(reduce::BLOCK) * cols,
         }
     }
 }
@@ -49,18 +49,18 @@ pub(crate) struct Grid {
 const TASK: usize = 16 * CHUNK;
 
 impl Grid {
-    pub(crate) fn new(sum: Option<Sum>) -> Grid {
+    pub(crate) fn new(sum: Option<FusedSum>) -> Grid {
         const NEVER: usize = usize::MAX;
         let (row, block) = match sum {
-            None | Some(Sum::All) => {
+            None | Some(FusedSum::All) => {
                 return Grid {
                     piece: CHUNK,
                     ends: [NEVER; 2],
                     task: TASK,
                 };
             }
-            Some(Sum::Rows(cols)) => (cols, NEVER),
-            Some(Sum::Columns(cols)) => (cols, cols * reduce::BLOCK),
+            Some(FusedSum::Rows(cols)) => (cols, NEVER),
+            Some(FusedSum::Columns(cols)) => (cols, cols * reduce::BLOCK),
         };
         let (piece, end) = match row > CHUNK {
             true => (CHUNK, row),
@@ -102,32 +102,32 @@ pub(crate) enum Order {
 ///
 /// # Safety
 ///
-/// `slot` must hold `n` elements of the dtype. `totals` must have [`Sum::len`] elements, and
+/// `slot` must hold `n` elements of the dtype. `totals` must have [`FusedSum::len`] elements, and
 /// nothing else may use those of this piece.
 #[inline]
 pub(crate) unsafe fn on_total(
     dtype: DType,
-    sum: Sum,
+    sum: FusedSum,
     slot: *mut u8,
     totals: *mut u8,
     at: usize,
     n: usize,
 ) {
-    unsafe fn of<T: Number>(sum: Sum, slot: *mut u8, totals: *mut u8, at: usize, n: usize) {
+    unsafe fn of<T: Number>(sum: FusedSum, slot: *mut u8, totals: *mut u8, at: usize, n: usize) {
         // SAFETY: the caller guarantees that the slot holds `n` elements of type `T`.
         let xs = unsafe { std::slice::from_raw_parts(slot.cast::<T>().cast_const(), n) };
         let part = |start: usize, len: usize| {
-            // SAFETY: `start + len` is at most `Sum::len`, and the caller guarantees exclusive use
+            // SAFETY: `start + len` is at most `FusedSum::len`, and the caller guarantees exclusive use
             // of the totals of this piece.
             unsafe { std::slice::from_raw_parts_mut(totals.cast::<T>().wrapping_add(start), len) }
         };
         match sum {
-            Sum::All => reduce::row_totals(xs, n, part(at / CHUNK, 1)),
-            Sum::Rows(cols) if cols <= CHUNK => {
+            FusedSum::All => reduce::row_totals(xs, n, part(at / CHUNK, 1)),
+            FusedSum::Rows(cols) if cols <= CHUNK => {
                 reduce::row_totals(xs, cols, part(at / cols, n / cols));
             }
-            Sum::Rows(_) => unreachable!("`fused_sum` refuses rows longer than a chunk"),
-            Sum::Columns(cols) => {
+            FusedSum::Rows(_) => unreachable!("`fused_sum` refuses rows longer than a chunk"),
+            FusedSum::Columns(cols) => {
                 let block = at / (cols * reduce::BLOCK);
                 let first = at - block * cols * reduce::BLOCK;
                 let total = part(block * cols, cols);

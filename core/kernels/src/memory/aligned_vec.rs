@@ -54,11 +54,11 @@ pub(crate) struct AlignedVec<T> {
     len: usize,
     /// Number of elements from `start` on that are initialised, at least `len`.
     capacity: usize,
-    memory: Memory<T>,
+    memory: MemoryOwner<T>,
 }
 
 /// Owner of the memory.
-enum Memory<T> {
+enum MemoryOwner<T> {
     /// Memory of a `Vec`: its pointer and its capacity.
     Heap { start: NonNull<T>, capacity: usize },
     /// Part of a mapping, which is unmapped when its last part is dropped.
@@ -88,7 +88,7 @@ impl<T: Zero> AlignedVec<T> {
                 start: part.start.cast(),
                 len: n,
                 capacity: n,
-                memory: Memory::Mapped { of: part.mapping },
+                memory: MemoryOwner::Mapped { of: part.mapping },
             });
         }
         if bytes == 0 {
@@ -111,7 +111,7 @@ impl<T: Zero> AlignedVec<T> {
             start: unsafe { start.add(skipped) },
             len: n,
             capacity: n,
-            memory: Memory::Heap {
+            memory: MemoryOwner::Heap {
                 start,
                 capacity: more,
             },
@@ -126,7 +126,7 @@ impl<T> AlignedVec<T> {
             start: NonNull::dangling(),
             len: 0,
             capacity: 0,
-            memory: Memory::Heap {
+            memory: MemoryOwner::Heap {
                 start: NonNull::dangling(),
                 capacity: 0,
             },
@@ -160,18 +160,18 @@ impl<T> AlignedVec<T> {
 impl<T> Drop for AlignedVec<T> {
     fn drop(&mut self) {
         match &self.memory {
-            Memory::Heap { start, capacity } => {
+            MemoryOwner::Heap { start, capacity } => {
                 // SAFETY: `start` and `capacity` come from a `Vec<T>` that was forgotten. The
                 // length 0 drops no elements, and `T` needs no drop (`Zero`, `Copy`).
                 drop(unsafe { Vec::from_raw_parts(start.as_ptr(), 0, *capacity) })
             }
             // The mapping lives as long as its last part, which may be small and long-lived, so the
             // pages of this part are returned at once.
-            Memory::Mapped { of } if Arc::strong_count(of) > 1 => {
+            MemoryOwner::Mapped { of } if Arc::strong_count(of) > 1 => {
                 // SAFETY: the span owns this part of the mapping, and this is its last use.
                 unsafe { give_back(self.start.as_ptr(), self.capacity) }
             }
-            Memory::Mapped { .. } => {}
+            MemoryOwner::Mapped { .. } => {}
         }
     }
 }
@@ -186,7 +186,7 @@ impl<T: Copy> From<Vec<T>> for AlignedVec<T> {
             start,
             len: vector.len(),
             capacity: vector.len(),
-            memory: Memory::Heap {
+            memory: MemoryOwner::Heap {
                 start,
                 capacity: vector.capacity(),
             },
@@ -246,12 +246,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_dropped_part_returns_its_pages_while_its_mapping_is_alive() {
-        use super::Memory;
+        use super::MemoryOwner;
         const PAGE: usize = 4 << 10;
         let bytes = (8 << 20) + (600 << 10);
         let mut span = AlignedVec::<f32>::zeroed(bytes / 4).unwrap();
         span.fill(1.0);
-        let Memory::Mapped { of } = &span.memory else {
+        let MemoryOwner::Mapped { of } = &span.memory else {
             return;
         };
         let (other_part, start) = (of.clone(), span.as_ptr() as usize);

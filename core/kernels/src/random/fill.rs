@@ -11,7 +11,7 @@ use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::memory::pool::PooledVec;
 use crate::random::erf_inv::{self, ErfInv};
-use crate::random::threefry::{self, Words, halves};
+use crate::random::threefry::{self, KeyWords, halves};
 use crate::simd::leveled::leveled;
 use crate::task::Prepared;
 use crate::threads::for_each_chunk;
@@ -25,7 +25,7 @@ pub(super) trait Draw: Copy + Send + Sync + 'static {
     /// Approximate time per element in nanoseconds.
     const NANOS: f64;
     /// Draws the elements from index `at` on, a multiple of [`BLOCK`].
-    fn block(self, key: Words, at: Words, ys: &mut [Self::Item; BLOCK]);
+    fn block(self, key: KeyWords, at: KeyWords, ys: &mut [Self::Item; BLOCK]);
 }
 
 /// Number of elements that are drawn together.
@@ -58,7 +58,7 @@ pub(super) struct Bernoulli(pub(super) f32);
 struct NumberedWords;
 
 /// Fills an array with random elements.
-pub(super) fn fill<D: Draw>(draw: D, key: Words, ys: &mut [D::Item]) {
+pub(super) fn fill<D: Draw>(draw: D, key: KeyWords, ys: &mut [D::Item]) {
     let nanos = (ys.len() as f64 * D::NANOS) as usize;
     for_each_chunk(ys, TASK, nanos, |i, ys| {
         part(draw, key, (i * TASK) as u64, ys);
@@ -89,16 +89,16 @@ impl Distribution {
     }
 
     /// Draws an array of `n` elements.
-    pub fn array(self, key: Words, n: usize) -> Result<Buffer, KernelFault> {
-        fn typed<D: Draw>(draw: D, key: Words, n: usize) -> Result<Buffer, KernelFault> {
+    pub fn array(self, key: KeyWords, n: usize) -> Result<Buffer, KernelFault> {
+        fn typed<D: Draw>(draw: D, key: KeyWords, n: usize) -> Result<Buffer, KernelFault> {
             let mut data = PooledVec::scratch(n)?;
             fill(draw, key, &mut data);
             Ok(D::Item::into_buffer(data))
         }
-        fn uniform<T: Unit>(key: Words, n: usize) -> Result<Buffer, KernelFault> {
+        fn uniform<T: Unit>(key: KeyWords, n: usize) -> Result<Buffer, KernelFault> {
             typed(UniformDistribution::<T>(PhantomData), key, n)
         }
-        fn normal<T: Unit>(key: Words, n: usize) -> Result<Buffer, KernelFault> {
+        fn normal<T: Unit>(key: KeyWords, n: usize) -> Result<Buffer, KernelFault> {
             typed(NormalDistribution::<T>(PhantomData), key, n)
         }
         match self {
@@ -152,7 +152,7 @@ pub fn permutation() -> Prepared {
 
 /// Returns the numbers below `n` in a random order: [`threefry::permutation`], with each word and
 /// index sorted as one number.
-pub fn order(key: Words, n: usize) -> Result<Vec<i64>, KernelFault> {
+pub fn order(key: KeyWords, n: usize) -> Result<Vec<i64>, KernelFault> {
     let [mut order, mut next, mut drawn]: [Vec<i64>; 3] = [reserve(n)?, reserve(n)?, reserve(n)?];
     if u32::try_from(n).is_err() {
         return Ok(threefry::permutation(key, n));
@@ -170,14 +170,14 @@ pub fn order(key: Words, n: usize) -> Result<Vec<i64>, KernelFault> {
 }
 
 /// Returns the words of a key, each stored in the lower half of an `i64`.
-fn words(key: Data<'_>) -> Words {
+fn words(key: Data<'_>) -> KeyWords {
     let key = i64::slice(key);
     [key[0] as u32, key[1] as u32]
 }
 
 leveled! {
     /// Draws the elements from index `at` on, a multiple of [`BLOCK`].
-    fn part<A, D: Draw>(draw: D, key: Words, at: u64, ys: &mut [D::Item]) {
+    fn part<A, D: Draw>(draw: D, key: KeyWords, at: u64, ys: &mut [D::Item]) {
         let (blocks, rest) = ys.as_chunks_mut::<BLOCK>();
         let mut at = at;
         for ys in blocks {
@@ -195,7 +195,7 @@ leveled! {
 /// Returns the two random words of each element of a block. The upper half of the index is the same
 /// for all.
 #[inline(always)]
-fn hashes(key: Words, at: Words) -> ([u32; BLOCK], [u32; BLOCK]) {
+fn hashes(key: KeyWords, at: KeyWords) -> ([u32; BLOCK], [u32; BLOCK]) {
     let (mut xs, mut ys) = ([0; BLOCK], [0; BLOCK]);
     let mut i = 0;
     while i < BLOCK {
@@ -207,7 +207,7 @@ fn hashes(key: Words, at: Words) -> ([u32; BLOCK], [u32; BLOCK]) {
 
 /// Writes `f` of the index in the block and the two random words of each element.
 #[inline(always)]
-fn each<T>(key: Words, at: Words, out: &mut [T; BLOCK], f: impl Fn(usize, u32, u32) -> T) {
+fn each<T>(key: KeyWords, at: KeyWords, out: &mut [T; BLOCK], f: impl Fn(usize, u32, u32) -> T) {
     let (xs, ys) = hashes(key, at);
     let mut i = 0;
     while i < BLOCK {
@@ -255,7 +255,7 @@ impl Draw for Bits {
     const NANOS: f64 = 0.5;
 
     #[inline(always)]
-    fn block(self, key: Words, at: Words, out: &mut [i64; BLOCK]) {
+    fn block(self, key: KeyWords, at: KeyWords, out: &mut [i64; BLOCK]) {
         each(key, at, out, |_, x, y| i64::from(x ^ y));
     }
 }
@@ -265,7 +265,7 @@ impl Draw for NumberedWords {
     const NANOS: f64 = 0.5;
 
     #[inline(always)]
-    fn block(self, key: Words, at: Words, out: &mut [i64; BLOCK]) {
+    fn block(self, key: KeyWords, at: KeyWords, out: &mut [i64; BLOCK]) {
         each(key, at, out, |i, x, y| {
             let number = u64::from(at[1].wrapping_add(i as u32));
             ((u64::from(x ^ y) << 32 | number) ^ 1 << 63) as i64
@@ -278,7 +278,7 @@ impl Draw for Bernoulli {
     const NANOS: f64 = 0.5;
 
     #[inline(always)]
-    fn block(self, key: Words, at: Words, out: &mut [bool; BLOCK]) {
+    fn block(self, key: KeyWords, at: KeyWords, out: &mut [bool; BLOCK]) {
         each(key, at, out, |_, x, y| threefry::uniform32(x ^ y) < self.0);
     }
 }
@@ -288,7 +288,7 @@ impl<T: Unit> Draw for UniformDistribution<T> {
     const NANOS: f64 = T::NANOS[0];
 
     #[inline(always)]
-    fn block(self, key: Words, at: Words, out: &mut [T; BLOCK]) {
+    fn block(self, key: KeyWords, at: KeyWords, out: &mut [T; BLOCK]) {
         each(key, at, out, |_, x, y| T::unit(x, y));
     }
 }
@@ -298,7 +298,7 @@ impl<T: Unit> Draw for NormalDistribution<T> {
     const NANOS: f64 = T::NANOS[1];
 
     #[inline(always)]
-    fn block(self, key: Words, at: Words, out: &mut [T; BLOCK]) {
+    fn block(self, key: KeyWords, at: KeyWords, out: &mut [T; BLOCK]) {
         let (xs, ys) = hashes(key, at);
         let mut w = [T::LOW; BLOCK];
         let mut tails = false;

@@ -4,11 +4,11 @@ use super::erf_inv;
 use super::fill::{
     Bernoulli, Bits, Draw, NormalDistribution, UniformDistribution, Unit, fill, order,
 };
-use super::threefry::{self, Words};
+use super::threefry::{self, KeyWords};
 use std::marker::PhantomData;
 
 /// Compares an array with its elements drawn one by one.
-fn check<D: Draw>(draw: D, bits: impl Fn(D::Item) -> u64, one: impl Fn(Words, u64) -> D::Item) {
+fn check<D: Draw>(draw: D, bits: impl Fn(D::Item) -> u64, one: impl Fn(KeyWords, u64) -> D::Item) {
     let key = threefry::seed(7);
     for n in [0, 1, 63, 64, 65, 1000, 100_003] {
         let mut drawn = vec![D::Item::default(); n];

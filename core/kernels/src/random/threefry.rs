@@ -8,22 +8,22 @@
 use std::iter;
 
 /// The two words of a key.
-pub type Words = [u32; 2];
+pub type KeyWords = [u32; 2];
 
 /// Returns the key of a seed: its high word, then its low word.
-pub const fn seed(seed: u64) -> Words {
+pub const fn seed(seed: u64) -> KeyWords {
     halves(seed)
 }
 
 /// Returns the high word and the low word of a number.
 #[inline(always)]
-pub const fn halves(n: u64) -> Words {
+pub const fn halves(n: u64) -> KeyWords {
     [(n >> 32) as u32, n as u32]
 }
 
 /// Encrypts a counter with the Threefry-2x32 block cipher.
 #[inline(always)]
-pub fn hash(key: Words, counter: Words) -> Words {
+pub fn hash(key: KeyWords, counter: KeyWords) -> KeyWords {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     // The parity word of the key schedule, from the Skein hash.
     let schedule = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
@@ -43,25 +43,25 @@ pub fn hash(key: Words, counter: Words) -> Words {
 }
 
 /// Returns key `i` of a split.
-pub fn split(key: Words, i: u64) -> Words {
+pub fn split(key: KeyWords, i: u64) -> KeyWords {
     hash(key, halves(i))
 }
 
 /// Derives a key from a number, such as a loop index or the index of a worker.
-pub fn fold_in(key: Words, data: u32) -> Words {
+pub fn fold_in(key: KeyWords, data: u32) -> KeyWords {
     hash(key, [0, data])
 }
 
 /// Returns element `i` of an array of 32-bit random words.
 #[inline(always)]
-pub fn bits32(key: Words, i: u64) -> u32 {
+pub fn bits32(key: KeyWords, i: u64) -> u32 {
     let [x, y] = hash(key, halves(i));
     x ^ y
 }
 
 /// Returns element `i` of an array of 64-bit random words.
 #[inline(always)]
-pub fn bits64(key: Words, i: u64) -> u64 {
+pub fn bits64(key: KeyWords, i: u64) -> u64 {
     let [x, y] = hash(key, halves(i));
     u64::from(x) << 32 | u64::from(y)
 }
@@ -83,7 +83,7 @@ pub fn uniform64(bits: u64) -> f64 {
 ///
 /// Each round is a stable sort by fresh random words. There are enough rounds that the probability
 /// of any two elements having equal words in every round is below `1 / n`.
-pub fn permutation(key: Words, n: usize) -> Vec<i64> {
+pub fn permutation(key: KeyWords, n: usize) -> Vec<i64> {
     rounds(key, n).fold((0..n as i64).collect(), |order, round| {
         let mut pairs: Vec<(u32, i64)> = order
             .into_iter()
@@ -96,7 +96,7 @@ pub fn permutation(key: Words, n: usize) -> Vec<i64> {
 }
 
 /// Returns the keys of the rounds of a permutation.
-pub fn rounds(key: Words, n: usize) -> impl Iterator<Item = Words> {
+pub fn rounds(key: KeyWords, n: usize) -> impl Iterator<Item = KeyWords> {
     let rounds = (3.0 * (n.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
     let keys = iter::successors(Some(key), |&key| Some(split(key, 0)));
     keys.take(rounds).map(|key| split(key, 1))

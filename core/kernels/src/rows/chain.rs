@@ -25,7 +25,7 @@ use std::cell::Cell;
 
 /// Location of an operand or a result of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operand {
+pub enum StageOperand {
     /// Operand of the chain.
     Arg(usize),
     /// Result of the chain.
@@ -37,8 +37,8 @@ pub enum Operand {
 /// Stage of a chain: a link with the locations of its operands and results.
 pub struct Stage {
     pub link: Fusable,
-    pub args: Vec<Operand>,
-    pub outs: Vec<Operand>,
+    pub args: Vec<StageOperand>,
+    pub outs: Vec<StageOperand>,
 }
 
 /// Approximate number of bytes per row-wise result that one thread computes at a time.
@@ -63,7 +63,7 @@ pub fn chain(
             Local { start, dtype, row }
         })
         .collect();
-    let read = |at: &Operand| links.iter().any(|stage| stage.args.contains(at));
+    let read = |at: &StageOperand| links.iter().any(|stage| stage.args.contains(at));
     let mut nanos = 0;
     let mut row_bytes = 1;
     let mut modes = Vec::new();
@@ -72,9 +72,9 @@ pub fn chain(
         let results = (0..stage.outs.len()).filter_map(|i| {
             let row = stage.link.writes(i, n_rows)?;
             let (dtype, last) = match stage.outs[i] {
-                Operand::Out(out) => (outs[out].0, !read(&stage.outs[i])),
-                Operand::Local(i) => (local[i].dtype, false),
-                Operand::Arg(_) => unreachable!("an operand is not written"),
+                StageOperand::Out(out) => (outs[out].0, !read(&stage.outs[i])),
+                StageOperand::Local(i) => (local[i].dtype, false),
+                StageOperand::Arg(_) => unreachable!("an operand is not written"),
             };
             Some((i, row * dtype.size(), dtype, last))
         });
@@ -85,7 +85,7 @@ pub fn chain(
         modes.push(match &stage.link {
             Fusable::Rows(_) => {
                 nanos += n_rows * most / 16;
-                let made = !matches!(stage.args[0], Operand::Arg(_));
+                let made = !matches!(stage.args[0], StageOperand::Arg(_));
                 StageMode::Rows {
                     non_temporal: results.iter().any(|r| large(r.1, r.3)),
                     prefetched: [if made { next.next() } else { None }, next.next()],
@@ -94,9 +94,9 @@ pub fn chain(
             Fusable::Group(group) => {
                 for (i, at) in stage.outs.iter().enumerate() {
                     let (dtype, len) = match *at {
-                        Operand::Out(i) => outs[i],
-                        Operand::Local(i) => (local[i].dtype, local[i].row * n_rows),
-                        Operand::Arg(_) => unreachable!("an operand is not written"),
+                        StageOperand::Out(i) => outs[i],
+                        StageOperand::Local(i) => (local[i].dtype, local[i].row * n_rows),
+                        StageOperand::Arg(_) => unreachable!("an operand is not written"),
                     };
                     assert!(
                         group.fits(i, dtype, len),
@@ -140,8 +140,8 @@ pub fn chain(
         for (Stage { link, args: at, .. }, _) in &chain.links {
             if let Fusable::Rows(kernel) = link {
                 kernel.check(|i| match at[i] {
-                    Operand::Arg(i) => args[i],
-                    Operand::Out(_) | Operand::Local(_) => {
+                    StageOperand::Arg(i) => args[i],
+                    StageOperand::Out(_) | StageOperand::Local(_) => {
                         unreachable!("a checked value is an operand")
                     }
                 })?;
@@ -169,7 +169,7 @@ fn prefetch(links: &[Stage], n_rows: usize) -> Vec<usize> {
     let mut prefetched: Vec<(usize, usize)> = Vec::new();
     for Stage { link, args, .. } in links {
         for (i, at) in args.iter().enumerate() {
-            if let (Fusable::Group(_), Operand::Arg(arg)) = (link, *at)
+            if let (Fusable::Group(_), StageOperand::Arg(arg)) = (link, *at)
                 && let Some(row) = link.reads(i, n_rows)
                 && !prefetched.contains(&(arg, row))
             {
@@ -339,9 +339,9 @@ impl Chain {
         rows: RowRange<'_>,
     ) {
         let (n, args) = (rows.last - rows.first, rows.args);
-        let arg = |(at, row): (&Operand, &Option<usize>)| match (*at, *row) {
-            (Operand::Arg(i), None) => args[i],
-            (Operand::Arg(i), Some(row)) => args[i].part(rows.first * row, n * row),
+        let arg = |(at, row): (&StageOperand, &Option<usize>)| match (*at, *row) {
+            (StageOperand::Arg(i), None) => args[i],
+            (StageOperand::Arg(i), Some(row)) => args[i].part(rows.first * row, n * row),
             (at, row) => {
                 let row = row.expect("a value of the chain must be read by rows");
                 let (dtype, start) = self.place(at, row, rows);
@@ -351,7 +351,7 @@ impl Chain {
             }
         };
         let read: SmallVec<[Data<'_>; 8]> = stage.args.iter().zip(&kernel.args).map(arg).collect();
-        let out = |(at, row): (&Operand, &Option<usize>)| {
+        let out = |(at, row): (&StageOperand, &Option<usize>)| {
             let Some(row) = *row else {
                 return DataMut::Bool(&mut []);
             };
@@ -392,7 +392,7 @@ impl Chain {
         let row = group.len() / self.n_rows;
         let (from, args) = (rows.first * row, rows.args);
         // Address of row 0, which may be out of bounds.
-        let start = |at: Operand, size: usize| {
+        let start = |at: StageOperand, size: usize| {
             let (_, start) = self.place(at, row, rows);
             start.wrapping_sub(from * size)
         };
@@ -401,7 +401,7 @@ impl Chain {
             .iter()
             .enumerate()
             .map(|(operand, at)| match *at {
-                Operand::Arg(i) => {
+                StageOperand::Arg(i) => {
                     let arg = args[i];
                     assert!(group.reads(operand).is_none() || arg.len() >= group.len());
                     (arg, arg.as_ptr().cast_mut())
@@ -421,7 +421,7 @@ impl Chain {
                     start.wrapping_sub(from * size)
                 }
                 (at, Some(size), None) => start(at, size),
-                (Operand::Out(i), None, _) => rows.outs[i].start,
+                (StageOperand::Out(i), None, _) => rows.outs[i].start,
                 (_, None, _) => unreachable!("a total must be a result"),
             }
         });
@@ -456,9 +456,9 @@ impl Chain {
     }
 
     /// Returns the dtype of a value that a link writes and the address of its current rows.
-    fn place(&self, at: Operand, row: usize, rows: RowRange<'_>) -> (DType, *mut u8) {
+    fn place(&self, at: StageOperand, row: usize, rows: RowRange<'_>) -> (DType, *mut u8) {
         match at {
-            Operand::Out(i) => {
+            StageOperand::Out(i) => {
                 let ResultPtr { start, dtype, len } = rows.outs[i];
                 assert!(
                     rows.last * row <= len,
@@ -466,12 +466,12 @@ impl Chain {
                 );
                 (dtype, start.wrapping_add(rows.first * row * dtype.size()))
             }
-            Operand::Local(i) => {
+            StageOperand::Local(i) => {
                 let local = &self.local[i];
                 assert!(local.row == row && rows.last - rows.first <= self.block);
                 (local.dtype, rows.room.wrapping_add(local.start))
             }
-            Operand::Arg(_) => unreachable!("operands are not written"),
+            StageOperand::Arg(_) => unreachable!("operands are not written"),
         }
     }
 
@@ -483,14 +483,14 @@ impl Chain {
     unsafe fn finish(&self, outs: &[ResultPtr]) {
         for (stage, _) in &self.links {
             if let Fusable::Rows(kernel) = &stage.link {
-                let out = |at: &Operand| match *at {
-                    Operand::Out(i) => {
+                let out = |at: &StageOperand| match *at {
+                    StageOperand::Out(i) => {
                         let ResultPtr { start, dtype, len } = outs[i];
                         // SAFETY: the caller guarantees exclusive use of the results, and the
                         // results of a link are distinct.
                         unsafe { DataMut::at(dtype, start, len) }
                     }
-                    Operand::Local(_) | Operand::Arg(_) => DataMut::Bool(&mut []),
+                    StageOperand::Local(_) | StageOperand::Arg(_) => DataMut::Bool(&mut []),
                 };
                 let mut outs: SmallVec<[DataMut<'_>; 4]> = stage.outs.iter().map(out).collect();
                 kernel.finish(&mut outs);

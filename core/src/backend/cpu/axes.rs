@@ -5,7 +5,7 @@ use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::op::SumOver;
 use gradloom_ir::{Op, Static, StaticKind};
-use gradloom_kernels::elementwise::{CHUNK, Sum};
+use gradloom_kernels::elementwise::{CHUNK, FusedSum};
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::reduce::{self, Fold};
 
@@ -40,16 +40,16 @@ pub(crate) fn fused_sum(
     values: &[Static],
     shape: &[usize],
     out: &[usize],
-) -> Option<Sum> {
+) -> Option<FusedSum> {
     let axes = match over {
         SumOver::Axes => statics::axes(statics::value(op, values, StaticKind::Axes), shape.len()),
         SumOver::Repeated => repeated(shape, out),
     };
     match neighbours(shape, &axes)[..] {
         _ if numel(shape) == 0 => None,
-        [(_, true)] => Some(Sum::All),
-        [_, (cols, true)] if cols <= CHUNK => Some(Sum::Rows(cols)),
-        [(_, true), (cols, false)] => Some(Sum::Columns(cols)),
+        [(_, true)] => Some(FusedSum::All),
+        [_, (cols, true)] if cols <= CHUNK => Some(FusedSum::Rows(cols)),
+        [(_, true), (cols, false)] => Some(FusedSum::Columns(cols)),
         _ => None,
     }
 }
