@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
@@ -53,4 +54,17 @@ pub(super) fn index_shape(statics: &[Static], args: &[&Aval]) -> Result<Shape, F
 pub(super) fn index_dtype(_: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
     shape::number(args[0].dtype, true)?;
     Ok(Some(DType::I64))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&[of.axis(0, of.rank())], |row| {
+        first_best(row, |x, y| x > y) as f64
+    })
+}
+
+/// Returns the index of the first element that no other wins against. It is defined without NaN.
+pub(super) fn first_best(row: &[f64], wins: fn(f64, f64) -> bool) -> usize {
+    let better = |best: usize, i: usize| if wins(row[i], row[best]) { i } else { best };
+    (1..row.len()).fold(0, better)
 }

@@ -1,3 +1,5 @@
+use super::argmax::first_best;
+use super::array::{Application, Array};
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, argmax,
     axes,
@@ -43,3 +45,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&[of.axis(0, of.rank())], |row| {
+        first_best(row, |x, y| x < y) as f64
+    })
+}

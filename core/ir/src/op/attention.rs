@@ -1,4 +1,7 @@
+use super::array::{Application, Array};
 use super::attention_jvp::{Attention, Sees, matmul, weights};
+use super::pairs;
+use super::pairs::Pairs;
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
@@ -249,4 +252,18 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     };
     let p = weights(b, [q, k, l], sees);
     Some(vec![matmul(b, p, v)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let pairs = Pairs::new(of, of.args, 3);
+    let mut out = Array::zeros(of.out());
+    for query in pairs.queries() {
+        let lse = pairs.lse(query);
+        for pair in pairs.seen(query) {
+            let weight = (pairs.score(pair) - lse).exp();
+            pairs::add(&mut out, query.0, query.1, weight, pairs.of_key(2, pair));
+        }
+    }
+    out
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, Op, Shape};
 
@@ -39,4 +40,9 @@ pub(super) fn check(x: &Shape, to: &Shape) -> Result<(), Fault> {
     } else {
         Err(Fault::BroadcastTo { shape: to.clone() })
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| of.x().spread(&i))
 }

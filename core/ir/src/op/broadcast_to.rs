@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{
     Count, Equal, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes,
     broadcast_like, shape,
@@ -37,3 +38,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| of.x().spread(&i))
+}

@@ -1,3 +1,4 @@
+use super::array::{Application, Array, truth};
 use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, Range, shape};
 use crate::{DType, Op, StaticKind};
 
@@ -38,3 +39,12 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[2, 3]) { y = cast[dtype=i32] x, like x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| match of.statics[0].dtype() {
+        Some(DType::Bool) => truth(of.x().get(&i) != 0.0),
+        Some(dtype) if !dtype.is_float() => of.x().get(&i).trunc(),
+        _ => of.x().get(&i),
+    })
+}

@@ -1,3 +1,5 @@
+use super::array::{Application, Array, indices, mean};
+use super::log_softmax::log_softmax_at;
 use super::softmax_less_hot::hot;
 use super::{
     Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param,
@@ -65,4 +67,14 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let at_label = b.sum(at_label, x, last, no);
     let loss = b.sub(total, at_label);
     Some(vec![b.mean(loss, loss, all, no)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let loss = |row: Vec<usize>| {
+        let at_label = [&row[..], &[of.y().get(&row) as usize]].concat();
+        -log_softmax_at(of.x(), of.rank() - 1, &at_label)
+    };
+    let losses: Vec<f64> = indices(&of.y().shape).into_iter().map(loss).collect();
+    of.build(|_| mean(&losses))
 }

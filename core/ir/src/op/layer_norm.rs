@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::inv_std::moments;
 use super::norm_jvp::Norm;
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
@@ -87,4 +89,12 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let n = b.emit(Op::Normalize, &[last, eqn.attrs[0]], &[eqn.args[0]]);
     let scaled = b.mul(n, eqn.args[1]);
     Some(vec![b.add(scaled, eqn.args[2])])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let (mean, scale) = moments(&of.x().row(&[of.rank() - 1], &i), of.number(0));
+        (of.x().get(&i) - mean) * scale * of.y().spread(&i) + of.args[2].spread(&i)
+    })
 }

@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::logsumexp::log_sum_exp;
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, Range,
     axes, shape,
@@ -45,4 +47,14 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let total = b.emit(Op::Logsumexp, &[axis, keepdims], &[x]);
     let total = b.sum_t(total, x, axis, keepdims);
     Some(vec![b.sub(x, total)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| log_softmax_at(of.x(), of.axis(0, of.rank()), &i))
+}
+
+/// Returns an element of the logarithm of a softmax.
+pub(super) fn log_softmax_at(x: &Array, axis: usize, index: &[usize]) -> f64 {
+    x.get(index) - log_sum_exp(&x.row(&[axis], index))
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
@@ -95,4 +96,15 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     };
     let least = b.neg(infinity);
     Some(vec![b.select(is_zero, least, log)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), log_sum_exp)
+}
+
+/// Returns the logarithm of the sum of the exponentials.
+pub(super) fn log_sum_exp(row: &[f64]) -> f64 {
+    let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + row.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
 }

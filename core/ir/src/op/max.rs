@@ -1,3 +1,5 @@
+use super::argmax::first_best;
+use super::array::{Application, Array};
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
@@ -62,4 +64,11 @@ pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], short: Op)
     let dx = b.select(short, zeros, dx);
     let total = b.sum(dx, x, axes, keepdims);
     Some(b.div(total, n_hits))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), |row| {
+        row[first_best(row, |x, y| x > y)]
+    })
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array, mean};
 use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Ops, Param, axes, shape};
 use crate::StaticKind;
 
@@ -40,3 +41,8 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[]) { y = mean[axes=all, keepdims=false] x, like x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), mean)
+}

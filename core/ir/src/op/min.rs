@@ -1,3 +1,5 @@
+use super::argmax::first_best;
+use super::array::{Application, Array};
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
@@ -42,3 +44,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), |row| {
+        row[first_best(row, |x, y| x < y)]
+    })
+}

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
 use crate::{Op, StaticKind};
 
@@ -34,3 +35,12 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[2, 0]) { y = moveaxis[from=-1, to=0] x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|mut i| {
+        let moved = i.remove(of.axis(1, of.rank()));
+        i.insert(of.axis(0, of.rank()), moved);
+        of.x().get(&i)
+    })
+}

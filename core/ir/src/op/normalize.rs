@@ -1,4 +1,6 @@
+use super::array::{Application, Array};
 use super::inv_std::centred;
+use super::inv_std::moments;
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
@@ -65,4 +67,12 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let x = centred(b, eqn);
     let r = b.emit(Op::InvStd, &eqn.attrs, &eqn.args);
     Some(vec![b.mul(x, r)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let (mean, scale) = moments(&of.x().row(&of.axes(0, of.rank()), &i), of.number(1));
+        (of.x().get(&i) - mean) * scale
+    })
 }

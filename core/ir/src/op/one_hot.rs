@@ -1,3 +1,4 @@
+use super::array::{Application, Array, truth};
 use super::{
     Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range,
     axes, shape,
@@ -45,3 +46,11 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let (class, row) = (i[i.len() - 1], &i[..i.len() - 1]);
+        truth(of.x().get(row) == class as f64)
+    })
+}

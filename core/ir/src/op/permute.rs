@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, Op, Shape, Static, StaticKind};
 
@@ -54,4 +55,16 @@ pub(super) fn reorder(
         Some(order) => order.into_iter().map(|a| dims[a]).collect(),
         None => vec![Dim::Unknown; dims.len()],
     })))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let axes = of.axes_in_order(0, of.rank());
+    of.build(|i| {
+        let mut from = vec![0; i.len()];
+        for (&axis, i) in axes.iter().zip(i) {
+            from[axis] = i;
+        }
+        of.x().get(&from)
+    })
 }

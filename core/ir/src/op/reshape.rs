@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
@@ -87,4 +88,9 @@ fn elements(lens: impl Iterator<Item = Poly>) -> Option<Poly> {
         return Some(Poly::ZERO);
     }
     Poly::product(&lens)
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.same_order()
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array, mean};
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::{
@@ -45,4 +46,13 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let of = Norm::new(b, eqn, false, eqn.attrs[0]);
     let n = of.parts(b).n;
     Some(vec![b.mul(n, of.w)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let row = of.x().row(&[of.rank() - 1], &i);
+        let squares: Vec<f64> = row.iter().map(|x| x * x).collect();
+        of.x().get(&i) / (mean(&squares) + of.number(0)).sqrt() * of.y().spread(&i)
+    })
 }

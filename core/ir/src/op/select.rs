@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{
     Count, Diff, Equal, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape,
 };
@@ -93,4 +94,12 @@ impl OpDef for Select {
             ],
         )
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let branch = if of.x().spread(&i) != 0.0 { 1 } else { 2 };
+        of.args[branch].spread(&i)
+    })
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
@@ -119,4 +120,23 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
         None => len.exact_div(step),
     });
     Ok(parts.map_or(Dim::Unknown, Dim::from))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| of.x().get(&in_whole(of, &of.x().shape, i)))
+}
+
+/// Maps an index of a slice to the index of the same element in the whole tensor.
+pub(super) fn in_whole(of: &Application<'_>, whole: &[usize], mut index: Vec<usize>) -> Vec<usize> {
+    let ranges = of.ints(0).iter().zip(of.ints(2));
+    for ((i, len), (&start, &step)) in index.iter_mut().zip(whole).zip(ranges) {
+        let start = if start < 0 {
+            start + *len as i64
+        } else {
+            start
+        };
+        *i = start as usize + *i * step as usize;
+    }
+    index
 }

@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::log_softmax::log_softmax_at;
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
     shape,
@@ -37,4 +39,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let log = b.emit(Op::LogSoftmax, &eqn.attrs, &eqn.args);
     Some(vec![b.unary(Op::Exp, log)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| log_softmax_at(of.x(), of.axis(0, of.rank()), &i).exp())
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static, StaticKind};
 
@@ -56,4 +57,9 @@ pub(super) fn unit_axes(
         }
         None => Ok(None),
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.same_order()
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{
     Count, Kernel, Linear, Method, OpFacts, Operands, Ops, Param, Range, SumOver, axes, shape,
 };
@@ -45,3 +46,8 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[]) { y = sum[axes=all, keepdims=false] x, like x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), |row| row.iter().sum())
+}

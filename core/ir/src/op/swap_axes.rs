@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
 use crate::{Op, StaticKind};
 
@@ -32,3 +33,11 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[2]) { y = swap_axes[a=0, b=0] x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|mut i| {
+        i.swap(of.axis(0, of.rank()), of.axis(1, of.rank()));
+        of.x().get(&i)
+    })
+}

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
 use crate::{Op, Shape};
 
@@ -26,3 +27,8 @@ pub(super) static OP: Linear = Linear {
         "(x: i32[2, 3]) { y = transpose x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| of.x().get(&i.into_iter().rev().collect::<Vec<_>>()))
+}
