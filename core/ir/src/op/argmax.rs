@@ -1,9 +1,34 @@
 use super::array::{Application, Array};
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Aval, DType, Fault, Shape, Static, StaticKind};
+
+methods! { argmax {
+    /// Index of the first largest element along one axis, as `i64`.
+    ///
+    /// The first NaN counts as the largest.
+    ///
+    /// It has no derivative. An axis of length 0 is an error.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmax(-1).to_vec::<i64>(), [1, 1]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn argmax(x: Data, axis: Static, keepdims: Switch(false));
+
+    /// [`Tensor::argmax`] that keeps the axis with length 1.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn argmax_keepdims(x: Data, axis: Static, keepdims: Switch(true));
+} }
 
 /// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`.
 ///
@@ -17,16 +42,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     shape: index_shape,
     dtype: index_dtype,
-    methods: &[
-        Method::on_tensor(
-            "argmax",
-            &[Param::Data, Param::Static, Param::Switch(false)],
-        ),
-        Method::on_tensor(
-            "argmax_keepdims",
-            &[Param::Data, Param::Static, Param::Switch(true)],
-        ),
-    ],
+    methods: METHODS,
     rule: NonlinearRule::Zero("an index has no derivative"),
     kernel: Kernel::Argmax,
     count: Count::Rows {

@@ -1,8 +1,26 @@
 use super::array::{Application, Array, aligned, indices};
-use super::{
-    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
-};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
+
+methods! { matmul {
+    /// Matrix product of `[.., n, k]` and `[.., k, m]`, of shape `[.., n, m]`.
+    ///
+    /// As in NumPy's `matmul`, the axes before the last two broadcast. A tensor of rank 1 is a row
+    /// on the left and a column on the right, and the result does not have that axis. The dtype is
+    /// a number, the same for both.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.matmul(Tensor::from([1.0f32, 10.0])).to_vec::<f32>(), [21.0, 43.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a rank is 0, the inner lengths or the dtypes differ, the other axes do not broadcast, or
+    /// the dtype is `bool`.
+    fn matmul(x: Data + Like, other: Data + Like);
+} }
 
 /// `matmul x, y, like x, like y`: the matrix product of the last two axes.
 ///
@@ -27,7 +45,7 @@ pub(super) static OP: Product = Product {
         let y = shape::same(&args[1].shape, &args[3].shape)?;
         product(&x, &y)
     },
-    methods: &[Method::on_tensor("matmul", &[Param::Data, Param::Data])],
+    methods: METHODS,
     transpose: [
         |b, eqn, ct| emit(b, Op::MatmulLhsT, ct, eqn.args[1], eqn),
         |b, eqn, ct| emit(b, Op::MatmulRhsT, eqn.args[0], ct, eqn),

@@ -23,6 +23,7 @@ mod def;
 mod facts;
 #[macro_use]
 mod loops;
+#[macro_use]
 mod method;
 mod pairs;
 pub mod range;
@@ -59,7 +60,7 @@ macro_rules! define_modules {
         unary { $($(#[$u_doc:meta])* $u_var:ident = $u_mod:ident,)* }
         binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
         compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
-        kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
+        kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident $(($k_methods:ident))?,)* }
         calls { $($(#[$f_doc:meta])* $f_var:ident = $f_static:ident,)* }
     ) => {
         $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*

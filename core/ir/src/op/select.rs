@@ -36,10 +36,8 @@ impl OpDef for Select {
         shape::same_dtype(args[1].dtype, args[2].dtype)
     }
     fn methods(&self) -> Vec<Method> {
-        vec![Method::on_tensor(
-            "select",
-            &[Param::Data, Param::Data, Param::Data],
-        )]
+        let params = &[Param::Data, Param::Data, Param::Data];
+        vec![Method::on_tensor("select", params).named(&["c", "x", "y"])]
     }
     fn diff(&self) -> Diff {
         Diff::Linear

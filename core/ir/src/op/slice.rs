@@ -1,6 +1,26 @@
 use super::array::{Application, Array};
-use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
+
+methods! { slice {
+    /// Selects every `steps[i]`-th index of `starts[i]..stops[i]` along each leading axis `i`.
+    ///
+    /// Axes after those that are given are not sliced.
+    ///
+    /// A negative start or stop counts from the end, and a stop of `i64::MAX` is the end.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([0.0f32, 1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(x.slice([1], [-1], [2]).to_vec::<f32>(), [1.0, 3.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a range is not inside of its axis, a step is less than 1, the three lists differ in
+    /// length, or they are longer than the rank.
+    fn slice(x: Data + Like, starts: Static, stops: Static, steps: Static);
+} }
 
 /// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each axis.
 ///
@@ -19,10 +39,7 @@ pub(super) static OP: Linear = Linear {
         sliced(&x, statics)
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor(
-        "slice",
-        &[Param::Data, Param::Static, Param::Static, Param::Static],
-    )],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Slice,
     count: Count::View,

@@ -1,6 +1,21 @@
 use super::array::{Application, Array};
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
 use crate::{Op, StaticKind};
+
+methods! { swap_axes {
+    /// Swaps two axes.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(x.swap_axes(-2, -1).shape(), [2, 4, 3]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range.
+    fn swap_axes(x: Data, a: Static, b: Static);
+} }
 
 /// `swap_axes[a, b] x`: `x` with two axes swapped. It is its own inverse.
 pub(super) static OP: Linear = Linear {
@@ -19,10 +34,7 @@ pub(super) static OP: Linear = Linear {
         })
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor(
-        "swap_axes",
-        &[Param::Data, Param::Static, Param::Static],
-    )],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::SwapAxes, &eqn.attrs, &[ct]),
     kernel: Kernel::SwapAxes,
     count: Count::View,
