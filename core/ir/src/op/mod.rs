@@ -151,6 +151,11 @@ impl Op {
         self.def().count() == Count::View
     }
 
+    /// Returns whether the op is a call of another traced function.
+    pub fn is_call(self) -> bool {
+        matches!(self.def().eval(), Eval::Call)
+    }
+
     /// Returns the position of the first static argument of a kind, if the op takes one.
     pub fn static_at(self, kind: StaticKind) -> Option<usize> {
         let args = self.def().statics();
