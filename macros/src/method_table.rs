@@ -3,6 +3,7 @@
 //! They list the types that have a method, what it does with its arguments, and what it returns.
 
 use gradloom_ir::Op;
+use gradloom_ir::op::Param;
 
 /// Classes of types that share their methods; `core/src/call/known.rs` has the same bits.
 ///
@@ -557,6 +558,12 @@ pub(crate) fn is_op(name: &str) -> bool {
 pub(crate) fn is_op_method(name: &str) -> bool {
     let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
     ops.any(|m| m.name == name && !m.assoc)
+}
+
+/// Returns whether an op that is called by this name has several results.
+pub(crate) fn gives_list(name: &str) -> bool {
+    let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
+    ops.any(|m| m.name == name && m.params.contains(&Param::Count))
 }
 
 /// Returns whether tensors have a method of this name that does not return a tensor.

@@ -1,6 +1,12 @@
 //! The list of ops. The rules of each op are in its file, in `op/`.
 //!
-//! To add an op, write its file and add its line to this list.
+//! To add an op, write its file and add its entry to this list. The documentation of an entry is the
+//! row of the op in the book's table of operations. For an op with a kernel, the first paragraph says
+//! what the result is, and the second says which shapes the operands and the result have.
+//!
+//! For an elementwise op, the documentation is also that of its method. An op with a kernel declares
+//! its methods in its file, by `methods!`, and its entry is marked with `(methods)`. Methods with
+//! other parameters are written by hand in the crate `gradloom`.
 
 use std::fmt;
 
@@ -98,132 +104,262 @@ macro_rules! op_list {
             }
             kernel {
                 /// `c ? x : y` element by element, with broadcasting. The condition `c` is `bool`.
+                ///
+                /// Three shapes that broadcast to the broadcast shape; the first is `bool`.
                 Select = select,
                 /// The elements converted to another dtype.
-                Cast = cast,
+                ///
+                /// Same shape, another dtype.
+                Cast = cast(methods),
                 /// The transpose of `cast`.
+                ///
+                /// Same shape, the dtype of the second operand.
                 CastT = cast_t,
-                /// A number of rank 0 with the dtype of another tensor.
+                /// A number with the dtype of another tensor: `2.0` in `x * 2.0`.
+                ///
+                /// Rank 0, the dtype of the other operand.
                 Scalar = scalar,
                 /// A tensor filled with one number, with the dtype and shape of another tensor.
-                FullLike = full_like,
+                ///
+                /// The shape and dtype of the operand.
+                FullLike = full_like(methods),
                 /// A tensor repeated along additional axes, or axes of length 1, to the shape of another.
-                BroadcastLike = broadcast_like,
+                ///
+                /// The shape of the second operand.
+                BroadcastLike = broadcast_like(methods),
                 /// The transpose of `broadcast_like`: the sum over the repeated axes.
+                ///
+                /// The shape before the broadcast.
                 Unbroadcast = unbroadcast,
                 /// The sum over axes. Integers wrap.
-                Sum = sum,
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Sum = sum(methods),
                 /// The transpose of `sum`: a tensor repeated along axes.
+                ///
+                /// The shape before the sum.
                 SumT = sum_t,
                 /// The mean over axes. Takes floats. The mean of no elements is NaN.
-                Mean = mean,
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Mean = mean(methods),
                 /// The transpose of `mean`: a tensor repeated along axes and divided by the count.
+                ///
+                /// The shape before the mean.
                 MeanT = mean_t,
                 /// The matrix product of the last two axes, with broadcasting of the others.
-                Matmul = matmul,
+                ///
+                /// `[.., m, k]` by `[.., k, n]` to `[.., m, n]`; leading axes broadcast; a vector is a row
+                /// on the left and a column on the right.
+                Matmul = matmul(methods),
                 /// The transpose of `matmul` in its first operand.
+                ///
+                /// The shape of the left factor.
                 MatmulLhsT = matmul_lhs_t,
                 /// The transpose of `matmul` in its second operand.
+                ///
+                /// The shape of the right factor.
                 MatmulRhsT = matmul_rhs_t,
                 /// Tensors concatenated along an axis. Their other axes have equal lengths.
+                ///
+                /// The lengths of the axis add up, other axes are equal.
                 Concat = concat,
                 /// The transpose of `concat`: the parts of a tensor at the positions of the operands.
+                ///
+                /// The shapes of the operands.
                 ConcatT = concat_t,
                 /// Tensors of one shape stacked along an additional axis.
+                ///
+                /// Equal shapes; an axis is added, as long as the list.
                 Stack = stack,
                 /// Consecutive parts of a tensor along an axis.
+                ///
+                /// The axis cut into equal parts, or into the given sizes.
                 Split = split,
                 /// The slices of a tensor at each index of an axis, without that axis.
+                ///
+                /// One result for each index of the axis, which is dropped.
                 Unbind = unbind,
                 /// The tensor with its axes in reverse order.
-                Transpose = transpose,
+                ///
+                /// All axes reversed.
+                Transpose = transpose(methods),
                 /// The tensor with its axes in a given order.
-                Permute = permute,
+                ///
+                /// Axis `i` of the result is axis `axes[i]` of the operand.
+                Permute = permute(methods),
                 /// The transpose of `permute`: the tensor with its axes in their original order.
+                ///
+                /// The inverse order of axes.
                 PermuteT = permute_t,
                 /// The tensor with two axes swapped.
-                SwapAxes = swap_axes,
+                ///
+                /// Two axes exchanged.
+                SwapAxes = swap_axes(methods),
                 /// The tensor with one axis moved to another position.
-                Moveaxis = moveaxis,
+                ///
+                /// One axis moved, the others in order.
+                Moveaxis = moveaxis(methods),
                 /// The elements in row-major order, in another shape.
-                Reshape = reshape,
+                ///
+                /// The given shape, with the same number of elements; one length may be -1.
+                Reshape = reshape(methods),
                 /// The transpose of `reshape`: the elements in their original shape.
+                ///
+                /// The shape before.
                 ReshapeT = reshape_t,
                 /// The tensor without given axes of length 1.
-                Squeeze = squeeze,
+                ///
+                /// Axes of length 1 dropped.
+                Squeeze = squeeze(methods),
                 /// The tensor with additional axes of length 1.
-                Unsqueeze = unsqueeze,
+                ///
+                /// Axes of length 1 added; numbers count in the result.
+                Unsqueeze = unsqueeze(methods),
                 /// A range of indices of each axis.
-                Slice = slice,
+                ///
+                /// Each leading axis cut to `start..stop` by `step`, other axes whole.
+                Slice = slice(methods),
                 /// The transpose of `slice`: a tensor placed among zeros.
+                ///
+                /// The shape before, zeros elsewhere.
                 SliceT = slice_t,
                 /// A tensor repeated along additional axes, or axes of length 1, to a given shape.
-                BroadcastTo = broadcast_to,
+                ///
+                /// The given shape, to which that of the operand broadcasts.
+                BroadcastTo = broadcast_to(methods),
                 /// A tensor filled with one number.
+                ///
+                /// The given shape.
                 Full = full,
                 /// The numbers `0, 1, 2, ...` as a tensor of rank 1.
+                ///
+                /// `[len]`.
                 Iota = iota,
                 /// The index of the largest element along an axis, as `i64`; the first of equal ones.
-                Argmax = argmax,
+                ///
+                /// The axis is dropped, or kept with length 1; dtype `i64`.
+                Argmax = argmax(methods),
                 /// The index of the smallest element along an axis, as `i64`; the first of equal ones.
-                Argmin = argmin,
+                ///
+                /// The axis is dropped, or kept with length 1; dtype `i64`.
+                Argmin = argmin(methods),
                 /// A row for each label: 1 at the label, 0 elsewhere. A label out of range is an error.
-                OneHot = one_hot,
+                ///
+                /// Integer labels `[..]` to `[.., classes]`.
+                OneHot = one_hot(methods),
                 /// The largest element over axes; NaN if there is one.
-                Max = max,
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Max = max(methods),
                 /// The smallest element over axes; NaN if there is one.
-                Min = min,
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Min = min(methods),
                 /// `exp(x) / sum(exp(x))` along an axis, without overflow. Takes floats.
-                Softmax = softmax,
+                ///
+                /// Same shape.
+                Softmax = softmax(methods),
                 /// The Jacobian of `softmax`, applied to a tensor.
+                ///
+                /// Same shape.
                 SoftmaxT = softmax_t,
                 /// `x - logsumexp(x)` along an axis: the logarithm of `softmax`. Takes floats.
-                LogSoftmax = log_softmax,
+                ///
+                /// Same shape.
+                LogSoftmax = log_softmax(methods),
                 /// The Jacobian of `log_softmax`, applied to a tensor.
+                ///
+                /// Same shape.
                 LogSoftmaxJvp = log_softmax_jvp,
                 /// The transpose of `log_softmax_jvp`.
+                ///
+                /// Same shape.
                 LogSoftmaxVjp = log_softmax_vjp,
                 /// `log(sum(exp(x)))` over axes, without overflow. Takes floats.
-                Logsumexp = logsumexp,
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Logsumexp = logsumexp(methods),
                 /// The mean over rows of `logsumexp(x) - x[label]`. A label out of range is an error.
-                CrossEntropy = cross_entropy,
+                ///
+                /// Logits `[.., classes]`, integer labels `[..]`, result of rank 0.
+                CrossEntropy = cross_entropy(methods),
                 /// The softmax of each row, minus 1 at its label: the gradient of the cross entropy.
+                ///
+                /// The shape of the logits.
                 CrossEntropyGrad = cross_entropy_grad,
                 /// `(x - mean) / sqrt(var + eps)` over axes, with the biased variance. Takes floats.
-                Normalize = normalize,
+                ///
+                /// Same shape.
+                Normalize = normalize(methods),
                 /// The Jacobian of `normalize`, applied to a tensor.
+                ///
+                /// Same shape.
                 NormalizeT = normalize_t,
                 /// `1 / sqrt(var + eps)` over axes, with the biased variance.
+                ///
+                /// The axes kept with length 1.
                 InvStd = inv_std,
                 /// `normalize(x) w + b` over the last axis, with a weight and a bias. Takes floats.
-                LayerNorm = layer_norm,
+                ///
+                /// `x` of `[.., n]`, weight and bias of `[n]`; the shape of `x`.
+                LayerNorm = layer_norm(methods),
                 /// The Jacobian of `layer_norm` or `rms_norm`, applied to tangents.
+                ///
+                /// The shape of `x`.
                 NormJvp = norm_jvp,
                 /// The transpose of `norm_jvp`.
+                ///
+                /// The shapes of `x`, weight and bias.
                 NormVjp = norm_vjp,
                 /// `softmax(q k^T / sqrt(d)) v`: for each query, a weighted mean of the values.
-                Attention = attention,
+                ///
+                /// Queries `[.., n, d]`, keys `[.., m, d]`, values `[.., m, e]`, result `[.., n, e]`; a
+                /// mask of bools broadcasts to `[.., n, m]`.
+                Attention = attention(methods),
                 /// `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
+                ///
+                /// `[.., n, d]` and `[.., m, d]` to `[.., n]`.
                 AttentionLse = attention_lse,
                 /// The Jacobian of `attention`, applied to tangents.
+                ///
+                /// The shape of the result of `attention`.
                 AttentionJvp = attention_jvp,
                 /// The transpose of `attention_jvp`.
+                ///
+                /// The shapes of queries, keys and values.
                 AttentionVjp = attention_vjp,
                 /// The lower triangle of each matrix: zeros above the diagonal.
+                ///
+                /// Same shape.
                 Tril = tril,
                 /// `x / sqrt(mean(x^2) + eps) w` over the last axis, with a weight. Takes floats.
-                RmsNorm = rms_norm,
-                /// A key derived from a key and a number.
+                ///
+                /// `x` of `[.., n]`, weight of `[n]`; the shape of `x`.
+                RmsNorm = rms_norm(methods),
+                /// A key derived from a key and a number: `key.fold_in(data)` and the methods that split keys.
+                ///
+                /// Two words to two words.
                 FoldIn = fold_in,
-                /// Random integers from 0 to 2^32 - 1, as `i64`.
+                /// Random integers from 0 to 2^32 - 1, as `i64`: `key.bits(shape)`.
+                ///
+                /// The given shape; dtype `i64`.
                 RandomBits = random_bits,
-                /// Random floats, uniform in `[0, 1)`.
+                /// Random floats, uniform in `[0, 1)`: `key.uniform(shape, dtype)`.
+                ///
+                /// The given shape.
                 RandomUniform = random_uniform,
-                /// Random floats of the standard normal distribution.
+                /// Random floats of the standard normal distribution: `key.normal(shape, dtype)`.
+                ///
+                /// The given shape.
                 RandomNormal = random_normal,
-                /// Random bools that are true with a given probability.
+                /// Random bools that are true with a given probability: `key.bernoulli(p, shape)`.
+                ///
+                /// The given shape; dtype `bool`.
                 RandomBernoulli = random_bernoulli,
-                /// The numbers `0, 1, 2, ...` in a random order, as `i64`.
+                /// The numbers `0, 1, 2, ...` in a random order, as `i64`: `key.permutation(n)`.
+                ///
+                /// `[n]`; dtype `i64`.
                 RandomPermutation = random_permutation,
             }
             calls {
@@ -246,26 +382,26 @@ pub(crate) use op_list;
 macro_rules! define_ops {
     (
         $d:tt
-        unary { $($(#[$u_doc:meta])* $u_var:ident = $u_mod:ident,)* }
-        binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
-        compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
-        kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
-        calls { $($(#[$f_doc:meta])* $f_var:ident = $f_static:ident,)* }
+        unary { $($(#[doc = $u_doc:literal])* $u_var:ident = $u_mod:ident,)* }
+        binary { $($(#[doc = $b_doc:literal])* $b_var:ident = $b_mod:ident,)* }
+        compare { $($(#[doc = $c_doc:literal])* $c_var:ident = $c_mod:ident,)* }
+        kernel { $($(#[doc = $k_doc:literal])* $k_var:ident = $k_mod:ident $(($k_methods:ident))?,)* }
+        calls { $($(#[doc = $f_doc:literal])* $f_var:ident = $f_static:ident,)* }
     ) => {
         /// The closed set of ops.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Op {
-            $($(#[$u_doc])* $u_var,)*
-            $($(#[$b_doc])* $b_var,)*
-            $($(#[$c_doc])* $c_var,)*
-            $($(#[$k_doc])* $k_var,)*
-            $($(#[$f_doc])* $f_var,)*
+            $($(#[doc = $u_doc])* $u_var,)*
+            $($(#[doc = $b_doc])* $b_var,)*
+            $($(#[doc = $c_doc])* $c_var,)*
+            $($(#[doc = $k_doc])* $k_var,)*
+            $($(#[doc = $f_doc])* $f_var,)*
         }
 
         /// The kernels that the runtime supplies. It matches on this enum exhaustively.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kernel {
-            $($(#[$k_doc])* $k_var,)*
+            $($(#[doc = $k_doc])* $k_var,)*
         }
 
         impl Op {
@@ -275,29 +411,51 @@ macro_rules! define_ops {
             ];
             /// The ops for calls of other traced functions.
             pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
+
+            /// Returns the documentation of the op in the list, one line of text for each line.
+            pub const fn doc(self) -> &'static str {
+                match self {
+                    $(Op::$u_var => concat!($($u_doc, "\n",)*),)*
+                    $(Op::$b_var => concat!($($b_doc, "\n",)*),)*
+                    $(Op::$c_var => concat!($($c_doc, "\n",)*),)*
+                    $(Op::$k_var => concat!($($k_doc, "\n",)*),)*
+                    $(Op::$f_var => concat!($($f_doc, "\n",)*),)*
+                }
+            }
         }
 
         /// Calls `$callback!` with `#[doc] name = Variant,` for each unary elementwise op.
         #[macro_export]
         macro_rules! for_each_unary {
-            ($d callback:ident) => { $d callback! { $($(#[$u_doc])* $u_mod = $u_var,)* } };
+            ($d callback:ident) => { $d callback! { $($(#[doc = $u_doc])* $u_mod = $u_var,)* } };
         }
         /// Calls `$callback!` with `#[doc] name = Variant,` for each binary op and comparison.
         #[macro_export]
         macro_rules! for_each_binary {
             ($d callback:ident) => {
-                $d callback! { $($(#[$b_doc])* $b_mod = $b_var,)* $($(#[$c_doc])* $c_mod = $c_var,)* }
+                $d callback! { $($(#[doc = $b_doc])* $b_mod = $b_var,)* $($(#[doc = $c_doc])* $c_mod = $c_var,)* }
             };
+        }
+        /// Calls `$callback!` with `name = Variant,` for each op with a kernel.
+        #[macro_export]
+        macro_rules! for_each_kernel {
+            ($d callback:ident) => { $d callback! { $($k_mod = $k_var,)* } };
+        }
+        /// Calls `$callback!` with `Variant` and the methods that `methods!` declares, for each op
+        /// that is marked with `methods`.
+        #[macro_export]
+        macro_rules! for_each_methods {
+            ($d callback:ident) => { $($( $crate::$k_mod! { $d callback $k_var $k_methods } )?)* };
         }
         /// Calls `$callback!` with `#[doc] name = Variant,` for each primitive op.
         #[macro_export]
         macro_rules! for_each_op {
             ($d callback:ident) => {
                 $d callback! {
-                    $($(#[$u_doc])* $u_mod = $u_var,)*
-                    $($(#[$b_doc])* $b_mod = $b_var,)*
-                    $($(#[$c_doc])* $c_mod = $c_var,)*
-                    $($(#[$k_doc])* $k_mod = $k_var,)*
+                    $($(#[doc = $u_doc])* $u_mod = $u_var,)*
+                    $($(#[doc = $b_doc])* $b_mod = $b_var,)*
+                    $($(#[doc = $c_doc])* $c_mod = $c_var,)*
+                    $($(#[doc = $k_doc])* $k_mod = $k_var,)*
                 }
             };
         }

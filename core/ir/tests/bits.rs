@@ -1,85 +1,17 @@
-//! Tests that the passes change no bit, on random elementwise programs run by the loops of the ops.
+//! Tests that the passes change no bit, on random elementwise programs run by the definitions of the
+//! ops.
 
-use gradloom_ir::op::Eval;
-use gradloom_ir::{
-    Aval, Builder, DType, Op, Program, RematHint, SecondaryMap, Var, ad, pass, verify,
-};
+use gradloom_ir::op::{Array, evaluate};
+use gradloom_ir::{Aval, Builder, DType, Op, Program, RematHint, Var, ad, pass, verify};
 
 /// The number of elements of a value whose rank is not 0.
 const LEN: usize = 3;
 
-#[derive(Clone, Debug)]
-enum Value {
-    Float(Vec<f64>),
-    Bool(Vec<bool>),
-}
-
-impl Value {
-    fn floats(&self, len: usize) -> Vec<f64> {
-        let Value::Float(xs) = self else {
-            panic!("expected a float, found a bool")
-        };
-        (0..len).map(|i| xs[i % xs.len()]).collect()
-    }
-
-    fn bits(&self) -> Vec<u64> {
-        match self {
-            // IEEE 754 does not determine the bits of a NaN result.
-            Value::Float(xs) => xs
-                .iter()
-                .map(|x| if x.is_nan() { u64::MAX } else { x.to_bits() })
-                .collect(),
-            Value::Bool(xs) => xs.iter().map(|x| u64::from(*x)).collect(),
-        }
-    }
-}
-
-fn compute(program: &Program, args: &[Value]) -> Vec<Value> {
-    let params = program.params.iter().copied();
-    let mut values: SecondaryMap<Var, Value> = params.zip(args.iter().cloned()).collect();
-    for eqn in &program.eqns {
-        let out = eqn.out();
-        let len = if program.aval(out).shape.dims() == Some(&[]) {
-            1
-        } else {
-            LEN
-        };
-        let arg = |i: usize| values.get(eqn.args[i]).expect("bound before use");
-        let mut floats = vec![0.0; len];
-        let value = match (eqn.op.def().eval(), eqn.op) {
-            (Eval::Unary(fns), _) => {
-                (fns.f64.baseline)(&arg(0).floats(len), &mut floats);
-                Value::Float(floats)
-            }
-            (Eval::Binary(fns), _) => {
-                (fns.f64.baseline)(&arg(0).floats(len), &arg(1).floats(len), &mut floats);
-                Value::Float(floats)
-            }
-            (Eval::Compare(fns), _) => {
-                let mut bytes = vec![255; len];
-                (fns.f64.baseline)(&arg(0).floats(len), &arg(1).floats(len), &mut bytes);
-                Value::Bool(bytes.iter().map(|byte| *byte == 1).collect())
-            }
-            (_, Op::Scalar | Op::FullLike) => {
-                let value = program.attr(eqn.attrs[0]).float().expect("a number");
-                Value::Float(vec![value; len])
-            }
-            (_, Op::Select) => {
-                let Value::Bool(c) = arg(0) else {
-                    panic!("the condition is not a bool")
-                };
-                let (x, y) = (arg(1).floats(len), arg(2).floats(len));
-                let pick = |i: usize| if c[i % c.len()] { x[i] } else { y[i] };
-                Value::Float((0..len).map(pick).collect())
-            }
-            (_, Op::BroadcastLike) => Value::Float(arg(0).floats(len)),
-            (_, op) => panic!("the test has no loop for `{op}`"),
-        };
-        values.insert(out, value);
-    }
-    let outs = program.outs.iter();
-    outs.map(|v| values.get(*v).expect("a result is bound").clone())
-        .collect()
+/// Returns the bits of each element, with one bit pattern for every NaN: IEEE 754 does not determine
+/// the bits of a NaN result.
+fn bits(x: &Array) -> Vec<u64> {
+    let bits = |x: &f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
+    x.data.iter().map(bits).collect()
 }
 
 /// A linear congruential generator, which gives the same numbers in every run.
@@ -171,7 +103,7 @@ fn program(random: &mut Random, n: usize) -> Program {
     program
 }
 
-fn vector(random: &mut Random) -> Value {
+fn vector(random: &mut Random) -> Array {
     const ELEMENTS: &[f64] = &[
         0.0,
         -0.0,
@@ -183,13 +115,13 @@ fn vector(random: &mut Random) -> Value {
         f64::INFINITY,
         f64::NAN,
     ];
-    Value::Float((0..LEN).map(|_| random.pick(ELEMENTS)).collect())
+    Array::build(&[LEN], |_| random.pick(ELEMENTS))
 }
 
 #[track_caller]
-fn same_bits(a: &[Value], b: &[Value], of: &dyn Fn() -> String) {
-    let bits = |values: &[Value]| values.iter().map(Value::bits).collect::<Vec<_>>();
-    assert_eq!(bits(a), bits(b), "{}", of());
+fn same_bits(a: &[Array], b: &[Array], of: &dyn Fn() -> String) {
+    let all = |values: &[Array]| values.iter().map(bits).collect::<Vec<_>>();
+    assert_eq!(all(a), all(b), "{}", of());
 }
 
 #[test]
@@ -204,7 +136,7 @@ fn simplifying_changes_no_bit() {
         assert_eq!(verify(&simple), Vec::<String>::new(), "{program}\n{simple}");
         let args = [vector(&mut random), vector(&mut random)];
         let of = || format!("{program}\n{simple}");
-        same_bits(&compute(&program, &args), &compute(&simple, &args), &of);
+        same_bits(&evaluate(&program, &args), &evaluate(&simple, &args), &of);
     }
 }
 
@@ -228,14 +160,14 @@ fn the_residual_choice_changes_no_bit() {
         repeated += usize::from(chosen.eqns.len() > pullback.eqns.len());
 
         let args = [vector(&mut random), vector(&mut random)];
-        let cts: Vec<Value> = (0..joint.outs.len() - n_outs)
+        let cts: Vec<Array> = (0..joint.outs.len() - n_outs)
             .map(|_| vector(&mut random))
             .collect();
         let [without, with] =
             [(&split.known, &pullback), (&primal, &chosen)].map(|(p, pullback)| {
-                let outs = compute(p, &args);
-                let all: Vec<Value> = outs[n_outs..].iter().chain(&cts).cloned().collect();
-                let ct = compute(pullback, &all);
+                let outs = evaluate(p, &args);
+                let all: Vec<Array> = outs[n_outs..].iter().chain(&cts).cloned().collect();
+                let ct = evaluate(pullback, &all);
                 outs[..n_outs].iter().cloned().chain(ct).collect::<Vec<_>>()
             });
         let of = || format!("{program}\n{pullback}\n{primal}\n{chosen}");

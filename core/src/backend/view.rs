@@ -12,6 +12,12 @@ pub(crate) struct View {
     pub(crate) layout: Layout,
 }
 
+impl From<View> for Vec<View> {
+    fn from(view: View) -> Vec<View> {
+        vec![view]
+    }
+}
+
 impl View {
     pub(crate) fn dtype(&self) -> DType {
         self.dtype

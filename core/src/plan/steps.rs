@@ -89,7 +89,14 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
             other.is_some_and(|other| other.op == *op && other.args == eqn.args)
         })
     });
-    let made = cpu::lower(build, eqn.op, &statics, &args, &likes, &outs);
+    let equation = cpu::Equation {
+        op: eqn.op,
+        statics: &statics,
+        args: &args,
+        likes: &likes,
+        outs: &outs,
+    };
+    let made = cpu::lower(build, &equation);
     build.eqns.clear();
     for ((var, place), out) in eqn.outs.iter().zip(made).zip(&outs) {
         debug_assert_eq!(

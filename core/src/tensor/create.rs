@@ -82,36 +82,6 @@ impl Tensor {
     pub fn arange(len: impl IntoStatic, dtype: DType) -> Tensor {
         one(Op::Iota, [len.into_static(), dtype.into_static()], &[], &[])
     }
-
-    /// Returns a tensor of the shape and dtype of `self` with `value` in every element.
-    ///
-    /// The elements of `self` are not read, so the result keeps nothing alive.
-    ///
-    /// ```
-    /// # use gradloom::Tensor;
-    /// let x = Tensor::from([1.0f32, 2.0]);
-    /// assert_eq!(x.full_like(7).to_vec::<f32>(), [7.0, 7.0]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the dtype cannot hold the number.
-    #[track_caller]
-    pub fn full_like(&self, value: impl IntoStatic) -> Tensor {
-        one(Op::FullLike, [value.into_static()], &[], &[self.aval()])
-    }
-
-    /// Returns zeros of the shape and dtype of `self`, whose elements are not read.
-    #[track_caller]
-    pub fn zeros_like(&self) -> Tensor {
-        self.full_like(0i64)
-    }
-
-    /// Returns ones of the shape and dtype of `self`, whose elements are not read.
-    #[track_caller]
-    pub fn ones_like(&self) -> Tensor {
-        self.full_like(1i64)
-    }
 }
 
 /// Returns a tensor of rank 0.

@@ -14,11 +14,10 @@ mod convert;
 mod create;
 mod display;
 mod infer_cache;
+mod methods;
 mod movement;
-mod nn;
 mod operators;
 pub(crate) mod record;
-mod reduce;
 
 pub(crate) use create::shape_static;
 pub(crate) use operators::number;
@@ -41,6 +40,12 @@ pub use operators::{Branch, Operand};
 /// assert_eq!(y.to_vec::<f32>(), [6.0, 10.0]);
 /// assert!(y.is_realised());
 /// ```
+///
+/// # Axes
+///
+/// `axis` is the number of an axis, and `axes` is one axis, several (`[0, 2]`), or all (`..`). Negative
+/// axes count from the right. A reduction drops the axes that it reduces, and its form with the suffix
+/// `_keepdims` keeps them with length 1.
 ///
 /// # Panics
 ///
@@ -309,67 +314,3 @@ impl fmt::Debug for Tensor {
         write!(f, "Tensor({}, {state})", self.aval())
     }
 }
-
-macro_rules! unary_methods {
-    ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
-        /// Elementwise unary ops.
-        ///
-        /// The result has the shape and dtype of the operand. Integers are accepted where the op is
-        /// defined for them.
-        ///
-        /// ```
-        /// # use gradloom::Tensor;
-        /// let x = Tensor::from([-4.0f32, 0.0, 9.0]);
-        /// assert_eq!(x.relu().sqrt().to_vec::<f32>(), [0.0, 0.0, 3.0]);
-        /// assert_eq!(Tensor::from([-4i64, 9]).abs().to_vec::<i64>(), [4, 9]);
-        /// ```
-        impl Tensor {
-            $(
-                $(#[$doc])*
-                ///
-                /// # Panics
-                ///
-                /// If the op does not accept the dtype.
-                #[track_caller]
-                pub fn $name(&self) -> Tensor {
-                    plain(Op::$op, &[self])
-                }
-            )*
-        }
-    };
-}
-
-macro_rules! binary_methods {
-    ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
-        /// Elementwise binary ops and comparisons, with NumPy broadcasting.
-        ///
-        /// Operands have the same dtype; a number on the right takes the dtype of the tensor, as in
-        /// `x.maximum(0.0)`. The result has that dtype, or `bool` for a comparison.
-        ///
-        /// ```
-        /// # use gradloom::Tensor;
-        /// let x = Tensor::from([[1.0f32], [4.0]]);
-        /// let y = Tensor::from([2.0f32, 3.0]);
-        /// assert_eq!(x.maximum(&y).to_vec::<f32>(), [2.0, 3.0, 4.0, 4.0]);
-        /// assert_eq!(x.pow(0.5).to_vec::<f32>(), [1.0, 2.0]);
-        /// assert_eq!(x.lt(2.5).to_vec::<bool>(), [true, false]);
-        /// ```
-        impl Tensor {
-            $(
-                $(#[$doc])*
-                ///
-                /// # Panics
-                ///
-                /// If the shapes do not broadcast, the dtypes differ, the op does not accept the
-                /// dtype, or the number does not fit the dtype.
-                #[track_caller]
-                pub fn $name(&self, other: impl Operand) -> Tensor {
-                    other.apply(Op::$op, self.clone())
-                }
-            )*
-        }
-    };
-}
-
-gradloom_ir::for_each_unary!(unary_methods);
-gradloom_ir::for_each_binary!(binary_methods);

@@ -1,4 +1,5 @@
-//! The operators `+ - * /`, unary `-`, and their assigning forms, between tensors and numbers.
+//! The operators `+ - * /`, unary `-`, their assigning forms, and `select`, between tensors and
+//! numbers.
 
 use super::{Tensor, one, plain};
 use crate::IntoStatic;
@@ -53,6 +54,29 @@ pub trait Operand: sealed::Sealed {
 pub trait Branch<Y>: sealed::Sealed {
     #[doc(hidden)]
     fn choose(self, condition: &Tensor, other: Y) -> Tensor;
+}
+
+impl Tensor {
+    /// The element of `x` where `self` is true, that of `y` elsewhere.
+    ///
+    /// `self` has dtype `bool`. All three broadcast to the shape of the result, whose dtype is that
+    /// of `x` and `y`. One of `x` and `y` may be a number.
+    ///
+    /// ```
+    /// use gradloom::Tensor;
+    ///
+    /// let x = Tensor::from([1.0f32, -2.0]);
+    /// assert_eq!(x.gt(0.0).select(&x, 0.0).to_vec::<f32>(), [1.0, 0.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `self` is not `bool`, the shapes do not broadcast, the dtypes of `x` and `y` differ, or
+    /// the number does not fit the dtype.
+    #[track_caller]
+    pub fn select<Y>(&self, x: impl Branch<Y>, y: Y) -> Tensor {
+        x.choose(self, y)
+    }
 }
 
 #[track_caller]

@@ -9,7 +9,7 @@ use crate::input::{Func, Kind, Param};
 use crate::program::{Body, Input, LoweredFlow, LoweredProgram};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::flow::{self, Block};
-use gradloom_ir::{Op, Program, SecondaryMap, Var};
+use gradloom_ir::{Program, SecondaryMap, Var};
 
 /// Parameters that a set of derivatives is taken with respect to, besides those of the public
 /// companions.
@@ -116,7 +116,7 @@ fn is_read_by_ops(whole: &LoweredFlow, vars: &[Var]) -> bool {
 /// Returns the block with the results of calls turned into parameters.
 fn without_calls(block: &Block) -> Block {
     let mut program = block.program.clone();
-    let calls = program.eqns.extract_if(.., |e| Op::CALLS.contains(&e.op));
+    let calls = program.eqns.extract_if(.., |e| e.op.is_call());
     let results: Vec<Var> = calls.flat_map(|e| e.outs).collect();
     program.params.extend(results);
     Block {

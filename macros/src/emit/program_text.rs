@@ -7,7 +7,7 @@
 
 use super::statements::{Emitter, at};
 use crate::program::LoweredProgram;
-use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
+use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ impl Stretches {
         if eqns.len() >= LONG || low.n_eqns >= LONG_FUNCTION {
             let mut start = 0;
             for end in 1..=eqns.len() {
-                let calls = |i: usize| Op::CALLS.contains(&eqns[i].op);
+                let calls = |i: usize| eqns[i].op.is_call();
                 if end == eqns.len() || breaks(end) || calls(end) || calls(start) {
                     if end - start >= SHORTEST && !calls(start) {
                         ends.insert(start, end);

@@ -174,7 +174,7 @@ impl<'a> Emitter<'a> {
     fn declare(&mut self, stretches: &Stretches) {
         let ours = |v: &Var| !self.low.idents.contains_key(&self.ident(*v).to_string());
         let eqns = stretches.others(self.program);
-        let eqns = eqns.filter(|e| !Op::CALLS.contains(&e.op) && e.outs.iter().all(ours));
+        let eqns = eqns.filter(|e| !e.op.is_call() && e.outs.iter().all(ours));
         let vars: Vec<Var> = eqns.flat_map(|e| e.outs.iter().copied()).collect();
         if vars.len() < MANY {
             return;

@@ -9,7 +9,7 @@ use crate::derivative::Wrt;
 use crate::emit::cx::EmitCx;
 use crate::program::Body;
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::op::Eval;
+use gradloom_ir::op::{Equal, Eval, Operands};
 use gradloom_ir::pass::{self, Arg, Group};
 use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -223,7 +223,7 @@ fn joint(vjp: &ad::Vjp) -> Program {
 }
 
 /// Replaces every broadcast between unknown shapes by the identity, which it is if the shapes are
-/// equal.
+/// equal. Its `Like` operands have both shapes.
 fn guess(mut program: Program) -> Program {
     let mut same: HashMap<Var, Var> = HashMap::new();
     for eqn in &mut program.eqns {
@@ -234,7 +234,7 @@ fn guess(mut program: Program) -> Program {
             let aval = program.avals.get(*var);
             aval.is_none_or(|aval| aval.shape.known().is_none())
         };
-        if matches!(eqn.op, Op::BroadcastLike | Op::Unbroadcast) && unknown(&eqn.outs[0]) {
+        if is_broadcast(eqn.op) && unknown(&eqn.outs[0]) {
             same.insert(eqn.outs[0], eqn.args[0]);
         }
     }
@@ -242,6 +242,13 @@ fn guess(mut program: Program) -> Program {
         *out = same.get(out).copied().unwrap_or(*out);
     }
     program
+}
+
+/// Returns whether an op goes from the shape of one `Like` operand to that of another, and is the
+/// identity if they are equal.
+fn is_broadcast(op: Op) -> bool {
+    let def = op.def();
+    def.facts().equal == Equal::SameAval && def.operands() == Operands::Fixed(1, 2)
 }
 
 /// Removes equations that are read only for their shapes, which are known at run time.

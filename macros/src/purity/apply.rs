@@ -5,7 +5,8 @@ use super::ty::{Closure, Probe, Scope, Ty, Val, written};
 use super::{CallPosition, PurityVisitor, Remedy, place};
 use crate::input::{is_traced, text, unraw};
 use crate::method_table::{
-    ArgumentUse, FUNCTIONS, OF_TENSORS, TRANSFORMS, associated, class, is_of_number, is_op,
+    ArgumentUse, FUNCTIONS, OF_TENSORS, TRANSFORMS, associated, class, gives_list, is_of_number,
+    is_op,
 };
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -423,7 +424,7 @@ impl PurityVisitor<'_> {
             }
             return Some(match last {
                 "try_from_vec" => Val::option(self.tensor()),
-                "split" | "split_sizes" | "unbind" => Val::list(self.tensor()),
+                _ if gives_list(last) => Val::list(self.tensor()),
                 _ => self.tensor(),
             });
         }

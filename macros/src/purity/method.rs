@@ -5,7 +5,9 @@ use super::pattern::behind;
 use super::ty::{Fidelity, Probe, Ty, Val, written};
 use super::{CallPosition, Impurity, PurityVisitor, Remedy, place, position};
 use crate::input::unraw;
-use crate::method_table::{ArgumentUse, Effect, MethodResult, Row, class, is_op_method, methods};
+use crate::method_table::{
+    ArgumentUse, Effect, MethodResult, Row, class, gives_list, is_op_method, methods,
+};
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall, GenericArgument, Type};
@@ -354,9 +356,9 @@ impl PurityVisitor<'_> {
         for arg in args {
             self.known(arg, what, span, "the type of an argument is not known");
         }
-        match name {
-            "split" | "split_sizes" | "unbind" => Val::list(self.tensor()),
-            _ => self.tensor(),
+        match gives_list(name) {
+            true => Val::list(self.tensor()),
+            false => self.tensor(),
         }
     }
 

@@ -3,6 +3,7 @@
 mod modules;
 
 use gradloom_ir::Op;
+use gradloom_ir::op::{Eval, Method, Param};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ fn packages_depend_only_on_lower_layers() {
 }
 
 #[test]
-fn each_op_is_one_file_and_one_row_of_the_book() {
+fn each_op_is_one_file() {
     let shared = ["mod", "call"];
     let table: BTreeSet<String> = Op::ALL
         .iter()
@@ -93,18 +94,77 @@ fn each_op_is_one_file_and_one_row_of_the_book() {
         }
     }
     assert_eq!(files, table, "core/ir/src/op and the list in ops.rs");
-    let chapter = read("docs/book/src/operations.md");
-    let rows: Vec<&str> = chapter
-        .lines()
-        .skip_while(|l| !l.starts_with("| op |"))
-        .skip(2)
-        .take_while(|l| l.starts_with('|'))
-        .map(|l| l.split('|').nth(1).unwrap().trim().trim_matches('`'))
-        .collect();
-    let ops: Vec<&str> = Op::ALL.iter().map(|op| op.def().name()).collect();
-    assert_eq!(
-        rows, ops,
-        "the table of operations.md and the list in ops.rs, in order"
+}
+
+/// Returns how users call a method, as `x.softmax(axis)`.
+fn call(op: Op, method: &Method) -> String {
+    let mut operands = ["x", "y", "z"].into_iter();
+    let mut statics = op.def().statics().iter();
+    let args = method.params.iter().enumerate().filter_map(|(i, param)| {
+        let mut operand = || match method.names.get(i) {
+            Some(name) => name,
+            None => operands.next().expect("at most three tensors"),
+        };
+        let is_receiver = i == 0 && !method.assoc;
+        match param {
+            Param::Data | Param::Like if is_receiver => Some(operand().to_owned()),
+            Param::Data | Param::Like => Some(format!("&{}", operand())),
+            Param::List => Some("&[&x, &y]".to_owned()),
+            Param::Static => statics.next().map(|of| of.name.to_owned()),
+            Param::Switch(_) | Param::Number(_) | Param::All => {
+                statics.next();
+                None
+            }
+            Param::Count => None,
+        }
+    });
+    let mut args: Vec<String> = args.collect();
+    let of = match method.assoc {
+        true => "Tensor::".to_owned(),
+        false => args.remove(0) + ".",
+    };
+    format!("`{of}{}({})`", method.name, args.join(", "))
+}
+
+/// Returns the row of an op in the table of the book.
+fn row(op: Op) -> String {
+    let def = op.def();
+    let calls: Vec<String> = def.methods().iter().map(|m| call(op, m)).collect();
+    let mut paragraphs = op.doc().split("\n\n").map(|text| {
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        lines.join(" ")
+    });
+    let result = paragraphs.next().expect("an op is documented");
+    let shapes = match def.eval() {
+        Eval::Unary(_) => "Same shape.".to_owned(),
+        Eval::Binary(_) => "Broadcast.".to_owned(),
+        Eval::Compare(_) => "Broadcast, dtype `bool`.".to_owned(),
+        _ => paragraphs
+            .next()
+            .unwrap_or_else(|| panic!("the entry of `{op}` in ops.rs says which shapes it has")),
+    };
+    let cells = [format!("`{op}`"), calls.join(", "), shapes, result];
+    let cells = cells.map(|cell| cell.replace('|', "\\|"));
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// `BLESS=1` writes the table.
+#[test]
+fn the_table_of_the_book_is_the_list_of_ops() {
+    let path = "docs/book/src/operations.md";
+    let chapter = read(path);
+    let header = "|---|---|---|---|\n";
+    let (before, table) = chapter.split_once(header).expect("the chapter has a table");
+    let after = table.split_once("\n\n").expect("text follows the table").1;
+    let rows: String = Op::ALL.iter().map(|op| row(*op)).collect();
+    let wanted = format!("{before}{header}{rows}\n{after}");
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(root().join(path), wanted).unwrap();
+        return;
+    }
+    assert!(
+        chapter == wanted,
+        "{path} and the list in ops.rs differ; `BLESS=1` writes the table"
     );
 }
 

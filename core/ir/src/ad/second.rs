@@ -107,5 +107,5 @@ pub fn hvp(program: &Program, wrt: &[Var]) -> Hvp {
 
 /// Returns whether a program calls other traced functions.
 pub fn has_calls(program: &Program) -> bool {
-    program.eqns.iter().any(|e| Op::CALLS.contains(&e.op))
+    program.eqns.iter().any(|e| e.op.is_call())
 }

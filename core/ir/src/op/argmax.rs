@@ -1,8 +1,34 @@
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Aval, DType, Fault, Shape, Static, StaticKind};
+
+methods! { argmax {
+    /// Index of the first largest element along one axis, as `i64`.
+    ///
+    /// The first NaN counts as the largest.
+    ///
+    /// It has no derivative. An axis of length 0 is an error.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmax(-1).to_vec::<i64>(), [1, 1]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn argmax(x: Data, axis: Static, keepdims: Switch(false));
+
+    /// [`Tensor::argmax`] that keeps the axis with length 1.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn argmax_keepdims(x: Data, axis: Static, keepdims: Switch(true));
+} }
 
 /// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`.
 ///
@@ -16,16 +42,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     shape: index_shape,
     dtype: index_dtype,
-    methods: &[
-        Method::on_tensor(
-            "argmax",
-            &[Param::Data, Param::Static, Param::Switch(false)],
-        ),
-        Method::on_tensor(
-            "argmax_keepdims",
-            &[Param::Data, Param::Static, Param::Switch(true)],
-        ),
-    ],
+    methods: METHODS,
     rule: NonlinearRule::Zero("an index has no derivative"),
     kernel: Kernel::Argmax,
     count: Count::Rows {
@@ -53,4 +70,17 @@ pub(super) fn index_shape(statics: &[Static], args: &[&Aval]) -> Result<Shape, F
 pub(super) fn index_dtype(_: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
     shape::number(args[0].dtype, true)?;
     Ok(Some(DType::I64))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&[of.axis(0, of.rank())], |row| {
+        first_best(row, |x, y| x > y) as f64
+    })
+}
+
+/// Returns the index of the first element that no other wins against. It is defined without NaN.
+pub(super) fn first_best(row: &[f64], wins: fn(f64, f64) -> bool) -> usize {
+    let better = |best: usize, i: usize| if wins(row[i], row[best]) { i } else { best };
+    (1..row.len()).fold(0, better)
 }

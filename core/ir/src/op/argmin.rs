@@ -1,8 +1,29 @@
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, argmax,
-    axes,
-};
+use super::argmax::first_best;
+use super::array::{Application, Array};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, argmax, axes};
 use crate::StaticKind;
+
+methods! { argmin {
+    /// Index of the first smallest element along one axis, as `i64`.
+    ///
+    /// The first NaN counts as the smallest.
+    ///
+    /// It has no derivative. An axis of length 0 is an error.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn argmin(x: Data, axis: Static, keepdims: Switch(false));
+
+    /// [`Tensor::argmin`] that keeps the axis with length 1.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn argmin_keepdims(x: Data, axis: Static, keepdims: Switch(true));
+} }
 
 /// `argmin[axis, keepdims] x`: the index of the smallest element along `axis`, as `i64`.
 ///
@@ -16,16 +37,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     shape: argmax::index_shape,
     dtype: argmax::index_dtype,
-    methods: &[
-        Method::on_tensor(
-            "argmin",
-            &[Param::Data, Param::Static, Param::Switch(false)],
-        ),
-        Method::on_tensor(
-            "argmin_keepdims",
-            &[Param::Data, Param::Static, Param::Switch(true)],
-        ),
-    ],
+    methods: METHODS,
     rule: NonlinearRule::Zero("an index has no derivative"),
     kernel: Kernel::Argmin,
     count: Count::Rows {
@@ -43,3 +55,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&[of.axis(0, of.rank())], |row| {
+        first_best(row, |x, y| x < y) as f64
+    })
+}

@@ -1,9 +1,98 @@
+use super::array::{Application, Array};
 use super::attention_jvp::{Attention, Sees, matmul, weights};
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::pairs;
+use super::pairs::Pairs;
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, StaticKind, Var};
+
+methods! { attention {
+    /// `softmax(q k^T / sqrt(d)) v`: for each query, a weighted mean of the values.
+    ///
+    /// Values weigh more the better their keys match the query.
+    ///
+    /// `self` are the queries `[.., n, d]`; keys are `[.., m, d]` and values `[.., m, e]`. The
+    /// result has the shape `[.., n, e]`. All have the same float dtype and the same axes before
+    /// the last two; [`Tensor::broadcast_to`] repeats what several heads share. See Vaswani et al.:
+    /// Attention Is All You Need, 2017.
+    ///
+    /// The weights `[.., n, m]` are never materialised, neither here nor in the first derivative; a
+    /// second derivative materialises them. For another scale, multiply the queries by that scale
+    /// times `sqrt(d)`. Without keys, the result is 0. [`Tensor::masked_attention`] excludes keys.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let queries = Tensor::from([[0.0f32, 0.0]]);
+    /// let keys = Tensor::from([[1.0f32, 0.0], [0.0, 1.0]]);
+    /// let values = Tensor::from([[2.0f32], [4.0]]);
+    /// assert_eq!(queries.attention(&keys, &values).to_vec::<f32>(), [3.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the shapes do not match, or the dtypes differ or are not floats.
+    fn attention(queries: Data, keys: Data, values: Data, causal: Switch(false));
+
+    /// [`Tensor::attention`] in which query `i` sees only the keys `0..=i`.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[0.0f32], [0.0]]);
+    /// let values = Tensor::from([[2.0f32], [4.0]]);
+    /// assert_eq!(x.causal_attention(&x, &values).to_vec::<f32>(), [2.0, 3.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As for [`Tensor::attention`].
+    fn causal_attention(queries: Data, keys: Data, values: Data, causal: Switch(true));
+
+    /// [`Tensor::attention`] in which a query sees only the keys where `mask` is true.
+    ///
+    /// For a query that sees no key, the result and all its derivatives are 0.
+    ///
+    /// The mask has dtype `bool` and broadcasts to `[.., n, m]`, for queries `[.., n, d]` and keys
+    /// `[.., m, d]`. For queries of `[batch, heads, n, d]`, for example:
+    ///
+    /// - `[batch, 1, 1, m]` excludes the padding keys of each sequence.
+    /// - `[n, m]`, such as a sliding window, is the same for all sequences and heads.
+    /// - `[batch, heads, n, m]` gives each head its own mask.
+    ///
+    /// The mask is not copied along repeated axes. Blocks of queries and keys in which no key is
+    /// seen are skipped.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[0.0f32], [0.0]]);
+    /// let values = Tensor::from([[2.0f32], [4.0]]);
+    /// let mask = Tensor::from([[true, true], [false, true]]);
+    /// assert_eq!(x.masked_attention(&x, &values, &mask).to_vec::<f32>(), [3.0, 4.0]);
+    ///
+    /// // Both queries see the first key only.
+    /// let padding = Tensor::from([true, false]);
+    /// assert_eq!(x.masked_attention(&x, &values, padding).to_vec::<f32>(), [2.0, 2.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As for [`Tensor::attention`], and if the mask is not `bool` or does not broadcast to
+    /// `[.., n, m]`.
+    fn masked_attention(queries: Data, keys: Data, values: Data, mask: Data, causal: Switch(false));
+
+    /// [`Tensor::masked_attention`] that also hides all keys after `i` from query `i`.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[0.0f32], [0.0], [0.0]]);
+    /// let values = Tensor::from([[2.0f32], [4.0], [6.0]]);
+    /// let mask = Tensor::from([false, true, true]);
+    /// assert_eq!(x.masked_causal_attention(&x, &values, mask).to_vec::<f32>(), [0.0, 4.0, 5.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As for [`Tensor::masked_attention`].
+    fn masked_causal_attention(queries: Data, keys: Data, values: Data, mask: Data, causal: Switch(true));
+} }
 
 /// `attention[causal] q, k, v, mask`: `softmax(q k^T / sqrt(d)) v`.
 ///
@@ -24,36 +113,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.mixed()))
     },
     dtype: |_, args| floats(args, (args.len() > 3).then_some(3)),
-    methods: &[
-        Method::on_tensor(
-            "attention",
-            &[Param::Data, Param::Data, Param::Data, Param::Switch(false)],
-        ),
-        Method::on_tensor(
-            "causal_attention",
-            &[Param::Data, Param::Data, Param::Data, Param::Switch(true)],
-        ),
-        Method::on_tensor(
-            "masked_attention",
-            &[
-                Param::Data,
-                Param::Data,
-                Param::Data,
-                Param::Data,
-                Param::Switch(false),
-            ],
-        ),
-        Method::on_tensor(
-            "masked_causal_attention",
-            &[
-                Param::Data,
-                Param::Data,
-                Param::Data,
-                Param::Data,
-                Param::Switch(true),
-            ],
-        ),
-    ],
+    methods: METHODS,
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (causal, o) = (eqn.attrs[0], eqn.out());
         let [q, k, v] = [eqn.args[0], eqn.args[1], eqn.args[2]];
@@ -249,4 +309,18 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     };
     let p = weights(b, [q, k, l], sees);
     Some(vec![matmul(b, p, v)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let pairs = Pairs::new(of, of.args, 3);
+    let mut out = Array::zeros(of.out());
+    for query in pairs.queries() {
+        let lse = pairs.lse(query);
+        for pair in pairs.seen(query) {
+            let weight = (pairs.score(pair) - lse).exp();
+            pairs::add(&mut out, query.0, query.1, weight, pairs.of_key(2, pair));
+        }
+    }
+    out
 }

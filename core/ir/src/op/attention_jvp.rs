@@ -1,5 +1,8 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
+use super::array::{Application, Array, dot};
 use super::attention::{Heads, floats};
+use super::pairs;
+use super::pairs::Pairs;
 use super::shape::same;
 use super::{AxesOf, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes};
 use crate::{
@@ -249,4 +252,40 @@ fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
     });
     let from_v = dv.map(|dv| matmul(b, p, dv));
     vec![b.add_tangents(from_scores, from_v).expect("one is active")]
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let active = of.ints(1);
+    let (args, tangents) = of.args.split_at(of.args.len() - active.len());
+    let pairs = Pairs::new(of, args, GIVEN);
+    let mut out = Array::zeros(of.out());
+    for query in pairs.queries() {
+        let mut along_o = 0.0;
+        for pair in pairs.seen(query) {
+            let (q, k, v) = (
+                pairs.of_query(0, pair),
+                pairs.of_key(1, pair),
+                pairs.of_key(2, pair),
+            );
+            let p = pairs.weight(pair);
+            for (which, dx) in active.iter().zip(tangents) {
+                let ds = match which {
+                    0 => dot(pairs::row(dx, pair.head, pair.query), k),
+                    1 => dot(q, pairs::row(dx, pair.head, pair.key)),
+                    _ => {
+                        let dv = pairs::row(dx, pair.head, pair.key);
+                        pairs::add(&mut out, pair.head, pair.query, p, dv);
+                        continue;
+                    }
+                };
+                let weight = p * ds * pairs.scale();
+                pairs::add(&mut out, pair.head, pair.query, weight, v);
+                along_o += weight;
+            }
+        }
+        let o = pairs::row(&of.args[3], query.0, query.1);
+        pairs::add(&mut out, query.0, query.1, -along_o, o);
+    }
+    out
 }

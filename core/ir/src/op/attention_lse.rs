@@ -1,6 +1,8 @@
 use super::active::by_parts;
+use super::array::{Application, Array};
 use super::attention::{Heads, floats};
 use super::attention_jvp::{Sees, matmul, over_keys, scaled, seen, swapped, weights};
+use super::pairs::Pairs;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes};
 use crate::{Builder, Eqn, Op, Shape, StaticKind, Var};
 
@@ -70,4 +72,12 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let s = b.select(visible, s, least);
     let [last, no] = [b.attr(-1), b.attr(false)];
     Some(vec![b.emit(Op::Logsumexp, &[last, no], &[s])])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let pairs = Pairs::new(of, of.args, 2);
+    let data = pairs.queries().map(|query| pairs.lse(query)).collect();
+    let shape = of.out().to_vec();
+    Array { shape, data }
 }

@@ -1,8 +1,11 @@
 use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
+use super::array::{Application, Array, dot};
 use super::attention::floats;
 use super::attention_jvp::{
     Attention, GIVEN, checked, matmul, over_keys, scaled, swapped, weights,
 };
+use super::pairs;
+use super::pairs::{Pair, Pairs};
 use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, StaticKind, Var};
@@ -153,4 +156,30 @@ fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
         }
     };
     active.iter().map(&mut cotangent).collect()
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+    let (ct, args) = of.args.split_last().expect("the last operand is `ct`");
+    let pairs = Pairs::new(of, args, GIVEN);
+    let mut outs: Vec<Array> = of.outs.iter().map(|out| Array::zeros(out)).collect();
+    for pair in pairs.queries().flat_map(|query| pairs.seen(query)) {
+        let Pair { head, query, key } = pair;
+        let (q, k, v) = (
+            pairs.of_query(0, pair),
+            pairs.of_key(1, pair),
+            pairs.of_key(2, pair),
+        );
+        let (o, ct) = (pairs.of_query(3, pair), pairs::row(ct, head, query));
+        let p = pairs.weight(pair);
+        let ds = p * (dot(ct, v) - dot(ct, o)) * pairs.scale();
+        for (out, which) in outs.iter_mut().zip(of.ints(1)) {
+            match which {
+                0 => pairs::add(out, head, query, ds, k),
+                1 => pairs::add(out, head, key, ds, q),
+                _ => pairs::add(out, head, key, p, ct),
+            }
+        }
+    }
+    outs
 }

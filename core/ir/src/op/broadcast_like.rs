@@ -1,5 +1,23 @@
-use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use super::array::{Application, Array};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Shape};
+
+methods! { broadcast_like {
+    /// Repeats elements along leading and unit axes to the shape of `like`.
+    ///
+    /// The elements of `like` are not read.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let (x, y) = (Tensor::from(1.0f32), Tensor::zeros([2, 3], DType::F32));
+    /// assert_eq!(x.broadcast_like(&y).shape(), [2, 3]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the shape of `self` does not broadcast to that of `like`.
+    fn broadcast_like(x: Data + Like, like: Like);
+} }
 
 /// `broadcast_like x, like from, like to`: `x`, of the shape of `from`, repeated to that of `to`.
 pub(super) static OP: Linear = Linear {
@@ -12,10 +30,7 @@ pub(super) static OP: Linear = Linear {
         Ok(args[2].shape.clone())
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor(
-        "broadcast_like",
-        &[Param::Data, Param::Like],
-    )],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::Unbroadcast, &[], &[ct, eqn.args[1], eqn.args[2]]),
     kernel: Kernel::BroadcastLike,
     count: Count::View,
@@ -39,4 +54,9 @@ pub(super) fn check(x: &Shape, to: &Shape) -> Result<(), Fault> {
     } else {
         Err(Fault::BroadcastTo { shape: to.clone() })
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| of.x().spread(&i))
 }

@@ -1,8 +1,24 @@
+use super::array::{Application, Array};
 use super::{
-    Count, Equal, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes,
-    broadcast_like, shape,
+    Count, Equal, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, broadcast_like,
+    shape,
 };
 use crate::StaticKind;
+
+methods! { broadcast_to {
+    /// Repeats elements along leading and unit axes to the given shape, as in NumPy broadcasting.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.broadcast_to([2, 2]).to_vec::<f32>(), [1.0, 2.0, 1.0, 2.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the shape of `self` does not broadcast to `shape`.
+    fn broadcast_to(x: Data, shape: Static);
+} }
 
 /// `broadcast_to[shape] x`: `x` repeated along additional axes, or axes of length 1, to a shape.
 ///
@@ -17,10 +33,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Ok(to)
     },
     dtype: |_, args| Ok(args[0].dtype),
-    methods: &[Method::on_tensor(
-        "broadcast_to",
-        &[Param::Data, Param::Static],
-    )],
+    methods: METHODS,
     // dy = broadcast_like dx, like x, like y
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         dx[0].map(|d| b.broadcast(d, eqn.args[0], eqn.out()))
@@ -37,3 +50,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| of.x().spread(&i))
+}

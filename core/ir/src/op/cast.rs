@@ -1,5 +1,21 @@
-use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, Range, shape};
+use super::array::{Application, Array, truth};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, Range, shape};
 use crate::{DType, Op, StaticKind};
+
+methods! { cast {
+    /// The elements converted to another dtype, in the same shape.
+    ///
+    /// A float becomes an integer by truncation and saturation, and NaN becomes 0. A number becomes
+    /// a bool by comparison with 0. An `i64` that does not fit an `i32` wraps. A cast to an integer
+    /// or a bool has no derivative.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::from([1.9f32, -1.9, f32::NAN]);
+    /// assert_eq!(x.cast(DType::I64).to_vec::<i64>(), [1, -1, 0]);
+    /// ```
+    fn cast(x: Data + Like, dtype: DType);
+} }
 
 /// `cast[dtype] x, like x`: the elements converted to another dtype.
 ///
@@ -18,7 +34,7 @@ pub(super) static OP: Linear = Linear {
         shape::same_dtypes(args)?;
         Ok(statics[0].dtype())
     },
-    methods: &[Method::on_tensor("cast", &[Param::Data, Param::Static])],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::CastT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Cast,
     count: Count::Copy,
@@ -38,3 +54,12 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[2, 3]) { y = cast[dtype=i32] x, like x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| match of.statics[0].dtype() {
+        Some(DType::Bool) => truth(of.x().get(&i) != 0.0),
+        Some(dtype) if !dtype.is_float() => of.x().get(&i).trunc(),
+        _ => of.x().get(&i),
+    })
+}

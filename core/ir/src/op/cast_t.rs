@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, shape};
 use crate::{Op, StaticKind};
 
@@ -21,3 +22,8 @@ pub(super) static OP: Linear = Linear {
         .range(|of| of.x()),
     samples: &["(y: f64[2, 3], x: f64[2, 3]) { z = cast_t[dtype=f64] y, like x return z }"],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.same_order()
+}

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
 };
@@ -156,4 +157,17 @@ pub(super) fn joined(
         Join::Across => {}
     }
     Ok(Shape(Some(dims)))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let axis = of.axis(0, of.out().len());
+    of.build(|mut i| {
+        let mut part = 0;
+        while i[axis] >= of.args[part].shape[axis] {
+            i[axis] -= of.args[part].shape[axis];
+            part += 1;
+        }
+        of.args[part].get(&i)
+    })
 }

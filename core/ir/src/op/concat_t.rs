@@ -1,4 +1,6 @@
+use super::array::{Application, Array};
 use super::class::linear_tangents;
+use super::split;
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, concat, shape,
 };
@@ -83,4 +85,9 @@ impl OpDef for ConcatT {
             ],
         )
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+    split::parts(of, of.axis(0, of.rank()))
 }

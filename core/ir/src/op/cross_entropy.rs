@@ -1,9 +1,32 @@
+use super::array::{Application, Array, indices, mean};
 use super::cross_entropy_grad::one_hot_mask;
+use super::log_softmax::log_softmax_at;
 use super::{
-    Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param,
-    axes, shape,
+    Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape,
 };
 use crate::{Builder, Eqn, Op, Shape, Var};
+
+methods! { cross_entropy {
+    /// `mean(logsumexp(x) - x[label])` over all rows: the mean cross entropy of logits and labels.
+    ///
+    /// The logits are floats of shape `[.., C]`, the labels integers of shape `[..]`. The result
+    /// has rank 0 and the dtype of the logits; it is NaN if there are no rows.
+    ///
+    /// A label outside of `0..C` is an error when the value is computed.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let logits = Tensor::from([[0.0f64, 0.0], [0.0, 0.0]]);
+    /// let loss = logits.cross_entropy(&Tensor::from([0i64, 1]));
+    /// assert!((loss.item::<f64>() - 2f64.ln()).abs() < 1e-15);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the logits have rank 0, the shape of the labels is not that of the rows, the logits are
+    /// not floats, or the labels are not integers.
+    fn cross_entropy(logits: Data, labels: Data);
+} }
 
 /// `cross_entropy x, labels`: the mean over all rows of `logsumexp(x) - x[label]`.
 ///
@@ -22,10 +45,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         shape::integer(args[1].dtype, "an integer for the labels")?;
         shape::number(args[0].dtype, false)
     },
-    methods: &[Method::on_tensor(
-        "cross_entropy",
-        &[Param::Data, Param::Data],
-    )],
+    methods: METHODS,
     // dy = mean over rows of sum((softmax(x) - one_hot(labels)) dx). Only the shape of `labels` is
     // needed for the mean.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
@@ -65,4 +85,14 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let at_label = b.sum(at_label, x, last, no);
     let loss = b.sub(total, at_label);
     Some(vec![b.mean(loss, loss, all, no)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let loss = |row: Vec<usize>| {
+        let at_label = [&row[..], &[of.y().get(&row) as usize]].concat();
+        -log_softmax_at(of.x(), of.rank() - 1, &at_label)
+    };
+    let losses: Vec<f64> = indices(&of.y().shape).into_iter().map(loss).collect();
+    of.build(|_| mean(&losses))
 }

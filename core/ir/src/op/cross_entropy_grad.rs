@@ -1,3 +1,5 @@
+use super::array::{Application, Array, truth};
+use super::log_softmax::log_softmax_at;
 use super::{
     Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape,
 };
@@ -55,4 +57,13 @@ pub(super) fn one_hot_mask(b: &mut Builder, x: Var, labels: Var) -> Option<Var> 
     let n_classes = b.aval(x).shape.dims()?.last()?.known()?;
     let statics = [b.attr(n_classes as i64), b.attr(DType::Bool)];
     Some(b.emit(Op::OneHot, &statics, &[labels]))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let p = log_softmax_at(of.x(), of.rank() - 1, &i).exp();
+        let (class, row) = (i[i.len() - 1], &i[..i.len() - 1]);
+        p - truth(of.y().get(row) == class as f64)
+    })
 }

@@ -142,6 +142,16 @@ impl OpFacts {
         ..OpFacts::opaque(axes::elementwise)
     };
 
+    /// Returns whether the op takes each element from its second or third operand, as the first says.
+    pub fn selects(&self) -> bool {
+        self.equal == Equal::SameBranches
+    }
+
+    /// Returns whether the op only converts its operand to another dtype.
+    pub fn converts(&self) -> bool {
+        self.elementwise && self.equal == Equal::SameAval
+    }
+
     /// Adds that the op costs about as much as reading its result.
     pub const fn cheap(mut self) -> OpFacts {
         self.cheap = true;

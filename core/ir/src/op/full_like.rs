@@ -1,7 +1,29 @@
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes, shape,
-};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
+
+methods! { full_like {
+    /// Returns a tensor of the shape and dtype of `self` with `value` in every element.
+    ///
+    /// The elements of `self` are not read, so the result keeps nothing alive.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.full_like(7).to_vec::<f32>(), [7.0, 7.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the dtype cannot hold the number.
+    fn full_like(x: Like, value: Static);
+
+    /// Returns zeros of the shape and dtype of `self`, whose elements are not read.
+    fn zeros_like(x: Like, value: Number(0));
+
+    /// Returns ones of the shape and dtype of `self`, whose elements are not read.
+    fn ones_like(x: Like, value: Number(1));
+} }
 
 /// `full_like[value] like x`: a tensor filled with one number, with the dtype and shape of `x`.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -10,11 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     statics: &[StaticKind::Number.named("value")],
     shape: |_, args| Ok(args[0].shape.clone()),
     dtype: |statics, args| shape::holds(&statics[0], args[0].dtype),
-    methods: &[
-        Method::on_tensor("full_like", &[Param::Like, Param::Static]),
-        Method::on_tensor("zeros_like", &[Param::Like, Param::Number(0)]),
-        Method::on_tensor("ones_like", &[Param::Like, Param::Number(1)]),
-    ],
+    methods: METHODS,
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::FullLike,
     count: Count::View,
@@ -24,3 +42,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
         &["(x: f64[2]) { y = full_like[value=0.5] like x return y }"],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|_| of.number(0))
+}

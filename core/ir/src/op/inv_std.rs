@@ -1,3 +1,4 @@
+use super::array::{Application, Array, mean};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
@@ -59,4 +60,16 @@ pub(super) fn centred(b: &mut Builder, eqn: &Eqn) -> Var {
     let mean = b.mean(x, x, axes, keepdims);
     let mean = b.sum_t(mean, x, axes, keepdims);
     b.sub(x, mean)
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), |row| moments(row, of.number(1)).1)
+}
+
+/// Returns the mean of a row, and the reciprocal of its standard deviation.
+pub(super) fn moments(row: &[f64], eps: f64) -> (f64, f64) {
+    let centre = mean(row);
+    let squares: Vec<f64> = row.iter().map(|x| (x - centre).powi(2)).collect();
+    (centre, 1.0 / (mean(&squares) + eps).sqrt())
 }

@@ -1,9 +1,29 @@
+use super::array::{Application, Array};
+use super::inv_std::moments;
 use super::norm_jvp::Norm;
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Aval, Builder, Dim, Eqn, Fault, Op, Shape, StaticKind, Var};
+
+methods! { layer_norm {
+    /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis, with the biased variance.
+    ///
+    /// `weight` and `bias` have the length of the last axis and the same float dtype as `self`.
+    /// Shape and dtype of the result are those of `self`. See Ba, Kiros, Hinton: Layer
+    /// Normalization, 2016.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 3.0], [-5.0, 5.0]]);
+    /// let (weight, bias) = (Tensor::from([1.0f32, 1.0]), Tensor::from([0.0f32, 10.0]));
+    /// assert_eq!(x.layer_norm(&weight, &bias, 0.0).to_vec::<f32>(), [-1.0, 11.0, -1.0, 11.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the rank is 0, `weight` or `bias` does not have the shape `[n]` of the last axis, or the
+    /// dtypes differ or are not floats.
+    fn layer_norm(x: Data, weight: Data, bias: Data, eps: Static);
+} }
 
 /// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis.
 ///
@@ -19,10 +39,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         )
     },
     dtype: |_, args| shape::same_floats(args),
-    methods: &[Method::on_tensor(
-        "layer_norm",
-        &[Param::Data, Param::Data, Param::Data, Param::Static],
-    )],
+    methods: METHODS,
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let of = Norm::new(b, eqn, true, eqn.attrs[0]);
         of.tangent(b, [dx[0], dx[1], dx[2]])
@@ -87,4 +104,12 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let n = b.emit(Op::Normalize, &[last, eqn.attrs[0]], &[eqn.args[0]]);
     let scaled = b.mul(n, eqn.args[1]);
     Some(vec![b.add(scaled, eqn.args[2])])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let (mean, scale) = moments(&of.x().row(&[of.rank() - 1], &i), of.number(0));
+        (of.x().get(&i) - mean) * scale * of.y().spread(&i) + of.args[2].spread(&i)
+    })
 }

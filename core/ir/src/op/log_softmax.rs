@@ -1,8 +1,26 @@
+use super::array::{Application, Array};
+use super::logsumexp::log_sum_exp;
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, Range,
-    axes, shape,
+    Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Range, axes, shape,
 };
 use crate::{Builder, Eqn, Op, StaticKind, Var};
+
+methods! { log_softmax {
+    /// `x - log(sum(exp(x)))` along an axis: the logarithm of [`Tensor::softmax`].
+    ///
+    /// More precise than the logarithm of the softmax. Shape and dtype are those of `self`.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1000.0f32, 0.0]);
+    /// assert_eq!(x.log_softmax(0).to_vec::<f32>(), [0.0, -1000.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the axis is out of range or the dtype is not a float.
+    fn log_softmax(x: Data, axis: Static);
+} }
 
 /// `log_softmax[axis] x`: `x - logsumexp(x)` along `axis`, the logarithm of `softmax`.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -11,10 +29,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     statics: &[StaticKind::Axis.named("axis")],
     shape: |statics, args| shape::along(&args[0].shape, &statics[0]),
     dtype: |_, args| shape::number(args[0].dtype, false),
-    methods: &[Method::on_tensor(
-        "log_softmax",
-        &[Param::Data, Param::Static],
-    )],
+    methods: METHODS,
     // dy = dx - sum(exp(y) dx), where exp(y) is the softmax.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, y, axis) = (dx[0]?, eqn.out(), eqn.attrs[0]);
@@ -45,4 +60,14 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let total = b.emit(Op::Logsumexp, &[axis, keepdims], &[x]);
     let total = b.sum_t(total, x, axis, keepdims);
     Some(vec![b.sub(x, total)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| log_softmax_at(of.x(), of.axis(0, of.rank()), &i))
+}
+
+/// Returns an element of the logarithm of a softmax.
+pub(super) fn log_softmax_at(x: &Array, axis: usize, index: &[usize]) -> f64 {
+    x.get(index) - log_sum_exp(&x.row(&[axis], index))
 }

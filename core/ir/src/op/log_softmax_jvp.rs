@@ -1,4 +1,5 @@
 use super::Jacobian;
+use super::array::{Application, Array};
 use super::class::same_along_axis;
 use super::softmax_t::total;
 use super::{Count, Kernel, OpFacts, Ops, axes};
@@ -44,4 +45,13 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let pv = b.mul(p, v);
     let total = total(b, eqn, pv);
     Some(vec![b.sub(v, total)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let [v, y] = [of.x(), of.y()].map(|x| x.row(&[of.axis(0, of.rank())], &i));
+        let total: f64 = v.iter().zip(&y).map(|(v, y)| y.exp() * v).sum();
+        of.x().get(&i) - total
+    })
 }

@@ -1,4 +1,5 @@
 use super::Jacobian;
+use super::array::{Application, Array};
 use super::class::same_along_axis;
 use super::softmax_t::total;
 use super::{Count, Kernel, OpFacts, Ops, axes};
@@ -45,4 +46,12 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let total = total(b, eqn, v);
     let along = b.mul(p, total);
     Some(vec![b.sub(v, along)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let v = of.x().row(&[of.axis(0, of.rank())], &i);
+        of.x().get(&i) - of.y().get(&i).exp() * v.iter().sum::<f64>()
+    })
 }

@@ -1,8 +1,32 @@
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Dim, Eqn, Op, StaticKind, Var};
+
+methods! { logsumexp {
+    /// `log(sum(exp(x)))` over `axes` of floats, in the same dtype, without overflow.
+    ///
+    /// The result for no elements is negative infinity.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1e3f64, 1e3]);
+    /// assert_eq!(x.logsumexp(..).item::<f64>(), 1e3 + 2f64.ln());
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn logsumexp(x: Data, axes: Static, keepdims: Switch(false));
+
+    /// [`Tensor::logsumexp`] that keeps the reduced axes with length 1.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn logsumexp_keepdims(x: Data, axes: Static, keepdims: Switch(true));
+} }
 
 /// `logsumexp[axes, keepdims] x`: `log(sum(exp(x)))` over `axes`, without overflow.
 ///
@@ -16,16 +40,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     shape: |statics, args| shape::reduce(&args[0].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, false),
-    methods: &[
-        Method::on_tensor(
-            "logsumexp",
-            &[Param::Data, Param::Static, Param::Switch(false)],
-        ),
-        Method::on_tensor(
-            "logsumexp_keepdims",
-            &[Param::Data, Param::Static, Param::Switch(true)],
-        ),
-    ],
+    methods: METHODS,
     // dy = sum(exp(x - y) dx), where exp(x - y) is the softmax over all of the axes together.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, x, y) = (dx[0]?, eqn.args[0], eqn.out());
@@ -95,4 +110,15 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     };
     let least = b.neg(infinity);
     Some(vec![b.select(is_zero, least, log)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), log_sum_exp)
+}
+
+/// Returns the logarithm of the sum of the exponentials.
+pub(super) fn log_sum_exp(row: &[f64]) -> f64 {
+    let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    top + row.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
 }

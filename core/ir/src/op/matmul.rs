@@ -1,7 +1,26 @@
-use super::{
-    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
-};
+use super::array::{Application, Array, aligned, indices};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
+
+methods! { matmul {
+    /// Matrix product of `[.., n, k]` and `[.., k, m]`, of shape `[.., n, m]`.
+    ///
+    /// As in NumPy's `matmul`, the axes before the last two broadcast. A tensor of rank 1 is a row
+    /// on the left and a column on the right, and the result does not have that axis. The dtype is
+    /// a number, the same for both.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.matmul(Tensor::from([1.0f32, 10.0])).to_vec::<f32>(), [21.0, 43.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a rank is 0, the inner lengths or the dtypes differ, the other axes do not broadcast, or
+    /// the dtype is `bool`.
+    fn matmul(x: Data + Like, other: Data + Like);
+} }
 
 /// `matmul x, y, like x, like y`: the matrix product of the last two axes.
 ///
@@ -26,7 +45,7 @@ pub(super) static OP: Product = Product {
         let y = shape::same(&args[1].shape, &args[3].shape)?;
         product(&x, &y)
     },
-    methods: &[Method::on_tensor("matmul", &[Param::Data, Param::Data])],
+    methods: METHODS,
     transpose: [
         |b, eqn, ct| emit(b, Op::MatmulLhsT, ct, eqn.args[1], eqn),
         |b, eqn, ct| emit(b, Op::MatmulRhsT, eqn.args[0], ct, eqn),
@@ -157,4 +176,56 @@ pub(super) fn product(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
     let batch = shape::broadcast(&x_batch.to_vec().into(), &y_batch.to_vec().into())?;
     let batch = batch.dims().expect("both ranks are known").iter().copied();
     Ok(Shape(Some(batch.chain(rows).chain(columns).collect())))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    products(of, [0, 1, 2])
+}
+
+/// Returns the sum of all products of an element of one operand with one of the other.
+///
+/// Each term of `z = x y` has an index into `x`, `y` and `z`. `roles` says which of them the operands
+/// and the result are.
+pub(super) fn products(of: &Application<'_>, roles: [usize; 3]) -> Array {
+    let mut total = Array::zeros(of.out());
+    for term in terms(&of.likes[0], &of.likes[1]) {
+        let [x, y, z] = roles.map(|role| &term[role]);
+        total.add(z, of.x().get(x) * of.y().get(y));
+    }
+    total
+}
+
+/// Returns the indices into `x`, `y` and `x y` of each term of a matrix product.
+fn terms(x: &[usize], y: &[usize]) -> Vec<[Vec<usize>; 3]> {
+    // A vector is a row on the left and a column on the right.
+    let matrix = |shape: &[usize], vector: [usize; 2]| match shape {
+        [_] => vector.to_vec(),
+        _ => shape.to_vec(),
+    };
+    let (left, right) = (matrix(x, [1, x[0]]), matrix(y, [y[0], 1]));
+    let (left_batch, left) = left.split_at(left.len() - 2);
+    let (right_batch, right) = right.split_at(right.len() - 2);
+    let rank = left_batch.len().max(right_batch.len());
+    let len = |s: &[usize], i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);
+    let batch: Vec<usize> = (0..rank)
+        .map(|i| match len(left_batch, i) {
+            1 => len(right_batch, i),
+            n => n,
+        })
+        .collect();
+    let mut all = Vec::new();
+    for b in indices(&batch) {
+        for ijp in indices(&[left[0], right[1], left[1]]) {
+            let (i, j, p) = (ijp[0], ijp[1], ijp[2]);
+            let row: &[usize] = if x.len() > 1 { &[i] } else { &[] };
+            let column: &[usize] = if y.len() > 1 { &[j] } else { &[] };
+            all.push([
+                [&aligned(left_batch, &b)[..], row, &[p]].concat(),
+                [&aligned(right_batch, &b)[..], &[p], column].concat(),
+                [&b[..], row, column].concat(),
+            ]);
+        }
+    }
+    all
 }

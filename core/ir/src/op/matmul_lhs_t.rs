@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::matmul::products;
 use super::matmul::{Product, emit, product};
 use super::{Kernel, OpFacts, axes, shape};
 use crate::Op;
@@ -29,3 +31,8 @@ pub(super) static OP: Product = Product {
         "(c: f64[2, 2], y: f64[2, 3, 2], x: f64[3]) { z = matmul_lhs_t c, y, like x, like y return z }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    products(of, [2, 1, 0])
+}

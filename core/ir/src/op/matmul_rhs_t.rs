@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::matmul::products;
 use super::matmul::{Product, emit, product};
 use super::{Kernel, OpFacts, axes, shape};
 use crate::Op;
@@ -29,3 +31,8 @@ pub(super) static OP: Product = Product {
         "(x: f64[2, 2, 3], c: f64[2, 2], y: f64[3]) { z = matmul_rhs_t x, c, like x, like y return z }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    products(of, [0, 2, 1])
+}

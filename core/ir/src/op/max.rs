@@ -1,8 +1,33 @@
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::argmax::first_best;
+use super::array::{Application, Array};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
+
+methods! { max {
+    /// Largest element over `axes` of numbers, in the same dtype. NaN if any element is NaN.
+    ///
+    /// Equal largest elements share the derivative equally. A reduced axis of length 0 is an error.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.max(0).to_vec::<f32>(), [3.0, 5.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn max(x: Data, axes: Static, keepdims: Switch(false));
+
+    /// [`Tensor::max`] that keeps the reduced axes with length 1.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn max_keepdims(x: Data, axes: Static, keepdims: Switch(true));
+} }
 
 /// `max[axes, keepdims] x`: the largest element over `axes`; NaN if there is one.
 ///
@@ -16,13 +41,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     shape: |statics, args| shape::extremum(&args[0].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, true),
-    methods: &[
-        Method::on_tensor("max", &[Param::Data, Param::Static, Param::Switch(false)]),
-        Method::on_tensor(
-            "max_keepdims",
-            &[Param::Data, Param::Static, Param::Switch(true)],
-        ),
-    ],
+    methods: METHODS,
     rule: NonlinearRule::Tangent(|b, eqn, dx| tangent(b, eqn, dx, Op::Lt)),
     kernel: Kernel::Max,
     count: Count::Rows {
@@ -62,4 +81,11 @@ pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], short: Op)
     let dx = b.select(short, zeros, dx);
     let total = b.sum(dx, x, axes, keepdims);
     Some(b.div(total, n_hits))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), |row| {
+        row[first_best(row, |x, y| x > y)]
+    })
 }

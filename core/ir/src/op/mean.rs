@@ -1,5 +1,31 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Ops, Param, axes, shape};
+use super::array::{Application, Array, mean};
+use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
 use crate::StaticKind;
+
+methods! { mean {
+    /// Mean over `axes` of floats, in the same dtype. The mean of no elements is NaN.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.mean(0).to_vec::<f32>(), [2.0, 4.5]);
+    /// assert_eq!(x.mean_keepdims(-1).shape(), [2, 1]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn mean(x: Data + Like, axes: Static, keepdims: Switch(false));
+
+    /// [`Tensor::mean`] that keeps the reduced axes with length 1.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn mean_keepdims(x: Data + Like, axes: Static, keepdims: Switch(true));
+} }
 
 /// `mean[axes, keepdims] x, like x`: the mean over `axes`. Takes floats.
 ///
@@ -19,13 +45,7 @@ pub(super) static OP: Linear = Linear {
         shape::reduce(&x, &statics[0], &statics[1])
     },
     dtype: |_, args| shape::number(args[0].dtype, false),
-    methods: &[
-        Method::on_tensor("mean", &[Param::Data, Param::Static, Param::Switch(false)]),
-        Method::on_tensor(
-            "mean_keepdims",
-            &[Param::Data, Param::Static, Param::Switch(true)],
-        ),
-    ],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.mean_t(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
     kernel: Kernel::Mean,
     count: Count::Rows {
@@ -40,3 +60,8 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[]) { y = mean[axes=all, keepdims=false] x, like x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), mean)
+}

@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::sum_t;
 use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
 use crate::StaticKind;
 
@@ -26,3 +28,12 @@ pub(super) static OP: Linear = Linear {
         "(y: f64[], x: f64[2, 3]) { z = mean_t[axes=all, keepdims=false] y, like x return z }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let axes = of.axes(0, of.out().len());
+    let n: usize = axes.iter().map(|&a| of.out()[a]).product();
+    let mut total = sum_t::reference(of);
+    total.data.iter_mut().for_each(|y| *y /= n as f64);
+    total
+}

@@ -10,6 +10,8 @@ pub struct Method {
     pub name: &'static str,
     /// The parameters in order. The receiver of a method is the first.
     pub params: &'static [Param],
+    /// The names of the parameters. If it is empty, static arguments have the names of the op.
+    pub names: &'static [&'static str],
     /// True if it is called as `Tensor::name(..)` rather than `x.name(..)`.
     pub assoc: bool,
 }
@@ -20,6 +22,7 @@ impl Method {
         Method {
             name,
             params,
+            names: &[],
             assoc: false,
         }
     }
@@ -29,9 +32,66 @@ impl Method {
         Method {
             name,
             params,
+            names: &[],
             assoc: true,
         }
     }
+
+    /// Adds the names of the parameters.
+    pub const fn named(mut self, names: &'static [&'static str]) -> Method {
+        self.names = names;
+        self
+    }
+}
+
+/// Declares methods of `Tensor` that apply an op, in the file of the op.
+///
+/// ```text
+/// methods! { softmax {
+///     /// `exp(x) / sum(exp(x))` along an axis, without overflow.
+///     fn softmax(x: Data, axis: Static);
+/// } }
+/// ```
+///
+/// A parameter has the kind of a [`Param`], or the kind `DType`: a static argument of that type. The
+/// first parameter is the receiver. `Data + Like` is an operand that is also a `Like` operand.
+///
+/// This defines the table `METHODS` for the macro, and a macro with the name of the op, from which
+/// the crate `gradloom` makes the methods. Their documentation has a runnable example.
+macro_rules! methods {
+    ($op:ident { $(
+        $(#[$doc:meta])* fn $name:ident(
+            $($param:ident: $kind:ident $(($value:tt))? $(+ $like:ident)?),*
+        );
+    )* }) => {
+        const METHODS: &[super::Method] = &[$(super::Method {
+            name: stringify!($name),
+            params: &[$(param!($kind $(($value))?)),*],
+            names: &[$(stringify!($param)),*],
+            assoc: false,
+        }),*];
+        methods! { @ $dollar $op {
+            $($(#[$doc])* fn $name($($param: $kind $(($value))? $(+ $like)?),*);)*
+        } }
+    };
+    (@ $d:tt dollar $op:ident { $($methods:tt)* }) => {
+        #[doc(hidden)]
+        #[macro_export]
+        macro_rules! $op {
+            ($d callback:ident $d op:ident methods) => {
+                $d callback! { $d op $($methods)* }
+            };
+        }
+    };
+}
+
+macro_rules! param {
+    (DType) => {
+        super::Param::Static
+    };
+    ($kind:ident $(($value:tt))?) => {
+        super::Param::$kind $(($value))?
+    };
 }
 
 /// A parameter of a [`Method`].

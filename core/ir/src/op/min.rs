@@ -1,8 +1,28 @@
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::argmax::first_best;
+use super::array::{Application, Array};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Op, StaticKind};
+
+methods! { min {
+    /// Smallest element over `axes` of numbers, in the same dtype. NaN if any element is NaN.
+    ///
+    /// Equal smallest elements share the derivative equally. A reduced axis of length 0 is an
+    /// error.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn min(x: Data, axes: Static, keepdims: Switch(false));
+
+    /// [`Tensor::min`] that keeps the reduced axes with length 1.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn min_keepdims(x: Data, axes: Static, keepdims: Switch(true));
+} }
 
 /// `min[axes, keepdims] x`: the smallest element over `axes`; NaN if there is one.
 ///
@@ -16,13 +36,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     shape: |statics, args| shape::extremum(&args[0].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, true),
-    methods: &[
-        Method::on_tensor("min", &[Param::Data, Param::Static, Param::Switch(false)]),
-        Method::on_tensor(
-            "min_keepdims",
-            &[Param::Data, Param::Static, Param::Switch(true)],
-        ),
-    ],
+    methods: METHODS,
     rule: NonlinearRule::Tangent(|b, eqn, dx| super::max::tangent(b, eqn, dx, Op::Gt)),
     kernel: Kernel::Min,
     count: Count::Rows {
@@ -42,3 +56,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), |row| {
+        row[first_best(row, |x, y| x < y)]
+    })
+}

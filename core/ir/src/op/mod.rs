@@ -14,6 +14,7 @@
 //! The rules are the methods of [`OpDef`]. Most ops are values of a class that implements it:
 //! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Nonlinear`] or [`Jacobian`].
 
+mod array;
 mod axes;
 pub mod call;
 mod class;
@@ -22,10 +23,14 @@ mod def;
 mod facts;
 #[macro_use]
 mod loops;
+#[macro_use]
 mod method;
+mod pairs;
 pub mod range;
 mod rule;
+mod threefry;
 
+pub use array::{Application, Array, evaluate, indices};
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
     Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
@@ -44,6 +49,8 @@ use rule::{active, special};
 pub use crate::ops::{Kernel, Op, Operands};
 
 use crate::{Aval, DType, Dim, Fault, MAX_RANK, OpError, Static, StaticKind};
+use array::truth;
+use gradloom_maths::Plain;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -53,7 +60,7 @@ macro_rules! define_modules {
         unary { $($(#[$u_doc:meta])* $u_var:ident = $u_mod:ident,)* }
         binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
         compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
-        kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
+        kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident $(($k_methods:ident))?,)* }
         calls { $($(#[$f_doc:meta])* $f_var:ident = $f_static:ident,)* }
     ) => {
         $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
@@ -76,6 +83,26 @@ macro_rules! define_modules {
                     $(Op::$c_var => &$c_mod::OP,)*
                     $(Op::$k_var => &$k_mod::OP,)*
                     $(Op::$f_var => &call::$f_static,)*
+                }
+            }
+        }
+
+        impl Application<'_> {
+            /// Returns the results by the definition of the op.
+            ///
+            /// Tests compare kernels with it. It is not a method of [`OpDef`], because the linker
+            /// drops a function that nothing calls, but no entry of a table of functions.
+            ///
+            /// # Panics
+            ///
+            /// If the rules of the op refuse the operands, or if it is a call.
+            pub fn evaluate(&self) -> Vec<Array> {
+                match self.op {
+                    $(Op::$u_var => self.map($u_mod::element::f64::<Plain>),)*
+                    $(Op::$b_var => self.zip($b_mod::element::f64::<Plain>),)*
+                    $(Op::$c_var => self.zip(|x, y| truth($c_mod::element::f64::<Plain>(x, y))),)*
+                    $(Op::$k_var => $k_mod::reference(self).into(),)*
+                    $(Op::$f_var => unreachable!("a call is evaluated by its callee"),)*
                 }
             }
         }
@@ -122,6 +149,11 @@ impl Op {
     /// Returns whether the results are elements of the operand, or one number, rearranged.
     pub fn is_view(self) -> bool {
         self.def().count() == Count::View
+    }
+
+    /// Returns whether the op is a call of another traced function.
+    pub fn is_call(self) -> bool {
+        matches!(self.def().eval(), Eval::Call)
     }
 
     /// Returns the position of the first static argument of a kind, if the op takes one.

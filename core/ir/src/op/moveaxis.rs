@@ -1,5 +1,21 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
 use crate::{Op, StaticKind};
+
+methods! { moveaxis {
+    /// Moves an axis to another position. The other axes keep their order.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(x.moveaxis(0, -1).shape(), [3, 4, 2]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range.
+    fn moveaxis(x: Data, from: Static, to: Static);
+} }
 
 /// `moveaxis[from, to] x`: axis `from` becomes axis `to`, and the others keep their order.
 ///
@@ -20,10 +36,7 @@ pub(super) static OP: Linear = Linear {
         })
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor(
-        "moveaxis",
-        &[Param::Data, Param::Static, Param::Static],
-    )],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::Moveaxis, &[eqn.attrs[1], eqn.attrs[0]], &[ct]),
     kernel: Kernel::Moveaxis,
     count: Count::View,
@@ -34,3 +47,12 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[2, 0]) { y = moveaxis[from=-1, to=0] x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|mut i| {
+        let moved = i.remove(of.axis(1, of.rank()));
+        i.insert(of.axis(0, of.rank()), moved);
+        of.x().get(&i)
+    })
+}

@@ -1,4 +1,6 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
+use super::array::{Application, Array, dot, mean};
+use super::inv_std::moments;
 use super::layer_norm::with_vectors;
 use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes, shape};
@@ -216,4 +218,62 @@ fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
     let all = [from_x, from_w, from_b].into_iter().flatten();
     let total = all.reduce(|total, part| b.add(total, part));
     vec![total.expect("`active` is not empty")]
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let rows = NormRows::new(of);
+    let w = of.y();
+    of.build(|i| {
+        let tangents = of.ints(2).iter().zip(&of.args[2..]);
+        let parts = tangents.map(|(which, dx)| match which {
+            0 => rows.project(&i, &dx.row(&[i.len() - 1], &i)) * w.spread(&i),
+            1 => rows.normal(&i) * dx.spread(&i),
+            _ => dx.spread(&i),
+        });
+        parts.sum()
+    })
+}
+
+/// The rows of `x` and the kind of norm, for the definitions of `norm_jvp` and `norm_vjp`.
+pub(super) struct NormRows<'a> {
+    x: &'a Array,
+    centred: bool,
+    eps: f64,
+}
+
+impl<'a> NormRows<'a> {
+    pub(super) fn new(of: &Application<'a>) -> NormRows<'a> {
+        NormRows {
+            x: of.x(),
+            centred: of.flag(0),
+            eps: of.number(1),
+        }
+    }
+
+    /// Returns `n` and `r` of the formula, for the row at an index.
+    fn row(&self, i: &[usize]) -> (Vec<f64>, f64) {
+        let row = self.x.row(&[i.len() - 1], i);
+        let (m, r) = match self.centred {
+            true => moments(&row, self.eps),
+            false => (
+                0.0,
+                1.0 / (dot(&row, &row) / row.len() as f64 + self.eps).sqrt(),
+            ),
+        };
+        (row.iter().map(|x| (x - m) * r).collect(), r)
+    }
+
+    /// Returns the element of `n` at an index.
+    pub(super) fn normal(&self, i: &[usize]) -> f64 {
+        self.row(i).0[i[i.len() - 1]]
+    }
+
+    /// Returns the element at an index of `r (v - mean(v) - n mean(n v))`, for a row `v`.
+    pub(super) fn project(&self, i: &[usize], v: &[f64]) -> f64 {
+        let (n, r) = self.row(i);
+        let at = i[i.len() - 1];
+        let shift = if self.centred { mean(v) } else { 0.0 };
+        r * (v[at] - shift - n[at] * dot(&n, v) / n.len() as f64)
+    }
 }

@@ -1,6 +1,8 @@
 use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
+use super::array::{Application, Array, indices};
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
+use super::norm_jvp::NormRows;
 use super::shape::same;
 use super::{
     Axes, AxesOf, Axis, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops,
@@ -150,4 +152,27 @@ fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
         _ => over_rows(b, ct),
     };
     active.iter().map(&mut cotangent).collect()
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+    let rows = NormRows::new(of);
+    let (w, ct) = (of.y(), &of.args[2]);
+    let cotangent = |(which, out): (&i64, &Vec<usize>)| {
+        let mut total = Array::zeros(out);
+        for i in indices(&of.x().shape) {
+            let column = i.len() - 1;
+            match which {
+                0 => {
+                    let v: Vec<f64> = ct.row(&[column], &i);
+                    let v: Vec<f64> = v.iter().zip(&w.data).map(|(ct, w)| ct * w).collect();
+                    total.add(&i, rows.project(&i, &v));
+                }
+                1 => total.add(&i[column..], rows.normal(&i) * ct.get(&i)),
+                _ => total.add(&i[column..], ct.get(&i)),
+            }
+        }
+        total
+    };
+    of.ints(2).iter().zip(of.outs).map(cotangent).collect()
 }

@@ -1,9 +1,25 @@
+use super::array::{Application, Array};
 use super::inv_std::centred;
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::inv_std::moments;
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Attr, Builder, Eqn, Op, StaticKind, Var};
+
+methods! { normalize {
+    /// `(x - mean) / sqrt(var + eps)` over `axes`, with the biased variance.
+    ///
+    /// Shape and dtype are those of `self`.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, -5.0], [3.0, 5.0]]);
+    /// assert_eq!(x.normalize(0, 0.0).to_vec::<f32>(), [-1.0, -1.0, 1.0, 1.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the dtype is not a float.
+    fn normalize(x: Data, axes: Static, eps: Static);
+} }
 
 /// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)` over `axes`.
 ///
@@ -20,10 +36,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Ok(args[0].shape.clone())
     },
     dtype: |_, args| shape::number(args[0].dtype, false),
-    methods: &[Method::on_tensor(
-        "normalize",
-        &[Param::Data, Param::Static, Param::Static],
-    )],
+    methods: METHODS,
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let [axes, eps] = [eqn.attrs[0], eqn.attrs[1]];
         Some(tangent(b, axes, eps, eqn.args[0], eqn.out(), dx[0]?))
@@ -65,4 +78,12 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let x = centred(b, eqn);
     let r = b.emit(Op::InvStd, &eqn.attrs, &eqn.args);
     Some(vec![b.mul(x, r)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let (mean, scale) = moments(&of.x().row(&of.axes(0, of.rank()), &i), of.number(1));
+        (of.x().get(&i) - mean) * scale
+    })
 }

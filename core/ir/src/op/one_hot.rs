@@ -1,9 +1,30 @@
+use super::array::{Application, Array, truth};
 use super::{
-    Count, Fails, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range,
-    axes, shape,
+    Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Range, axes, shape,
 };
 use crate::Op;
 use crate::{Shape, StaticKind};
+
+methods! { one_hot {
+    /// Appends an axis of length `classes` that is 1 at the label and 0 elsewhere.
+    ///
+    /// The labels are integers of shape `[..]`; the result has the shape `[.., classes]` and the
+    /// given dtype. It has no derivative.
+    ///
+    /// A label outside of `0..classes` is an error when the value is computed, as in
+    /// [`Tensor::cross_entropy`].
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let labels = Tensor::from([2i64, 0]);
+    /// assert_eq!(labels.one_hot(3, DType::F32).to_vec::<f32>(), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the labels are not integers, or if `classes` is negative.
+    fn one_hot(labels: Data, classes: Static, dtype: DType);
+} }
 
 /// `one_hot[classes, dtype] labels`: a row of length `classes` for each label.
 ///
@@ -25,10 +46,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         shape::integer(args[0].dtype, "an integer")?;
         Ok(statics[1].dtype())
     },
-    methods: &[Method::on_tensor(
-        "one_hot",
-        &[Param::Data, Param::Static, Param::Static],
-    )],
+    methods: METHODS,
     rule: NonlinearRule::Zero("labels have no derivative"),
     kernel: Kernel::OneHot,
     count: Count::Copy,
@@ -45,3 +63,11 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let (class, row) = (i[i.len() - 1], &i[..i.len() - 1]);
+        truth(of.x().get(row) == class as f64)
+    })
+}

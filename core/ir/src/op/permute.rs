@@ -1,5 +1,21 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Shape, Static, StaticKind};
+
+methods! { permute {
+    /// Permutes the axes: axis `i` of the result is axis `axes[i]` of `self`.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(x.permute([2, 0, 1]).shape(), [4, 2, 3]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `axes` is not a permutation of all axes.
+    fn permute(x: Data, axes: Static);
+} }
 
 /// `permute[axes] x`: axis `i` of the result is axis `axes[i]` of `x`.
 pub(super) static OP: Linear = Linear {
@@ -8,7 +24,7 @@ pub(super) static OP: Linear = Linear {
     statics: &[StaticKind::Permutation.named("axes")],
     shape: |statics, args| reorder(&args[0].shape, |rank| order(&statics[0], rank)),
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor("permute", &[Param::Data, Param::Static])],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::PermuteT, &eqn.attrs, &[ct]),
     kernel: Kernel::Permute,
     count: Count::View,
@@ -54,4 +70,16 @@ pub(super) fn reorder(
         Some(order) => order.into_iter().map(|a| dims[a]).collect(),
         None => vec![Dim::Unknown; dims.len()],
     })))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let axes = of.axes_in_order(0, of.rank());
+    of.build(|i| {
+        let mut from = vec![0; i.len()];
+        for (&axis, i) in axes.iter().zip(i) {
+            from[axis] = i;
+        }
+        of.x().get(&from)
+    })
 }

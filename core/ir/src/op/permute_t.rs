@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
 use crate::{Op, StaticKind};
 
@@ -32,3 +33,12 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[]) { y = permute_t[axes=[]] x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let axes = of.axes_in_order(0, of.rank());
+    of.build(|i| {
+        let from: Vec<usize> = axes.iter().map(|&axis| i[axis]).collect();
+        of.x().get(&from)
+    })
+}

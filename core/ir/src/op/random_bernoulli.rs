@@ -1,3 +1,5 @@
+use super::array::{Application, Array, truth};
+use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, StaticKind};
 
@@ -28,3 +30,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let key = threefry::key(of.x());
+    of.draw(|i| truth(threefry::unit(key, i, &DType::F32.into()) < of.number(1)))
+}

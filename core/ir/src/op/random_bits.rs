@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, StaticKind};
 
@@ -25,3 +27,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let key = threefry::key(of.x());
+    of.draw(|i| threefry::word(key, i).into())
+}

@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
 
@@ -30,3 +32,23 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let key = threefry::key(of.x());
+    let unit = |i| threefry::unit(key, i, &of.statics[1]);
+    of.draw(|i| 2f64.sqrt() * inverse_of_erf(2.0 * unit(i) - 1.0))
+}
+
+/// Inverts `erf` by bisection.
+fn inverse_of_erf(y: f64) -> f64 {
+    let (mut low, mut high) = (-6.0, 6.0);
+    for _ in 0..100 {
+        let middle = (low + high) / 2.0;
+        match gradloom_maths::erf::<gradloom_maths::Plain, f64>(middle) < y {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}

@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, Shape, StaticKind};
 
@@ -24,3 +26,22 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    // Each round sorts by fresh random words, stably. There are enough rounds that the probability of
+    // any two elements having equal words in every round is below `1 / n`.
+    let n = of.out()[0];
+    let n_rounds = (3.0 * (n.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
+    let mut order: Vec<f64> = (0..n).map(|i| i as f64).collect();
+    let mut key = threefry::key(of.x());
+    for _ in 0..n_rounds {
+        let round = threefry::hash(key, 1);
+        let words = (0..).map(|i| threefry::word(round, i));
+        let mut pairs: Vec<(u32, f64)> = words.zip(order).collect();
+        pairs.sort_by_key(|&(word, _)| word);
+        order = pairs.into_iter().map(|(_, x)| x).collect();
+        key = threefry::hash(key, 0);
+    }
+    of.build(|i| order[i[0]])
+}

@@ -1,3 +1,5 @@
+use super::array::{Application, Array};
+use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
 
@@ -28,3 +30,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let key = threefry::key(of.x());
+    of.draw(|i| threefry::unit(key, i, &of.statics[1]))
+}

@@ -1,5 +1,23 @@
-use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use super::array::{Application, Array};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
+
+methods! { reshape {
+    /// Returns the elements, in row-major order, in another shape.
+    ///
+    /// One length may be -1 and is inferred.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    /// assert_eq!(x.reshape([2, -1]).shape(), [2, 3]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the number of elements differs, a length is less than -1, or several lengths are -1.
+    fn reshape(x: Data + Like, shape: Static);
+} }
 
 /// `reshape[shape] x, like x`: the elements, in row-major order, in another shape.
 ///
@@ -13,7 +31,7 @@ pub(super) static OP: Linear = Linear {
         reshaped(&x, &statics[0])
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor("reshape", &[Param::Data, Param::Static])],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::ReshapeT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Reshape,
     count: Count::View,
@@ -87,4 +105,9 @@ fn elements(lens: impl Iterator<Item = Poly>) -> Option<Poly> {
         return Some(Poly::ZERO);
     }
     Poly::product(&lens)
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.same_order()
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, reshape, shape};
 use crate::{Op, StaticKind};
 
@@ -26,3 +27,8 @@ pub(super) static OP: Linear = Linear {
         "(y: f64[], x: f64[1]) { z = reshape_t[shape=[]] y, like x return z }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.same_order()
+}

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::{
     Count, Diff, Equal, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape,
 };
@@ -35,10 +36,8 @@ impl OpDef for Select {
         shape::same_dtype(args[1].dtype, args[2].dtype)
     }
     fn methods(&self) -> Vec<Method> {
-        vec![Method::on_tensor(
-            "select",
-            &[Param::Data, Param::Data, Param::Data],
-        )]
+        let params = &[Param::Data, Param::Data, Param::Data];
+        vec![Method::on_tensor("select", params).named(&["c", "x", "y"])]
     }
     fn diff(&self) -> Diff {
         Diff::Linear
@@ -93,4 +92,12 @@ impl OpDef for Select {
             ],
         )
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let branch = if of.x().spread(&i) != 0.0 { 1 } else { 2 };
+        of.args[branch].spread(&i)
+    })
 }

@@ -1,5 +1,26 @@
-use super::{Count, Equal, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use super::array::{Application, Array};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
+
+methods! { slice {
+    /// Selects every `steps[i]`-th index of `starts[i]..stops[i]` along each leading axis `i`.
+    ///
+    /// Axes after those that are given are not sliced.
+    ///
+    /// A negative start or stop counts from the end, and a stop of `i64::MAX` is the end.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([0.0f32, 1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(x.slice([1], [-1], [2]).to_vec::<f32>(), [1.0, 3.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a range is not inside of its axis, a step is less than 1, the three lists differ in
+    /// length, or they are longer than the rank.
+    fn slice(x: Data + Like, starts: Static, stops: Static, steps: Static);
+} }
 
 /// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each axis.
 ///
@@ -18,10 +39,7 @@ pub(super) static OP: Linear = Linear {
         sliced(&x, statics)
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor(
-        "slice",
-        &[Param::Data, Param::Static, Param::Static, Param::Static],
-    )],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Slice,
     count: Count::View,
@@ -119,4 +137,23 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
         None => len.exact_div(step),
     });
     Ok(parts.map_or(Dim::Unknown, Dim::from))
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| of.x().get(&in_whole(of, &of.x().shape, i)))
+}
+
+/// Maps an index of a slice to the index of the same element in the whole tensor.
+pub(super) fn in_whole(of: &Application<'_>, whole: &[usize], mut index: Vec<usize>) -> Vec<usize> {
+    let ranges = of.ints(0).iter().zip(of.ints(2));
+    for ((i, len), (&start, &step)) in index.iter_mut().zip(whole).zip(ranges) {
+        let start = if start < 0 {
+            start + *len as i64
+        } else {
+            start
+        };
+        *i = start as usize + *i * step as usize;
+    }
+    index
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array, indices};
 use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape, slice};
 use crate::{Op, StaticKind};
 
@@ -32,3 +33,13 @@ pub(super) static OP: Linear = Linear {
         "(y: f64[], x: f64[]) { z = slice_t[starts=[], stops=[], steps=[]] y, like x return z }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let mut whole = Array::zeros(of.out());
+    for i in indices(&of.x().shape) {
+        let at = slice::in_whole(of, of.out(), i.clone());
+        whole.add(&at, of.x().get(&i));
+    }
+    whole
+}

@@ -1,8 +1,22 @@
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Param, axes,
-    shape,
-};
+use super::array::{Application, Array};
+use super::log_softmax::log_softmax_at;
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
+
+methods! { softmax {
+    /// `exp(x) / sum(exp(x))` along an axis, without overflow. Shape and dtype are those of `self`.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[0.0f32, 0.0], [1000.0, 0.0]]);
+    /// assert_eq!(x.softmax(-1).to_vec::<f32>(), [0.5, 0.5, 1.0, 0.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the axis is out of range or the dtype is not a float.
+    fn softmax(x: Data, axis: Static);
+} }
 
 /// `softmax[axis] x`: `exp(x) / sum(exp(x))` along `axis`, without overflow.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -11,7 +25,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     statics: &[StaticKind::Axis.named("axis")],
     shape: |statics, args| shape::along(&args[0].shape, &statics[0]),
     dtype: |_, args| shape::number(args[0].dtype, false),
-    methods: &[Method::on_tensor("softmax", &[Param::Data, Param::Static])],
+    methods: METHODS,
     // dy = y (dx - sum(y dx))
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, y, axis) = (dx[0]?, eqn.out(), eqn.attrs[0]);
@@ -37,4 +51,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let log = b.emit(Op::LogSoftmax, &eqn.attrs, &eqn.args);
     Some(vec![b.unary(Op::Exp, log)])
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| log_softmax_at(of.x(), of.axis(0, of.rank()), &i).exp())
 }

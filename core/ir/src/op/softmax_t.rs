@@ -1,4 +1,5 @@
 use super::Jacobian;
+use super::array::{Application, Array, dot};
 use super::class::same_along_axis;
 use super::{Count, Kernel, OpFacts, Ops, axes};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
@@ -52,4 +53,12 @@ pub(super) fn total(b: &mut Builder, eqn: &Eqn, x: Var) -> Var {
     let (y, axis, keepdims) = (eqn.args[1], eqn.attrs[0], b.attr(true));
     let total = b.sum(x, y, axis, keepdims);
     b.sum_t(total, y, axis, keepdims)
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| {
+        let [v, y] = [of.x(), of.y()].map(|x| x.row(&[of.axis(0, of.rank())], &i));
+        of.y().get(&i) * (of.x().get(&i) - dot(&v, &y))
+    })
 }

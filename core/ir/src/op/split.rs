@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::class::linear_tangents;
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, concat, shape,
@@ -147,4 +148,23 @@ fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
         });
     }
     Ok(known)
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+    parts(of, of.axis(1, of.rank()))
+}
+
+/// Returns consecutive parts of the first operand along an axis, with the shapes of the results.
+pub(super) fn parts(of: &Application<'_>, axis: usize) -> Vec<Array> {
+    let mut start = 0;
+    let part = |out: &Vec<usize>| {
+        let part = Array::build(out, |mut i| {
+            i[axis] += start;
+            of.x().get(&i)
+        });
+        start += out[axis];
+        part
+    };
+    of.outs.iter().map(part).collect()
 }

@@ -1,5 +1,22 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static, StaticKind};
+
+methods! { squeeze {
+    /// Removes axes of length 1.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([1, 3, 1], DType::F32);
+    /// assert_eq!(x.squeeze(0).shape(), [3, 1]);
+    /// assert_eq!(x.squeeze([0, -1]).shape(), [3]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, its length is not 1, or `axes` is `..`.
+    fn squeeze(x: Data, axes: Static);
+} }
 
 /// `squeeze[axes] x`: `x` without the given axes, which must have length 1.
 ///
@@ -26,7 +43,7 @@ pub(super) static OP: Linear = Linear {
         Ok(Shape(Some(kept.map(|(_, d)| *d).collect())))
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor("squeeze", &[Param::Data, Param::Static])],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::Unsqueeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Squeeze,
     count: Count::View,
@@ -56,4 +73,9 @@ pub(super) fn unit_axes(
         }
         None => Ok(None),
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.same_order()
 }

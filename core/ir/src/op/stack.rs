@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::concat::{Join, joined};
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
@@ -84,4 +85,12 @@ impl OpDef for Stack {
             ],
         )
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|mut i| {
+        let part = i.remove(of.axis(0, of.out().len()));
+        of.args[part].get(&i)
+    })
 }

@@ -1,7 +1,31 @@
-use super::{
-    Count, Kernel, Linear, Method, OpFacts, Operands, Ops, Param, Range, SumOver, axes, shape,
-};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, Range, SumOver, axes, shape};
 use crate::StaticKind;
+
+methods! { sum {
+    /// Sum over `axes` of numbers, in the same dtype. The sum of no elements is 0; integers wrap.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.sum(0).to_vec::<f32>(), [4.0, 6.0]);
+    /// assert_eq!(x.sum(..).item::<f32>(), 10.0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn sum(x: Data + Like, axes: Static, keepdims: Switch(false));
+
+    /// [`Tensor::sum`] that keeps the reduced axes with length 1.
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range or given twice, or if the op does not accept the
+    /// dtype.
+    fn sum_keepdims(x: Data + Like, axes: Static, keepdims: Switch(true));
+} }
 
 /// `sum[axes, keepdims] x, like x`: the sum over `axes`. Integers wrap.
 ///
@@ -19,13 +43,7 @@ pub(super) static OP: Linear = Linear {
         shape::reduce(&x, &statics[0], &statics[1])
     },
     dtype: |_, args| shape::number(args[0].dtype, true),
-    methods: &[
-        Method::on_tensor("sum", &[Param::Data, Param::Static, Param::Switch(false)]),
-        Method::on_tensor(
-            "sum_keepdims",
-            &[Param::Data, Param::Static, Param::Switch(true)],
-        ),
-    ],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.sum_t(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
     kernel: Kernel::Sum,
     count: Count::Rows {
@@ -45,3 +63,8 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[]) { y = sum[axes=all, keepdims=false] x, like x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.reduce(&of.axes(0, of.rank()), |row| row.iter().sum())
+}

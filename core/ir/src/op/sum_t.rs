@@ -1,3 +1,4 @@
+use super::array::{Application, Array, kept};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
 
@@ -23,3 +24,12 @@ pub(super) static OP: Linear = Linear {
         "(y: f64[], x: f64[2, 3]) { z = sum_t[axes=all, keepdims=false] y, like x return z }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let reduced = Array {
+        shape: kept(of.out(), &of.axes(0, of.out().len())),
+        data: of.x().data.clone(),
+    };
+    of.build(|i| reduced.spread(&i))
+}

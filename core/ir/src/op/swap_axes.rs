@@ -1,5 +1,21 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, permute, shape};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
 use crate::{Op, StaticKind};
+
+methods! { swap_axes {
+    /// Swaps two axes.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(x.swap_axes(-2, -1).shape(), [2, 4, 3]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range.
+    fn swap_axes(x: Data, a: Static, b: Static);
+} }
 
 /// `swap_axes[a, b] x`: `x` with two axes swapped. It is its own inverse.
 pub(super) static OP: Linear = Linear {
@@ -18,10 +34,7 @@ pub(super) static OP: Linear = Linear {
         })
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor(
-        "swap_axes",
-        &[Param::Data, Param::Static, Param::Static],
-    )],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::SwapAxes, &eqn.attrs, &[ct]),
     kernel: Kernel::SwapAxes,
     count: Count::View,
@@ -32,3 +45,11 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[2]) { y = swap_axes[a=0, b=0] x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|mut i| {
+        i.swap(of.axis(0, of.rank()), of.axis(1, of.rank()));
+        of.x().get(&i)
+    })
+}

@@ -1,5 +1,21 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Op, Shape};
+
+methods! { transpose {
+    /// Reverses the order of the axes.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// assert_eq!(x.transpose().shape(), [3, 2]);
+    /// assert_eq!(x.transpose().to_vec::<f32>(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    /// ```
+    fn transpose(x: Data);
+
+    /// Alias of [`Tensor::transpose`].
+    fn t(x: Data);
+} }
 
 /// `transpose x`: `x` with its axes in reverse order. It is its own inverse.
 pub(super) static OP: Linear = Linear {
@@ -11,10 +27,7 @@ pub(super) static OP: Linear = Linear {
         Ok(Shape(dims.map(|dims| dims.iter().rev().copied().collect())))
     },
     dtype: shape::of_operand,
-    methods: &[
-        Method::on_tensor("transpose", &[Param::Data]),
-        Method::on_tensor("t", &[Param::Data]),
-    ],
+    methods: METHODS,
     transpose: |b, _, ct| b.unary(Op::Transpose, ct),
     kernel: Kernel::Transpose,
     count: Count::View,
@@ -26,3 +39,8 @@ pub(super) static OP: Linear = Linear {
         "(x: i32[2, 3]) { y = transpose x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.build(|i| of.x().get(&i.into_iter().rev().collect::<Vec<_>>()))
+}

@@ -1,4 +1,5 @@
 use super::Jacobian;
+use super::array::{Application, Array};
 use super::{Count, Kernel, OpFacts, axes};
 use crate::{Fault, Op};
 
@@ -32,3 +33,12 @@ pub(super) static OP: Jacobian = Jacobian {
         "(x: f64[0, 2]) { y = tril x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let [row, column] = [of.rank() - 2, of.rank() - 1];
+    of.build(|i| match i[column] > i[row] {
+        true => 0.0,
+        false => of.x().get(&i),
+    })
+}

@@ -1,3 +1,4 @@
+use super::array::{Application, Array};
 use super::class::linear_tangents;
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
@@ -96,4 +97,16 @@ impl OpDef for Unbind {
             ],
         )
     }
+}
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+    let axis = of.axis(0, of.rank());
+    let part = |(n, out): (usize, &Vec<usize>)| {
+        Array::build(out, |mut i| {
+            i.insert(axis, n);
+            of.x().get(&i)
+        })
+    };
+    of.outs.iter().enumerate().map(part).collect()
 }

@@ -1,3 +1,4 @@
+use super::array::{Application, Array, aligned, indices};
 use super::{
     Count, Equal, Kernel, Linear, OpFacts, Operands, Ops, SumOver, axes, broadcast_like, shape,
 };
@@ -31,3 +32,12 @@ pub(super) static OP: Linear = Linear {
         "(y: f64[0, 3], x: f64[]) { z = unbroadcast y, like x, like y return z }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    let mut total = Array::zeros(of.out());
+    for i in indices(&of.x().shape) {
+        total.add(&aligned(of.out(), &i), of.x().get(&i));
+    }
+    total
+}

@@ -1,5 +1,22 @@
-use super::{Count, Kernel, Linear, Method, OpFacts, Operands, Param, axes, shape, squeeze};
+use super::array::{Application, Array};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape, squeeze};
 use crate::{Dim, Op, Shape, StaticKind};
+
+methods! { unsqueeze {
+    /// Inserts axes of length 1. `axes` are their indices in the result.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([3], DType::F32);
+    /// assert_eq!(x.unsqueeze(0).shape(), [1, 3]);
+    /// assert_eq!(x.unsqueeze([0, -1]).shape(), [1, 3, 1]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If an axis is out of range for the result or given twice, or `axes` is `..`.
+    fn unsqueeze(x: Data, axes: Static);
+} }
 
 /// `unsqueeze[axes] x`: `x` with additional axes of length 1 at the given positions of the result.
 ///
@@ -22,10 +39,7 @@ pub(super) static OP: Linear = Linear {
         Ok(Shape(Some(grown)))
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor(
-        "unsqueeze",
-        &[Param::Data, Param::Static],
-    )],
+    methods: METHODS,
     transpose: |b, eqn, ct| b.emit(Op::Squeeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Unsqueeze,
     count: Count::View,
@@ -36,3 +50,8 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[0]) { y = unsqueeze[axes=[0]] x return y }",
     ],
 };
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> Array {
+    of.same_order()
+}

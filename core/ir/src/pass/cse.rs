@@ -1,7 +1,7 @@
 //! Common subexpression elimination.
 
 use crate::hash::{HashMap, Hasher};
-use crate::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
+use crate::{Attr, Eqn, Program, SecondaryMap, Static, Var};
 use std::hash::{BuildHasher, BuildHasherDefault};
 
 /// Merges equal equations.
@@ -20,7 +20,7 @@ pub fn cse(mut program: Program) -> Program {
         for attr in &mut eqn.attrs {
             *attr = attrs[attr.0 as usize];
         }
-        let equal = if Op::CALLS.contains(&eqn.op) {
+        let equal = if eqn.op.is_call() {
             None
         } else {
             first.find_or_add(&eqn, &eqns)

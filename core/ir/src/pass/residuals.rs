@@ -15,7 +15,7 @@
 //! 2. A choice with less recomputation is preferred.
 
 use super::cut::Network;
-use crate::{Eqn, Op, Program, RematHint, SecondaryMap, Var};
+use crate::{Eqn, Program, RematHint, SecondaryMap, Var};
 
 /// Chooses the residuals, and copies the equations to recompute from `primal` to `pullback`.
 ///
@@ -203,7 +203,7 @@ fn needed_by(program: &Program, results: &[Var]) -> SecondaryMap<Var, ()> {
 /// An equation that binds several variables is never repeated: some of them may be saved, and a
 /// variable is bound once.
 fn may_repeat(eqn: &Eqn, hint: Option<RematHint>) -> bool {
-    let possible = eqn.outs.len() == 1 && !Op::CALLS.contains(&eqn.op);
+    let possible = eqn.outs.len() == 1 && !eqn.op.is_call();
     possible
         && match hint {
             Some(RematHint::Save) => false,

@@ -3,8 +3,8 @@
 //! Groups with equal signatures run the same loop.
 
 use crate::hash::HashMap;
-use crate::op::{Eval, range};
-use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Static, Var};
+use crate::op::range;
+use crate::{Eqn, Op, Program, SecondaryMap, Static, Var};
 use std::fmt::Write;
 
 /// A group of elementwise equations, in an order that depends only on what the group computes.
@@ -126,8 +126,8 @@ impl Group {
 
 /// Returns whether a loop over floats can be written for the op.
 fn in_loop(op: Op) -> bool {
-    let cast = matches!(op.def().eval(), Eval::Kernel(Kernel::Cast | Kernel::CastT));
-    op.def().facts().elementwise && !cast
+    let facts = op.def().facts();
+    facts.elementwise && !facts.converts()
 }
 
 /// Returns the variables whose elements are all equal to one known number.

@@ -7,7 +7,6 @@ pub mod compile;
 pub mod compiled_loops;
 pub mod epilogue;
 pub mod group;
-pub mod op_loops;
 pub mod quotient;
 pub(crate) mod tile;
 

@@ -1,27 +1,28 @@
 //! Lowering of attention and its derivatives.
 
-use super::statics::active;
+use super::Equation;
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
-use gradloom_ir::{Op, Static};
+use gradloom_ir::Op;
 use gradloom_kernels::attention::{self, HeadRows, Heads, Primals};
 use gradloom_kernels::memory::numel;
 
 /// Lowers `attention`: `softmax(q k^T / sqrt(d)) v`.
-pub(super) fn attention(b: &mut TaskBuilder, args: &[View], causal: &Static, out: &Aval) -> View {
-    let heads = heads(&args[..2], Some(&args[2]), causal);
+pub(super) fn attention(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let (args, out) = (of.args, of.out());
+    let heads = heads(of, Some(&args[2]));
     let mut places: Vec<View> = args[..3].iter().map(|x| side_by_side(b, x)).collect();
     let rows = [0, 1, 2].map(|i| HeadRows::new(&places[i].layout));
     let mask = mask(b, args, 3, &mut places);
     let kernel = attention::attention(out.dtype(), heads, rows, mask);
     let shape = out.shape();
     let lse = Aval::new(out.dtype(), &shape[..shape.len() - 1]);
-    let of: Vec<&View> = places.iter().collect();
-    let made = b.strided_kernels(&of, &[out.clone(), lse], kernel);
+    let places: Vec<&View> = places.iter().collect();
+    let made = b.strided_kernels(&places, &[out.clone(), lse], kernel);
     // Derivatives look it up as the result of the op `attention_lse`.
     b.offer_byproduct(
         Op::AttentionLse,
-        std::slice::from_ref(causal),
+        of.statics,
         &[&args[..2], &args[3..]].concat(),
         &made[1],
     );
@@ -29,16 +30,12 @@ pub(super) fn attention(b: &mut TaskBuilder, args: &[View], causal: &Static, out
 }
 
 /// Lowers `attention_lse`: `log sum exp(q k^T / sqrt(d))`.
-pub(super) fn attention_lse(
-    b: &mut TaskBuilder,
-    args: &[View],
-    causal: &Static,
-    out: &Aval,
-) -> View {
-    if let Some(place) = b.byproduct(Op::AttentionLse, std::slice::from_ref(causal), args) {
+pub(super) fn attention_lse(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let (args, out) = (of.args, of.out());
+    if let Some(place) = b.byproduct(Op::AttentionLse, of.statics, args) {
         return place;
     }
-    let heads = heads(args, None, causal);
+    let heads = heads(of, None);
     let mut places: Vec<View> = args[..2].iter().map(|x| side_by_side(b, x)).collect();
     let rows = [0, 1].map(|i| HeadRows::new(&places[i].layout));
     let mask = mask(b, args, 2, &mut places);
@@ -49,14 +46,10 @@ pub(super) fn attention_lse(
 
 /// Lowers `attention_jvp`: the tangent of the result, from the active tangents of queries, keys and
 /// values.
-pub(super) fn attention_jvp(
-    b: &mut TaskBuilder,
-    args: &[View],
-    [causal, is_active]: [&Static; 2],
-    out: &Aval,
-) -> View {
-    let heads = heads(&args[..2], Some(&args[2]), causal);
-    let is_active = active(is_active);
+pub(super) fn attention_jvp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let (args, out) = (of.args, of.out());
+    let heads = heads(of, Some(&args[2]));
+    let is_active = of.active();
     let n_active = is_active.iter().filter(|active| **active).count();
     let (primal, tangents) = args.split_at(args.len() - n_active);
     let (mut places, primals) = primals(b, primal);
@@ -77,14 +70,10 @@ pub(super) fn attention_jvp(
 
 /// Lowers `attention_vjp`: the active cotangents of queries, keys and values, from that of the
 /// result.
-pub(super) fn attention_vjp(
-    b: &mut TaskBuilder,
-    args: &[View],
-    [causal, is_active]: [&Static; 2],
-    outs: &[Aval],
-) -> Vec<View> {
-    let heads = heads(&args[..2], Some(&args[2]), causal);
-    let is_active = active(is_active);
+pub(super) fn attention_vjp(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
+    let (args, outs) = (of.args, of.outs);
+    let heads = heads(of, Some(&args[2]));
+    let is_active = of.active();
     let (ct, before) = args
         .split_last()
         .expect("the last operand is the cotangent");
@@ -107,8 +96,8 @@ pub(super) fn attention_vjp(
 }
 
 /// Returns the sizes, from the shapes of queries, keys and values.
-fn heads(of: &[View], values: Option<&View>, causal: &Static) -> Heads {
-    let (q, k) = (of[0].shape(), of[1].shape());
+fn heads(of: &Equation<'_>, values: Option<&View>) -> Heads {
+    let (q, k) = (of.x().shape(), of.y().shape());
     let rank = q.len();
     Heads {
         n: numel(&q[..rank - 2]),
@@ -116,7 +105,7 @@ fn heads(of: &[View], values: Option<&View>, causal: &Static) -> Heads {
         keys: k[rank - 2],
         features: q[rank - 1],
         of_values: values.map_or(0, |v| v.shape()[rank - 1]),
-        causal: causal.bool().expect("the shape rule checks `causal`"),
+        causal: of.flag(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Lowering of reductions over axes and of their transposes.
 
-use super::statics;
+use super::{Equation, statics};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::op::SumOver;
@@ -10,14 +10,14 @@ use gradloom_kernels::memory::numel;
 use gradloom_kernels::reduce::{self, Fold};
 
 /// Returns the axes of `large` along which a value of `shape` was broadcast.
-pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
+fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
     let fresh = large.len() - shape.len();
     let repeated = |&axis: &usize| axis < fresh || shape[axis - fresh] != large[axis];
     (0..large.len()).filter(repeated).collect()
 }
 
 /// Reduces `axes`, one group of adjacent axes at a time, the last one first.
-pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
+fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
     let mut groups = neighbours(x.shape(), axes);
     let mut x = x.clone();
     while let Some(i) = groups.iter().rposition(|g| g.1) {
@@ -69,8 +69,21 @@ fn neighbours(shape: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
     groups
 }
 
-pub(super) fn sum(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval) -> View {
-    fold(b, x, axes, out, Fold::Sum)
+pub(super) fn sum(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    fold(b, of.x(), &of.axes(), of.out(), Fold::Sum)
+}
+
+pub(super) fn max(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    fold(b, of.x(), &of.axes(), of.out(), Fold::Max)
+}
+
+pub(super) fn min(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    fold(b, of.x(), &of.axes(), of.out(), Fold::Min)
+}
+
+pub(super) fn unbroadcast(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let axes = repeated(of.x().shape(), of.shape());
+    fold(b, of.x(), &axes, of.out(), Fold::Sum)
 }
 
 /// Divides each element by `n`.
@@ -80,35 +93,56 @@ fn over(b: &mut TaskBuilder, x: &View, n: usize) -> View {
     b.kernel(&[&from], &out, reduce::divide(x.dtype(), n))
 }
 
-pub(super) fn mean(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval) -> View {
-    let n = axes.iter().map(|&a| x.shape()[a]).product();
-    let total = sum(b, x, axes, out);
+pub(super) fn mean(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let n = of.axes().iter().map(|&a| of.x().shape()[a]).product();
+    let total = sum(b, of);
     over(b, &total, n)
 }
 
-/// Broadcasts `y`, a value reduced over `axes`, along them to `shape`.
-pub(super) fn sum_t(b: &mut TaskBuilder, y: &View, axes: &Static, shape: &[usize]) -> View {
-    let reduced = statics::axes(axes, shape.len());
-    let unit = |(axis, &len): (usize, &usize)| if reduced.contains(&axis) { 1 } else { len };
-    let kept: Vec<usize> = shape.iter().enumerate().map(unit).collect();
-    b.reshape(y, &kept).broadcast_to(shape)
+/// Broadcasts `y`, a value reduced over `axes`, along them to the shape of the result.
+fn spread(b: &mut TaskBuilder, of: &Equation<'_>, y: &View, axes: &[usize]) -> View {
+    let unit = |(axis, &len): (usize, &usize)| if axes.contains(&axis) { 1 } else { len };
+    let kept: Vec<usize> = of.shape().iter().enumerate().map(unit).collect();
+    b.reshape(y, &kept).broadcast_to(of.shape())
 }
 
-pub(super) fn mean_t(b: &mut TaskBuilder, y: &View, axes: &Static, shape: &[usize]) -> View {
-    let reduced = statics::axes(axes, shape.len());
-    let n = reduced.iter().map(|&a| shape[a]).product();
-    let part = over(b, y, n);
-    sum_t(b, &part, axes, shape)
+/// Returns the axes of the result that the operand was reduced over.
+fn reduced(of: &Equation<'_>) -> Vec<usize> {
+    statics::axes(of.value(StaticKind::Axes), of.shape().len())
 }
 
-/// Writes the index along `axis` of the extremum.
-pub(super) fn arg_fold(b: &mut TaskBuilder, x: &View, axis: usize, out: &Aval, by: Fold) -> View {
-    let shape = x.shape();
+pub(super) fn sum_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    spread(b, of, of.x(), &reduced(of))
+}
+
+pub(super) fn mean_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let axes = reduced(of);
+    let n = axes.iter().map(|&a| of.shape()[a]).product();
+    let part = over(b, of.x(), n);
+    spread(b, of, &part, &axes)
+}
+
+pub(super) fn argmax(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    arg_fold(b, of, Fold::Max)
+}
+
+pub(super) fn argmin(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    arg_fold(b, of, Fold::Min)
+}
+
+/// Writes the index along an axis of the extremum.
+fn arg_fold(b: &mut TaskBuilder, of: &Equation<'_>, by: Fold) -> View {
+    let shape = of.x().shape();
+    let axis = of.axis(shape.len());
     let arb = [
         numel(&shape[..axis]),
         shape[axis],
         numel(&shape[axis + 1..]),
     ];
-    let from = b.contiguous(x);
-    b.kernel(&[&from], out, reduce::arg_fold(x.dtype(), arb, by))
+    let from = b.contiguous(of.x());
+    b.kernel(
+        &[&from],
+        of.out(),
+        reduce::arg_fold(of.x().dtype(), arb, by),
+    )
 }

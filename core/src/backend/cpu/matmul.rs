@@ -4,7 +4,7 @@
 //! All three are one contraction: `out[b, i, j] = sum over p of a[b, i, p] * c[b, p, j]`. An
 //! operand may be broadcast along an axis of the batch `b`, and `out` may be summed over one.
 
-use crate::Aval;
+use super::Equation;
 use crate::backend::{TaskBuilder, View};
 use gradloom_kernels::gemm::{self, Batch, BatchAxis, Matrix};
 use gradloom_kernels::memory::{Layout, numel};
@@ -13,13 +13,25 @@ use std::sync::Arc;
 
 /// The three products: which of `x`, `y` and `z` in `z = x y` is the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Product {
+enum Product {
     /// `z = x y`.
     Plain,
     /// `x = z yᵀ`, with the shapes of `x` and `y` given.
     Left,
     /// `y = xᵀ z`, with the shapes of `x` and `y` given.
     Right,
+}
+
+pub(super) fn matmul(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    lower_product(b, of, Product::Plain)
+}
+
+pub(super) fn matmul_lhs_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    lower_product(b, of, Product::Left)
+}
+
+pub(super) fn matmul_rhs_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    lower_product(b, of, Product::Right)
 }
 
 /// Views a vector as a matrix with a unit axis; a matrix or batch is returned as it is.
@@ -43,16 +55,10 @@ fn transposed(x: &View) -> View {
     x.permute(&axes)
 }
 
-/// Lowers the product of `a` and `b`: `x y`, `z yᵀ` or `xᵀ z`. `x_rank` and `y_rank` are the ranks
-/// of `x` and `y`.
-pub(super) fn product(
-    build: &mut TaskBuilder,
-    product: Product,
-    [a, b]: [&View; 2],
-    [x_rank, y_rank]: [usize; 2],
-    out: &Aval,
-) -> View {
-    let (x_vector, y_vector) = (x_rank == 1, y_rank == 1);
+/// Lowers the product of `a` and `b`: `x y`, `z yᵀ` or `xᵀ z`. The like operands are `x` and `y`.
+fn lower_product(build: &mut TaskBuilder, of: &Equation<'_>, product: Product) -> View {
+    let (a, b, out) = (of.x(), of.y(), of.out());
+    let [x_vector, y_vector] = [0, 1].map(|i| of.likes[i].shape().len() == 1);
     // A vector `x` is a row and a vector `y` a column; `z` lacks their unit axes.
     let z = |z: &View| matrices(&matrices(z, y_vector, true), x_vector, false);
     let (left, right) = match product {

@@ -1,48 +1,66 @@
 //! Ops that only move elements. Most return a view of their operand.
 
+use super::Equation;
 use super::statics::{axis, ints, permutation};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
-use gradloom_ir::Static;
+use gradloom_ir::StaticKind;
 use gradloom_kernels::memory::{Layout, numel};
 use gradloom_kernels::movement;
 
-pub(super) fn transpose(x: &View) -> View {
-    let axes: Vec<usize> = (0..x.rank()).rev().collect();
-    x.permute(&axes)
+pub(super) fn transpose(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let axes: Vec<usize> = (0..of.x().rank()).rev().collect();
+    of.x().permute(&axes)
 }
 
-pub(super) fn permute(x: &View, axes: &Static) -> View {
-    x.permute(&permutation(axes, x.rank()))
+pub(super) fn permute(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let axes = of.value(StaticKind::Permutation);
+    of.x().permute(&permutation(axes, of.x().rank()))
 }
 
-pub(super) fn permute_t(x: &View, axes: &Static) -> View {
-    let mut inverse = vec![0; x.rank()];
-    for (i, axis) in permutation(axes, x.rank()).into_iter().enumerate() {
+pub(super) fn permute_t(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let axes = of.value(StaticKind::Permutation);
+    let mut inverse = vec![0; of.x().rank()];
+    for (i, axis) in permutation(axes, of.x().rank()).into_iter().enumerate() {
         inverse[axis] = i;
     }
-    x.permute(&inverse)
+    of.x().permute(&inverse)
 }
 
-pub(super) fn swap_axes(x: &View, a: &Static, b: &Static) -> View {
-    let mut axes: Vec<usize> = (0..x.rank()).collect();
-    axes.swap(axis(a, x.rank()), axis(b, x.rank()));
-    x.permute(&axes)
+pub(super) fn swap_axes(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let rank = of.x().rank();
+    let mut axes: Vec<usize> = (0..rank).collect();
+    axes.swap(axis(&of.statics[0], rank), axis(&of.statics[1], rank));
+    of.x().permute(&axes)
 }
 
-pub(super) fn moveaxis(x: &View, from: &Static, to: &Static) -> View {
-    let mut axes: Vec<usize> = (0..x.rank()).collect();
-    let moved = axes.remove(axis(from, x.rank()));
-    axes.insert(axis(to, x.rank()), moved);
-    x.permute(&axes)
+pub(super) fn moveaxis(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let rank = of.x().rank();
+    let mut axes: Vec<usize> = (0..rank).collect();
+    let moved = axes.remove(axis(&of.statics[0], rank));
+    axes.insert(axis(&of.statics[1], rank), moved);
+    of.x().permute(&axes)
 }
 
-/// Narrows each axis to the elements that `starts` and `steps` select; `shape` is the shape of the
-/// result.
-fn select(layout: &Layout, starts: &Static, steps: &Static, shape: &[usize]) -> Layout {
-    let entries = ints(starts).iter().zip(ints(steps));
+/// Lowers `reshape`, `reshape_t`, `squeeze` and `unsqueeze`: the same elements in another shape.
+pub(super) fn reshape(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    b.reshape(of.x(), of.shape())
+}
+
+pub(super) use {reshape as reshape_t, reshape as squeeze, reshape as unsqueeze};
+
+/// Lowers `broadcast_to` and `broadcast_like`.
+pub(super) fn broadcast_to(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    of.x().broadcast_to(of.shape())
+}
+
+pub(super) use broadcast_to as broadcast_like;
+
+/// Narrows each axis to the elements that a slice selects; `shape` is the shape of the slice.
+fn narrow(layout: &Layout, of: &Equation<'_>, shape: &[usize]) -> Layout {
+    let [starts, steps] = [StaticKind::Starts, StaticKind::Steps].map(|kind| ints(of.value(kind)));
     let mut part = layout.clone();
-    for (axis, (&start, &step)) in entries.enumerate() {
+    for (axis, (&start, &step)) in starts.iter().zip(steps).enumerate() {
         let from_left = match start < 0 {
             true => start + layout.shape[axis] as i64,
             false => start,
@@ -52,62 +70,61 @@ fn select(layout: &Layout, starts: &Static, steps: &Static, shape: &[usize]) -> 
     part
 }
 
-pub(super) fn slice(x: &View, starts: &Static, steps: &Static, shape: &[usize]) -> View {
-    x.with(select(&x.layout, starts, steps, shape))
+pub(super) fn slice(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    of.x().with(narrow(&of.x().layout, of, of.shape()))
 }
 
-/// Returns the layout of the selected part of a row-major tensor of shape `whole`.
-fn part(whole: &[usize], starts: &Static, steps: &Static, shape: &[usize]) -> Layout {
-    select(&Layout::contiguous(whole), starts, steps, shape)
+/// Writes the operand to the selected part of a tensor of zeros: the transpose of `slice`.
+pub(super) fn slice_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let to = narrow(&Layout::contiguous(of.shape()), of, of.x().shape());
+    let y = b.contiguous(of.x());
+    b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
 }
 
-/// Returns the parts along `axis` with the given lengths.
-pub(super) fn split(x: &View, axis: usize, lens: impl Iterator<Item = usize>) -> Vec<View> {
+/// Lowers `split` and `concat_t`: consecutive parts along an axis.
+pub(super) fn split(_: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
+    let axis = of.axis(of.x().rank());
     let mut start = 0;
-    lens.map(|len| {
-        let part = x.narrow(axis, start, len);
+    let part = |out: &Aval| {
+        let len = out.shape()[axis];
         start += len;
-        part
-    })
-    .collect()
+        of.x().narrow(axis, start - len, len)
+    };
+    of.outs.iter().map(part).collect()
 }
 
-pub(super) fn unbind(x: &View, axis: usize) -> Vec<View> {
+pub(super) use split as concat_t;
+
+pub(super) fn unbind(_: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
+    let x = of.x();
+    let axis = of.axis(x.rank());
     (0..x.shape()[axis])
         .map(|i| x.with(x.layout.take(axis, i)))
         .collect()
 }
 
-/// Writes `y` to the selected part of a tensor of zeros: the transpose of `slice`.
-pub(super) fn slice_t(
-    b: &mut TaskBuilder,
-    y: &View,
-    starts: &Static,
-    steps: &Static,
-    out: &Aval,
-) -> View {
-    let to = part(out.shape(), starts, steps, y.shape());
-    let y = b.contiguous(y);
-    b.kernel(&[&y], out, movement::scatter(out.dtype(), &to))
-}
-
-pub(super) fn tril(b: &mut TaskBuilder, x: &View) -> View {
-    let x = b.contiguous(x);
-    let out = Aval::new(x.dtype(), x.shape());
+pub(super) fn tril(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let x = b.contiguous(of.x());
     let sizes = [2, 1].map(|from_end| x.shape()[x.rank() - from_end]);
-    b.kernel(&[&x], &out, movement::tril(x.dtype(), sizes))
+    b.kernel(&[&x], of.out(), movement::tril(x.dtype(), sizes))
 }
 
-pub(super) fn concat(b: &mut TaskBuilder, args: &[View], axis: usize, out: &Aval) -> View {
+/// Joins operands along an axis.
+fn join(b: &mut TaskBuilder, args: &[View], axis: usize, out: &Aval) -> View {
     let args: Vec<View> = args.iter().map(|x| b.contiguous(x)).collect();
     let pieces = args.iter().map(|x| numel(&x.shape()[axis..])).collect();
     let refs: Vec<&View> = args.iter().collect();
     b.kernel(&refs, out, movement::concat(out.dtype(), pieces))
 }
 
-pub(super) fn stack(b: &mut TaskBuilder, args: &[View], axis: usize, out: &Aval) -> View {
-    let mut unit = out.shape().to_vec();
+pub(super) fn concat(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    join(b, of.args, of.axis(of.shape().len()), of.out())
+}
+
+pub(super) fn stack(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let axis = of.axis(of.shape().len());
+    let mut unit = of.shape().to_vec();
     unit[axis] = 1;
-    let args: Vec<View> = args.iter().map(|x| b.reshape(x, &unit)).collect();
-    concat(b, &args, axis, out)
+    let args: Vec<View> = of.args.iter().map(|x| b.reshape(x, &unit)).collect();
+    join(b, &args, axis, of.out())
 }

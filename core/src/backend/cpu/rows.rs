@@ -1,9 +1,9 @@
 //! Lowering of kernels on rows, along any axes.
 
-use super::statics::{active, flag, float};
+use super::Equation;
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
-use gradloom_ir::{Op, Static};
+use gradloom_ir::Op;
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::rows::norm::{self, Norm};
 use gradloom_kernels::rows::row_kernel::RowKernel;
@@ -38,7 +38,7 @@ fn rows_of(x: &View, cols: usize) -> Rows {
 }
 
 /// Maps the rows of the operands along `axes` to rows of the result.
-pub(super) fn map_rows<const N: usize>(
+fn map_rows<const N: usize>(
     b: &mut TaskBuilder,
     args: [&View; N],
     axes: &[usize],
@@ -54,7 +54,7 @@ pub(super) fn map_rows<const N: usize>(
 }
 
 /// Maps each row along `axes` to one number.
-pub(super) fn fold_rows(
+fn fold_rows(
     b: &mut TaskBuilder,
     x: &View,
     axes: &[usize],
@@ -68,11 +68,7 @@ pub(super) fn fold_rows(
 }
 
 /// Maps the rows of the first operand along the last axis. Each other operand is a single row.
-pub(super) fn affine(
-    b: &mut TaskBuilder,
-    args: &[View],
-    kernel: impl Fn(Rows) -> RowKernel,
-) -> View {
+fn affine(b: &mut TaskBuilder, args: &[View], kernel: impl Fn(Rows) -> RowKernel) -> View {
     let x = b.contiguous(&args[0]);
     let cols = x.shape()[x.rank() - 1];
     let mut places = vec![x];
@@ -83,6 +79,72 @@ pub(super) fn affine(
     let kernel = kernel(rows_of(&places[0], cols));
     let places: Vec<&View> = places.iter().collect();
     b.by_row(&places, &[out], kernel).remove(0)
+}
+
+pub(super) fn softmax(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    map_rows(b, [of.x()], &[of.axis(of.x().rank())], rows::softmax)
+}
+
+pub(super) fn softmax_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    map_rows(
+        b,
+        [of.x(), of.y()],
+        &[of.axis(of.x().rank())],
+        rows::softmax_t,
+    )
+}
+
+pub(super) fn log_softmax(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    map_rows(b, [of.x()], &[of.axis(of.x().rank())], rows::log_softmax)
+}
+
+pub(super) fn log_softmax_jvp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    map_rows(
+        b,
+        [of.x(), of.y()],
+        &[of.axis(of.x().rank())],
+        rows::log_softmax_jvp,
+    )
+}
+
+pub(super) fn log_softmax_vjp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    map_rows(
+        b,
+        [of.x(), of.y()],
+        &[of.axis(of.x().rank())],
+        rows::log_softmax_vjp,
+    )
+}
+
+pub(super) fn logsumexp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    fold_rows(b, of.x(), &of.axes(), of.out(), rows::logsumexp)
+}
+
+pub(super) fn normalize(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    map_rows(b, [of.x()], &of.axes(), |x| rows::normalize(x, of.eps()))
+}
+
+pub(super) fn normalize_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    map_rows(
+        b,
+        [of.x(), of.y(), &of.args[2]],
+        &of.axes(),
+        rows::normalize_t,
+    )
+}
+
+pub(super) fn inv_std(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    fold_rows(b, of.x(), &of.axes(), of.out(), |x| {
+        rows::inv_std(x, of.eps())
+    })
+}
+
+pub(super) fn layer_norm(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    affine(b, of.args, |x| rows::layer_norm(x, of.eps()))
+}
+
+pub(super) fn rms_norm(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    affine(b, of.args, |x| rows::rms_norm(x, of.eps()))
 }
 
 /// Prepares logits and labels, and returns the rows of the logits.
@@ -98,7 +160,8 @@ fn classified(b: &mut TaskBuilder, args: &[View]) -> (View, View, Rows) {
 
 /// Lowers `cross_entropy`. If the plan needs `cross_entropy_grad` of the same operands, computes it
 /// as a by-product.
-pub(super) fn cross_entropy(b: &mut TaskBuilder, args: &[View]) -> View {
+pub(super) fn cross_entropy(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let args = of.args;
     let (logits, labels, rows) = classified(b, args);
     // The mean loss, the loss of each row, and the derivative.
     let mut avals = vec![
@@ -118,7 +181,8 @@ pub(super) fn cross_entropy(b: &mut TaskBuilder, args: &[View]) -> View {
 }
 
 /// The result has one row per row of logits.
-pub(super) fn cross_entropy_grad(b: &mut TaskBuilder, args: &[View]) -> View {
+pub(super) fn cross_entropy_grad(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let args = of.args;
     if let Some(made) = b.byproduct(Op::CrossEntropyGrad, &[], args) {
         return made;
     }
@@ -128,9 +192,10 @@ pub(super) fn cross_entropy_grad(b: &mut TaskBuilder, args: &[View]) -> View {
     b.by_row(&[&logits, &labels], &[out], kernel).remove(0)
 }
 
-pub(super) fn one_hot(b: &mut TaskBuilder, labels: &View, out: &Aval) -> View {
+pub(super) fn one_hot(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let out = of.out();
     let classes = out.shape()[out.shape().len() - 1];
-    let labels = b.contiguous(labels);
+    let labels = b.contiguous(of.x());
     b.kernel(&[&labels], out, rows::one_hot(out.dtype(), classes))
 }
 
@@ -141,43 +206,31 @@ fn norm_operands(b: &mut TaskBuilder, args: &[View]) -> (Vec<View>, Rows) {
     (places, rows)
 }
 
-fn norm_of(centred: &Static, eps: &Static) -> Norm {
+fn norm_of(of: &Equation<'_>) -> Norm {
     Norm {
-        centred: flag(centred),
-        eps: float(eps),
+        centred: of.flag(),
+        eps: of.eps(),
     }
 }
 
 /// Lowers `norm_jvp`: the tangent of the result, from the active tangents of `x`, weight and bias.
-pub(super) fn norm_jvp(
-    b: &mut TaskBuilder,
-    args: &[View],
-    [centred, eps, is_active]: [&Static; 3],
-    out: &Aval,
-) -> View {
-    let (places, rows) = norm_operands(b, args);
-    let kernel = norm::norm_jvp(rows, norm_of(centred, eps), active(is_active));
+pub(super) fn norm_jvp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let (places, rows) = norm_operands(b, of.args);
+    let kernel = norm::norm_jvp(rows, norm_of(of), of.active());
     let places: Vec<&View> = places.iter().collect();
-    b.by_row(&places, std::slice::from_ref(out), kernel)
-        .remove(0)
+    b.by_row(&places, of.outs, kernel).remove(0)
 }
 
 /// Lowers `norm_vjp`: the active cotangents of `x`, weight and bias, from that of the result.
-pub(super) fn norm_vjp(
-    b: &mut TaskBuilder,
-    args: &[View],
-    [centred, eps, is_active]: [&Static; 3],
-    outs: &[Aval],
-) -> Vec<View> {
-    let (places, rows) = norm_operands(b, args);
-    let is_active = active(is_active);
-    let mut avals = outs.to_vec();
-    if let Some(len) = norm::norm_vjp_scratch(rows, is_active) {
+pub(super) fn norm_vjp(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
+    let (places, rows) = norm_operands(b, of.args);
+    let mut avals = of.outs.to_vec();
+    if let Some(len) = norm::norm_vjp_scratch(rows, of.active()) {
         avals.push(Aval::new(rows.dtype, [len]));
     }
-    let kernel = norm::norm_vjp(rows, norm_of(centred, eps), is_active);
+    let kernel = norm::norm_vjp(rows, norm_of(of), of.active());
     let places: Vec<&View> = places.iter().collect();
     let mut made = b.kernels(&places, &avals, kernel);
-    made.truncate(outs.len());
+    made.truncate(of.outs.len());
     made
 }

@@ -2,20 +2,16 @@
 
 mod attention;
 mod cases;
-mod definition;
 mod extrema;
 mod faults;
-mod naive;
-mod random;
 mod range;
 mod run;
 mod view;
 
 use cases::{case, cases};
-use definition::definition;
 use gradloom_ir::{DType, Op};
 use run::plan;
-use view::{View, bits, elsewhere, nd_of};
+use view::{View, array_of, bits, elsewhere};
 
 #[test]
 fn every_kernel_matches_its_definition() {
@@ -26,14 +22,14 @@ fn every_kernel_matches_its_definition() {
     for case in &cases {
         let values = case.draw(1);
         let got = case.run(&case.views(&values));
-        let want = definition(case, &values);
+        let want = case.definition(&values);
         for (got, want) in got.iter().zip(&want) {
             let tolerance = if got.dtype() == DType::F32 {
                 3e-5
             } else {
                 1e-12
             };
-            let got = nd_of(got);
+            let got = array_of(got);
             assert_eq!(got.shape, want.shape, "{}", case.text);
             for (i, (g, w)) in got.data.iter().zip(&want.data).enumerate() {
                 let close =

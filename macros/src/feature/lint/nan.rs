@@ -27,7 +27,8 @@ pub(super) struct Risk {
 ///
 /// `active` are the variables with a tangent; `signs` has learnt the block.
 pub(super) fn risks(program: &Program, active: &SecondaryMap<Var, ()>, signs: &Signs) -> Vec<Risk> {
-    if program.eqns.iter().all(|e| e.op != Op::Select) {
+    let selects = |eqn: &&Eqn| eqn.op.def().facts().selects();
+    if !program.eqns.iter().any(|eqn| selects(&eqn)) {
         return Vec::new();
     }
     let binds: SecondaryMap<Var, &Eqn> = program
@@ -36,7 +37,7 @@ pub(super) fn risks(program: &Program, active: &SecondaryMap<Var, ()>, signs: &S
         .flat_map(|e| e.outs.iter().map(move |v| (*v, e)))
         .collect();
     let mut found: Vec<Risk> = Vec::new();
-    for select in program.eqns.iter().filter(|e| e.op == Op::Select) {
+    for select in program.eqns.iter().filter(selects) {
         for branch in [1, 2] {
             let Some((eqn, steep)) = nearest(program, &binds, signs, active, select.args[branch])
             else {
@@ -77,8 +78,8 @@ fn nearest<'a>(
             return Some((eqn, steep));
         }
         // Another `select` is examined for itself.
-        let passes = eqn.op.def().facts().elementwise || eqn.op.is_view();
-        if passes && eqn.op != Op::Select {
+        let facts = eqn.op.def().facts();
+        if (facts.elementwise || eqn.op.is_view()) && !facts.selects() {
             open.extend(eqn.data());
         }
     }

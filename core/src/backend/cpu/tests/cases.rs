@@ -1,10 +1,9 @@
 //! Programs of one op each, with operands.
 
 use crate::Aval;
-use crate::backend::cpu::tests::naive::Nd;
 use crate::backend::cpu::tests::run::run;
 use crate::backend::cpu::tests::view::{View, view_of};
-use gradloom_ir::op::Eval;
+use gradloom_ir::op::{Application, Array, Eval};
 use gradloom_ir::{DType, Op, Program, Static, Var};
 
 /// A program of one op, parsed from its text.
@@ -19,7 +18,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    pub(super) fn draw(&self, seed: u64) -> Vec<Nd> {
+    pub(super) fn draw(&self, seed: u64) -> Vec<Array> {
         let mut numbers = Numbers(seed);
         let domain = self.op.def().laws().domain;
         self.args
@@ -28,12 +27,26 @@ impl Case {
             .collect()
     }
 
-    pub(super) fn views(&self, values: &[Nd]) -> Vec<View> {
+    pub(super) fn views(&self, values: &[Array]) -> Vec<View> {
         self.args
             .iter()
             .zip(values)
             .map(|(aval, nd)| view_of(aval.dtype(), nd))
             .collect()
+    }
+
+    /// Returns the results for these operands by the definition of the op.
+    pub(super) fn definition(&self, values: &[Array]) -> Vec<Array> {
+        let shapes = |avals: &[Aval]| avals.iter().map(|aval| aval.shape().to_vec()).collect();
+        let (likes, outs): (Vec<_>, Vec<_>) = (shapes(&self.likes), shapes(&self.outs));
+        let of = Application {
+            op: self.op,
+            statics: &self.statics,
+            args: values,
+            likes: &likes,
+            outs: &outs,
+        };
+        of.evaluate()
     }
 
     pub(super) fn run(&self, args: &[View]) -> Vec<View> {
@@ -130,13 +143,13 @@ impl Numbers {
 
 /// Draws elements for an operand from the domain of the op. The values are coarse, so that ties
 /// occur.
-pub(super) fn draw(numbers: &mut Numbers, aval: &Aval, (lo, hi): (f64, f64)) -> Nd {
+pub(super) fn draw(numbers: &mut Numbers, aval: &Aval, (lo, hi): (f64, f64)) -> Array {
     let one = |_| match aval.dtype() {
         DType::F32 | DType::F64 => lo + (hi - lo) * (1 + numbers.below(31)) as f64 / 32.0,
         DType::Bool => numbers.below(2) as f64,
         _ => numbers.below(3) as f64,
     };
-    Nd {
+    Array {
         shape: aval.shape().to_vec(),
         data: (0..aval.numel()).map(one).collect(),
     }

@@ -1,7 +1,7 @@
 //! Maxima, minima and their indices, with NaN and signed zeros.
 
 use crate::backend::cpu::tests::run::run_one;
-use crate::backend::cpu::tests::view::{View, nd_of};
+use crate::backend::cpu::tests::view::{View, array_of};
 
 #[test]
 fn extrema_prefer_nan_and_indices_prefer_the_first() {
@@ -13,7 +13,7 @@ fn extrema_prefer_nan_and_indices_prefer_the_first() {
         let text = format!("(x: f64[2, 4]) {{ y = {name}, keepdims=false] x return y }}");
         format!(
             "{:?}",
-            nd_of(&run_one(&text, std::slice::from_ref(&x)).unwrap()).data
+            array_of(&run_one(&text, std::slice::from_ref(&x)).unwrap()).data
         )
     };
     assert_eq!(of("max[axes=[1]"), "[NaN, 3.0]");

@@ -1,7 +1,7 @@
 //! Numbers at the limits of a dtype.
 
 use crate::backend::cpu::tests::run::run_one;
-use crate::backend::cpu::tests::view::{View, nd_of};
+use crate::backend::cpu::tests::view::{View, array_of};
 
 #[test]
 fn integers_wrap_and_casts_saturate() {
@@ -27,7 +27,7 @@ fn log_sum_exp_handles_large_and_infinite_elements() {
         "(x: f64[4, 2]) { y = logsumexp[axes=[1], keepdims=false] x return y }",
         &[x],
     );
-    let y = nd_of(&y.unwrap()).data;
+    let y = array_of(&y.unwrap()).data;
     assert_eq!(y[0], 1e3 + 2f64.ln());
     assert_eq!(y[1..3], [-inf, inf]);
     assert!(y[3].is_nan());
