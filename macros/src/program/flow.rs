@@ -1,7 +1,7 @@
 //! Result of lowering a body with control flow: blocks, and the host code between them.
 
+use super::block::{Input, LoweredProgram};
 use super::checkpoint::Checkpoint;
-use super::straight::{Input, LoweredProgram};
 use crate::input::text;
 use gradloom_ir::Var;
 use gradloom_ir::flow::{Flow, Node};

@@ -1,13 +1,13 @@
 //! Result of lowering a body, from which the tokens are emitted.
 
+mod block;
 pub(crate) mod checkpoint;
 mod flow;
 mod names;
-mod straight;
 
+pub(crate) use block::{Call, CallArg, Callee, HostStmt, Input, LoweredProgram, Source};
 pub(crate) use flow::{Declaration, HostCode, LoweredFlow, Piece, Store};
 pub(crate) use names::{at, ident_of, ours};
-pub(crate) use straight::{Call, CallArg, Callee, HostStmt, Input, LoweredProgram, Source};
 
 /// Result of lowering a body.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! Result of lowering a straight-line body: a program, and its relation to the user's code.
+//! Result of lowering a block: a program, and its relation to the user's code.
 
 use crate::input::OutShape;
 use gradloom_ir::{Attr, Program, SecondaryMap, Var};
