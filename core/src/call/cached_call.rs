@@ -121,8 +121,8 @@ impl RecordedBody {
     }
 }
 
-/// Plans the computation of `results` from `args`, which may depend on constants besides. The run
-/// time of the plan is charged to `function`.
+/// Plans the computation of `results` from `args` and from constants that the body captured. The
+/// run time of the plan is charged to `function`.
 pub(super) fn cached_call(
     args: &[Shared],
     results: &[Shared],

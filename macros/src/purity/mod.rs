@@ -341,7 +341,8 @@ impl<'a> PurityVisitor<'a> {
                 true => "self".to_owned(),
                 false => unraw(&param.ident),
             };
-            // `impl Trait` cannot be written elsewhere, and nothing is known of a type parameter.
+            // A probe names the type. `impl Trait` cannot be named outside of a signature, and the
+            // type of a type parameter is not known.
             let chosen = generics.types().contains(&text(&param.owned));
             let probe = (!chosen && !text(&param.ty).contains("impl ")).then_some(probe);
             let val = Val::from(known).with(probe);

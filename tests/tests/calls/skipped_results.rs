@@ -1,5 +1,5 @@
-//! Results with skipped fields: each call returns its own. A call site caches only values that
-//! results cannot share, and records the call otherwise.
+//! Results with skipped fields. A cached call clones these fields, so it is only cached if clones
+//! share no state, such as an `Rc<Cell<_>>`. Otherwise each call is recorded.
 #![allow(clippy::mutable_key_type)] // a map may be keyed by shared state
 #![allow(deprecated)] // some functions here are recorded on purpose
 

@@ -31,7 +31,7 @@ pub struct Axes {
     pub results: Vec<Vec<Axis>>,
 }
 
-/// The equation that a signature is asked for. All ranks are known.
+/// An equation whose signature is requested. All ranks are known.
 pub struct AxesOf<'a> {
     /// The op.
     pub op: Op,
@@ -144,7 +144,7 @@ impl fmt::Display for Axes {
     }
 }
 
-/// No axis has a factor.
+/// An op whose operands and results have no axes in common.
 pub(super) fn opaque(of: &AxesOf<'_>) -> Option<Axes> {
     let own = |dims: &&[Dim]| vec![Axis::Own; dims.len()];
     Some(Axes {
@@ -153,7 +153,7 @@ pub(super) fn opaque(of: &AxesOf<'_>) -> Option<Axes> {
     })
 }
 
-/// All axes of the result are factors; operands are broadcast to it.
+/// An op whose result axes are all factors. Operands are broadcast to the result.
 pub(super) fn elementwise(of: &AxesOf<'_>) -> Option<Axes> {
     of.aligned(of.outs[0], &[])
 }
@@ -230,12 +230,12 @@ pub(super) fn summed(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.data[0], Axis::Summed)
 }
 
-/// Another reduction over the named axes, or one that drops them.
+/// A reduction other than a sum over the named axes, or an op that drops them.
 pub(super) fn reduced(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.data[0], |_| Axis::Own)
 }
 
-/// The results have the named axes, and the operands may lack them.
+/// An op whose results have the named axes. Its operands may lack them.
 pub(super) fn inserted(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.outs[0], |_| Axis::Own)
 }

@@ -120,7 +120,7 @@ impl<T: Zero> AlignedVec<T> {
 }
 
 impl<T> AlignedVec<T> {
-    /// Returns an empty span.
+    /// Returns an empty vector.
     pub(crate) const fn new() -> AlignedVec<T> {
         AlignedVec {
             start: NonNull::dangling(),

@@ -67,7 +67,7 @@ fn aligned(shape: &[usize], index: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// Returns the elements of `x` along `axes` at `index`, which has all axes of `x`.
+/// Returns the elements of `x` along `axes`. `index` gives the position on all other axes.
 fn row(x: &Nd, axes: &[usize], index: &[usize]) -> Vec<f64> {
     let lens: Vec<usize> = axes.iter().map(|&a| x.shape[a]).collect();
     let mut index = index.to_vec();
