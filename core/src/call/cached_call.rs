@@ -193,7 +193,7 @@ impl CachedCall {
             (None, None) => {}
             _ => {
                 return Some(
-                    "the results are all arguments, and were not, or the reverse".to_owned(),
+                    "either this recording or the cached plan returns only arguments, and the other one does not".to_owned(),
                 );
             }
         }

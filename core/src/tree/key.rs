@@ -850,7 +850,8 @@ pub(crate) fn in_words(differences: &[Difference], function: &Function) -> Strin
         },
     };
     match differences {
-        [] => "arguments that were distinct tensors are the same tensor, or the reverse".to_owned(),
+        [] => "two arguments are the same tensor, and were distinct tensors before, or the reverse"
+            .to_owned(),
         some => some.iter().take(3).map(text).collect::<Vec<_>>().join("; "),
     }
 }

@@ -67,7 +67,7 @@ fn shared(x: &Tensor) -> Vec<Shared> {
 }
 
 #[test]
-fn a_tensor_in_a_skipped_field_belongs_to_its_call() {
+fn each_call_returns_its_own_tensor_in_a_skipped_field() {
     let (x, z) = (noise(&[3], 1), noise(&[3], 2));
     for x in [&x, &z, &x] {
         let y = tensor(x);
@@ -324,7 +324,7 @@ fn by_data(x: &Tensor) -> Counted {
 }
 
 #[test]
-fn a_structure_that_depends_on_elements_belongs_to_its_call() {
+fn each_call_returns_its_own_structure_if_that_depends_on_elements() {
     let x = noise(&[3], 1).abs() + 1.0;
     let z = -&x;
     evaluate(&(x.clone(), z.clone())).unwrap();

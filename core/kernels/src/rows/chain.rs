@@ -256,7 +256,7 @@ impl ResultPtr {
 
 thread_local! {
     /// Thread-local scratch for intermediate values.
-    static ROOM: Scratch = const { Cell::new(AlignedVec::new()) };
+    static SCRATCH: Scratch = const { Cell::new(AlignedVec::new()) };
 }
 
 impl Chain {
@@ -267,15 +267,15 @@ impl Chain {
     /// `outs` must be the results, and `from` a multiple of the block. Nothing else may use the
     /// rows `from..to` of the results, nor the sums of these rows in a result without rows.
     unsafe fn run(&self, args: &[Data<'_>], outs: &[ResultPtr], from: usize, to: usize) {
-        with_lines(&ROOM, lines_for::<u8>(self.bytes), |lines| {
-            let room = lines.as_mut_ptr().cast();
+        with_lines(&SCRATCH, lines_for::<u8>(self.bytes), |lines| {
+            let scratch = lines.as_mut_ptr().cast();
             // SAFETY: the caller guarantees the requirements of `run`. The scratch has `self.bytes`
             // bytes: a block of each intermediate value.
-            unsafe { self.blocks(args, outs, room, from, to) };
+            unsafe { self.blocks(args, outs, scratch, from, to) };
         });
     }
 
-    /// Does the work of [`run`](Self::run); `room` is scratch for a block of each intermediate
+    /// Does the work of [`run`](Self::run); `scratch` has space for a block of each intermediate
     /// value.
     ///
     /// # Safety
@@ -285,7 +285,7 @@ impl Chain {
         &self,
         args: &[Data<'_>],
         outs: &[ResultPtr],
-        room: *mut u8,
+        scratch: *mut u8,
         from: usize,
         to: usize,
     ) {
@@ -296,11 +296,11 @@ impl Chain {
                 let rows = RowRange {
                     args,
                     outs,
-                    room,
+                    scratch,
                     first,
                     last,
                 };
-                // SAFETY: the caller guarantees the requirements of `run`, and `room` has a block
+                // SAFETY: the caller guarantees the requirements of `run`, and `scratch` has a block
                 // of each intermediate value.
                 unsafe {
                     match (&stage.work, mode) {
@@ -417,7 +417,7 @@ impl Chain {
             let copied = copied.iter().find(|copied| copied.result == i);
             match (*at, group.writes(i), copied) {
                 (_, Some(size), Some(copied)) => {
-                    let start = rows.room.wrapping_add(copied.start);
+                    let start = rows.scratch.wrapping_add(copied.start);
                     start.wrapping_sub(from * size)
                 }
                 (at, Some(size), None) => start(at, size),
@@ -431,7 +431,7 @@ impl Chain {
         unsafe { group.run_part(read, write, from, rows.last * row) };
         for copied in copied {
             let (dtype, to) = self.place(stage.outs[copied.result], row, rows);
-            let from = rows.room.wrapping_add(copied.start);
+            let from = rows.scratch.wrapping_add(copied.start);
             let next = copied.prefetch.and_then(|i| self.next(i, dtype, rows));
             let next = next.unwrap_or(std::ptr::null());
             let n = (rows.last - rows.first) * row;
@@ -469,7 +469,7 @@ impl Chain {
             StageOperand::Local(i) => {
                 let local = &self.local[i];
                 assert!(local.row == row && rows.last - rows.first <= self.block);
-                (local.dtype, rows.room.wrapping_add(local.start))
+                (local.dtype, rows.scratch.wrapping_add(local.start))
             }
             StageOperand::Arg(_) => unreachable!("operands are not written"),
         }
@@ -505,7 +505,7 @@ struct RowRange<'a> {
     args: &'a [Data<'a>],
     outs: &'a [ResultPtr],
     /// Scratch with the intermediate values.
-    room: *mut u8,
+    scratch: *mut u8,
     first: usize,
     last: usize,
 }
