@@ -27,7 +27,7 @@ pub trait Traced {
     type Saved;
     /// Program in text form.
     const PROGRAM: &'static str;
-    /// Hash of the source, different for functions that compute different things.
+    /// Hash of the source. Functions that compute different results have different hashes.
     ///
     /// It covers:
     ///
@@ -36,13 +36,13 @@ pub trait Traced {
     ///   macro call other than `vec!`, `assert!` or `format!` mentions it.
     /// - The options `record`, `pure` and `returns(..)` of `#[traced]`.
     /// - The values of constants and statics with upper-case names, if their type is a number,
-    ///   `bool`, `char`, `&str`, `DType`, or an array, slice or `Option` of these. Only the names
-    ///   count of other constants, of constants in patterns and in items of the body, of
-    ///   `Self::NAME` in a generic impl block, and of all constants if the body contains `use` or
-    ///   `cfg`.
-    /// - The hashes of all traced functions, associated functions and methods that it calls. For a
-    ///   function with control flow, the callees are covered up to seven further functions with
-    ///   control flow on one call path.
+    ///   `bool`, `char`, `&str`, `DType`, or an array, slice or `Option` of these.
+    /// - The names, but not the values, of other constants, of constants in patterns and in items
+    ///   of the body, and of `Self::NAME` in a generic impl block. If the body contains `use` or
+    ///   `cfg`, this is so for all constants.
+    /// - The hashes of all traced functions, associated functions and methods that it calls. Below a
+    ///   function with control flow, a call path is followed through at most seven further functions
+    ///   with control flow.
     ///
     /// It does not cover items that are known only by name: functions that are not traced, macros,
     /// fields and types, associated constants of types other than `Self`, and methods that a

@@ -58,7 +58,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             })
             .collect::<syn::Result<_>>()?,
         Data::Union(data) => {
-            let message = "`Tree` can be derived for structs and enums: which field of a union is there is not known";
+            let message = "`Tree` cannot be derived for a union, because its active field is not known; use an enum";
             return Err(syn::Error::new(data.union_token.span, message));
         }
     };
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn invalid_items_and_attributes_are_reported() {
         let message = |source: &str| super::derive(source.parse().unwrap()).to_string();
-        assert!(message("union U { a: u8 }").contains("structs and enums"));
+        assert!(message("union U { a: u8 }").contains("derived for a union"));
         assert!(message("struct S { #[tree(skp)] a: u8 }").contains("#[tree(skip)]"));
         assert!(message("#[tree(skip)] struct S;").contains("goes on a field"));
     }

@@ -31,12 +31,12 @@ pub(crate) struct Param {
     pub(crate) leaves: usize,
 }
 
-/// Value of a part.
+/// Value of a part, as source text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
-    /// An `f64`.
+    /// Expression of type `f64`.
     Number(&'static str),
-    /// A tensor with the shape of `$h`.
+    /// Expression for a tensor with the shape of the tensor computed so far.
     Tensor(&'static str),
 }
 

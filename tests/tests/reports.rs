@@ -277,7 +277,7 @@ fn callees_are_counted_in_each_call_without_a_plan_and_in_no_other() {
     let ((), report) = report::of(|| (0..5).for_each(|_| drop(doubled_twice(&x))));
     let counted: Vec<_> = report.functions().iter().map(counts).collect();
     assert_eq!(counted, [[5, 4, 1, 0]], "{report}");
-    // Of a callee that has no other calls, the report tells why it was recorded.
+    // The report gives a reason for a callee that is recorded with its caller and has no other calls.
     let ((), report) = report::of(|| drop(calls_doubled_or_less(&noise(&[4], 1))));
     let why = function(&report, "reports::doubled").why;
     assert_eq!(why.as_deref(), Some("it was recorded with its caller"));

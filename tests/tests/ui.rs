@@ -13,7 +13,7 @@ const TOPICS: [&str; 15] = [
     "check",
     "companion",
     "expression",
-    "half_typed",
+    "fallback",
     "key",
     "names",
     "shape",

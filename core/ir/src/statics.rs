@@ -24,11 +24,11 @@ pub enum StaticKind {
     Axes,
     /// Axes of length 1 to drop or to insert.
     UnitAxes,
-    /// All axes, in an order.
+    /// All axes, in the order that they have in the result.
     Permutation,
     /// A shape.
     Shape,
-    /// A shape of which one length may be -1, which is then inferred.
+    /// A shape. One length may be -1: it is inferred from the number of elements.
     Reshape,
     /// Lengths of consecutive parts of an axis, or `all` for equal parts.
     Sizes,
@@ -48,12 +48,12 @@ pub enum StaticKind {
     Count,
     /// A boolean.
     Flag,
-    /// A boolean that only methods and derivatives set, so it is known.
+    /// A boolean that methods and derivatives set. It is never a host expression.
     KnownFlag,
     /// A dtype.
     DType,
-    /// Those of the first three operands that have tangents, ascending. Only derivatives set it, so
-    /// it is known.
+    /// Those of the first three operands that have tangents, ascending. Derivatives set it, and it
+    /// is never a host expression.
     Active,
     /// Positions of arguments or results of a call.
     Positions,

@@ -283,7 +283,7 @@ fn squeeze_unsqueeze_and_broadcast_add_and_remove_axes_of_length_1() {
 }
 
 #[test]
-fn a_slice_lies_inside() {
+fn a_slice_has_the_length_of_its_range_and_lies_inside_its_operand() {
     let end = i64::MAX;
     let rows = [
         ("f32[5, B]", "[1]", format!("[{end}]"), "[2]", "f32[2, B]"),

@@ -132,7 +132,7 @@ pub fn fold_axis(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
 pub fn arg_fold(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
     fn typed<T: Number>(arb: [usize; 3], by: Fold) -> Prepared {
         match by {
-            Fold::Sum => panic!("a sum is not an element"),
+            Fold::Sum => panic!("only a maximum or minimum has an index"),
             Fold::Max => map(move |xs: &[T], out: &mut [i64]| {
                 arg_extremum(xs, arb, out, T::above, Max);
             }),

@@ -20,10 +20,10 @@ const N: usize = ROWS * COLS;
 type BoundKernel<'a> = Box<dyn FnMut() + 'a>;
 
 /// Returns `n` zeros, aligned to a cache line as buffers are. The memory is leaked.
-fn room<T: Element>(n: usize) -> &'static mut [T] {
-    let room = vec![T::default(); n + 64].leak();
-    let skipped = room.as_ptr().align_offset(64);
-    &mut room[skipped..][..n]
+fn scratch<T: Element>(n: usize) -> &'static mut [T] {
+    let scratch = vec![T::default(); n + 64].leak();
+    let skipped = scratch.as_ptr().align_offset(64);
+    &mut scratch[skipped..][..n]
 }
 
 fn numbers<T: Float>(n: usize, seed: u32) -> &'static [T] {
@@ -32,7 +32,7 @@ fn numbers<T: Float>(n: usize, seed: u32) -> &'static [T] {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         f64::from(seed >> 8) / f64::from(1 << 22) - 2.0
     };
-    let xs = room(n);
+    let xs = scratch(n);
     xs.fill_with(|| T::of(draw()));
     xs
 }
@@ -78,7 +78,7 @@ fn all<T: Float>(dtype: &str) {
     let mut kernels: Vec<(&str, usize, BoundKernel)> = Vec::new();
     macro_rules! kernel {
         ($name:literal, $reads:expr, $len:expr, |$out:ident| $run:expr) => {
-            let out = room::<T>($len);
+            let out = scratch::<T>($len);
             let run = move || {
                 let $out = &mut out[..];
                 $run;
@@ -169,19 +169,19 @@ fn all<T: Float>(dtype: &str) {
     kernel!("norm_jvp", 2, N, |out| norm::tangents(
         norm, xs, w, tangents, out, WAY
     ));
-    let totals = room::<T>(ROWS / 32 * 2 * COLS);
+    let totals = scratch::<T>(ROWS / 32 * 2 * COLS);
     kernel!("norm_vjp", 2, N, |out| norm::cotangents(
         norm,
         [xs, w, ys],
         out,
         totals
     ));
-    let losses = room::<T>(ROWS);
+    let losses = scratch::<T>(ROWS);
     kernel!("cross_entropy", 1, 1, |out| {
         forward::losses(xs, Data::I64(labels), losses, &mut [], COLS, WAY);
         out[0] = forward::mean_loss(losses);
     });
-    let losses = room::<T>(ROWS);
+    let losses = scratch::<T>(ROWS);
     kernel!("cross_entropy, both", 1, N, |out| {
         forward::losses(xs, Data::I64(labels), losses, out, COLS, WAY);
         black_box(forward::mean_loss(losses));
@@ -217,7 +217,7 @@ fn print_the_times_of_row_kernels() {
 fn print_the_times_of_random_numbers() {
     const N: usize = 1 << 20;
     fn draws<D: Draw>(name: &'static str, draw: D) -> (&'static str, usize, BoundKernel<'static>) {
-        let out = room::<D::Item>(N);
+        let out = scratch::<D::Item>(N);
         let run = move || fill::fill(draw, black_box([1, 2]), black_box(&mut *out));
         (name, N * size_of::<D::Item>(), Box::new(run))
     }

@@ -75,14 +75,14 @@ pub(crate) struct TaskDraft {
 pub(crate) enum TaskWork {
     Whole(Prepared),
     /// Computes all rows at once, or a block of rows at a time.
-    Cut(Fusable),
+    Fusable(Fusable),
     /// Several tasks that run in order on each block of rows.
     Chain(Vec<Member>),
 }
 
 /// Task of a chain.
 pub(crate) struct Member {
-    pub(crate) link: Fusable,
+    pub(crate) work: Fusable,
     pub(crate) args: Vec<Slice>,
     pub(crate) outs: Vec<u32>,
 }
@@ -163,7 +163,7 @@ impl TaskBuilder {
     ///
     /// Operands must be contiguous; the kernel gets exactly their elements.
     pub(crate) fn by_row(&mut self, args: &[&View], outs: &[Aval], kernel: RowKernel) -> Vec<View> {
-        self.ordered(args, outs, TaskWork::Cut(Fusable::Rows(kernel)))
+        self.ordered(args, outs, TaskWork::Fusable(Fusable::Rows(kernel)))
     }
 
     fn ordered(&mut self, args: &[&View], outs: &[Aval], work: TaskWork) -> Vec<View> {

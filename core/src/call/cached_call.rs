@@ -121,8 +121,8 @@ impl RecordedBody {
     }
 }
 
-/// Plans the computation of `results` from `args`, which may depend on constants besides. The run
-/// time of the plan is charged to `function`.
+/// Plans the computation of `results` from `args` and from constants that the body captured. The
+/// run time of the plan is charged to `function`.
 pub(super) fn cached_call(
     args: &[Shared],
     results: &[Shared],
@@ -193,7 +193,7 @@ impl CachedCall {
             (None, None) => {}
             _ => {
                 return Some(
-                    "the results are all arguments, and were not, or the reverse".to_owned(),
+                    "either this recording or the cached plan returns only arguments, and the other one does not".to_owned(),
                 );
             }
         }

@@ -184,7 +184,7 @@ macro_rules! pointers {
 }
 pointers! { &T Box<T> }
 
-/// A value whose type the macro asks about.
+/// A value whose type rustc determines for the macro.
 ///
 /// Method resolution selects the first trait below that applies to the type.
 pub struct Probe<'a, T: ?Sized>(pub &'a T);
@@ -286,7 +286,7 @@ impl<T: ?Sized> NoElement for &Probe<'_, T> {}
 pub trait PointerTarget<'a> {
     /// Type that the pointer points at.
     type Target: ?Sized + 'a;
-    /// Returns what it points at.
+    /// Returns the target.
     fn peel(self) -> &'a Self::Target;
 }
 
@@ -317,7 +317,7 @@ peels! {
     Ref<'_, T>; RefMut<'_, T>; MutexGuard<'_, T>; RwLockReadGuard<'_, T>; RwLockWriteGuard<'_, T>;
 }
 
-/// The mark of the method that rustc calls.
+/// Marker of the method that rustc has resolved a call to. Only traced methods have one.
 #[diagnostic::on_unimplemented(
     message = "this method is not traced",
     label = "a method of a type without `#[traced]`",
@@ -327,7 +327,9 @@ pub trait Nearest {}
 
 impl<F: Facts> Nearest for Marker<F> {}
 
-/// Refuses a call of a traced method that stands behind a `Deref`: a nearer method may be called.
+/// Fails to compile if the method that rustc calls is not traced.
+///
+/// A type with `Deref` may have a method of its own with the name of a traced method of its target.
 pub fn nearest<A: Nearest>(_: A) {}
 
 /// A value that is an iterator, or can be converted to one.
@@ -450,9 +452,9 @@ pub fn chunks<A: Answers, B: Answers>(_: A, _: B) -> Chunks<A, B> {
     never()
 }
 
-/// Answer to a question that is asked at a place in a copy of the body.
+/// Place in a copy of the body where the type of an expression is the answer to a question.
 ///
-/// The copy is compiled and never runs, so every type in it is the one of the body.
+/// The copy is compiled and never runs. Its expressions have the types that they have in the body.
 pub struct Spot<A>(PhantomData<fn() -> A>);
 
 impl<A> Clone for Spot<A> {
@@ -475,15 +477,15 @@ impl<A> Spot<A> {
         never()
     }
 
-    /// Returns `value`, and stores the answer to a question about a place.
+    /// Returns `value`, and determines `A` by the type of the first argument.
     pub fn beside<T>(self, _: A, value: T) -> T {
         value
     }
 }
 
-/// A value that the macro asks about at its place.
+/// The value of an expression at a [`Spot`].
 pub trait SpotValue: Sized {
-    /// Returns the value, and stores the answer.
+    /// Returns the value, and determines `A` by the result of the closure, which never runs.
     fn __spot_of_gradloom<A>(self, _: Spot<A>, _: impl FnOnce(&Self) -> A) -> Self {
         self
     }

@@ -412,14 +412,14 @@ fn encode(op: &Value, args: &[Shared], key: &mut Vec<u64>) {
     }
 }
 
-/// Number of bits of a source in the one-word encoding.
+/// Number of bits of an origin in the one-word encoding.
 ///
-/// From the lowest bit: two sources, the op, the number of operands, and the tag `10`.
+/// From the lowest bit: two origins, the op, the number of operands, and the tag `10`.
 const BITS: u32 = 26;
 
 const SHORT: u64 = 0b10 << 62;
 
-// The op must fit between the two sources and the number of operands.
+// The op must fit between the two origins and the number of operands.
 const _: () = assert!(Op::ALL.len() <= 1 << (60 - 2 * BITS));
 
 /// Encodes an op in one word, if its operands have small numbers.

@@ -3,7 +3,7 @@
 use crate::function::Reason;
 use std::cell::Cell;
 
-/// Something that a recorded body did and a cached plan would not repeat.
+/// An action of a recorded body that a cached plan would not repeat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum UnrepeatedAction {
     /// It reads elements of a tensor.
@@ -33,11 +33,11 @@ thread_local! {
     /// True while the body of a function with a site is recorded. Functions that it calls are
     /// recorded with it.
     static RECORDING: Cell<bool> = const { Cell::new(false) };
-    /// First thing that the recorded body did and a cached plan would not repeat.
+    /// First action of the recorded body that a cached plan would not repeat.
     static UNREPEATED_ACTION: Cell<Option<UnrepeatedAction>> = const { Cell::new(None) };
 }
 
-/// Notes something that the recorded body does.
+/// Notes an action of the recorded body.
 pub(crate) fn note_action(action: UnrepeatedAction) {
     if RECORDING.get() {
         UNREPEATED_ACTION.set(UNREPEATED_ACTION.get().or(Some(action)));
@@ -80,7 +80,7 @@ pub(crate) fn end() {
     RECORDING.set(false);
 }
 
-/// Returns the first thing that the recorded body did and a cached plan would not repeat.
+/// Returns the first action of the recorded body that a cached plan would not repeat.
 pub(crate) fn unrepeated_action() -> Option<UnrepeatedAction> {
     UNREPEATED_ACTION.get()
 }

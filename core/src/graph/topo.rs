@@ -33,24 +33,24 @@ impl Origin {
         }
     }
 
-    /// Returns the source as one unique word.
+    /// Returns the origin as one unique word.
     ///
-    /// Leaves and first results with small numbers give small words.
+    /// The word is small if the number is small and the origin is a leaf or a first result.
     #[inline]
     pub(crate) fn encode(self) -> u64 {
         self.0
     }
 
-    /// Returns the source that was encoded as `word`.
+    /// Returns the origin that was encoded as `word`.
     #[inline]
     pub(crate) fn decode(word: u64) -> Origin {
         Origin(word)
     }
 }
 
-/// Mark of a walk on a value: the epoch of the walk and the source.
+/// Mark of a walk on a value: the epoch of the walk, and the origin of the value in it.
 ///
-/// It replaces a map from values to sources.
+/// It replaces a map from values to origins.
 ///
 /// Relaxed atomics suffice, because the engine's lock serialises walks.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ pub(crate) struct Stamp {
 const ASKED_FOR: u32 = u32::MAX;
 
 impl Stamp {
-    /// Returns the source that this walk assigned, if it has met the value.
+    /// Returns the origin that this walk assigned, if it has met the value.
     #[inline]
     pub(crate) fn get(&self, epoch: u64) -> Option<Origin> {
         self.is_of(epoch).then(|| self.last())
@@ -77,13 +77,13 @@ impl Stamp {
         self.epoch.load(Ordering::Relaxed) == epoch
     }
 
-    /// Returns the source that the latest walk assigned.
+    /// Returns the origin that the latest walk assigned.
     #[inline]
     pub(crate) fn last(&self) -> Origin {
         Origin(self.source.load(Ordering::Relaxed))
     }
 
-    /// Assigns a source in this walk, and resets the edge count.
+    /// Assigns an origin in this walk, and resets the edge count.
     #[inline]
     pub(crate) fn set(&self, epoch: u64, source: Origin) {
         self.epoch.store(epoch, Ordering::Relaxed);
@@ -91,7 +91,7 @@ impl Stamp {
         self.n_edges.store(0, Ordering::Relaxed);
     }
 
-    /// Counts an edge to the value. The walk must have assigned its source.
+    /// Counts an edge to the value. The walk must have assigned its origin.
     #[inline]
     pub(crate) fn count_edge(&self) {
         // The engine's lock excludes other writers, so a load and a store suffice.
@@ -160,9 +160,9 @@ impl<'a> Stack<'a> {
 pub(crate) trait Walker<'a> {
     /// Returns the epoch of the walk. Values stamped with it are not visited again.
     fn epoch(&self) -> u64;
-    /// Assigns the source of `value`, or pushes the op that computes it.
+    /// Assigns the origin of `value`, or pushes the op that computes it.
     fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>);
-    /// Assigns the sources of the op and of `node.value`. The operands already have theirs.
+    /// Assigns the origins of the op and of `node.value`. The operands already have theirs.
     fn finish(&mut self, node: &WalkNode<'a>);
 }
 

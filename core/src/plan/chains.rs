@@ -26,7 +26,7 @@ const FEW: usize = 8;
 
 /// Joins tasks to chains where possible.
 pub(super) fn chains(build: &mut TaskBuilder) {
-    let rows = |draft: &TaskDraft| matches!(draft.work, TaskWork::Cut(Fusable::Rows(_)));
+    let rows = |draft: &TaskDraft| matches!(draft.work, TaskWork::Fusable(Fusable::Rows(_)));
     if !build.drafts.iter().any(rows) {
         return;
     }
@@ -97,10 +97,10 @@ type MemberParts<'a> = (&'a Fusable, &'a [Slice], &'a [u32]);
 fn members(draft: &TaskDraft) -> Option<impl Iterator<Item = MemberParts<'_>> + Clone> {
     let (one, several) = match &draft.work {
         TaskWork::Whole(_) => return None,
-        TaskWork::Cut(link) => (Some((link, &*draft.args, &*draft.outs)), &[][..]),
+        TaskWork::Fusable(work) => (Some((work, &*draft.args, &*draft.outs)), &[][..]),
         TaskWork::Chain(members) => (None, &**members),
     };
-    let several = several.iter().map(|m| (&m.link, &*m.args, &*m.outs));
+    let several = several.iter().map(|m| (&m.work, &*m.args, &*m.outs));
     Some(one.into_iter().chain(several))
 }
 
@@ -112,22 +112,22 @@ fn block<'a>(
     storages: &[Storage],
     members: impl Iterator<Item = MemberParts<'a>> + Clone,
 ) -> Option<[usize; 2]> {
-    let n_rows = members.clone().find_map(|(link, ..)| link.n_rows())?;
+    let n_rows = members.clone().find_map(|(work, ..)| work.n_rows())?;
     if n_rows == 0 {
         return None;
     }
     let mut grain = 1;
     let mut row_bytes = 1;
-    for (link, args, _) in members.clone() {
-        let own = link.row_multiple(n_rows)?;
+    for (work, args, _) in members.clone() {
+        let own = work.row_multiple(n_rows)?;
         grain = own.checked_mul(grain / gcd(grain, own))?;
         for (i, part) in args.iter().enumerate() {
-            let made = members.clone().find_map(|(link, _, outs)| {
+            let made = members.clone().find_map(|(work, _, outs)| {
                 let result = outs.iter().position(|root| *root == part.root)?;
-                Some(link.writes(result, n_rows))
+                Some(work.writes(result, n_rows))
             });
             let Some(made) = made else { continue };
-            let row = made.filter(|row| link.reads(i, n_rows) == Some(*row))?;
+            let row = made.filter(|row| work.reads(i, n_rows) == Some(*row))?;
             let root = &storages[part.root as usize];
             if part.start > 0 || part.len != root.len || row * n_rows != root.len {
                 return None;
@@ -143,7 +143,7 @@ fn block<'a>(
 
 /// Joins two tasks to one chain.
 fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
-    let mut whats = Vec::new();
+    let mut kinds = Vec::new();
     let mut members = Vec::new();
     let (mut args, mut outs) = (Vec::new(), Vec::new());
     let mut eqns = first.eqns.clone();
@@ -154,12 +154,12 @@ fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
         args.extend(new);
         outs.extend(draft.outs.iter().copied());
         match draft.what {
-            TaskKind::Chain(several) => whats.extend(several),
-            what => whats.push(what),
+            TaskKind::Chain(several) => kinds.extend(several),
+            what => kinds.push(what),
         }
         match draft.work {
-            TaskWork::Cut(link) => members.push(Member {
-                link,
+            TaskWork::Fusable(work) => members.push(Member {
+                work,
                 args: draft.args,
                 outs: draft.outs,
             }),
@@ -178,7 +178,7 @@ fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
         work: TaskWork::Chain(members),
         args: once,
         outs,
-        what: TaskKind::Chain(whats),
+        what: TaskKind::Chain(kinds),
         in_order: (0, Vec::new()),
         eqns,
         product: None,
@@ -207,7 +207,7 @@ pub(super) fn prepare(
     args: &[Slice],
     outs: &[u32],
 ) -> Prepared {
-    let parts = members.iter().map(|m| (&m.link, &*m.args, &*m.outs));
+    let parts = members.iter().map(|m| (&m.work, &*m.args, &*m.outs));
     let [n_rows, block] =
         block(storages, parts).expect("`partner` checked that the tasks form a chain");
     let size = |root: &u32| {
@@ -229,14 +229,14 @@ pub(super) fn prepare(
             StageOperand::Arg(at.expect("operands of members are operands of the chain"))
         })
     };
-    let links = members.into_iter().map(|m| Stage {
+    let stages = members.into_iter().map(|m| Stage {
         args: m.args.iter().map(arg).collect(),
         outs: m
             .outs
             .iter()
             .map(|root| made(*root).expect("made"))
             .collect(),
-        link: m.link,
+        work: m.work,
     });
     let row = |root: &u32| {
         let (dtype, len) = size(root);
@@ -246,5 +246,5 @@ pub(super) fn prepare(
         outs.iter().map(size).collect(),
         near.iter().map(row).collect(),
     );
-    chain::chain(links.collect(), [n_rows, block], &results, &rows)
+    chain::chain(stages.collect(), [n_rows, block], &results, &rows)
 }

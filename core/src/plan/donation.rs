@@ -85,7 +85,7 @@ pub(super) fn donations(
     donations.into()
 }
 
-/// Last reads of a leaf.
+/// Tasks that read a leaf, as far as a donation needs to know.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LastReads {
     /// No task reads the leaf.

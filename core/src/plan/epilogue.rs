@@ -33,7 +33,7 @@ pub(super) fn group(
     };
     let plain = |build: &mut TaskBuilder, ops, group: Group| {
         let args = all(build, &mut args.iter());
-        build.task(ops, args, outs, TaskWork::Cut(Fusable::Group(group)))
+        build.task(ops, args, outs, TaskWork::Fusable(Fusable::Group(group)))
     };
     let Some((draft, at)) = product(build, args, group.len()) else {
         return plain(build, ops, group);

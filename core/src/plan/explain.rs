@@ -46,7 +46,7 @@ impl Plan {
                 functions: a.functions + b.functions,
             });
         let _ = write!(text, "{total}");
-        for (i, (task, what)) in self.tasks.iter().zip(&self.whats).enumerate() {
+        for (i, (task, what)) in self.tasks.iter().zip(&self.kinds).enumerate() {
             let total = |regions: &[Region]| size(regions.iter().map(bytes).sum());
             let outs: Vec<String> = task.outs().iter().map(place).collect();
             let _ = write!(
@@ -132,8 +132,8 @@ impl std::fmt::Display for TaskKind {
         match self {
             TaskKind::Op(op) => write!(f, "{op}"),
             TaskKind::Copy(op) => write!(f, "copy for {op}"),
-            TaskKind::Chain(whats) => {
-                for (i, what) in whats.iter().enumerate() {
+            TaskKind::Chain(kinds) => {
+                for (i, what) in kinds.iter().enumerate() {
                     write!(f, "{}{what}", if i == 0 { "rows of " } else { ", then " })?;
                 }
                 Ok(())

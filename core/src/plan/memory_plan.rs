@@ -31,23 +31,23 @@ pub(super) fn assign_memory(
 
     let n_tasks = build.drafts.len();
     let mut tasks = Vec::with_capacity(n_tasks);
-    let mut whats = Vec::with_capacity(n_tasks);
+    let mut kinds = Vec::with_capacity(n_tasks);
     let mut eqns = Vec::with_capacity(n_tasks);
     for (draft, (args, outs)) in build.drafts.into_iter().zip(regions) {
         let kernel = match draft.work {
             TaskWork::Whole(kernel) => kernel,
-            TaskWork::Cut(link) => link.prepare(outs.iter().map(|r| r.len * r.dtype.size())),
+            TaskWork::Fusable(work) => work.prepare(outs.iter().map(|r| r.len * r.dtype.size())),
             TaskWork::Chain(members) => {
                 chains::prepare(&build.storages, members, &draft.args, &draft.outs)
             }
         };
         tasks.push(Task::new(kernel, args, outs, &needs));
-        whats.push(draft.what);
+        kinds.push(draft.what);
         eqns.push(draft.eqns);
     }
     Plan {
         tasks: tasks.into(),
-        whats: whats.into(),
+        kinds: kinds.into(),
         eqns: eqns.into(),
         needs,
         constants: build.constants.into(),

@@ -48,7 +48,7 @@ pub(crate) struct Lowered {
 pub(crate) struct Plan {
     tasks: Box<[Task]>,
     /// Description of each task.
-    whats: Box<[TaskKind]>,
+    kinds: Box<[TaskKind]>,
     /// Equations of each task. The first of several tasks for one equation has it.
     eqns: Box<[Eqns]>,
     needs: BufferSizes,
@@ -177,7 +177,7 @@ impl Plan {
 
     /// Returns the name of the op that an error message about a task names.
     fn name(&self, task: usize) -> &'static str {
-        self.whats.get(task).map_or(Op::Identity, op_of).called()
+        self.kinds.get(task).map_or(Op::Identity, op_of).called()
     }
 
     /// Returns the possible donations.
@@ -213,7 +213,7 @@ impl Plan {
     /// Returns whether the plan only copies: all results are leaves or views of them.
     #[cfg(test)]
     pub(crate) fn only_moves(&self) -> bool {
-        self.whats
+        self.kinds
             .iter()
             .all(|what| matches!(what, TaskKind::Copy(_)))
     }
@@ -235,8 +235,8 @@ fn op_of(what: &TaskKind) -> Op {
         },
         TaskKind::Group { ops, .. } => ops.last().copied().unwrap_or(Op::Identity),
         // In a chain, only kernels that check labels can fail.
-        TaskKind::Chain(whats) => {
-            let mut ops = whats.iter().map(op_of);
+        TaskKind::Chain(kinds) => {
+            let mut ops = kinds.iter().map(op_of);
             let checks = |op: &Op| matches!(op.def().facts().fails, Fails::Labels(_));
             let checked = ops.clone().find(checks);
             checked.or_else(|| ops.next_back()).unwrap_or(Op::Identity)

@@ -13,12 +13,12 @@ pub struct ReadableKind<T: ?Sized>(PhantomData<fn(&T)>);
 /// Kind of all other values, which do not contribute to the hash.
 pub struct OpaqueKind<T: ?Sized>(PhantomData<fn(&T)>);
 
-/// A constant or static whose kind the macro asks about.
+/// A constant or static that the user's code names. rustc determines its kind.
 pub struct Constant<'a, T: ?Sized>(pub &'a T);
 
-/// A kind of value.
+/// Kind of a constant, as a type: its value can be read at compile time, or not.
 pub trait ConstantKind {
-    /// The only value of the kind.
+    /// The kind as a value.
     const KIND: Self;
 }
 
@@ -38,7 +38,7 @@ pub const fn kind_of<K: ConstantKind, F: Fn() -> K>(_: &F) -> K {
 /// A type whose values can be read at compile time.
 pub trait Readable {}
 
-/// Selects constants whose values can be read.
+/// Implemented for constants whose values can be read.
 pub trait ByValue<T: ?Sized>: Sized {
     /// Returns their kind.
     fn kind(self) -> ReadableKind<T> {
@@ -48,7 +48,7 @@ pub trait ByValue<T: ?Sized>: Sized {
 
 impl<T: Readable + ?Sized> ByValue<T> for &&Constant<'_, T> {}
 
-/// Selects all other constants.
+/// Implemented for all constants; method resolution prefers [`ByValue`].
 pub trait ByName<T: ?Sized>: Sized {
     /// Returns their kind.
     fn kind(self) -> OpaqueKind<T> {

@@ -17,8 +17,8 @@ pub type ArgumentLeaves<'a> = &'a [(usize, usize)];
 
 /// Records a function for its result and pullback.
 ///
-/// `x` holds the tensors and trees among the arguments. Only parameters that are `asked` for have
-/// cotangents. A leaf that is not a float has none.
+/// `x` holds the tensors and trees among the arguments. Only parameters for which `asked` is true
+/// have cotangents. A leaf that is not a float has none.
 #[track_caller]
 pub fn record_vjp<X, R, const N: usize>(
     likes: [Vec<Aval>; N],

@@ -17,39 +17,39 @@ pub struct ResidualBytes {
 /// A field of a struct of residuals.
 pub trait Residual {
     /// Adds the tensors of the field to the total.
-    fn keep(&self, kept: &mut ResidualBytes);
+    fn keep(&self, total: &mut ResidualBytes);
 }
 
 /// Returns the number of bytes that the fields of a struct of residuals keep alive.
 pub fn bytes(fields: &[&dyn Residual]) -> usize {
-    let mut kept = ResidualBytes::default();
-    fields.iter().for_each(|field| field.keep(&mut kept));
-    kept.bytes
+    let mut total = ResidualBytes::default();
+    fields.iter().for_each(|field| field.keep(&mut total));
+    total.bytes
 }
 
 impl Residual for Tensor {
-    fn keep(&self, kept: &mut ResidualBytes) {
-        if kept.seen.insert(self.address()) {
-            kept.bytes += self.aval().bytes();
+    fn keep(&self, total: &mut ResidualBytes) {
+        if total.seen.insert(self.address()) {
+            total.bytes += self.aval().bytes();
         }
     }
 }
 
 impl<T: Residual> Residual for List<T> {
-    fn keep(&self, kept: &mut ResidualBytes) {
-        self.iter().for_each(|part| part.keep(kept));
+    fn keep(&self, total: &mut ResidualBytes) {
+        self.iter().for_each(|part| part.keep(total));
     }
 }
 
 impl Residual for CompanionPullback {
-    fn keep(&self, kept: &mut ResidualBytes) {
-        kept.bytes += self.bytes;
+    fn keep(&self, total: &mut ResidualBytes) {
+        total.bytes += self.bytes;
     }
 }
 
 impl<T: Residual> Residual for Vec<T> {
-    fn keep(&self, kept: &mut ResidualBytes) {
-        self.iter().for_each(|part| part.keep(kept));
+    fn keep(&self, total: &mut ResidualBytes) {
+        self.iter().for_each(|part| part.keep(total));
     }
 }
 

@@ -35,7 +35,7 @@ pub struct CallKey<'a> {
     /// Type that identifies the instance of a generic function.
     instance: Option<TypeId>,
     others: Vec<&'a dyn ComparableStatic>,
-    /// First thing that a key cannot hold. It was found in the parameter `param`.
+    /// First value or type that a key cannot hold. It was found in the parameter `param`.
     obstacle: Option<Obstacle>,
     /// Index of the parameter that is being described.
     param: usize,
@@ -244,7 +244,7 @@ impl<'a> CallKey<'a> {
         self.obstacle.get_or_insert(obstacle);
     }
 
-    /// Returns the first thing that the key cannot hold, if any.
+    /// Returns the first value or type that the key cannot hold, if any.
     pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         self.obstacle
     }
@@ -850,7 +850,8 @@ pub(crate) fn in_words(differences: &[Difference], function: &Function) -> Strin
         },
     };
     match differences {
-        [] => "arguments that were distinct tensors are the same tensor, or the reverse".to_owned(),
+        [] => "two arguments are the same tensor, and were distinct tensors before, or the reverse"
+            .to_owned(),
         some => some.iter().take(3).map(text).collect::<Vec<_>>().join("; "),
     }
 }

@@ -230,7 +230,7 @@ fn renaming_a_local_does_not_change_the_text() {
 }
 
 #[test]
-fn names_that_may_not_be_locals_change_the_text() {
+fn names_that_are_not_certainly_locals_change_the_text() {
     let pairs = [
         ("let k = k; x * k", "let h = h; x * h"),
         ("let g = g(x); g", "let h = h(x); h"),

@@ -1,4 +1,4 @@
-//! Names of the emitted items, and the lints that they cannot follow.
+//! Names of the emitted items, and the lints of rustc that these names violate.
 
 use crate::input::Func;
 use proc_macro2::{Ident, TokenStream};

@@ -30,7 +30,7 @@ impl Parse for AvalArg {
                     shape: Shape::UNKNOWN,
                 })),
                 false => Err(input.error(
-                    "`..` stands for all dims, so nothing stands beside it; write `_` for one dim",
+                    "`..` stands for all dims, so it cannot have dims beside it; write `_` for one dim",
                 )),
             };
         }

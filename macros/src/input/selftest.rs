@@ -1,9 +1,9 @@
 //! Parses the option `check` of `#[traced]`, which decides how the emitted tests sample their
 //! arguments.
 //!
-//! Most arguments are sampled as the signature says: by the shape in `#[shape(B, 784)]`, or by a
-//! type's `Sample` impl. The option covers the rest. An argument covered by neither is an error
-//! that names the parameter and the option to write.
+//! Most arguments are sampled by the shape in `#[shape(B, 784)]`, or by the `Sample` impl of their
+//! type. The option covers the others. A parameter without any of these is an error, which names
+//! the parameter and the option to write.
 
 use super::{Func, Kind, Param, unraw};
 use crate::report::{Errors, nearest};

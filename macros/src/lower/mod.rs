@@ -32,7 +32,7 @@ use proc_macro2::{Span, TokenStream};
 /// Reason why lowering stops.
 #[derive(Debug)]
 pub(crate) enum Abort {
-    /// An error has been reported.
+    /// The user's code is wrong, and an error has been reported.
     Error,
     /// The body has to be traced at run time, for the reason given.
     Recorded(String),

@@ -9,12 +9,12 @@ use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use std::fmt;
 
-/// Body with host control flow.
+/// Lowered body with host control flow.
 #[derive(Debug)]
 pub(crate) struct LoweredFlow {
     /// The blocks, and the host code that runs them.
     pub(crate) flow: Flow<HostCode>,
-    /// Emission data of each block.
+    /// The blocks of `flow`, in its order, with the data for their emission.
     pub(crate) pieces: Vec<Piece>,
     /// Tensor parameters of the function.
     pub(crate) inputs: Vec<Input>,
@@ -60,7 +60,7 @@ impl LoweredFlow {
     }
 }
 
-/// Emission data of a block.
+/// Block with the data for its emission.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) low: LoweredProgram,
@@ -73,15 +73,15 @@ pub(crate) struct Piece {
 /// Kind of store by which a result of a block reaches other blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
-    /// First value of a slot.
+    /// `let slot = result`: the first value of a slot.
     Declare,
-    /// Assigned to a slot.
+    /// `slot = result`: a later value of a slot.
     Assign,
-    /// Bound to a local of its own name.
+    /// `let result = ..`: the result is not in a slot, and other blocks read it by its name.
     Fresh,
-    /// Earlier value of a slot, bound to a local of its own.
+    /// `let result = slot`: the value that a slot has before it is assigned to again.
     Let,
-    /// Result of the function.
+    /// The function returns the result.
     Result,
 }
 

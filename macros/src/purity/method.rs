@@ -667,7 +667,9 @@ struct MethodInputs<'a> {
     clones: bool,
 }
 
-/// Returns the call with an inferred result type that determines the value of an expression.
+/// Returns the call of a method such as `collect` or `into` that computes the value of an expression.
+///
+/// The result type of such a method is inferred.
 fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
     match expr {
         Expr::MethodCall(call) if is_inferred(&unraw(&call.method)) => Some(call),

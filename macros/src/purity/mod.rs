@@ -45,11 +45,11 @@ pub(crate) struct Verdict {
     pub(crate) impure: Option<Impurity>,
     /// Constants and statics that it mentions, which become part of the key of a call.
     pub(crate) globals: Vec<Path>,
-    /// Questions that rustc has to confirm for the body to be pure.
+    /// Questions about types. The body is pure if rustc answers all of them with yes.
     pub(crate) questions: Vec<Question>,
-    /// Questions that rustc has to confirm too, at their places in the body.
+    /// More such questions, which are asked at places in a copy of the body.
     pub(crate) spots: Vec<SpotQuestion>,
-    /// Questions whether the functions called by a body that is traced at run time are `#[traced]`.
+    /// For a body that is traced at run time: asks of each function that it calls if it is `#[traced]`.
     pub(crate) callees: Vec<Question>,
 }
 
@@ -294,7 +294,7 @@ impl<'a> PurityVisitor<'a> {
         if self.tensors.contains(&what) {
             return;
         }
-        let why = "it may be another type than that of gradloom";
+        let why = "it may be a type of another crate with this name";
         if self.own.names {
             self.found(&what, path.span(), why, Remedy::Promise);
             return;
@@ -332,7 +332,8 @@ impl<'a> PurityVisitor<'a> {
                 true => "self".to_owned(),
                 false => unraw(&param.ident),
             };
-            // `impl Trait` cannot be written elsewhere, and nothing is known of a type parameter.
+            // A probe names the type. `impl Trait` cannot be named outside of a signature, and the
+            // type of a type parameter is not known.
             let chosen = generics.types().contains(&text(&param.owned));
             let probe = (!chosen && !text(&param.ty).contains("impl ")).then_some(probe);
             let val = Val::from(known).with(probe);
@@ -396,7 +397,7 @@ impl<'a> PurityVisitor<'a> {
             Remedy::Read => {
                 "compute with the tensor instead (`select`, `maximum`), or read it before the call and pass the value"
             }
-            _ if self.generic => "`#[traced(pure)]` declares that it has none for any types",
+            _ if self.generic => "`#[traced(pure)]` declares that it has none, for all types",
             Remedy::Trace => {
                 "put `#[traced]` on it, or declare that it has no side effects with `#[traced(pure)]`"
             }

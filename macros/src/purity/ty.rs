@@ -71,8 +71,8 @@ pub(super) enum Fidelity {
     Exact,
     /// The types are equal up to references.
     Behind,
-    /// The type is meaningless if the macro is wrong about the value, so it may only be asked for
-    /// its class.
+    /// The type is the one that the macro expects the value to have. Only questions about its class
+    /// are allowed, because the macro may be wrong.
     Soft,
 }
 

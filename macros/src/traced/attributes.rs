@@ -25,7 +25,7 @@ pub(super) fn misplaced(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
             _ => return true,
         };
         let name = attr.path().to_token_stream();
-        errors.push(attr, format!("`#[{name}]` stands {place}; move it there"));
+        errors.push(attr, format!("`#[{name}]` belongs {place}; move it there"));
         false
     });
 }

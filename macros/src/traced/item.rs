@@ -66,7 +66,7 @@ pub(super) struct ItemExpansion {
     pub(super) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(super) items: TokenStream,
-    /// Item for the user's impl block: the body of a method that has been set aside.
+    /// Hidden method with the user's body, for the same impl block. A cached call does not run it.
     pub(super) beside: Option<TokenStream>,
     /// Items that cause warnings.
     pub(super) warnings: TokenStream,

@@ -50,7 +50,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
                     }
                     Err(_) if syn::parse::Parser::parse2(syn::Block::parse_within, item.clone()).is_ok() => errors.push(
                         &item,
-                        "`#[traced]` belongs on a function; put what this computes into one",
+                        "`#[traced]` belongs on a function; move this code into one",
                     ),
                     // Syntax unknown to `syn`, or invalid: the parser's error explains it best.
                     Err(_) => errors.push_error(error),

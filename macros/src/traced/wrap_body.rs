@@ -9,7 +9,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Attribute;
 
-/// Wraps the body of the user's function, and returns the item to emit beside a method.
+/// Wraps the body of the user's function. Returns the hidden method that the body of a method is
+/// moved to, if any.
 pub(super) fn wrap_body(
     parsed: &Func,
     calls: &CachedCallEmitter<'_>,

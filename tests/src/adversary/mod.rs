@@ -29,7 +29,7 @@ pub type Gradient = fn(&[Tensor], usize) -> (Tensor, Vec<Tensor>);
 /// Side effect of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// The function only computes.
     None,
     /// It reads values of tensors.
     Reads,

@@ -52,7 +52,7 @@ fn n_values(node: &Node) -> usize {
     }
 }
 
-/// Changes one thing if possible, and returns whether it did.
+/// Changes the op, an operand or a static argument at random. Returns whether the step differs.
 fn change(step: &mut Step, n_before: usize, rng: &mut Rng) -> bool {
     match rng.below(5) {
         0 => {

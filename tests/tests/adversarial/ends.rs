@@ -15,7 +15,7 @@ fn loss(x: &Tensor, w: &Tensor) -> Tensor {
     y.attention(&y, &y).tanh().mean(..)
 }
 
-/// Uses a bit of everything.
+/// Calls traced functions, their companions, transforms and optimisers.
 fn compute() -> Vec<Vec<u64>> {
     let (x, w) = (noise(&[65, 300], 1), noise(&[300, 33], 2));
     let (value, grads) = loss::value_and_grad(&x, &w);

@@ -55,9 +55,10 @@ fn elementwise(op: Op, args: &[&Tensor]) -> Option<Tensor> {
     )
 }
 
-/// Checks that each op gives the same bits on all values and pairs at once as on each alone, so
-/// neither neighbours nor the position in a vector matter. Also shows that no value causes a panic.
-/// Returns the number of ops checked.
+/// Checks that an op on an array gives each element the bits that it has when computed alone.
+///
+/// The array holds all values, or all pairs of values. No value may cause a panic. Returns the number
+/// of ops checked.
 fn check<T: Element + Copy>(values: &[T]) -> usize {
     let n = values.len();
     let x = Tensor::from_vec(values.to_vec(), n);

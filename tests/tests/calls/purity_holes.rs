@@ -916,7 +916,7 @@ mod same_names {
 }
 
 #[test]
-fn names_of_this_library_may_be_the_users() {
+fn items_of_the_user_may_have_names_of_this_library() {
     use same_names::*;
     let x = Tensor::from([1.0f64, 2.0]);
     type Recorded = fn(&Tensor) -> Tensor;

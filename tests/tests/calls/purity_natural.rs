@@ -355,7 +355,7 @@ impl<T: Tree + Clone + 'static> Scaled<T> {
 }
 
 #[test]
-fn generic_code_asks_about_numbers() {
+fn generic_methods_with_numbers_are_pure_for_each_instance() {
     let x = noise(&[4, 3], 1);
     let scaled = Scaled {
         inner: (x.clone(), x.exp()),

@@ -1,5 +1,5 @@
-//! Results with skipped fields: each call returns its own. A call site caches only values that
-//! results cannot share, and records the call otherwise.
+//! Results with skipped fields. A cached call clones these fields, so it is only cached if clones
+//! share no state, such as an `Rc<Cell<_>>`. Otherwise each call is recorded.
 #![allow(clippy::mutable_key_type)] // a map may be keyed by shared state
 #![allow(deprecated)] // some functions here are recorded on purpose
 
@@ -67,7 +67,7 @@ fn shared(x: &Tensor) -> Vec<Shared> {
 }
 
 #[test]
-fn a_tensor_in_a_skipped_field_belongs_to_its_call() {
+fn each_call_returns_its_own_tensor_in_a_skipped_field() {
     let (x, z) = (noise(&[3], 1), noise(&[3], 2));
     for x in [&x, &z, &x] {
         let y = tensor(x);
@@ -324,7 +324,7 @@ fn by_data(x: &Tensor) -> Counted {
 }
 
 #[test]
-fn a_structure_that_depends_on_elements_belongs_to_its_call() {
+fn each_call_returns_its_own_structure_if_that_depends_on_elements() {
     let x = noise(&[3], 1).abs() + 1.0;
     let z = -&x;
     evaluate(&(x.clone(), z.clone())).unwrap();

@@ -1,7 +1,7 @@
-//! What `#[traced]` emits: forms that it takes, constants, warnings.
+//! Expansions of `#[traced]`: accepted forms, companions, constants, warnings.
 
-mod costs;
-pub mod forms;
-mod smoke;
-mod traced;
+mod companions;
+mod constants;
+mod function_forms;
+pub mod user_code;
 mod warnings;

@@ -31,7 +31,7 @@ pub struct Axes {
     pub results: Vec<Vec<Axis>>,
 }
 
-/// The equation that a signature is asked for. All ranks are known.
+/// An equation whose signature is requested. All ranks are known.
 pub struct AxesOf<'a> {
     /// The op.
     pub op: Op,
@@ -144,7 +144,7 @@ impl fmt::Display for Axes {
     }
 }
 
-/// No axis has a factor.
+/// An op whose operands and results have no axes in common.
 pub(super) fn opaque(of: &AxesOf<'_>) -> Option<Axes> {
     let own = |dims: &&[Dim]| vec![Axis::Own; dims.len()];
     Some(Axes {
@@ -153,31 +153,32 @@ pub(super) fn opaque(of: &AxesOf<'_>) -> Option<Axes> {
     })
 }
 
-/// All axes of the result are factors; operands are broadcast to it.
+/// An op whose result axes are all factors. Operands are broadcast to the result.
 pub(super) fn elementwise(of: &AxesOf<'_>) -> Option<Axes> {
     of.aligned(of.outs[0], &[])
 }
 
-/// The op combines the elements along the axes that it names, and keeps them in the results.
+/// An op that combines the elements along its named axes. The results have these axes, too.
 pub(super) fn along(of: &AxesOf<'_>) -> Option<Axes> {
     let dims = of.data[0];
     of.aligned(dims, &of.named(dims.len())?)
 }
 
-/// The op combines the elements along the last axis. Operands of lower rank are single rows.
+/// An op that combines the elements along the last axis. Operands of lower rank are single rows.
 pub(super) fn rows(of: &AxesOf<'_>) -> Option<Axes> {
     let dims = of.data[0];
     of.aligned(dims, &[dims.len().checked_sub(1)?])
 }
 
-/// The op combines the elements of each matrix of the last two axes.
+/// An op that combines the elements of each matrix in the last two axes.
 pub(super) fn matrices(of: &AxesOf<'_>) -> Option<Axes> {
     let dims = of.data[0];
     let rows = dims.len().checked_sub(2)?;
     of.aligned(dims, &[rows, rows + 1])
 }
 
-/// The first operand, or else the result, has an axis for each class. The labels have the others.
+/// An op on labels. The logits, or the result of `one_hot`, have the axes of the labels, and a last
+/// axis of classes.
 pub(super) fn classes(of: &AxesOf<'_>) -> Option<Axes> {
     let leading = |dims: &&[Dim]| -> Vec<Axis> {
         let rank = of.outs[0].len() - 1;
@@ -190,14 +191,14 @@ pub(super) fn classes(of: &AxesOf<'_>) -> Option<Axes> {
     })
 }
 
-/// Slices along the leading axes.
+/// An op that takes a range of each of the leading axes.
 pub(super) fn ranges(of: &AxesOf<'_>) -> Option<Axes> {
     let starts = of.value(StaticKind::Starts).ints()?;
     let own: Vec<usize> = (0..starts.len()).collect();
     of.aligned(of.data[0], &own)
 }
 
-/// The operand lacks the named axes, or the results do. Others correspond in order.
+/// Returns axes where one side lacks the named axes. The other axes correspond in order.
 fn without(of: &AxesOf<'_>, full: &[Dim], dropped: fn(usize) -> Axis) -> Option<Axes> {
     let named = of.named(full.len())?;
     let kept: Vec<usize> = (0..full.len()).filter(|a| !named.contains(a)).collect();
@@ -230,12 +231,12 @@ pub(super) fn summed(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.data[0], Axis::Summed)
 }
 
-/// Another reduction over the named axes, or one that drops them.
+/// A reduction other than a sum over the named axes, or an op that drops them.
 pub(super) fn reduced(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.data[0], |_| Axis::Own)
 }
 
-/// The results have the named axes, and the operands may lack them.
+/// An op whose results have the named axes. Its operands may lack them.
 pub(super) fn inserted(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.outs[0], |_| Axis::Own)
 }
@@ -268,7 +269,7 @@ pub(super) fn repeated(of: &AxesOf<'_>) -> Option<Axes> {
     })
 }
 
-/// The axes in another order, as the shape rule orders them.
+/// An op that puts the axes in another order. The shape rule gives the order.
 pub(super) fn reordered(of: &AxesOf<'_>) -> Option<Axes> {
     // Distinct lengths show where the shape rule puts each axis.
     let rank = of.data[0].len();

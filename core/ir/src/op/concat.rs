@@ -104,7 +104,7 @@ pub(super) fn join(axis: &Static, rank: usize) -> Result<Join, Fault> {
 pub(super) enum Join {
     /// Concatenated along this axis.
     Along(usize),
-    /// Concatenated along an unknown axis.
+    /// Concatenated along an axis that is a host expression.
     Somewhere,
     /// Stacked along an additional axis: all operands have the same shape.
     Across,

@@ -182,7 +182,7 @@ impl OpFacts {
         self
     }
 
-    /// Adds a by-product.
+    /// Adds an op whose result the kernel can compute as a by-product.
     pub const fn byproduct(mut self, op: Op) -> OpFacts {
         self.byproduct = Some(op);
         self
@@ -219,7 +219,7 @@ impl OpFacts {
         })
     }
 
-    /// Adds a cheaper function.
+    /// Adds the name of a cheaper function of `gradloom_maths` for arguments in the fast range.
     pub const fn fast(mut self, function: &'static str) -> OpFacts {
         self.fast = Some(function);
         self

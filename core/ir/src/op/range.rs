@@ -5,13 +5,13 @@ use crate::{Eqn, Program, Static, StaticKind};
 /// Properties that hold for every element of a value; `false` means unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Range {
-    /// At least 0.
+    /// True if no element is below 0.
     pub at_least_0: bool,
-    /// At most 0.
+    /// True if no element is above 0.
     pub at_most_0: bool,
-    /// Not 0.
+    /// True if no element is 0.
     pub not_0: bool,
-    /// Bounded.
+    /// True if no element is arbitrarily large.
     pub bounded: bool,
     /// True if a `select`, a limit or control flow may exclude values where a slope is infinite.
     pub guarded: bool,

@@ -116,7 +116,7 @@ mod tests {
     use super::Network;
 
     #[test]
-    fn of_several_minimum_cuts_the_one_nearest_the_sink_is_found() {
+    fn the_minimum_cut_nearest_to_the_sink_is_found() {
         // 0 -> 1 -> 2 -> 3 -> 4 with capacities 5, 2, 7, 2: both edges of capacity 2 are minimum
         // cuts.
         let mut network = Network::new(5);

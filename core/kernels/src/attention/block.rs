@@ -19,7 +19,9 @@ use crate::simd::vector::{Floats, Vector};
 /// With [`KEYS`] keys, a block of `f32` takes 48 KiB; 96 keys are 8 whole tiles of a product.
 pub(crate) const QUERIES: usize = 128;
 pub(crate) const KEYS: usize = 96;
-/// Maximum number of keys of a block that the causal mask cuts: half of such a block is wasted.
+/// Maximum number of keys of a block in which the causal mask hides some scores.
+///
+/// The kernel computes all scores of a block, and about half of those of such a block are hidden.
 pub(crate) const SOME_KEYS: usize = 48;
 /// Alignment and granularity of the rows of a block, so that loops have no remainder.
 pub(crate) const STEP: usize = 16;
@@ -40,10 +42,10 @@ macro_rules! reals {
 
 reals! { f32 f64 }
 
-/// Rows of queries or keys: the elements and their layout.
+/// Queries or keys, one per row: the elements and their layout.
 pub(crate) type MatrixSlice<'a, T> = (&'a [T], Matrix);
 
-/// A block of keys by queries. Row `r` of a slice, `width` apart, holds the elements of key `r`.
+/// A block of scores: one row per key, one column per query. Rows are `width` elements apart.
 #[derive(Clone, Debug)]
 pub(crate) struct MaskedBlock {
     pub(crate) keys: usize,

@@ -68,10 +68,10 @@ pub(crate) fn with_scratch<T: Plain, R, const N: usize>(
     f: impl FnOnce([&mut [T]; N]) -> R,
 ) -> R {
     thread_local! {
-        static ROOM: Scratch = const { Scratch::new(AlignedVec::new()) };
+        static SCRATCH: Scratch = const { Scratch::new(AlignedVec::new()) };
     }
     let n_lines = lens.map(lines_for::<T>);
-    with_lines(&ROOM, n_lines.iter().sum(), |mut rest| {
+    with_lines(&SCRATCH, n_lines.iter().sum(), |mut rest| {
         let mut at = 0;
         let slices = [(); N].map(|()| {
             let (lines, others) = std::mem::take(&mut rest).split_at_mut(n_lines[at]);

@@ -85,7 +85,7 @@ impl Instr {
     /// # Safety
     ///
     /// The operand slots must hold `n` valid elements of the dtypes of the code. The result slots
-    /// must have room for `n` elements and overlap nothing else.
+    /// must have space for `n` elements and overlap nothing else.
     #[inline]
     pub(crate) unsafe fn run(&self, slots: &[*mut u8], n: usize) {
         let (code, [x, y, z], out) = match self {
@@ -122,7 +122,7 @@ impl Instr {
             unsafe { std::slice::from_raw_parts(start.cast::<T>(), n) }
         }
         unsafe fn of_mut<'a, T>(slot: *mut u8, n: usize) -> &'a mut [T] {
-            // SAFETY: the caller guarantees that the slot has room for `n` elements of type `T` and
+            // SAFETY: the caller guarantees that the slot has space for `n` elements of type `T` and
             // overlaps nothing.
             unsafe { std::slice::from_raw_parts_mut(slot.cast::<T>(), n) }
         }
@@ -164,7 +164,7 @@ impl Instr {
         }
         /// # Safety
         ///
-        /// `out` must have room for `n` elements of `to`.
+        /// `out` must have space for `n` elements of `to`.
         unsafe fn cast_from<T: Copy>(xs: &[T], to: DType, out: *mut u8, n: usize)
         where
             f32: ConvertFrom<T>,
@@ -173,7 +173,7 @@ impl Instr {
             i64: ConvertFrom<T>,
             Byte: ConvertFrom<T>,
         {
-            // SAFETY: the caller guarantees that `out` has room for `n` elements of `to`. `Byte`
+            // SAFETY: the caller guarantees that `out` has space for `n` elements of `to`. `Byte`
             // accepts memory that holds no bools.
             unsafe {
                 match to {

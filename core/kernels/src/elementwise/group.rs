@@ -149,8 +149,8 @@ impl Group {
         let (n, n_args, n_results) = (self.n, self.inputs.len(), self.outputs.len());
         assert!(args.len() == n_args && outs.len() == n_results + self.sums.len());
         let mut scratch = scratch::take(&SCRATCH);
-        let room = scratch.registers((self.n_registers as usize + n_args) * self.stride);
-        let register = |i: usize| room.wrapping_add(i * self.stride);
+        let start = scratch.registers((self.n_registers as usize + n_args) * self.stride);
+        let register = |i: usize| start.wrapping_add(i * self.stride);
         let mut slots = [std::ptr::null_mut(); SLOTS];
         let registers = &mut slots[n_args + n_results..][..self.n_registers as usize];
         for (i, slot) in registers.iter_mut().enumerate() {
@@ -170,7 +170,7 @@ impl Group {
                 (Input::Direct { size }, Data::Same(out)) => {
                     assert!(self.outputs[out] == *size);
                     // SAFETY: the result holds `n` elements of the same size (asserted), and the
-                    // register has room for a chunk of the widest elements.
+                    // register has space for a chunk of the widest elements.
                     unsafe { std::ptr::copy_nonoverlapping(slots[n_args + out], own, n * size) };
                     own
                 }
@@ -415,7 +415,7 @@ impl Group {
                 for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
                     if let (Input::Direct { size }, Data::Same(out)) = (input, arg) {
                         // SAFETY: this thread owns the piece of the result, whose elements have the
-                        // size of the operand's (asserted in `ends`). The register has room for
+                        // size of the operand's (asserted in `ends`). The register has space for
                         // them and belongs to this thread.
                         unsafe {
                             let piece = slots[n_args + out].cast_const();
@@ -442,7 +442,7 @@ impl Group {
                 if let Some((operand, size)) = in_place {
                     let (from, to) = (slots[operand].cast_const(), of_operand(operand));
                     // SAFETY: the caller guarantees `n` valid elements of the taken operand, and
-                    // the register has room for a chunk of the widest elements.
+                    // the register has space for a chunk of the widest elements.
                     unsafe { std::ptr::copy_nonoverlapping(from, to, n * size) };
                     slots[operand] = to;
                 }

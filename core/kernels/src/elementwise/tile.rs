@@ -89,7 +89,7 @@ impl Grid {
 /// Order in which a group must see its elements, so that its sums have fixed bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Any order.
+    /// Without sums, elements may come in any order.
     Any,
     /// Pieces that end at multiples of `.0` elements.
     Whole(usize),

@@ -110,7 +110,7 @@ impl<T: Copy> Finish<'_, T> {
 ///
 /// With so few rows, a copy does not pay off.
 pub(crate) const FEW_ROWS: usize = 256;
-/// Minimum number of panels per call of an epilogue, if there are more columns.
+/// Minimum number of panels of columns per call of an epilogue, unless the result has fewer.
 const FEW_PANELS: usize = 16;
 
 /// Computes `c = a b`, or `c += a b` if `add`. None of `m`, `k` and `n` is 0.

@@ -2,8 +2,8 @@
 //!
 //! Floats use our own loops ([`tile`], [`blocks`]) on CPUs with AVX2 or AVX-512, and
 //! `matrixmultiply` elsewhere; integers use plain loops. The order of each sum depends on the three
-//! lengths alone: products of a vector and a matrix have an [order](single) of their own, and all
-//! others one that the inner length determines.
+//! lengths alone. Products of a vector and a matrix have an [order](single) of their own. In all
+//! other products the inner length determines the order.
 
 mod blocks;
 mod pack;

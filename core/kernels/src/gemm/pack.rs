@@ -48,11 +48,11 @@ impl<T: Copy> MatrixPtr<T> {
 /// Calls `f` with thread-local scratch for `len` elements, aligned to a cache line.
 pub(crate) fn with_room<T: TileElement, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
     thread_local! {
-        static ROOM: Scratch = const { Scratch::new(AlignedVec::new()) };
+        static SCRATCH: Scratch = const { Scratch::new(AlignedVec::new()) };
     }
     match len {
         0 => f(std::ptr::dangling_mut()),
-        _ => with_lines(&ROOM, lines_for::<T>(len), |lines| {
+        _ => with_lines(&SCRATCH, lines_for::<T>(len), |lines| {
             f(lines.as_mut_ptr().cast())
         }),
     }

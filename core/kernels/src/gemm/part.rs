@@ -37,7 +37,7 @@ pub(crate) unsafe fn part<T: TileElement>(
 ) {
     let way = Blocking::new(tiles, [m, k, n], a, b, add, finish);
     let early = finish.filter(|_| way.finish_early);
-    with_room::<T, _>(way.room_b + way.room_a + way.room_c, |room| {
+    with_room::<T, _>(way.room_b + way.room_a + way.room_c, |scratch| {
         for j in (0..n).step_by(way.n_block) {
             for p in (0..k).step_by(way.k_block) {
                 let k_here = way.k_block.min(k - p);
@@ -49,11 +49,11 @@ pub(crate) unsafe fn part<T: TileElement>(
                     b: b.from(p, j),
                     c: c.from(0, j),
                     add: add || p > 0,
-                    room,
+                    scratch,
                 };
                 let last = early.filter(|_| p + k_here == k);
                 // SAFETY: the block lies inside the part, which the caller guarantees to be valid.
-                // `room` has the space that `way` asks for.
+                // `scratch` has the space that `way` asks for.
                 unsafe {
                     match way.pack_b {
                         true => block.packed(last.map(|f| f.from(0, j))),
@@ -181,7 +181,7 @@ struct PartBlock<'a, T: 'static> {
     add: bool,
     /// Scratch: the copy of the right operand, then that of rows of the left one, then elements
     /// apart from the result.
-    room: *mut T,
+    scratch: *mut T,
 }
 
 /// Rows of the left operand as a tile reads them: the address, and the distance between rows or
@@ -213,12 +213,12 @@ impl<T: TileElement> PartBlock<'_, T> {
     ///
     /// # Safety
     ///
-    /// As for [`PartBlock::in_place`], and `room` must have the space that the `Blocking` asks for.
+    /// As for [`PartBlock::in_place`], and `scratch` must have the space that the `Blocking` asks for.
     #[inline]
     unsafe fn packed(&self, finish: Option<Finish<'_, T>>) {
         let (tiles, way) = (self.tiles, self.way);
         let [m, k, n] = self.size;
-        let a_copy = self.room.wrapping_add(way.room_b);
+        let a_copy = self.scratch.wrapping_add(way.room_b);
         let mut a_copies = [a_copy, a_copy.wrapping_add(way.room_a / 2)];
         let rows_apart = a_copy.wrapping_add(way.room_a);
         // The columns that the first row of tiles does not pack are packed first.
@@ -239,7 +239,7 @@ impl<T: TileElement> PartBlock<'_, T> {
                 (false, _) => self.left(i),
                 (true, true) => (a_copies[0].cast_const(), tiles.rows),
                 (true, false) => {
-                    // SAFETY: the rows lie inside the block, and `a_copy` has room for `rows` rows
+                    // SAFETY: the rows lie inside the block, and `a_copy` has space for `rows` rows
                     // of `a_row` elements.
                     unsafe { copy(tiles, [rows, k], self.a.from(i, 0), a_copy, way.a_row) };
                     (a_copy.cast_const(), way.a_row)
@@ -258,7 +258,7 @@ impl<T: TileElement> PartBlock<'_, T> {
             let mut copied = self.columns(end, a_copies[1], n_tiles);
             let mut ahead = || {
                 asked.ask();
-                // SAFETY: the rows lie inside the block, and the copy has room for them.
+                // SAFETY: the rows lie inside the block, and the copy has space for them.
                 unsafe { copied.copy() };
             };
             let mut j = 0;
@@ -309,7 +309,7 @@ impl<T: TileElement> PartBlock<'_, T> {
         let vectors = w.div_ceil(tiles.lanes);
         let (right, b_stride) = match self.way.pack_b {
             true => (
-                self.room.wrapping_add(j * k).cast_const(),
+                self.scratch.wrapping_add(j * k).cast_const(),
                 vectors * tiles.lanes,
             ),
             false => (self.b.element(0, j), self.b.rows),
@@ -336,7 +336,7 @@ impl<T: TileElement> PartBlock<'_, T> {
     #[inline]
     unsafe fn packing_tile(&self, (left, stride): LeftRows<T>, j: usize, to: OutputPtr<T>) {
         let k = self.size[1];
-        let panel = self.room.wrapping_add(j * k);
+        let panel = self.scratch.wrapping_add(j * k);
         let (right, z) = (self.b.element(0, j), to.element(0, j));
         let tile = self.tiles.packing(self.way.by_column);
         // SAFETY: the caller guarantees that the block is valid and that the tile has all rows and
@@ -365,8 +365,8 @@ impl<T: TileElement> PartBlock<'_, T> {
     unsafe fn pack_columns_from(&self, first: usize) {
         let [_, k, n] = self.size;
         if first < n {
-            let to = self.room.wrapping_add(first * k);
-            // SAFETY: the caller guarantees that the block is valid, and that the scratch has room
+            let to = self.scratch.wrapping_add(first * k);
+            // SAFETY: the caller guarantees that the block is valid, and that the scratch has space
             // for all of its columns.
             unsafe {
                 panels(

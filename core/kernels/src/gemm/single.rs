@@ -108,18 +108,18 @@ unsafe fn part<T: TileElement>(
     let copied = b.rows != 1 && b.cols != 1;
     let room_a = if a.cols == 1 { 0 } else { STEPS.min(k) };
     let room_b = if copied { STEPS.min(k) * COPIED } else { 0 };
-    with_room::<T, _>(room_a + room_b, |room| {
-        let room_b = room.wrapping_add(room_a);
+    with_room::<T, _>(room_a + room_b, |scratch| {
+        let room_b = scratch.wrapping_add(room_a);
         for p in (0..k).step_by(STEPS) {
             let (k, add) = (STEPS.min(k - p), add || p > 0);
-            // SAFETY: the caller guarantees that the operands and the result are valid. `room` has
+            // SAFETY: the caller guarantees that the operands and the result are valid. `scratch` has
             // space for the copies.
             unsafe {
                 let x = match a.cols {
                     1 => a.element(0, p),
                     _ => {
-                        copy_each([1, k], a.from(0, p), room, k);
-                        room.cast_const()
+                        copy_each([1, k], a.from(0, p), scratch, k);
+                        scratch.cast_const()
                     }
                 };
                 if b.rows == 1 {

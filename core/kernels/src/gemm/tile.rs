@@ -340,7 +340,7 @@ mod x86 {
                 ///
                 /// # Safety
                 ///
-                /// As for [`tile`], and the panel must have room for `k` rows of two vectors.
+                /// As for [`tile`], and the panel must have space for `k` rows of two vectors.
                 #[target_feature(enable = $features)]
                 #[expect(clippy::too_many_arguments, reason = "each argument is a number or an address in a register")]
                 unsafe fn packing<const BY_COLUMN: bool>(

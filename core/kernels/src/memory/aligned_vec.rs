@@ -34,9 +34,9 @@ unsafe impl Zero for bool {}
 #[allow(dead_code)] // accessed through pointers
 pub(crate) struct Line([u8; ALIGN]);
 
-/// Returns `kept` if it has at least `n` lines, else a fresh zeroed span.
+/// Returns `kept` if it has at least `n` lines, else a fresh zeroed vector.
 ///
-/// The contents of a span that is too small are lost. Returns `None` if memory runs out.
+/// The contents of a vector that is too small are lost. Returns `None` if memory runs out.
 pub(crate) fn at_least(kept: AlignedVec<Line>, n: usize) -> Option<AlignedVec<Line>> {
     if kept.len() >= n {
         return Some(kept);
@@ -65,10 +65,10 @@ enum MemoryOwner<T> {
     Mapped { of: Arc<Mapping> },
 }
 
-// SAFETY: a span owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
+// SAFETY: a vector owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
 // only.
 unsafe impl<T: Send> Send for AlignedVec<T> {}
-// SAFETY: a span owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
+// SAFETY: a vector owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
 // only.
 unsafe impl<T: Sync> Sync for AlignedVec<T> {}
 
@@ -120,7 +120,7 @@ impl<T: Zero> AlignedVec<T> {
 }
 
 impl<T> AlignedVec<T> {
-    /// Returns an empty span.
+    /// Returns an empty vector.
     pub(crate) const fn new() -> AlignedVec<T> {
         AlignedVec {
             start: NonNull::dangling(),
@@ -168,7 +168,7 @@ impl<T> Drop for AlignedVec<T> {
             // The mapping lives as long as its last part, which may be small and long-lived, so the
             // pages of this part are returned at once.
             MemoryOwner::Mapped { of } if Arc::strong_count(of) > 1 => {
-                // SAFETY: the span owns this part of the mapping, and this is its last use.
+                // SAFETY: the vector owns this part of the mapping, and this is its last use.
                 unsafe { give_back(self.start.as_ptr(), self.capacity) }
             }
             MemoryOwner::Mapped { .. } => {}
@@ -204,7 +204,7 @@ impl<T> Deref for AlignedVec<T> {
     type Target = [T];
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `start` points to at least `len` initialised elements, which the span owns.
+        // SAFETY: `start` points to at least `len` initialised elements, which the vector owns.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -212,7 +212,7 @@ impl<T> Deref for AlignedVec<T> {
 impl<T> DerefMut for AlignedVec<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: `start` points to at least `len` initialised elements, which the span owns and
+        // SAFETY: `start` points to at least `len` initialised elements, which the vector owns and
         // which `self` borrows mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
@@ -229,7 +229,7 @@ mod tests {
     use super::{ALIGN, AlignedVec};
 
     #[test]
-    fn a_fresh_span_has_the_requested_length_and_is_zero() {
+    fn a_fresh_vector_has_the_requested_length_and_is_zero() {
         for n in [0, 1, 100, 1 << 16, 1 << 18, (3 << 20) + 5] {
             let mut data = AlignedVec::<f32>::zeroed(n).unwrap();
             assert_eq!(data.len(), n);
@@ -249,13 +249,13 @@ mod tests {
         use super::MemoryOwner;
         const PAGE: usize = 4 << 10;
         let bytes = (8 << 20) + (600 << 10);
-        let mut span = AlignedVec::<f32>::zeroed(bytes / 4).unwrap();
-        span.fill(1.0);
-        let MemoryOwner::Mapped { of } = &span.memory else {
+        let mut vector = AlignedVec::<f32>::zeroed(bytes / 4).unwrap();
+        vector.fill(1.0);
+        let MemoryOwner::Mapped { of } = &vector.memory else {
             return;
         };
-        let (other_part, start) = (of.clone(), span.as_ptr() as usize);
-        drop(span);
+        let (other_part, start) = (of.clone(), vector.as_ptr() as usize);
+        drop(vector);
         let (first, last) = (start.next_multiple_of(PAGE), (start + bytes) / PAGE * PAGE);
         let mut resident = vec![1u8; (last - first) / PAGE];
         // SAFETY: the pages stay mapped while `other_part` is alive, and `resident` has one byte
@@ -266,10 +266,10 @@ mod tests {
     }
 
     #[test]
-    fn a_span_from_a_vector_does_not_move_it() {
+    fn an_aligned_vector_from_a_vec_does_not_move_it() {
         let vector = vec![1.0, 2.0];
         let start = vector.as_ptr();
-        let span = AlignedVec::from(vector);
-        assert_eq!((span.as_ptr(), &*span), (start, &[1.0, 2.0][..]));
+        let vector = AlignedVec::from(vector);
+        assert_eq!((vector.as_ptr(), &*vector), (start, &[1.0, 2.0][..]));
     }
 }

@@ -25,7 +25,7 @@ pub struct PooledVec<T: Element>(AlignedVec<T>);
 /// Pooled memory, the oldest first.
 #[derive(Debug)]
 pub struct BufferPool<T> {
-    spans: VecDeque<AlignedVec<T>>,
+    vectors: VecDeque<AlignedVec<T>>,
     bytes: usize,
 }
 
@@ -60,9 +60,9 @@ impl<T: Element> PooledVec<T> {
     pub fn scratch(n: usize) -> Result<PooledVec<T>, KernelFault> {
         let large = n.saturating_mul(size_of::<T>()) >= LARGE;
         let from_pool = large.then(|| lock(T::pool()).take(n));
-        if let Some(mut span) = from_pool.flatten() {
-            span.set_len(n);
-            return Ok(PooledVec(span));
+        if let Some(mut vector) = from_pool.flatten() {
+            vector.set_len(n);
+            return Ok(PooledVec(vector));
         }
         fresh(n).map(PooledVec)
     }
@@ -76,38 +76,38 @@ impl<T: Element> PooledVec<T> {
 impl<T> BufferPool<T> {
     pub(crate) const fn new() -> BufferPool<T> {
         BufferPool {
-            spans: VecDeque::new(),
+            vectors: VecDeque::new(),
             bytes: 0,
         }
     }
 
     fn take_all(&mut self) -> VecDeque<AlignedVec<T>> {
         self.bytes = 0;
-        std::mem::take(&mut self.spans)
+        std::mem::take(&mut self.vectors)
     }
 
-    /// Takes the smallest span with capacity for `n` elements.
+    /// Takes the smallest vector with capacity for `n` elements.
     ///
     /// Returns `None` if it is more than about twice as large.
     fn take(&mut self, n: usize) -> Option<AlignedVec<T>> {
-        let fits = |span: &AlignedVec<T>| span.capacity() >= n && span.capacity() / 2 <= n;
-        let all = self.spans.iter().enumerate().rev();
+        let fits = |vector: &AlignedVec<T>| vector.capacity() >= n && vector.capacity() / 2 <= n;
+        let all = self.vectors.iter().enumerate().rev();
         let (i, _) = all
-            .filter(|(_, span)| fits(span))
-            .min_by_key(|(_, span)| span.capacity())?;
-        let found = self.spans.remove(i)?;
+            .filter(|(_, vector)| fits(vector))
+            .min_by_key(|(_, vector)| vector.capacity())?;
+        let found = self.vectors.remove(i)?;
         self.bytes -= bytes(&found);
         Some(found)
     }
 
-    /// Adds a span, and returns the oldest spans that exceed the capacity.
-    fn put(&mut self, mut span: AlignedVec<T>) -> Vec<AlignedVec<T>> {
-        span.align();
-        self.bytes += bytes(&span);
-        self.spans.push_back(span);
+    /// Adds a vector, and returns the oldest vectors that exceed the capacity.
+    fn put(&mut self, mut vector: AlignedVec<T>) -> Vec<AlignedVec<T>> {
+        vector.align();
+        self.bytes += bytes(&vector);
+        self.vectors.push_back(vector);
         let mut dropped = Vec::new();
         while self.bytes > CAPACITY
-            && let Some(oldest) = self.spans.pop_front()
+            && let Some(oldest) = self.vectors.pop_front()
         {
             self.bytes -= bytes(&oldest);
             dropped.push(oldest);
@@ -116,8 +116,8 @@ impl<T> BufferPool<T> {
     }
 }
 
-fn bytes<T>(span: &AlignedVec<T>) -> usize {
-    span.capacity() * size_of::<T>()
+fn bytes<T>(vector: &AlignedVec<T>) -> usize {
+    vector.capacity() * size_of::<T>()
 }
 
 fn lock<T>(pool: &Mutex<BufferPool<T>>) -> std::sync::MutexGuard<'_, BufferPool<T>> {

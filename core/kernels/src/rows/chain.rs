@@ -23,7 +23,7 @@ use gradloom_ir::DType;
 use smallvec::SmallVec;
 use std::cell::Cell;
 
-/// Location of an operand or a result of a link.
+/// Location of an operand or a result of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StageOperand {
     /// Operand of the chain.
@@ -34,9 +34,9 @@ pub enum StageOperand {
     Local(usize),
 }
 
-/// Stage of a chain: a link with the locations of its operands and results.
+/// A kernel or group of a chain, with the locations of its operands and results.
 pub struct Stage {
-    pub link: Fusable,
+    pub work: Fusable,
     pub args: Vec<StageOperand>,
     pub outs: Vec<StageOperand>,
 }
@@ -44,12 +44,12 @@ pub struct Stage {
 /// Approximate number of bytes per row-wise result that one thread computes at a time.
 const TASK_BYTES: usize = 1 << 17;
 
-/// Returns the kernel that runs `links` in order on `block` of `n_rows` rows at a time.
+/// Returns the kernel that runs `stages` in order on `block` of `n_rows` rows at a time.
 ///
-/// `block` must be a multiple of the [row multiple](Fusable::row_multiple) of each link. `outs` are the dtypes and
+/// `block` must be a multiple of the [row multiple](Fusable::row_multiple) of each stage. `outs` are the dtypes and
 /// lengths of the results; `local` are the dtypes and row lengths of the intermediate values.
 pub fn chain(
-    links: Vec<Stage>,
+    stages: Vec<Stage>,
     [n_rows, block]: [usize; 2],
     outs: &[(DType, usize)],
     local: &[(DType, usize)],
@@ -63,14 +63,14 @@ pub fn chain(
             Local { start, dtype, row }
         })
         .collect();
-    let read = |at: &StageOperand| links.iter().any(|stage| stage.args.contains(at));
+    let read = |at: &StageOperand| stages.iter().any(|stage| stage.args.contains(at));
     let mut nanos = 0;
     let mut row_bytes = 1;
     let mut modes = Vec::new();
-    let mut next = prefetch(&links, n_rows).into_iter();
-    for stage in &links {
+    let mut next = prefetch(&stages, n_rows).into_iter();
+    for stage in &stages {
         let results = (0..stage.outs.len()).filter_map(|i| {
-            let row = stage.link.writes(i, n_rows)?;
+            let row = stage.work.writes(i, n_rows)?;
             let (dtype, last) = match stage.outs[i] {
                 StageOperand::Out(out) => (outs[out].0, !read(&stage.outs[i])),
                 StageOperand::Local(i) => (local[i].dtype, false),
@@ -82,7 +82,7 @@ pub fn chain(
         let most = results.iter().map(|r| r.1).max().unwrap_or(0);
         row_bytes = row_bytes.max(most);
         let large = |row: usize, last: bool| last && non_temporal(row * n_rows);
-        modes.push(match &stage.link {
+        modes.push(match &stage.work {
             Fusable::Rows(_) => {
                 nanos += n_rows * most / 16;
                 let made = !matches!(stage.args[0], StageOperand::Arg(_));
@@ -130,15 +130,15 @@ pub fn chain(
     }
     let task = (TASK_BYTES / row_bytes).max(1).next_multiple_of(block);
     let chain = Chain {
-        links: links.into_iter().zip(modes).collect(),
+        stages: stages.into_iter().zip(modes).collect(),
         n_rows,
         block,
         local,
         bytes: end,
     };
     Box::new(move |args, outs| {
-        for (Stage { link, args: at, .. }, _) in &chain.links {
-            if let Fusable::Rows(kernel) = link {
+        for (Stage { work, args: at, .. }, _) in &chain.stages {
+            if let Fusable::Rows(kernel) = work {
                 kernel.check(|i| match at[i] {
                     StageOperand::Arg(i) => args[i],
                     StageOperand::Out(_) | StageOperand::Local(_) => {
@@ -165,12 +165,12 @@ pub fn chain(
 /// They are prefetched one block ahead, by kernels on rows and by non-temporal copies. Groups do
 /// not prefetch: they rely on the hardware, which looks ahead within a page only, and memory is
 /// idle while kernels on rows compute.
-fn prefetch(links: &[Stage], n_rows: usize) -> Vec<usize> {
+fn prefetch(stages: &[Stage], n_rows: usize) -> Vec<usize> {
     let mut prefetched: Vec<(usize, usize)> = Vec::new();
-    for Stage { link, args, .. } in links {
+    for Stage { work, args, .. } in stages {
         for (i, at) in args.iter().enumerate() {
-            if let (Fusable::Group(_), StageOperand::Arg(arg)) = (link, *at)
-                && let Some(row) = link.reads(i, n_rows)
+            if let (Fusable::Group(_), StageOperand::Arg(arg)) = (work, *at)
+                && let Some(row) = work.reads(i, n_rows)
                 && !prefetched.contains(&(arg, row))
             {
                 prefetched.push((arg, row));
@@ -184,7 +184,7 @@ fn prefetch(links: &[Stage], n_rows: usize) -> Vec<usize> {
     prefetched.map(|(arg, _)| arg).collect()
 }
 
-/// Mode in which a link reads and writes rows.
+/// Mode in which a stage reads and writes rows.
 enum StageMode {
     Rows {
         non_temporal: bool,
@@ -225,7 +225,7 @@ struct Local {
 }
 
 struct Chain {
-    links: Vec<(Stage, StageMode)>,
+    stages: Vec<(Stage, StageMode)>,
     n_rows: usize,
     block: usize,
     local: Vec<Local>,
@@ -256,7 +256,7 @@ impl ResultPtr {
 
 thread_local! {
     /// Thread-local scratch for intermediate values.
-    static ROOM: Scratch = const { Cell::new(AlignedVec::new()) };
+    static SCRATCH: Scratch = const { Cell::new(AlignedVec::new()) };
 }
 
 impl Chain {
@@ -267,15 +267,15 @@ impl Chain {
     /// `outs` must be the results, and `from` a multiple of the block. Nothing else may use the
     /// rows `from..to` of the results, nor the sums of these rows in a result without rows.
     unsafe fn run(&self, args: &[Data<'_>], outs: &[ResultPtr], from: usize, to: usize) {
-        with_lines(&ROOM, lines_for::<u8>(self.bytes), |lines| {
-            let room = lines.as_mut_ptr().cast();
+        with_lines(&SCRATCH, lines_for::<u8>(self.bytes), |lines| {
+            let scratch = lines.as_mut_ptr().cast();
             // SAFETY: the caller guarantees the requirements of `run`. The scratch has `self.bytes`
             // bytes: a block of each intermediate value.
-            unsafe { self.blocks(args, outs, room, from, to) };
+            unsafe { self.blocks(args, outs, scratch, from, to) };
         });
     }
 
-    /// Does the work of [`run`](Self::run); `room` is scratch for a block of each intermediate
+    /// Does the work of [`run`](Self::run); `scratch` has space for a block of each intermediate
     /// value.
     ///
     /// # Safety
@@ -285,25 +285,25 @@ impl Chain {
         &self,
         args: &[Data<'_>],
         outs: &[ResultPtr],
-        room: *mut u8,
+        scratch: *mut u8,
         from: usize,
         to: usize,
     ) {
         let mut first = from;
         while first < to {
             let last = to.min(first + self.block);
-            for (stage, mode) in &self.links {
+            for (stage, mode) in &self.stages {
                 let rows = RowRange {
                     args,
                     outs,
-                    room,
+                    scratch,
                     first,
                     last,
                 };
-                // SAFETY: the caller guarantees the requirements of `run`, and `room` has a block
+                // SAFETY: the caller guarantees the requirements of `run`, and `scratch` has a block
                 // of each intermediate value.
                 unsafe {
-                    match (&stage.link, mode) {
+                    match (&stage.work, mode) {
                         (
                             Fusable::Rows(kernel),
                             StageMode::Rows {
@@ -316,13 +316,13 @@ impl Chain {
                         (Fusable::Group(group), StageMode::Group(copied)) => {
                             self.group(group, stage, copied, rows);
                         }
-                        _ => unreachable!("`chain` gives each link a mode of its kind"),
+                        _ => unreachable!("`chain` gives each stage a mode of its kind"),
                     }
                 }
             }
             first = last;
         }
-        if self.links.iter().any(|(_, mode)| mode.is_past_caches()) {
+        if self.stages.iter().any(|(_, mode)| mode.is_past_caches()) {
             fence();
         }
     }
@@ -345,7 +345,7 @@ impl Chain {
             (at, row) => {
                 let row = row.expect("a value of the chain must be read by rows");
                 let (dtype, start) = self.place(at, row, rows);
-                // SAFETY: an earlier link has written these rows, and no link writes them while
+                // SAFETY: an earlier stage has written these rows, and no stage writes them while
                 // this one runs.
                 unsafe { Data::at(dtype, start, n * row) }
             }
@@ -357,7 +357,7 @@ impl Chain {
             };
             let (dtype, start) = self.place(*at, row, rows);
             // SAFETY: the rows lie inside the result or the scratch (`place`), and no other operand
-            // or result of the link overlaps them.
+            // or result of the stage overlaps them.
             unsafe { DataMut::at(dtype, start, n * row) }
         };
         let mut write: SmallVec<[DataMut<'_>; 4]> =
@@ -417,7 +417,7 @@ impl Chain {
             let copied = copied.iter().find(|copied| copied.result == i);
             match (*at, group.writes(i), copied) {
                 (_, Some(size), Some(copied)) => {
-                    let start = rows.room.wrapping_add(copied.start);
+                    let start = rows.scratch.wrapping_add(copied.start);
                     start.wrapping_sub(from * size)
                 }
                 (at, Some(size), None) => start(at, size),
@@ -431,7 +431,7 @@ impl Chain {
         unsafe { group.run_part(read, write, from, rows.last * row) };
         for copied in copied {
             let (dtype, to) = self.place(stage.outs[copied.result], row, rows);
-            let from = rows.room.wrapping_add(copied.start);
+            let from = rows.scratch.wrapping_add(copied.start);
             let next = copied.prefetch.and_then(|i| self.next(i, dtype, rows));
             let next = next.unwrap_or(std::ptr::null());
             let n = (rows.last - rows.first) * row;
@@ -455,7 +455,7 @@ impl Chain {
         (arg.dtype() == Some(dtype)).then_some(start)
     }
 
-    /// Returns the dtype of a value that a link writes and the address of its current rows.
+    /// Returns the dtype of a value that a stage writes and the address of its current rows.
     fn place(&self, at: StageOperand, row: usize, rows: RowRange<'_>) -> (DType, *mut u8) {
         match at {
             StageOperand::Out(i) => {
@@ -469,7 +469,7 @@ impl Chain {
             StageOperand::Local(i) => {
                 let local = &self.local[i];
                 assert!(local.row == row && rows.last - rows.first <= self.block);
-                (local.dtype, rows.room.wrapping_add(local.start))
+                (local.dtype, rows.scratch.wrapping_add(local.start))
             }
             StageOperand::Arg(_) => unreachable!("operands are not written"),
         }
@@ -481,13 +481,13 @@ impl Chain {
     ///
     /// `outs` must be the results, and nothing else may use them.
     unsafe fn finish(&self, outs: &[ResultPtr]) {
-        for (stage, _) in &self.links {
-            if let Fusable::Rows(kernel) = &stage.link {
+        for (stage, _) in &self.stages {
+            if let Fusable::Rows(kernel) = &stage.work {
                 let out = |at: &StageOperand| match *at {
                     StageOperand::Out(i) => {
                         let ResultPtr { start, dtype, len } = outs[i];
                         // SAFETY: the caller guarantees exclusive use of the results, and the
-                        // results of a link are distinct.
+                        // results of a stage are distinct.
                         unsafe { DataMut::at(dtype, start, len) }
                     }
                     StageOperand::Local(_) | StageOperand::Arg(_) => DataMut::Bool(&mut []),
@@ -505,7 +505,7 @@ struct RowRange<'a> {
     args: &'a [Data<'a>],
     outs: &'a [ResultPtr],
     /// Scratch with the intermediate values.
-    room: *mut u8,
+    scratch: *mut u8,
     first: usize,
     last: usize,
 }

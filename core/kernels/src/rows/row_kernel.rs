@@ -1,6 +1,4 @@
-//! Links: tasks that can run on a block of rows at a time.
-//!
-//! A link is a kernel on rows or an elementwise group.
+//! Tasks that can run on a block of rows at a time, as stages of a chain.
 
 use crate::elementwise::group::Group;
 use crate::elementwise::tile::{Order, gcd};
@@ -9,7 +7,7 @@ use crate::memory::fault::KernelFault;
 use crate::rows::forward::{RowMode, non_temporal};
 use crate::task::Prepared;
 
-/// A task that can run on a block of rows at a time.
+/// A task that can run on a block of rows at a time: an elementwise group or a row kernel.
 pub enum Fusable {
     Group(Group),
     Rows(RowKernel),
@@ -24,7 +22,7 @@ impl Fusable {
         }
     }
 
-    /// Returns the elements per row of an operand, or `None` if the previous link cannot produce it
+    /// Returns the elements per row of an operand, or `None` if the previous stage cannot produce it
     /// row by row.
     pub fn reads(&self, operand: usize, n_rows: usize) -> Option<usize> {
         match self {
@@ -43,7 +41,7 @@ impl Fusable {
 
     /// Returns the row count that a block must be a multiple of.
     ///
-    /// Returns `None` if the link does not divide into `n_rows` rows.
+    /// Returns `None` if the stage does not divide into `n_rows` rows.
     pub fn row_multiple(&self, n_rows: usize) -> Option<usize> {
         let group = match self {
             Fusable::Group(group) => group,

@@ -152,7 +152,7 @@ fn sums_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
 ///
 /// # Safety
 ///
-/// Each of `xs` must have `n` elements. If `WRITE`, `out` must have room for `n` elements.
+/// Each of `xs` must have `n` elements. If `WRITE`, `out` must have space for `n` elements.
 #[inline(always)]
 unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
     xs: [*const V::T; K],
@@ -178,7 +178,7 @@ unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: 
             }
             let terms = f.of(x);
             if WRITE {
-                // SAFETY: `at + V::N <= n`, and the caller guarantees room for `n` elements.
+                // SAFETY: `at + V::N <= n`, and the caller guarantees space for `n` elements.
                 unsafe { terms[0].store(out.add(at)) };
             }
             for i in 0..M {
@@ -202,7 +202,7 @@ unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: 
             }
             let terms = f.of(x);
             if WRITE {
-                // SAFETY: `at + some <= n`, and the caller guarantees room for `n` elements.
+                // SAFETY: `at + some <= n`, and the caller guarantees space for `n` elements.
                 unsafe { terms[0].store_some(out.add(at), some) };
             }
             for i in 0..M {
@@ -280,7 +280,7 @@ unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool, const ASK: bool>
             x[i] = unsafe { V::load(xs[i].add(at)) };
         }
         let [y] = f.of(x);
-        // SAFETY: `at + V::N <= n`, and the caller guarantees room for `n` elements. `at` is a
+        // SAFETY: `at + V::N <= n`, and the caller guarantees space for `n` elements. `at` is a
         // multiple of `V::N`, so the address is as aligned as `out`.
         unsafe {
             match STREAM {
@@ -298,7 +298,7 @@ unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool, const ASK: bool>
             x[i] = unsafe { V::load_some(xs[i].add(at), some) };
         }
         let [y] = f.of(x);
-        // SAFETY: `at + some` is `n`, and the caller guarantees room for `n` elements.
+        // SAFETY: `at + some` is `n`, and the caller guarantees space for `n` elements.
         unsafe { y.store_some(out.add(at), some) };
     }
 }

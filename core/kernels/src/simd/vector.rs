@@ -50,20 +50,20 @@ pub(crate) trait Vector: Copy {
     unsafe fn load_some(from: *const Self::T, n: usize) -> Self;
     /// # Safety
     ///
-    /// `to` must have room for [`N`](Self::N) numbers.
+    /// `to` must have space for [`N`](Self::N) numbers.
     unsafe fn store(self, to: *mut Self::T);
     /// Stores the first `n` numbers.
     ///
     /// # Safety
     ///
-    /// `to` must have room for `n` numbers, at most [`N`](Self::N).
+    /// `to` must have space for `n` numbers, at most [`N`](Self::N).
     unsafe fn store_some(self, to: *mut Self::T, n: usize);
     /// Stores with a non-temporal instruction, if there is one. Other threads may read after a
     /// [`fence`].
     ///
     /// # Safety
     ///
-    /// `to` must have room for [`N`](Self::N) numbers and must be aligned to the vector.
+    /// `to` must have space for [`N`](Self::N) numbers and must be aligned to the vector.
     unsafe fn stream(self, to: *mut Self::T);
     /// Returns the first `n` numbers of `self` and the others of `other`.
     fn keep(self, n: usize, other: Self) -> Self;
@@ -186,19 +186,19 @@ impl<T: Number> Vector for Array<T> {
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut T) {
-        // SAFETY: the caller guarantees room for `WIDTH` numbers, and an array has the alignment of
+        // SAFETY: the caller guarantees space for `WIDTH` numbers, and an array has the alignment of
         // its elements.
         unsafe { to.cast::<[T; WIDTH]>().write(self.0) }
     }
     #[inline(always)]
     unsafe fn store_some(self, to: *mut T, n: usize) {
-        // SAFETY: the caller guarantees room for `n` numbers.
+        // SAFETY: the caller guarantees space for `n` numbers.
         let to = unsafe { std::slice::from_raw_parts_mut(to, n) };
         to.copy_from_slice(&self.0[..n]);
     }
     #[inline(always)]
     unsafe fn stream(self, to: *mut T) {
-        // SAFETY: the caller guarantees room for `WIDTH` numbers.
+        // SAFETY: the caller guarantees space for `WIDTH` numbers.
         unsafe { self.store(to) }
     }
     #[inline(always)]

@@ -177,9 +177,9 @@ impl CachedCallEmitter<'_> {
         }
     }
 
-    /// Returns a constant expression: the reason why a pure call has no key, or `None`.
+    /// Returns a constant expression: the reason why a pure call cannot be cached, or `None`.
     ///
-    /// Types that depend on generic parameters are not examined: a call may still lack a key.
+    /// Types that depend on generic parameters are not examined, so a call may still not be cached.
     pub(crate) fn siteless(&self) -> TokenStream {
         match &self.purity {
             Purity::Pure(why, _) => ours!(::core::option::Option::Some(#why)),

@@ -538,7 +538,7 @@ fn recording() -> Ident {
     Ident::new("recording", Span::mixed_site())
 }
 
-/// Whether a static value may borrow, so that a key cannot store it.
+/// Possibility that a static value borrows, so that a key cannot store it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Borrowing {
     Never,

@@ -26,7 +26,7 @@ pub(super) struct BodyWithSpots {
     pub(super) spots: Vec<SpotQuestion>,
 }
 
-/// Returns a copy of the body that asks the questions, and the spots that it cannot ask at.
+/// Returns a copy of the body that asks the questions, and the questions that it cannot ask.
 pub(super) fn asked(
     func: &Func,
     block: &Block,

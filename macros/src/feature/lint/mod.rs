@@ -168,8 +168,8 @@ fn parameters(
                 span,
                 text: match is_read(&vars) {
                     // A number read from it may still scale a result.
-                    true => format!("the gradient of `{name}` is always zero: host code reads its shape or its values, and what is read is a constant to the derivative; if that is meant, {remedy}, or call it `_{name}`"),
-                    false => format!("no result depends on the values of `{name}`, so its gradient is always zero; remove it, or {remedy}, or call it `_{name}`"),
+                    true => format!("the gradient of `{name}` is always zero: the function only reads its shape or its values in host code, which is not differentiated; if that is meant, {remedy}, or rename it to `_{name}`"),
+                    false => format!("no result depends on the values of `{name}`, so its gradient is always zero; remove it, or {remedy}, or rename it to `_{name}`"),
                 },
                 unless: None,
             }),

@@ -129,8 +129,8 @@ impl Risk {
         let other = name(self.other, "y");
         let result = select(&format!("&{call}"), &format!("&{other}"));
         format!(
-            "where `select` does not take `{op}`, the gradient is NaN all the same if the slope of `{op}` is infinite there, \
-             because 0 times infinity is NaN; select its operand, too: `let safe = {safe}; {result}`"
+            "the gradient is NaN where the slope of `{op}` is infinite, although `select` does not take `{op}` there, \
+             because 0 times infinity is NaN; select the operand of `{op}`, too: `let safe = {safe}; {result}`"
         )
     }
 }

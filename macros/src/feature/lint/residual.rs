@@ -95,8 +95,8 @@ impl OversizedResidual {
         let again: Vec<String> = self.again.iter().map(|v| describe(*v)).collect();
         let again = again.join(" and ");
         format!(
-            "reverse mode keeps {name}, whose {size} numbers are more than the {arguments} of all arguments together; \
-             write `#[recompute]` before the `let` of {again} to compute that again, or `#[save]` to keep it"
+            "reverse mode keeps {name}, which has {size} elements, and all arguments together have {arguments}; \
+             write `#[recompute]` before the `let` of {again} to compute it again, or `#[save]` to keep it"
         )
     }
 }

@@ -161,7 +161,7 @@ impl TestCx<'_> {
                 let (rt, source) = (crate::emit::statements::at(rt, ty.span()), ours!(__source));
                 quote_spanned!(ty.span()=> #rt::sample::<#ty>(#source))
             }
-            Draw::ElementDistribution {
+            Draw::Numbers {
                 dims,
                 numbers,
                 dtype,

@@ -20,14 +20,14 @@ pub(crate) struct Sampling {
     pub(crate) laws: Vec<&'static str>,
 }
 
-/// Source of an argument.
+/// Origin of an argument: an expression, or a sample.
 pub(crate) enum Draw {
     /// The user's expression.
     Value(TokenStream),
     /// The `Sample` impl of the parameter's type.
     Sample,
-    /// Sampled numbers in a shape.
-    ElementDistribution {
+    /// Tensor of sampled numbers.
+    Numbers {
         dims: Vec<Dim>,
         numbers: ElementDistribution,
         /// Annotated dtype. `None` stands for `i64` for classes, and for `f64` otherwise.
@@ -146,7 +146,7 @@ impl SelftestOption {
             );
             return None;
         };
-        Some(Draw::ElementDistribution {
+        Some(Draw::Numbers {
             dims: shape.to_vec(),
             numbers,
             dtype,

@@ -190,8 +190,8 @@ impl Cx<'_> {
         };
         match base {
             Value::Place(place) => {
-                // A host value is read immediately, and perhaps only if the left side of `&&` is
-                // true, so its index is not bound ahead.
+                // A host value is read immediately. The index is not computed before, because it
+                // may be valid only if the left side of an `&&` is true.
                 let index = match self.host.reads_places && index.reads.is_empty() {
                     true => index.expr,
                     false => self.fixed_index(index.expr, &index.reads),

@@ -11,11 +11,11 @@ use syn::{Block, Expr, Stmt};
 /// Use of the value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lower) enum Use {
-    /// Not used.
+    /// The value is dropped.
     Unused,
-    /// Used by other code.
+    /// Other code reads the value.
     Value,
-    /// Returned by the function.
+    /// The function returns the value.
     Returned,
 }
 

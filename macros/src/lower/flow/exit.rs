@@ -130,7 +130,7 @@ impl Cx<'_> {
                 self.control(tail, &Expected::tensor(), Use::Unused)?;
                 match self.host.flow.left {
                     true => Ok(()),
-                    false => self.recorded("a `Result` that a loop gives", tail.span()),
+                    false => self.recorded("a `Result` that is the value of a loop", tail.span()),
                 }
             }
             tail => self.return_value(Some(tail), tail).map(drop),

@@ -16,7 +16,7 @@ use syn::Expr;
 /// State of the host code around the open block.
 #[derive(Clone)]
 pub(in crate::lower) struct HostState {
-    /// True while a static argument is lowered, where a place is a host value.
+    /// True while a static argument is lowered. A place such as `model.scale` is then a host value.
     pub(in crate::lower) reads_places: bool,
     /// Blocks so far.
     pub(in crate::lower) flow: FlowState,
@@ -25,10 +25,10 @@ pub(in crate::lower) struct HostState {
 /// Blocks and host code so far.
 #[derive(Clone)]
 pub(in crate::lower) struct FlowState {
-    /// Open lists of nodes, the innermost last.
+    /// Nodes of each scope that is not complete yet, the innermost last.
     pub(in crate::lower) open: Vec<Vec<Node<HostCode>>>,
     pub(in crate::lower) blocks: Vec<Rc<RawBlock>>,
-    /// Slots whose next store is their declaration.
+    /// Slots without a value so far. The next store to such a slot declares it.
     pub(in crate::lower) undeclared: BTreeSet<Var>,
     pub(in crate::lower) declarations: Vec<Declaration>,
     /// Aval of every value stored in a slot, to compute the avals at loop heads.

@@ -89,14 +89,14 @@ macro_rules! vector {
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $t) {
-                // SAFETY: the CPU has the instruction (`vector!`). The caller guarantees room for
+                // SAFETY: the CPU has the instruction (`vector!`). The caller guarantees space for
                 // `N` numbers.
                 unsafe { $store(to, self) }
             }
             #[inline(always)]
             unsafe fn store_some(self, $to: *mut $t, n: usize) {
                 let $x = self;
-                // SAFETY: the CPU has the instructions (`vector!`). The caller guarantees room for
+                // SAFETY: the CPU has the instructions (`vector!`). The caller guarantees space for
                 // `n` numbers, and the mask hides the others.
                 unsafe {
                     let $m2 = $mask(n);
@@ -105,7 +105,7 @@ macro_rules! vector {
             }
             #[inline(always)]
             unsafe fn stream(self, to: *mut $t) {
-                // SAFETY: the CPU has the instruction (`vector!`). The caller guarantees room for
+                // SAFETY: the CPU has the instruction (`vector!`). The caller guarantees space for
                 // `N` numbers and the alignment.
                 unsafe { $stream(to, self) }
             }

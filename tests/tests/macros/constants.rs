@@ -226,7 +226,9 @@ fn named_values_are_listed_with_their_positions() {
     // Each value with the source text at its position.
     let show = |points: &[Point]| {
         let line = |p: &Point| {
-            let source = include_str!("costs.rs").lines().nth(p.line as usize - 1);
+            let source = include_str!("constants.rs")
+                .lines()
+                .nth(p.line as usize - 1);
             let at = &source.expect("the line exists")[p.column as usize - 1..];
             let saved = if p.saved { ", saved" } else { "" };
             format!("{}{saved}: {at}", p.name)
