@@ -1,7 +1,7 @@
 //! Tests that the passes change no bit, on random elementwise programs run by the definitions of the
 //! ops.
 
-use gradloom_ir::op::{Array, evaluate};
+use gradloom_ir::op::{NdArray, evaluate};
 use gradloom_ir::{Aval, Builder, DType, Op, Program, RematHint, Var, ad, pass, verify};
 
 /// The number of elements of a value whose rank is not 0.
@@ -9,7 +9,7 @@ const LEN: usize = 3;
 
 /// Returns the bits of each element, with one bit pattern for every NaN: IEEE 754 does not determine
 /// the bits of a NaN result.
-fn bits(x: &Array) -> Vec<u64> {
+fn bits(x: &NdArray) -> Vec<u64> {
     let bits = |x: &f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
     x.data.iter().map(bits).collect()
 }
@@ -103,7 +103,7 @@ fn program(random: &mut Random, n: usize) -> Program {
     program
 }
 
-fn vector(random: &mut Random) -> Array {
+fn vector(random: &mut Random) -> NdArray {
     const ELEMENTS: &[f64] = &[
         0.0,
         -0.0,
@@ -115,12 +115,12 @@ fn vector(random: &mut Random) -> Array {
         f64::INFINITY,
         f64::NAN,
     ];
-    Array::build(&[LEN], |_| random.pick(ELEMENTS))
+    NdArray::build(&[LEN], |_| random.pick(ELEMENTS))
 }
 
 #[track_caller]
-fn same_bits(a: &[Array], b: &[Array], of: &dyn Fn() -> String) {
-    let all = |values: &[Array]| values.iter().map(bits).collect::<Vec<_>>();
+fn same_bits(a: &[NdArray], b: &[NdArray], of: &dyn Fn() -> String) {
+    let all = |values: &[NdArray]| values.iter().map(bits).collect::<Vec<_>>();
     assert_eq!(all(a), all(b), "{}", of());
 }
 
@@ -160,13 +160,13 @@ fn the_residual_choice_changes_no_bit() {
         repeated += usize::from(chosen.eqns.len() > pullback.eqns.len());
 
         let args = [vector(&mut random), vector(&mut random)];
-        let cts: Vec<Array> = (0..joint.outs.len() - n_outs)
+        let cts: Vec<NdArray> = (0..joint.outs.len() - n_outs)
             .map(|_| vector(&mut random))
             .collect();
         let [without, with] =
             [(&split.known, &pullback), (&primal, &chosen)].map(|(p, pullback)| {
                 let outs = evaluate(p, &args);
-                let all: Vec<Array> = outs[n_outs..].iter().chain(&cts).cloned().collect();
+                let all: Vec<NdArray> = outs[n_outs..].iter().chain(&cts).cloned().collect();
                 let ct = evaluate(pullback, &all);
                 outs[..n_outs].iter().cloned().chain(ct).collect::<Vec<_>>()
             });

@@ -3,7 +3,7 @@
 //! The tests evaluate programs with one `f64` for each variable.
 
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::op::{Array, Eval, evaluate};
+use gradloom_ir::op::{Eval, NdArray, evaluate};
 use gradloom_ir::{Op, Program};
 
 const INF: f64 = f64::INFINITY;
@@ -11,7 +11,7 @@ const NAN: f64 = f64::NAN;
 
 /// Runs a program of elementwise ops on values of rank 0. A bool is 0 or 1.
 fn run(program: &Program, args: &[f64]) -> Vec<f64> {
-    let args: Vec<Array> = args.iter().map(|x| Array::build(&[], |_| *x)).collect();
+    let args: Vec<NdArray> = args.iter().map(|x| NdArray::build(&[], |_| *x)).collect();
     let outs = evaluate(program, &args);
     outs.iter().map(|out| out.data[0]).collect()
 }

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Aval, DType, Fault, Shape, Static, StaticKind};
 
@@ -22,6 +22,12 @@ methods! { argmax {
     fn argmax(x: Data, axis: Static, keepdims: Switch(false));
 
     /// [`Tensor::argmax`] that keeps the axis with length 1.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmax_keepdims(0).shape(), [1, 2]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -73,7 +79,7 @@ pub(super) fn index_dtype(_: &[Static], args: &[&Aval]) -> Result<Option<DType>,
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&[of.axis(0, of.rank())], |row| {
         first_best(row, |x, y| x > y) as f64
     })

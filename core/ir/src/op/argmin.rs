@@ -1,5 +1,5 @@
 use super::argmax::first_best;
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, argmax, axes};
 use crate::StaticKind;
 
@@ -10,6 +10,12 @@ methods! { argmin {
     ///
     /// It has no derivative. An axis of length 0 is an error.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmin(-1).to_vec::<i64>(), [0, 0]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If an axis is out of range or given twice, or if the op does not accept the
@@ -17,6 +23,12 @@ methods! { argmin {
     fn argmin(x: Data, axis: Static, keepdims: Switch(false));
 
     /// [`Tensor::argmin`] that keeps the axis with length 1.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmin_keepdims(0).shape(), [1, 2]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -57,7 +69,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&[of.axis(0, of.rank())], |row| {
         first_best(row, |x, y| x < y) as f64
     })

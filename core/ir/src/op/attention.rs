@@ -1,5 +1,5 @@
-use super::array::{Application, Array};
 use super::attention_jvp::{Attention, Sees, matmul, weights};
+use super::nd_array::{Application, NdArray};
 use super::pairs;
 use super::pairs::Pairs;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
@@ -312,9 +312,9 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let pairs = Pairs::new(of, of.args, 3);
-    let mut out = Array::zeros(of.out());
+    let mut out = NdArray::zeros(of.out());
     for query in pairs.queries() {
         let lse = pairs.lse(query);
         for pair in pairs.seen(query) {

@@ -1,6 +1,6 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
-use super::array::{Application, Array, dot};
 use super::attention::{Heads, floats};
+use super::nd_array::{Application, NdArray, dot};
 use super::pairs;
 use super::pairs::Pairs;
 use super::shape::same;
@@ -255,11 +255,11 @@ fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let active = of.ints(1);
     let (args, tangents) = of.args.split_at(of.args.len() - active.len());
     let pairs = Pairs::new(of, args, GIVEN);
-    let mut out = Array::zeros(of.out());
+    let mut out = NdArray::zeros(of.out());
     for query in pairs.queries() {
         let mut along_o = 0.0;
         for pair in pairs.seen(query) {

@@ -1,7 +1,7 @@
 use super::active::by_parts;
-use super::array::{Application, Array};
 use super::attention::{Heads, floats};
 use super::attention_jvp::{Sees, matmul, over_keys, scaled, seen, swapped, weights};
+use super::nd_array::{Application, NdArray};
 use super::pairs::Pairs;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes};
 use crate::{Builder, Eqn, Op, Shape, StaticKind, Var};
@@ -75,9 +75,9 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let pairs = Pairs::new(of, of.args, 2);
     let data = pairs.queries().map(|query| pairs.lse(query)).collect();
     let shape = of.out().to_vec();
-    Array { shape, data }
+    NdArray { shape, data }
 }

@@ -1,9 +1,9 @@
 use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
-use super::array::{Application, Array, dot};
 use super::attention::floats;
 use super::attention_jvp::{
     Attention, GIVEN, checked, matmul, over_keys, scaled, swapped, weights,
 };
+use super::nd_array::{Application, NdArray, dot};
 use super::pairs;
 use super::pairs::{Pair, Pairs};
 use super::shape::same;
@@ -159,10 +159,10 @@ fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+pub(super) fn reference(of: &Application<'_>) -> Vec<NdArray> {
     let (ct, args) = of.args.split_last().expect("the last operand is `ct`");
     let pairs = Pairs::new(of, args, GIVEN);
-    let mut outs: Vec<Array> = of.outs.iter().map(|out| Array::zeros(out)).collect();
+    let mut outs: Vec<NdArray> = of.outs.iter().map(|out| NdArray::zeros(out)).collect();
     for pair in pairs.queries().flat_map(|query| pairs.seen(query)) {
         let Pair { head, query, key } = pair;
         let (q, k, v) = (

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Shape};
 
@@ -57,6 +57,6 @@ pub(super) fn check(x: &Shape, to: &Shape) -> Result<(), Fault> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| of.x().spread(&i))
 }

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{
     Count, Equal, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, broadcast_like,
     shape,
@@ -52,6 +52,6 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| of.x().spread(&i))
 }

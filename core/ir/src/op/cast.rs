@@ -1,4 +1,4 @@
-use super::array::{Application, Array, truth};
+use super::nd_array::{Application, NdArray, truth};
 use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, Range, shape};
 use crate::{DType, Op, StaticKind};
 
@@ -56,7 +56,7 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| match of.statics[0].dtype() {
         Some(DType::Bool) => truth(of.x().get(&i) != 0.0),
         Some(dtype) if !dtype.is_float() => of.x().get(&i).trunc(),

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
 };
@@ -160,7 +160,7 @@ pub(super) fn joined(
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let axis = of.axis(0, of.out().len());
     of.build(|mut i| {
         let mut part = 0;

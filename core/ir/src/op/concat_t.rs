@@ -1,5 +1,5 @@
-use super::array::{Application, Array};
 use super::class::linear_tangents;
+use super::nd_array::{Application, NdArray};
 use super::split;
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, concat, shape,
@@ -88,6 +88,6 @@ impl OpDef for ConcatT {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+pub(super) fn reference(of: &Application<'_>) -> Vec<NdArray> {
     split::parts(of, of.axis(0, of.rank()))
 }

@@ -1,6 +1,6 @@
-use super::array::{Application, Array, indices, mean};
 use super::cross_entropy_grad::one_hot_mask;
 use super::log_softmax::log_softmax_at;
+use super::nd_array::{Application, NdArray, indices, mean};
 use super::{
     Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape,
 };
@@ -88,7 +88,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let loss = |row: Vec<usize>| {
         let at_label = [&row[..], &[of.y().get(&row) as usize]].concat();
         -log_softmax_at(of.x(), of.rank() - 1, &at_label)

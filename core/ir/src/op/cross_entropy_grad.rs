@@ -1,5 +1,5 @@
-use super::array::{Application, Array, truth};
 use super::log_softmax::log_softmax_at;
+use super::nd_array::{Application, NdArray, truth};
 use super::{
     Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape,
 };
@@ -60,7 +60,7 @@ pub(super) fn one_hot_mask(b: &mut Builder, x: Var, labels: Var) -> Option<Var> 
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let p = log_softmax_at(of.x(), of.rank() - 1, &i).exp();
         let (class, row) = (i[i.len() - 1], &i[..i.len() - 1]);

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, Dim, Shape, StaticKind};
@@ -27,7 +27,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let words = threefry::hash(threefry::key(of.x()), u64::from(of.int(0) as u32));
     of.build(|i| words[i[0]].into())
 }

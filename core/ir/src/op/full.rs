@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes, shape,
 };
@@ -38,6 +38,6 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|_| of.number(1))
 }

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
 
@@ -19,9 +19,21 @@ methods! { full_like {
     fn full_like(x: Like, value: Static);
 
     /// Returns zeros of the shape and dtype of `self`, whose elements are not read.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.zeros_like().to_vec::<f32>(), [0.0, 0.0]);
+    /// ```
     fn zeros_like(x: Like, value: Number(0));
 
     /// Returns ones of the shape and dtype of `self`, whose elements are not read.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1i64, 2]);
+    /// assert_eq!(x.ones_like().to_vec::<i64>(), [1, 1]);
+    /// ```
     fn ones_like(x: Like, value: Number(1));
 } }
 
@@ -44,6 +56,6 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|_| of.number(0))
 }

@@ -1,4 +1,4 @@
-use super::array::{Application, Array, mean};
+use super::nd_array::{Application, NdArray, mean};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
@@ -63,7 +63,7 @@ pub(super) fn centred(b: &mut Builder, eqn: &Eqn) -> Var {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&of.axes(0, of.rank()), |row| moments(row, of.number(1)).1)
 }
 

@@ -1,5 +1,5 @@
-use super::array::{Application, Array};
 use super::inv_std::moments;
+use super::nd_array::{Application, NdArray};
 use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Aval, Builder, Dim, Eqn, Fault, Op, Shape, StaticKind, Var};
@@ -107,7 +107,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let (mean, scale) = moments(&of.x().row(&[of.rank() - 1], &i), of.number(0));
         (of.x().get(&i) - mean) * scale * of.y().spread(&i) + of.args[2].spread(&i)

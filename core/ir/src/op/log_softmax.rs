@@ -1,5 +1,5 @@
-use super::array::{Application, Array};
 use super::logsumexp::log_sum_exp;
+use super::nd_array::{Application, NdArray};
 use super::{
     Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Range, axes, shape,
 };
@@ -63,11 +63,11 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| log_softmax_at(of.x(), of.axis(0, of.rank()), &i))
 }
 
 /// Returns an element of the logarithm of a softmax.
-pub(super) fn log_softmax_at(x: &Array, axis: usize, index: &[usize]) -> f64 {
+pub(super) fn log_softmax_at(x: &NdArray, axis: usize, index: &[usize]) -> f64 {
     x.get(index) - log_sum_exp(&x.row(&[axis], index))
 }

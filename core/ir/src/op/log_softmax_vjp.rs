@@ -1,6 +1,6 @@
 use super::Jacobian;
-use super::array::{Application, Array};
 use super::class::same_along_axis;
+use super::nd_array::{Application, NdArray};
 use super::softmax_t::total;
 use super::{Count, Kernel, OpFacts, Ops, axes};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
@@ -49,7 +49,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let v = of.x().row(&[of.axis(0, of.rank())], &i);
         of.x().get(&i) - of.y().get(&i).exp() * v.iter().sum::<f64>()

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Dim, Eqn, Op, StaticKind, Var};
 
@@ -20,6 +20,12 @@ methods! { logsumexp {
     fn logsumexp(x: Data, axes: Static, keepdims: Switch(false));
 
     /// [`Tensor::logsumexp`] that keeps the reduced axes with length 1.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.logsumexp_keepdims(-1).shape(), [2, 1]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -113,7 +119,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&of.axes(0, of.rank()), log_sum_exp)
 }
 

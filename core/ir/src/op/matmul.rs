@@ -1,4 +1,4 @@
-use super::array::{Application, Array, aligned, indices};
+use super::nd_array::{Application, NdArray, aligned, indices};
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
 
@@ -179,7 +179,7 @@ pub(super) fn product(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     products(of, [0, 1, 2])
 }
 
@@ -187,8 +187,8 @@ pub(super) fn reference(of: &Application<'_>) -> Array {
 ///
 /// Each term of `z = x y` has an index into `x`, `y` and `z`. `roles` says which of them the operands
 /// and the result are.
-pub(super) fn products(of: &Application<'_>, roles: [usize; 3]) -> Array {
-    let mut total = Array::zeros(of.out());
+pub(super) fn products(of: &Application<'_>, roles: [usize; 3]) -> NdArray {
+    let mut total = NdArray::zeros(of.out());
     for term in terms(&of.likes[0], &of.likes[1]) {
         let [x, y, z] = roles.map(|role| &term[role]);
         total.add(z, of.x().get(x) * of.y().get(y));

@@ -1,6 +1,6 @@
-use super::array::{Application, Array};
 use super::matmul::products;
 use super::matmul::{Product, emit, product};
+use super::nd_array::{Application, NdArray};
 use super::{Kernel, OpFacts, axes, shape};
 use crate::Op;
 
@@ -33,6 +33,6 @@ pub(super) static OP: Product = Product {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     products(of, [0, 2, 1])
 }

@@ -1,5 +1,5 @@
 use super::argmax::first_best;
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
@@ -21,6 +21,12 @@ methods! { max {
     fn max(x: Data, axes: Static, keepdims: Switch(false));
 
     /// [`Tensor::max`] that keeps the reduced axes with length 1.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.max_keepdims(-1).shape(), [2, 1]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -84,7 +90,7 @@ pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], short: Op)
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&of.axes(0, of.rank()), |row| {
         row[first_best(row, |x, y| x > y)]
     })

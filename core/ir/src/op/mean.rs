@@ -1,4 +1,4 @@
-use super::array::{Application, Array, mean};
+use super::nd_array::{Application, NdArray, mean};
 use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
 use crate::StaticKind;
 
@@ -19,6 +19,12 @@ methods! { mean {
     fn mean(x: Data + Like, axes: Static, keepdims: Switch(false));
 
     /// [`Tensor::mean`] that keeps the reduced axes with length 1.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.mean_keepdims(-1).shape(), [2, 1]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -62,6 +68,6 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&of.axes(0, of.rank()), mean)
 }

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::sum_t;
 use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
 use crate::StaticKind;
@@ -30,7 +30,7 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let axes = of.axes(0, of.out().len());
     let n: usize = axes.iter().map(|&a| of.out()[a]).product();
     let mut total = sum_t::reference(of);

@@ -1,5 +1,5 @@
 use super::argmax::first_best;
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Op, StaticKind};
 
@@ -9,6 +9,12 @@ methods! { min {
     /// Equal smallest elements share the derivative equally. A reduced axis of length 0 is an
     /// error.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.min(0).to_vec::<f32>(), [1.0, 4.0]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If an axis is out of range or given twice, or if the op does not accept the
@@ -16,6 +22,12 @@ methods! { min {
     fn min(x: Data, axes: Static, keepdims: Switch(false));
 
     /// [`Tensor::min`] that keeps the reduced axes with length 1.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.min_keepdims(-1).shape(), [2, 1]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -58,7 +70,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&of.axes(0, of.rank()), |row| {
         row[first_best(row, |x, y| x < y)]
     })

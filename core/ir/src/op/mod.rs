@@ -14,7 +14,6 @@
 //! The rules are the methods of [`OpDef`]. Most ops are values of a class that implements it:
 //! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Nonlinear`] or [`Jacobian`].
 
-mod array;
 mod axes;
 pub mod call;
 mod class;
@@ -25,12 +24,12 @@ mod facts;
 mod loops;
 #[macro_use]
 mod method;
+mod nd_array;
 mod pairs;
 pub mod range;
 mod rule;
 mod threefry;
 
-pub use array::{Application, Array, evaluate, indices};
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
     Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
@@ -42,6 +41,7 @@ pub use def::{Diff, Eval, Laws, OpDef};
 pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, TermSign};
 pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
 pub use method::{Method, Param};
+pub use nd_array::{Application, NdArray, evaluate, indices};
 pub use range::{OperandRanges, Range, RangeRule};
 pub use rule::shape;
 use rule::{active, special};
@@ -49,8 +49,8 @@ use rule::{active, special};
 pub use crate::ops::{Kernel, Op, Operands};
 
 use crate::{Aval, DType, Dim, Fault, MAX_RANK, OpError, Static, StaticKind};
-use array::truth;
 use gradloom_maths::Plain;
+use nd_array::truth;
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -96,7 +96,7 @@ macro_rules! define_modules {
             /// # Panics
             ///
             /// If the rules of the op refuse the operands, or if it is a call.
-            pub fn evaluate(&self) -> Vec<Array> {
+            pub fn evaluate(&self) -> Vec<NdArray> {
                 match self.op {
                     $(Op::$u_var => self.map($u_mod::element::f64::<Plain>),)*
                     $(Op::$b_var => self.zip($b_mod::element::f64::<Plain>),)*

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
 use crate::{Op, StaticKind};
 
@@ -49,7 +49,7 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|mut i| {
         let moved = i.remove(of.axis(1, of.rank()));
         i.insert(of.axis(0, of.rank()), moved);

@@ -1,7 +1,7 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
-use super::array::{Application, Array, dot, mean};
 use super::inv_std::moments;
 use super::layer_norm::with_vectors;
+use super::nd_array::{Application, NdArray, dot, mean};
 use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes, shape};
 use crate::{
@@ -221,7 +221,7 @@ fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let rows = NormRows::new(of);
     let w = of.y();
     of.build(|i| {
@@ -237,7 +237,7 @@ pub(super) fn reference(of: &Application<'_>) -> Array {
 
 /// The rows of `x` and the kind of norm, for the definitions of `norm_jvp` and `norm_vjp`.
 pub(super) struct NormRows<'a> {
-    x: &'a Array,
+    x: &'a NdArray,
     centred: bool,
     eps: f64,
 }

@@ -1,6 +1,6 @@
 use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
-use super::array::{Application, Array, indices};
 use super::layer_norm::with_vectors;
+use super::nd_array::{Application, NdArray, indices};
 use super::norm_jvp::Norm;
 use super::norm_jvp::NormRows;
 use super::shape::same;
@@ -155,11 +155,11 @@ fn parts(b: &mut Builder, eqn: &Eqn) -> Vec<Var> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+pub(super) fn reference(of: &Application<'_>) -> Vec<NdArray> {
     let rows = NormRows::new(of);
     let (w, ct) = (of.y(), &of.args[2]);
     let cotangent = |(which, out): (&i64, &Vec<usize>)| {
-        let mut total = Array::zeros(out);
+        let mut total = NdArray::zeros(out);
         for i in indices(&of.x().shape) {
             let column = i.len() - 1;
             match which {

@@ -1,6 +1,6 @@
-use super::array::{Application, Array};
 use super::inv_std::centred;
 use super::inv_std::moments;
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Attr, Builder, Eqn, Op, StaticKind, Var};
 
@@ -81,7 +81,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let (mean, scale) = moments(&of.x().row(&of.axes(0, of.rank()), &i), of.number(1));
         (of.x().get(&i) - mean) * scale

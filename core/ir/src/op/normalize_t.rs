@@ -1,6 +1,6 @@
 use super::Jacobian;
-use super::array;
-use super::array::{Application, Array, dot};
+use super::nd_array;
+use super::nd_array::{Application, NdArray, dot};
 use super::shape::same;
 use super::{Count, Kernel, OpFacts, Ops, axes, broadcast_like, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
@@ -81,10 +81,10 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let [v, y] = [of.x(), of.y()].map(|x| x.row(&of.axes(0, of.rank()), &i));
         let along_y = dot(&v, &y) / v.len() as f64;
-        (of.x().get(&i) - array::mean(&v) - of.y().get(&i) * along_y) * of.args[2].spread(&i)
+        (of.x().get(&i) - nd_array::mean(&v) - of.y().get(&i) * along_y) * of.args[2].spread(&i)
     })
 }

@@ -1,4 +1,4 @@
-use super::array::{Application, Array, truth};
+use super::nd_array::{Application, NdArray, truth};
 use super::{
     Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Range, axes, shape,
 };
@@ -65,7 +65,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let (class, row) = (i[i.len() - 1], &i[..i.len() - 1]);
         truth(of.x().get(row) == class as f64)

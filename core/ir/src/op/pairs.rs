@@ -1,7 +1,7 @@
 //! Pairs of a query and a key, for the definitions of attention and its derivatives.
 
-use super::array::{Application, Array, dot, truth};
 use super::logsumexp::log_sum_exp;
+use super::nd_array::{Application, NdArray, dot, truth};
 
 /// A query and a key that it sees, with their head.
 #[derive(Clone, Copy)]
@@ -13,9 +13,9 @@ pub(super) struct Pair {
 
 /// The operands of an attention, with its sizes.
 pub(super) struct Pairs<'a> {
-    args: &'a [Array],
+    args: &'a [NdArray],
     /// The mask, repeated for each query and key of each head.
-    mask: Option<Array>,
+    mask: Option<NdArray>,
     causal: bool,
     n_heads: usize,
     n_queries: usize,
@@ -27,14 +27,14 @@ impl<'a> Pairs<'a> {
     ///
     /// `args` are the operands without tangents and cotangents: queries, keys, maybe others, and
     /// the mask.
-    pub(super) fn new(of: &Application<'a>, args: &'a [Array], n_unmasked: usize) -> Pairs<'a> {
+    pub(super) fn new(of: &Application<'a>, args: &'a [NdArray], n_unmasked: usize) -> Pairs<'a> {
         let (q, k) = (&args[0].shape, &args[1].shape);
         let rank = q.len();
         let scores = [&q[..rank - 1], &k[rank - 2..rank - 1]].concat();
         let mask = args.get(n_unmasked);
         Pairs {
             args,
-            mask: mask.map(|mask| Array::build(&scores, |i| truth(mask.spread(&i) != 0.0))),
+            mask: mask.map(|mask| NdArray::build(&scores, |i| truth(mask.spread(&i) != 0.0))),
             causal: of.flag(0),
             n_heads: q[..rank - 2].iter().product(),
             n_queries: q[rank - 2],
@@ -102,14 +102,14 @@ impl<'a> Pairs<'a> {
 }
 
 /// Returns a row of the matrix of a head.
-pub(super) fn row(x: &Array, head: usize, i: usize) -> &[f64] {
+pub(super) fn row(x: &NdArray, head: usize, i: usize) -> &[f64] {
     let rank = x.shape.len();
     let (n, d) = (x.shape[rank - 2], x.shape[rank - 1]);
     &x.data[(head * n + i) * d..][..d]
 }
 
 /// Adds `factor` times `x` to a row of the matrix of a head.
-pub(super) fn add(out: &mut Array, head: usize, i: usize, factor: f64, x: &[f64]) {
+pub(super) fn add(out: &mut NdArray, head: usize, i: usize, factor: f64, x: &[f64]) {
     let n = out.shape[out.shape.len() - 2];
     let row = &mut out.data[(head * n + i) * x.len()..][..x.len()];
     row.iter_mut().zip(x).for_each(|(y, x)| *y += factor * x);

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Shape, Static, StaticKind};
 
@@ -73,7 +73,7 @@ pub(super) fn reorder(
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let axes = of.axes_in_order(0, of.rank());
     of.build(|i| {
         let mut from = vec![0; i.len()];

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
 use crate::{Op, StaticKind};
 
@@ -35,7 +35,7 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let axes = of.axes_in_order(0, of.rank());
     of.build(|i| {
         let from: Vec<usize> = axes.iter().map(|&axis| i[axis]).collect();

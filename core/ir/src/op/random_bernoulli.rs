@@ -1,4 +1,4 @@
-use super::array::{Application, Array, truth};
+use super::nd_array::{Application, NdArray, truth};
 use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, StaticKind};
@@ -32,7 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let key = threefry::key(of.x());
     of.draw(|i| truth(threefry::unit(key, i, &DType::F32.into()) < of.number(1)))
 }

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, StaticKind};
@@ -29,7 +29,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let key = threefry::key(of.x());
     of.draw(|i| threefry::word(key, i).into())
 }

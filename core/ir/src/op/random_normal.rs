@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
@@ -34,7 +34,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let key = threefry::key(of.x());
     let unit = |i| threefry::unit(key, i, &of.statics[1]);
     of.draw(|i| 2f64.sqrt() * inverse_of_erf(2.0 * unit(i) - 1.0))

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::threefry;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{DType, Shape, StaticKind};
@@ -28,7 +28,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     // Each round sorts by fresh random words, stably. There are enough rounds that the probability of
     // any two elements having equal words in every round is below `1 / n`.
     let n = of.out()[0];

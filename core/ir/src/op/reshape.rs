@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
@@ -108,6 +108,6 @@ fn elements(lens: impl Iterator<Item = Poly>) -> Option<Poly> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.same_order()
 }

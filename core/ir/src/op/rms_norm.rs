@@ -1,5 +1,5 @@
-use super::array::{Application, Array, mean};
 use super::layer_norm::with_vectors;
+use super::nd_array::{Application, NdArray, mean};
 use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Eqn, StaticKind, Var};
@@ -63,7 +63,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let row = of.x().row(&[of.rank() - 1], &i);
         let squares: Vec<f64> = row.iter().map(|x| x * x).collect();

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{
     Count, Diff, Equal, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape,
 };
@@ -95,7 +95,7 @@ impl OpDef for Select {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let branch = if of.x().spread(&i) != 0.0 { 1 } else { 2 };
         of.args[branch].spread(&i)

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
@@ -140,7 +140,7 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| of.x().get(&in_whole(of, &of.x().shape, i)))
 }
 

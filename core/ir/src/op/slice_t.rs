@@ -1,4 +1,4 @@
-use super::array::{Application, Array, indices};
+use super::nd_array::{Application, NdArray, indices};
 use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape, slice};
 use crate::{Op, StaticKind};
 
@@ -35,8 +35,8 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
-    let mut whole = Array::zeros(of.out());
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
+    let mut whole = NdArray::zeros(of.out());
     for i in indices(&of.x().shape) {
         let at = slice::in_whole(of, of.out(), i.clone());
         whole.add(&at, of.x().get(&i));

@@ -1,5 +1,5 @@
-use super::array::{Application, Array};
 use super::log_softmax::log_softmax_at;
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
@@ -54,6 +54,6 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| log_softmax_at(of.x(), of.axis(0, of.rank()), &i).exp())
 }

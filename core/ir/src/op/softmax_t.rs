@@ -1,6 +1,6 @@
 use super::Jacobian;
-use super::array::{Application, Array, dot};
 use super::class::same_along_axis;
+use super::nd_array::{Application, NdArray, dot};
 use super::{Count, Kernel, OpFacts, Ops, axes};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
@@ -56,7 +56,7 @@ pub(super) fn total(b: &mut Builder, eqn: &Eqn, x: Var) -> Var {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|i| {
         let [v, y] = [of.x(), of.y()].map(|x| x.row(&[of.axis(0, of.rank())], &i));
         of.y().get(&i) * (of.x().get(&i) - dot(&v, &y))

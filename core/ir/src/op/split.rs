@@ -1,5 +1,5 @@
-use super::array::{Application, Array};
 use super::class::linear_tangents;
+use super::nd_array::{Application, NdArray};
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, concat, shape,
 };
@@ -151,15 +151,15 @@ fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+pub(super) fn reference(of: &Application<'_>) -> Vec<NdArray> {
     parts(of, of.axis(1, of.rank()))
 }
 
 /// Returns consecutive parts of the first operand along an axis, with the shapes of the results.
-pub(super) fn parts(of: &Application<'_>, axis: usize) -> Vec<Array> {
+pub(super) fn parts(of: &Application<'_>, axis: usize) -> Vec<NdArray> {
     let mut start = 0;
     let part = |out: &Vec<usize>| {
-        let part = Array::build(out, |mut i| {
+        let part = NdArray::build(out, |mut i| {
             i[axis] += start;
             of.x().get(&i)
         });

@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static, StaticKind};
 
@@ -76,6 +76,6 @@ pub(super) fn unit_axes(
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.same_order()
 }

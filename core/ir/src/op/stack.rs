@@ -1,5 +1,5 @@
-use super::array::{Application, Array};
 use super::concat::{Join, joined};
+use super::nd_array::{Application, NdArray};
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
 };
@@ -88,7 +88,7 @@ impl OpDef for Stack {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|mut i| {
         let part = i.remove(of.axis(0, of.out().len()));
         of.args[part].get(&i)

@@ -1,4 +1,4 @@
-use super::array::{Application, Array, kept};
+use super::nd_array::{Application, NdArray, kept};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
 
@@ -26,8 +26,8 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
-    let reduced = Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
+    let reduced = NdArray {
         shape: kept(of.out(), &of.axes(0, of.out().len())),
         data: of.x().data.clone(),
     };

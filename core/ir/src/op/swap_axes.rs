@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, permute, shape};
 use crate::{Op, StaticKind};
 
@@ -47,7 +47,7 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.build(|mut i| {
         i.swap(of.axis(0, of.rank()), of.axis(1, of.rank()));
         of.x().get(&i)

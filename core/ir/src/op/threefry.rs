@@ -4,14 +4,14 @@
 //! 1, 2, 3", 2011) maps a key and a 64-bit counter to two words. Element `i` of an array uses
 //! counter `i`.
 
-use super::array::Array;
+use super::nd_array::NdArray;
 use crate::{DType, Static};
 
 /// The two words of a key.
 pub(super) type Words = [u32; 2];
 
 /// Returns the key that an operand holds.
-pub(super) fn key(x: &Array) -> Words {
+pub(super) fn key(x: &NdArray) -> Words {
     [x.data[0] as u32, x.data[1] as u32]
 }
 

@@ -1,5 +1,5 @@
 use super::Jacobian;
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, OpFacts, axes};
 use crate::{Fault, Op};
 
@@ -35,7 +35,7 @@ pub(super) static OP: Jacobian = Jacobian {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let [row, column] = [of.rank() - 2, of.rank() - 1];
     of.build(|i| match i[column] > i[row] {
         true => 0.0,

@@ -1,5 +1,5 @@
-use super::array::{Application, Array};
 use super::class::linear_tangents;
+use super::nd_array::{Application, NdArray};
 use super::{
     Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
 };
@@ -100,10 +100,10 @@ impl OpDef for Unbind {
 }
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Vec<Array> {
+pub(super) fn reference(of: &Application<'_>) -> Vec<NdArray> {
     let axis = of.axis(0, of.rank());
     let part = |(n, out): (usize, &Vec<usize>)| {
-        Array::build(out, |mut i| {
+        NdArray::build(out, |mut i| {
             i.insert(axis, n);
             of.x().get(&i)
         })

@@ -1,4 +1,4 @@
-use super::array::{Application, Array, aligned, indices};
+use super::nd_array::{Application, NdArray, aligned, indices};
 use super::{
     Count, Equal, Kernel, Linear, OpFacts, Operands, Ops, SumOver, axes, broadcast_like, shape,
 };
@@ -34,8 +34,8 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
-    let mut total = Array::zeros(of.out());
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
+    let mut total = NdArray::zeros(of.out());
     for i in indices(&of.x().shape) {
         total.add(&aligned(of.out(), &i), of.x().get(&i));
     }

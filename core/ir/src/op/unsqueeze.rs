@@ -1,4 +1,4 @@
-use super::array::{Application, Array};
+use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape, squeeze};
 use crate::{Dim, Op, Shape, StaticKind};
 
@@ -52,6 +52,6 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// The definition of the op.
-pub(super) fn reference(of: &Application<'_>) -> Array {
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.same_order()
 }

@@ -43,7 +43,6 @@ pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
 macro_rules! lower_kernels {
     ($($name:ident = $kernel:ident,)*) => {
         fn lower_kernel(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Kernel) -> Vec<View> {
-            #[allow(clippy::wildcard_imports)]
             use {attention::*, axes::*, constants::*, matmul::*, movement::*, random::*, rows::*};
             use {member_of_group as cast, member_of_group as cast_t, member_of_group as select};
             match kernel {

@@ -4,12 +4,12 @@ use crate::Aval;
 use crate::backend::cpu::tests::cases::{Numbers, draw};
 use crate::backend::cpu::tests::run::{plan, run, run_one};
 use crate::backend::cpu::tests::view::{View, array_of, bits, view_of};
-use gradloom_ir::op::Array;
+use gradloom_ir::op::NdArray;
 use gradloom_ir::{DType, Program};
 
 /// Returns operands of `attention_vjp`: queries, keys, values, the result, the log-sum-exp, the
 /// cotangent.
-fn operands(queries: usize, keys: usize, d: usize) -> Vec<Array> {
+fn operands(queries: usize, keys: usize, d: usize) -> Vec<NdArray> {
     let mut numbers = Numbers(9);
     let shapes = [
         vec![queries, d],
@@ -36,7 +36,7 @@ fn text(queries: usize, keys: usize, d: usize) -> [String; 2] {
 }
 
 /// Returns the bits of each result.
-fn results(text: &str, args: &[Array]) -> Vec<Vec<u64>> {
+fn results(text: &str, args: &[NdArray]) -> Vec<Vec<u64>> {
     let program: Program = text.parse().unwrap();
     let args: Vec<View> = args.iter().map(|nd| view_of(DType::F64, nd)).collect();
     run(&program, &args).unwrap().iter().map(bits).collect()
@@ -47,12 +47,12 @@ fn values_hidden_by_the_causal_mask_are_not_read() {
     let (n, d, cut) = (200, 5, 150);
     let [value, pullback] = text(n, n, d);
     let clean = operands(n, n, d);
-    let of = |args: &[Array]| {
+    let of = |args: &[NdArray]| {
         let mut all = results(&value, args);
         all.extend(results(&pullback, args));
         all
     };
-    let same = |bad: &[Array], rows: std::ops::Range<usize>, which: &[usize]| {
+    let same = |bad: &[NdArray], rows: std::ops::Range<usize>, which: &[usize]| {
         let (clean, bad) = (of(&clean), of(bad));
         let rows = rows.start * d..rows.end * d;
         for &i in which {
@@ -81,7 +81,7 @@ fn scores_of_minus_infinity_have_weight_zero() {
     let text = "(q: f64[2, 1], k: f64[100, 1], v: f64[100, 1]) { o = attention[causal=false] q, k, v return o }";
     let of = |k: Vec<f64>| {
         let v = (0..100).map(f64::from).collect();
-        let [q, k, v] = [(vec![1.0, -1.0], 2), (k, 100), (v, 100)].map(|(data, n)| Array {
+        let [q, k, v] = [(vec![1.0, -1.0], 2), (k, 100), (v, 100)].map(|(data, n)| NdArray {
             shape: vec![n, 1],
             data,
         });
@@ -115,7 +115,7 @@ fn bits_do_not_depend_on_the_number_of_threads() {
 }
 
 /// Returns the bits of the result and of the cotangents of queries, keys and values.
-fn masked(args: [&Array; 4], mask: Option<&Array>, causal: bool) -> Vec<Vec<u64>> {
+fn masked(args: [&NdArray; 4], mask: Option<&NdArray>, causal: bool) -> Vec<Vec<u64>> {
     let names = ["q", "k", "v", "ct"];
     let mut params: Vec<String> = std::iter::zip(names, args)
         .map(|(name, nd)| format!("{name}: f64{:?}", nd.shape))
@@ -140,13 +140,13 @@ fn masked(args: [&Array; 4], mask: Option<&Array>, causal: bool) -> Vec<Vec<u64>
 }
 
 /// Returns queries, keys, values and a cotangent.
-fn four(queries: usize, keys: usize, d: usize) -> [Array; 4] {
+fn four(queries: usize, keys: usize, d: usize) -> [NdArray; 4] {
     let all = operands(queries, keys, d);
     [0, 1, 2, 5].map(|i| all[i].clone())
 }
 
-fn mask_of(queries: usize, keys: usize, sees: impl Fn(usize, usize) -> bool) -> Array {
-    Array::build(&[queries, keys], |i| f64::from(u8::from(sees(i[0], i[1]))))
+fn mask_of(queries: usize, keys: usize, sees: impl Fn(usize, usize) -> bool) -> NdArray {
+    NdArray::build(&[queries, keys], |i| f64::from(u8::from(sees(i[0], i[1]))))
 }
 
 #[test]
@@ -158,12 +158,12 @@ fn a_mask_of_true_changes_no_bits_and_a_broadcast_mask_has_the_bits_of_its_copy(
         let everything = mask_of(queries, keys, |_, _| true);
         let plain = masked(args, None, causal);
         assert_eq!(masked(args, Some(&everything), causal), plain);
-        let one = Array::build(&[1, 1], |_| 1.0);
+        let one = NdArray::build(&[1, 1], |_| 1.0);
         assert_eq!(masked(args, Some(&one), causal), plain);
         for (n, m) in [(1, keys), (queries, 1)] {
             let mut numbers = Numbers(3);
             let few = draw(&mut numbers, &Aval::new(DType::Bool, [n, m]), (0.0, 1.0));
-            let copy = Array::build(&[queries, keys], |i| few.spread(&i));
+            let copy = NdArray::build(&[queries, keys], |i| few.spread(&i));
             let both = [few, copy].map(|mask| masked(args, Some(&mask), causal));
             assert_eq!(both[0], both[1], "{n} x {m}");
         }
@@ -179,7 +179,7 @@ fn hidden_blocks_and_hidden_trailing_keys_change_no_bits() {
         let mask = mask_of(1, keys, |_, j| seen.contains(&j));
         let found = masked([&q, &k, &v, &ct], Some(&mask), false);
         let rows = seen.start * d..seen.end * d;
-        let part = |x: &Array| Array {
+        let part = |x: &NdArray| NdArray {
             shape: vec![seen.len(), d],
             data: x.data[rows.clone()].to_vec(),
         };

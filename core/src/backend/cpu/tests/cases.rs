@@ -3,7 +3,7 @@
 use crate::Aval;
 use crate::backend::cpu::tests::run::run;
 use crate::backend::cpu::tests::view::{View, view_of};
-use gradloom_ir::op::{Application, Array, Eval};
+use gradloom_ir::op::{Application, Eval, NdArray};
 use gradloom_ir::{DType, Op, Program, Static, Var};
 
 /// A program of one op, parsed from its text.
@@ -18,7 +18,7 @@ pub(super) struct Case {
 }
 
 impl Case {
-    pub(super) fn draw(&self, seed: u64) -> Vec<Array> {
+    pub(super) fn draw(&self, seed: u64) -> Vec<NdArray> {
         let mut numbers = Numbers(seed);
         let domain = self.op.def().laws().domain;
         self.args
@@ -27,7 +27,7 @@ impl Case {
             .collect()
     }
 
-    pub(super) fn views(&self, values: &[Array]) -> Vec<View> {
+    pub(super) fn views(&self, values: &[NdArray]) -> Vec<View> {
         self.args
             .iter()
             .zip(values)
@@ -36,7 +36,7 @@ impl Case {
     }
 
     /// Returns the results for these operands by the definition of the op.
-    pub(super) fn definition(&self, values: &[Array]) -> Vec<Array> {
+    pub(super) fn definition(&self, values: &[NdArray]) -> Vec<NdArray> {
         let shapes = |avals: &[Aval]| avals.iter().map(|aval| aval.shape().to_vec()).collect();
         let (likes, outs): (Vec<_>, Vec<_>) = (shapes(&self.likes), shapes(&self.outs));
         let of = Application {
@@ -143,13 +143,13 @@ impl Numbers {
 
 /// Draws elements for an operand from the domain of the op. The values are coarse, so that ties
 /// occur.
-pub(super) fn draw(numbers: &mut Numbers, aval: &Aval, (lo, hi): (f64, f64)) -> Array {
+pub(super) fn draw(numbers: &mut Numbers, aval: &Aval, (lo, hi): (f64, f64)) -> NdArray {
     let one = |_| match aval.dtype() {
         DType::F32 | DType::F64 => lo + (hi - lo) * (1 + numbers.below(31)) as f64 / 32.0,
         DType::Bool => numbers.below(2) as f64,
         _ => numbers.below(3) as f64,
     };
-    Array {
+    NdArray {
         shape: aval.shape().to_vec(),
         data: (0..aval.numel()).map(one).collect(),
     }

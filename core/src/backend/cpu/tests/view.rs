@@ -1,7 +1,7 @@
 //! Strided views of a shared buffer.
 
 use crate::DType;
-use gradloom_ir::op::{Array, indices};
+use gradloom_ir::op::{NdArray, indices};
 use gradloom_kernels::memory::Buffer;
 use gradloom_kernels::memory::element::Element;
 use gradloom_kernels::memory::{Layout, numel};
@@ -89,7 +89,7 @@ impl View {
     }
 }
 
-pub(super) fn view_of(dtype: DType, nd: &Array) -> View {
+pub(super) fn view_of(dtype: DType, nd: &NdArray) -> View {
     let data = || nd.data.iter();
     match dtype {
         DType::F32 => View::new(data().map(|x| *x as f32).collect(), &nd.shape),
@@ -100,7 +100,7 @@ pub(super) fn view_of(dtype: DType, nd: &Array) -> View {
     }
 }
 
-pub(super) fn array_of(view: &View) -> Array {
+pub(super) fn array_of(view: &View) -> NdArray {
     let data = match &*view.to_copy().buffer {
         Buffer::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
         Buffer::F64(v) => v.to_vec(),
@@ -108,7 +108,7 @@ pub(super) fn array_of(view: &View) -> Array {
         Buffer::I64(v) => v.iter().map(|x| *x as f64).collect(),
         Buffer::Bool(v) => v.iter().map(|x| f64::from(u8::from(*x))).collect(),
     };
-    Array {
+    NdArray {
         shape: view.shape().to_vec(),
         data,
     }
@@ -125,7 +125,7 @@ pub(super) fn bits(view: &View) -> Vec<u64> {
 
 /// Returns views of the same elements with other layouts: axes reversed, with gaps, and with an
 /// offset.
-pub(super) fn elsewhere(dtype: DType, nd: &Array) -> Vec<View> {
+pub(super) fn elsewhere(dtype: DType, nd: &NdArray) -> Vec<View> {
     let rank = nd.shape.len();
     let reversed: Vec<usize> = (0..rank).rev().collect();
     let shape: Vec<usize> = nd.shape.iter().rev().copied().collect();
@@ -133,7 +133,7 @@ pub(super) fn elsewhere(dtype: DType, nd: &Array) -> Vec<View> {
         .into_iter()
         .map(|i| i.iter().rev().copied().collect::<Vec<_>>());
     let data = data.map(|i| nd.spread(&i)).collect();
-    let transposed = view_of(dtype, &Array { shape, data }).permute(&reversed);
+    let transposed = view_of(dtype, &NdArray { shape, data }).permute(&reversed);
 
     let wide: Vec<usize> = nd.shape.iter().map(|len| 2 * len + 1).collect();
     let inside = |i: &[usize]| i.iter().all(|i| i % 2 == 1);
@@ -143,7 +143,7 @@ pub(super) fn elsewhere(dtype: DType, nd: &Array) -> Vec<View> {
     });
     let mut gaps = view_of(
         dtype,
-        &Array {
+        &NdArray {
             data: data.collect(),
             shape: wide,
         },
@@ -155,7 +155,7 @@ pub(super) fn elsewhere(dtype: DType, nd: &Array) -> Vec<View> {
     let data = [&[7.0, 7.0][..], &nd.data, &[7.0]].concat();
     let offset = view_of(
         dtype,
-        &Array {
+        &NdArray {
             shape: vec![data.len()],
             data,
         },

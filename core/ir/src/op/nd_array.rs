@@ -9,7 +9,7 @@ use crate::{Aval, Program, SecondaryMap, Static, Var};
 
 /// An array in row-major order. Bools are 0 and 1, and integers are exact up to 2^53.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Array {
+pub struct NdArray {
     /// The lengths of the axes.
     pub shape: Vec<usize>,
     /// The elements.
@@ -24,7 +24,7 @@ pub struct Application<'a> {
     /// The static arguments.
     pub statics: &'a [Static],
     /// The data operands.
-    pub args: &'a [Array],
+    pub args: &'a [NdArray],
     /// The shapes of the like operands.
     pub likes: &'a [Vec<usize>],
     /// The shapes of the results.
@@ -35,12 +35,12 @@ const CHECKED: &str = "the rules of the op accept its operands";
 
 impl<'a> Application<'a> {
     /// Returns the first operand.
-    pub(super) fn x(self) -> &'a Array {
+    pub(super) fn x(self) -> &'a NdArray {
         &self.args[0]
     }
 
     /// Returns the second operand.
-    pub(super) fn y(self) -> &'a Array {
+    pub(super) fn y(self) -> &'a NdArray {
         &self.args[1]
     }
 
@@ -55,32 +55,32 @@ impl<'a> Application<'a> {
     }
 
     /// Returns the first result, from the element at each index.
-    pub(super) fn build(self, element: impl FnMut(Vec<usize>) -> f64) -> Array {
-        Array::build(self.out(), element)
+    pub(super) fn build(self, element: impl FnMut(Vec<usize>) -> f64) -> NdArray {
+        NdArray::build(self.out(), element)
     }
 
     /// Returns the first result, with the elements of the first operand in the same order.
-    pub(super) fn same_order(self) -> Array {
-        Array {
+    pub(super) fn same_order(self) -> NdArray {
+        NdArray {
             shape: self.out().to_vec(),
             data: self.x().data.clone(),
         }
     }
 
     /// Returns the first result, from the number of each element in row-major order.
-    pub(super) fn draw(self, element: impl Fn(u64) -> f64) -> Array {
+    pub(super) fn draw(self, element: impl Fn(u64) -> f64) -> NdArray {
         let n: usize = self.out().iter().product();
-        Array {
+        NdArray {
             shape: self.out().to_vec(),
             data: (0..n as u64).map(element).collect(),
         }
     }
 
     /// Reduces the first operand over axes, from each row of elements to one number.
-    pub(super) fn reduce(self, axes: &[usize], row: impl Fn(&[f64]) -> f64) -> Array {
+    pub(super) fn reduce(self, axes: &[usize], row: impl Fn(&[f64]) -> f64) -> NdArray {
         let x = self.x();
-        let data = Array::build(&kept(&x.shape, axes), |i| row(&x.row(axes, &i))).data;
-        Array {
+        let data = NdArray::build(&kept(&x.shape, axes), |i| row(&x.row(axes, &i))).data;
+        NdArray {
             shape: self.out().to_vec(),
             data,
         }
@@ -128,21 +128,21 @@ impl<'a> Application<'a> {
     }
 
     /// Applies a function of one number to each element.
-    pub(super) fn map(self, f: impl Fn(f64) -> f64) -> Vec<Array> {
+    pub(super) fn map(self, f: impl Fn(f64) -> f64) -> Vec<NdArray> {
         vec![self.build(|i| f(self.x().spread(&i)))]
     }
 
     /// Applies a function of two numbers to each pair of elements, with broadcasting.
-    pub(super) fn zip(self, f: impl Fn(f64, f64) -> f64) -> Vec<Array> {
+    pub(super) fn zip(self, f: impl Fn(f64, f64) -> f64) -> Vec<NdArray> {
         let [x, y] = [self.x(), self.y()];
         vec![self.build(|i| f(x.spread(&i), y.spread(&i)))]
     }
 }
 
-impl Array {
+impl NdArray {
     /// Returns an array of this shape, from the element at each index.
-    pub fn build(shape: &[usize], element: impl FnMut(Vec<usize>) -> f64) -> Array {
-        Array {
+    pub fn build(shape: &[usize], element: impl FnMut(Vec<usize>) -> f64) -> NdArray {
+        NdArray {
             shape: shape.to_vec(),
             data: indices(shape).into_iter().map(element).collect(),
         }
@@ -156,8 +156,8 @@ impl Array {
         }
     }
 
-    pub(super) fn zeros(shape: &[usize]) -> Array {
-        Array::build(shape, |_| 0.0)
+    pub(super) fn zeros(shape: &[usize]) -> NdArray {
+        NdArray::build(shape, |_| 0.0)
     }
 
     fn position(&self, index: &[usize]) -> usize {
@@ -194,8 +194,8 @@ impl Array {
     }
 }
 
-impl From<Array> for Vec<Array> {
-    fn from(array: Array) -> Vec<Array> {
+impl From<NdArray> for Vec<NdArray> {
+    fn from(array: NdArray) -> Vec<NdArray> {
         vec![array]
     }
 }
@@ -205,10 +205,10 @@ impl From<Array> for Vec<Array> {
 /// # Panics
 ///
 /// If the rules of an op refuse its operands, or if the program has a call.
-pub fn evaluate(program: &Program, args: &[Array]) -> Vec<Array> {
+pub fn evaluate(program: &Program, args: &[NdArray]) -> Vec<NdArray> {
     let params = program.params.iter().copied();
-    let mut values: SecondaryMap<Var, Array> = params.zip(args.iter().cloned()).collect();
-    let value = |values: &SecondaryMap<Var, Array>, v: Var| {
+    let mut values: SecondaryMap<Var, NdArray> = params.zip(args.iter().cloned()).collect();
+    let value = |values: &SecondaryMap<Var, NdArray>, v: Var| {
         values
             .get(v)
             .expect("a variable is bound before it is read")
@@ -219,7 +219,7 @@ pub fn evaluate(program: &Program, args: &[Array]) -> Vec<Array> {
         let (args, likes) = (of(eqn.data()), of(eqn.likes()));
         let attrs = eqn.attrs.iter().map(|attr| program.attr(*attr).clone());
         let statics: Vec<Static> = attrs.collect();
-        let avals: Vec<Aval> = args.iter().chain(&likes).map(Array::aval).collect();
+        let avals: Vec<Aval> = args.iter().chain(&likes).map(NdArray::aval).collect();
         let avals: Vec<&Aval> = avals.iter().collect();
         let shapes = eqn.op.def().shape(&statics, &avals, eqn.outs.len());
         let lens = shapes
