@@ -119,32 +119,16 @@ fn cut(
     let needed = needed_by(primal, results);
     let hint = |v: Var| primal.remat_hints.get(v).copied();
 
-    // The cone: all values from which repeatable equations can compute `read`.
-    let mut cone: Vec<Var> = Vec::new();
-    let mut place: SecondaryMap<Var, usize> = SecondaryMap::new();
-    let mut open: Vec<Var> = read.to_vec();
-    let repeatable = |v: Var| binds.get(v).filter(|e| may_repeat(e, hint(v)));
-    while let Some(v) = open.pop() {
-        if place.contains(v) {
-            continue;
-        }
-        place.insert(v, cone.len());
-        cone.push(v);
-        if let Some(eqn) = repeatable(v) {
-            open.extend(eqn.data());
-        }
-    }
+    let repeatable = |v: Var| {
+        let eqn = binds.get(v).copied();
+        eqn.filter(|eqn| may_repeat(eqn, hint(v)))
+    };
+    let (cone, place) = cone(read, repeatable);
 
     // The weight is in bytes. If a size is unknown, each value weighs 1, because bytes and counts
     // do not compare.
-    let bytes = |v: Var| {
-        let aval = primal.aval(v);
-        let (shape, size) = (aval.shape.known()?, aval.dtype?.size());
-        // The shape of a parameter is not checked, so the product may overflow.
-        let bytes = shape.iter().try_fold(size, |n, len| n.checked_mul(*len));
-        Some(bytes.unwrap_or(usize::MAX) as u128)
-    };
     let costly = |v: &&Var| !free.contains(**v);
+    let bytes = |v: Var| known_bytes(primal, v);
     let all_known = cone.iter().filter(costly).all(|v| bytes(*v).is_some());
     let scale = cone.len() as u128 + 1;
     let weight = |v: Var| match hint(v) {
@@ -183,6 +167,36 @@ fn cut(
     kept.filter(|(i, _)| !side[2 * i] && side[2 * i + 1])
         .map(|(_, v)| (*v, ()))
         .collect()
+}
+
+/// Returns all values from which repeatable equations can compute `read`, and the index of each.
+fn cone<'a>(
+    read: &[Var],
+    repeatable: impl Fn(Var) -> Option<&'a Eqn>,
+) -> (Vec<Var>, SecondaryMap<Var, usize>) {
+    let mut cone: Vec<Var> = Vec::new();
+    let mut place: SecondaryMap<Var, usize> = SecondaryMap::new();
+    let mut open: Vec<Var> = read.to_vec();
+    while let Some(v) = open.pop() {
+        if place.contains(v) {
+            continue;
+        }
+        place.insert(v, cone.len());
+        cone.push(v);
+        if let Some(eqn) = repeatable(v) {
+            open.extend(eqn.data());
+        }
+    }
+    (cone, place)
+}
+
+/// Returns the size of a value in bytes, or `None` if its dtype or shape is unknown.
+fn known_bytes(program: &Program, v: Var) -> Option<u128> {
+    let aval = program.aval(v);
+    let (shape, size) = (aval.shape.known()?, aval.dtype?.size());
+    // The shape of a parameter is not checked, so the product may overflow.
+    let bytes = shape.iter().try_fold(size, |n, len| n.checked_mul(*len));
+    Some(bytes.unwrap_or(usize::MAX) as u128)
 }
 
 /// Returns the variables that the results of a program are computed from.

@@ -189,31 +189,46 @@ impl<'a> Parser<'a> {
         let name = self.word()?;
         let op = Op::from_name(name)
             .ok_or_else(|| self.error_at(start, format!("there is no op `{name}`")))?;
-        let def = op.def();
+        let attrs = self.statics(b, op)?;
+        let args = self.operands(op)?;
+        Ok(Eqn {
+            outs,
+            op,
+            attrs,
+            args,
+        })
+    }
+
+    /// Parses the static arguments of an op.
+    fn statics(&mut self, b: &mut Builder, op: Op) -> Parsed<Vec<Attr>> {
         let mut attrs: Vec<Attr> = Vec::new();
-        if !def.statics().is_empty() {
-            self.expect("[")?;
-            for (i, expected) in def.statics().iter().enumerate() {
-                if i > 0 {
-                    self.expect(",")?;
-                }
-                let start = self.mark();
-                let found = self.word()?;
-                let expected = expected.name;
-                if found != expected {
-                    return Err(self.error_at(
-                        start,
-                        format!(
-                            "expected the static argument `{expected}` of `{name}`, found `{found}`"
-                        ),
-                    ));
-                }
-                self.expect("=")?;
-                let value = self.value()?;
-                attrs.push(b.attr(value));
-            }
-            self.expect("]")?;
+        let statics = op.def().statics();
+        if statics.is_empty() {
+            return Ok(attrs);
         }
+        self.expect("[")?;
+        for (i, expected) in statics.iter().enumerate() {
+            if i > 0 {
+                self.expect(",")?;
+            }
+            let start = self.mark();
+            let found = self.word()?;
+            let expected = expected.name;
+            if found != expected {
+                let message =
+                    format!("expected the static argument `{expected}` of `{op}`, found `{found}`");
+                return Err(self.error_at(start, message));
+            }
+            self.expect("=")?;
+            let value = self.value()?;
+            attrs.push(b.attr(value));
+        }
+        self.expect("]")?;
+        Ok(attrs)
+    }
+
+    /// Parses the operands of an op, of which the last ones may be `like x`.
+    fn operands(&mut self, op: Op) -> Parsed<Vec<Var>> {
         let start = self.mark();
         let (mut args, mut is_like) = (Vec::new(), Vec::new());
         // An op without operands is followed by the next equation: names and then a `=`.
@@ -224,12 +239,10 @@ impl<'a> Parser<'a> {
                 break;
             }
         }
-        let operands = def.operands();
+        let operands = op.def().operands();
         if !operands.fits(args.len()) {
-            return Err(self.error_at(
-                start,
-                format!("`{name}` does not take {} operands", args.len()),
-            ));
+            let message = format!("`{op}` does not take {} operands", args.len());
+            return Err(self.error_at(start, message));
         }
         let n_data = operands.n_data(args.len());
         if is_like
@@ -238,17 +251,12 @@ impl<'a> Parser<'a> {
             .any(|(i, like)| *like != (i >= n_data))
         {
             let message = format!(
-                "`{name}` takes {n_data} values (`x`) and then {} shapes (`like x`)",
+                "`{op}` takes {n_data} values (`x`) and then {} shapes (`like x`)",
                 args.len() - n_data
             );
             return Err(self.error_at(start, message));
         }
-        Ok(Eqn {
-            outs,
-            op,
-            attrs,
-            args,
-        })
+        Ok(args)
     }
 
     fn operand_follows(&mut self, first: bool) -> bool {
