@@ -19,6 +19,10 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug)]
 pub struct Listing {
     text: &'static str,
+    /// Number of each equation's place, of which the last holds for the remaining equations.
+    places: &'static str,
+    /// Panics at a place in the user's code.
+    failed: fn(usize, Error) -> !,
 }
 
 thread_local! {
@@ -35,8 +39,29 @@ struct Read {
 
 impl Listing {
     /// Creates a listing from its text.
-    pub const fn new(text: &'static str) -> Listing {
-        Listing { text }
+    ///
+    /// If an equation fails, `failed` is called with its number in `places` and the error.
+    pub const fn new(
+        text: &'static str,
+        places: &'static str,
+        failed: fn(usize, Error) -> !,
+    ) -> Listing {
+        Listing {
+            text,
+            places,
+            failed,
+        }
+    }
+
+    /// Panics at the place of an equation.
+    fn fail(&self, eqn: usize, error: Error) -> ! {
+        let mut places = self.places.split(' ');
+        let place = places.clone().nth(eqn).or_else(|| places.next_back());
+        let place = place.and_then(|place| place.parse().ok());
+        (self.failed)(
+            place.expect("the macro emits the place of each equation"),
+            error,
+        )
     }
 
     /// Returns the parsed text.
@@ -60,15 +85,14 @@ impl Listing {
     ///
     /// The parameters are `tensors`, followed by `likes`, of which only dtype and shape are used. A
     /// host expression of the text names a static argument; `statics` are ordered by their first
-    /// use in the text. If an equation fails, `failed` is called with its index and error.
+    /// use in the text.
     pub fn run<const N: usize>(
         &self,
         tensors: &[&Tensor],
         likes: &[&Aval],
         statics: &[&Static],
-        failed: fn(usize, Error) -> !,
     ) -> [Tensor; N] {
-        let (outs, []) = self.run_linear(tensors, likes, statics, &[], failed);
+        let (outs, []) = self.run_linear(tensors, likes, statics, &[]);
         outs
     }
 
@@ -82,7 +106,6 @@ impl Listing {
         likes: &[&Aval],
         statics: &[&Static],
         linear: &[Option<&Tensor>],
-        failed: fn(usize, Error) -> !,
     ) -> ([Tensor; N], [Option<Tensor>; M]) {
         let read = self.read();
         let Read { program, hosts } = &*read;
@@ -102,7 +125,7 @@ impl Listing {
         let mut linear: SecondaryMap<Var, ()> = linear.collect();
         for (i, eqn) in program.eqns.iter().enumerate() {
             if let Err(error) = run_eqn(&mut env, eqn, statik, &mut linear) {
-                failed(i, error)
+                self.fail(i, error)
             }
         }
         let out = |v: &Var| env.get(*v).map(|out| out.tensor().clone());
@@ -205,14 +228,14 @@ mod tests {
            v5 = mul v4, v3
            return v5, v1
          }",
+        "7 8",
+        |place, error| panic!("place {place}: {error}"),
     );
 
     fn run(x: &Tensor, axis: i64) -> [Tensor; 2] {
         let like = Tensor::from([1.0f32, 2.0]);
         let (axis, keep) = (Static::Int(axis), Static::Bool(true));
-        LISTING.run(&[x], &[like.aval()], &[&axis, &keep], |eqn, error| {
-            panic!("equation {eqn}: {error}")
-        })
+        LISTING.run(&[x], &[like.aval()], &[&axis, &keep])
     }
 
     #[test]
@@ -225,8 +248,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "equation 0: ")]
-    fn a_failed_equation_is_reported_by_its_index() {
+    #[should_panic(expected = "place 7: ")]
+    fn a_failed_equation_is_reported_by_its_place() {
         run(&Tensor::from([1.0f32]), 3);
     }
 }

@@ -2,13 +2,13 @@
 
 #![allow(missing_docs)]
 
-mod again;
 mod check;
 mod constant;
 mod listing;
 mod maybe;
 mod recorded;
 mod residual;
+mod step;
 mod tangent;
 
 pub use check::*;
@@ -37,7 +37,6 @@ pub use crate::tree::key::{
     CallKey, Same, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
 };
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
-pub use again::*;
 pub use constant::{Constant, kind_of};
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
@@ -49,6 +48,7 @@ pub use listing::Listing;
 pub use maybe::*;
 pub use recorded::*;
 pub use residual::*;
+pub use step::*;
 pub use tangent::*;
 
 use crate::raise::expect;

@@ -1,6 +1,6 @@
 //! Sizes of residuals.
 
-use crate::__private::List;
+use crate::__private::{List, Step};
 use crate::call::leaf_range::At;
 use crate::call::pull::Pull;
 use crate::{Aval, Tensor};
@@ -47,9 +47,12 @@ impl Residual for Pull {
     }
 }
 
-impl<T: Residual> Residual for Vec<T> {
+impl Residual for Vec<Step> {
     fn keep(&self, kept: &mut Kept) {
-        self.iter().for_each(|part| part.keep(kept));
+        for step in self {
+            step.tensors().keep(kept);
+            step.calls().keep(kept);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::cached_call::CachedCallEmitter;
 use super::docs::Docs;
 use super::names::{ItemNames, allow};
+use super::program_text::Places;
 use crate::derivative::Wrt;
 use crate::input::{Func, Kind, OutShape, Param, text};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -30,6 +31,7 @@ pub(crate) struct Cx<'a> {
     pub(crate) func: &'a Func,
     pub(crate) names: &'a ItemNames,
     pub(crate) rt: &'a TokenStream,
+    pub(crate) places: &'a Places,
     pub(crate) docs: &'a Docs,
     pub(crate) calls: &'a CachedCallEmitter<'a>,
     /// Parameters that callers may differentiate, if these are more than those of the public

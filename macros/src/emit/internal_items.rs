@@ -115,7 +115,6 @@ impl Cx<'_> {
             forward,
             fields,
             pull,
-            items,
             ..
         } = reverse;
         let (rt, out, saved) = (self.rt, &self.func.output.ty, residuals.saved);
@@ -140,7 +139,7 @@ impl Cx<'_> {
         let (mutable, mark) = (self.mutable(), self.calls.mark());
         let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
         Residuals {
-            items: ours!(#saved_struct #items),
+            items: saved_struct,
             forward: ours! {
                 #tracked
                 #[inline]

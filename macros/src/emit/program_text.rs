@@ -4,12 +4,16 @@
 //! checking, borrow checking, drop glue for unwinding. A long program is therefore cut into
 //! *stretches*. A stretch is one `let` of the variables that are read outside of it, and a listing:
 //! its equations in the text form of programs, which the run time parses on first use.
+//!
+//! An equation that fails panics at the user's op, so all listings of a function share a function
+//! with one panic for each *place*: a position in the user's code.
 
 use super::statements::{Emitter, at};
 use crate::program::LoweredProgram;
 use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -178,55 +182,90 @@ impl Emitter<'_> {
         let (outs, tensors) = (idents(&outs), idents(&tensors));
         let likes = likes.iter().map(|(_, like)| like);
         let hosts = &statics.hosts;
-        let failed = self.failed(eqns);
-        let listing = ours! {
-            const __LISTING: #rt::Listing = #rt::Listing::new(#text);
-            #failed
-        };
+        let (places, failed) = (
+            self.places.of(eqns.iter().map(|e| self.span(e))),
+            self.places.path(),
+        );
+        let listing = ours!(#rt::Listing::new(#text, #places, #failed));
         let given = ours!(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*]);
         if linear.is_empty() {
-            return ours!(let [#(#outs),*] = { #listing __LISTING.run(#given, __failed) };);
+            return ours!(let [#(#outs),*] = #listing.run(#given););
         }
         let linear = linear.iter().map(|v| self.option(*v));
         let zeroable = idents(&zeroable);
-        ours! {
-            let ([#(#outs),*], [#(#zeroable),*]) = {
-                #listing
-                __LISTING.run_linear(#given, &[#(#linear),*], __failed)
-            };
+        ours!(let ([#(#outs),*], [#(#zeroable),*]) = #listing.run_linear(#given, &[#(#linear),*]);)
+    }
+}
+
+/// Places of the equations in the listings of a function.
+pub(crate) struct Places {
+    /// Struct of residuals: a type of each function that has no parameters.
+    owner: Ident,
+    /// Number and span of each place, by line and column.
+    spans: RefCell<BTreeMap<(usize, usize), (usize, Span)>>,
+}
+
+impl Places {
+    pub(crate) fn new(owner: &Ident) -> Places {
+        Places {
+            owner: owner.clone(),
+            spans: RefCell::default(),
         }
     }
 
-    /// Returns the function called for an equation that fails: it panics at the user's token.
-    fn failed(&self, eqns: &[Eqn]) -> TokenStream {
-        let rt = self.rt;
-        // The first equation of each run with the same position, and that position.
-        let mut places: Vec<(usize, Span)> = Vec::new();
-        for (i, eqn) in eqns.iter().enumerate() {
-            let span = self.span(eqn);
-            let here = |s: Span| (s.start().line, s.start().column);
-            if places
-                .last()
-                .is_none_or(|(_, last)| here(*last) != here(span))
-            {
-                places.push((i, span));
-            }
+    /// Returns the path of the function called for an equation that fails.
+    fn path(&self) -> TokenStream {
+        let owner = &self.owner;
+        ours!(#owner::failed)
+    }
+
+    /// Returns the places of a listing's equations as text: a number for each equation, of which
+    /// the last holds for the remaining equations.
+    fn of(&self, eqns: impl Iterator<Item = Span>) -> String {
+        let mut spans = self.spans.borrow_mut();
+        let mut places: Vec<String> = Vec::new();
+        for span in eqns {
+            let (start, next) = (span.start(), spans.len());
+            let place = spans
+                .entry((start.line, start.column))
+                .or_insert((next, span));
+            places.push(place.0.to_string());
         }
+        while let [.., x, y] = &*places
+            && x == y
+        {
+            places.pop();
+        }
+        places.join(" ")
+    }
+
+    /// Returns the function called with the place of an equation that fails: it panics there.
+    pub(crate) fn failed(&self, rt: &TokenStream) -> Option<TokenStream> {
+        let spans = self.spans.borrow();
         let local = |name| Ident::new(name, Span::mixed_site());
-        let (eqn, error) = (local("eqn"), local("error"));
+        let (place, error) = (local("place"), local("error"));
         let raise = |span: Span| {
             let rt = at(rt, span);
             quote_spanned!(span=> #rt::raise(#error))
         };
-        let tests = places.windows(2).map(|pair| {
-            let (raise, end) = (raise(pair[0].1), pair[1].0);
-            ours!(if #eqn < #end { #raise })
+        let mut places: Vec<(usize, Span)> = spans.values().copied().collect();
+        places.sort_by_key(|(i, _)| *i);
+        let ((_, last), others) = places.split_last()?;
+        let arms = others.iter().map(|(i, span)| {
+            let raise = raise(*span);
+            ours!(#i => #raise,)
         });
-        let last = places.last().map(|(_, span)| raise(*span));
-        ours! {
-            #[inline]
-            fn __failed(#eqn: usize, #error: #rt::Error) -> ! { #(#tests)* #last }
-        }
+        let last = raise(*last);
+        let (owner, allow) = (&self.owner, super::names::allow());
+        Some(ours! {
+            #allow
+            impl #owner {
+                #[inline]
+                fn failed(#place: usize, #error: #rt::Error) -> ! {
+                    match #place { #(#arms)* _ => #last }
+                }
+            }
+        })
     }
 }
 

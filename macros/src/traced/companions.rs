@@ -11,6 +11,7 @@ use crate::emit::docs::Docs;
 use crate::emit::facts::FactItems;
 use crate::emit::flow::flow;
 use crate::emit::names::{ItemNames, allow};
+use crate::emit::program_text::Places;
 use crate::emit::straight::straight;
 use crate::feature::compiled_loops::Loops;
 use crate::feature::cost::CostItems;
@@ -41,16 +42,17 @@ pub(crate) fn companions(
     calls: &CachedCallEmitter<'_>,
 ) -> Companions {
     let names = ItemNames::new(func);
+    let places = Places::new(&names.saved);
     let callers = Wrt::callers(func, body);
     let asked_for = asked_for(func, body, callers.as_ref());
     let (program, staged) = match body {
         Body::Straight(low) => (
             low.program.to_string(),
-            Some(straight(func, low, rt, &names, callers.as_ref())),
+            Some(straight(func, low, rt, &names, &places, callers.as_ref())),
         ),
         Body::Flow(low) => (
             low.flow.to_string(),
-            Some(flow(func, low, rt, &names, callers.as_ref())),
+            Some(flow(func, low, rt, &names, &places, callers.as_ref())),
         ),
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
     };
@@ -67,6 +69,7 @@ pub(crate) fn companions(
         func,
         names: &names,
         rt,
+        places: &places,
         docs: &docs,
         calls,
         callers: callers.as_ref(),
@@ -99,9 +102,10 @@ pub(crate) fn companions(
     let annotations = Checks::new(func, rt).map(|checks| checks.item());
     let asking = calls.asking(&cx);
     let grads = cx.grads_struct();
+    let failed = places.failed(rt);
     let associated =
         ours!(#public #facts #constants #kernels #internal #annotations #asking #loops);
-    let items = ours!(#items #sizes #grads #fact_items);
+    let items = ours!(#items #sizes #grads #fact_items #failed);
     let (associated, items) = match func.owner {
         Some(_) => (associated, items),
         None => (TokenStream::new(), cx.of_a_function(&items, &associated)),

@@ -67,7 +67,7 @@ impl FlowCx<'_> {
         let n_params = block.program.params.len();
         let dx = program.params[n_params..].iter().copied();
         let tangents: Vec<(Var, Var)> = wrt.iter().copied().zip(dx).collect();
-        let mut emit = Emitter::new(self.func, &piece.low, rt, &program);
+        let mut emit = Emitter::new(self.func, &piece.low, rt, self.places, &program);
         emit.with_zeros(tangents.iter().map(|(_, dx)| *dx));
         for (x, dx) in &tangents {
             let input = piece.low.inputs.iter().find(|i| i.var == *x);

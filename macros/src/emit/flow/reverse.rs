@@ -3,26 +3,21 @@
 //! Each block that runs saves its residuals. A sweep then goes backwards over the blocks that ran.
 
 use super::{FlowCx, steps_ident};
-use crate::emit::residuals::{Field, ResidualBuilder, ResidualParts};
+use crate::emit::residuals::{ResidualBuilder, step_ident};
 use crate::emit::statements::Emitter;
 use crate::program::{Input, Piece, Source};
 use gradloom_ir::ad::{self, Vjp};
 use gradloom_ir::flow::Block;
 use gradloom_ir::{Program, Var};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::format_ident;
 
 /// Block in reverse mode.
 pub(crate) struct Step {
     pub(crate) primal: Program,
-    /// Variant of the step enum for this block.
-    pub(crate) variant: Ident,
-    pub(crate) fields: Vec<Field>,
-    pub(crate) inits: Vec<TokenStream>,
+    /// The step with its residuals.
+    pub(crate) value: TokenStream,
     /// Statements of the pullback, or `None` if the block has no derivative.
     pub(crate) pull: Option<TokenStream>,
-    /// `field: local`.
-    pub(crate) pattern: TokenStream,
     /// Variables whose values are residuals.
     pub(crate) residuals: Vec<Var>,
 }
@@ -34,25 +29,15 @@ impl FlowCx<'_> {
         let rt = self.rt;
         let wrt = block.wrt(&self.active);
         let vjp = ad::vjp(&block.program, &wrt);
-        let mut primal = Emitter::new(self.func, &piece.low, rt, &vjp.primal);
+        let mut primal = Emitter::new(self.func, &piece.low, rt, self.places, &vjp.primal);
         primal.with_zeros([]);
-        let pullback = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
+        let pullback = Emitter::new(self.func, &piece.low, rt, self.places, &vjp.pullback);
         let mut builder = ResidualBuilder::new(&vjp, &piece.low, rt, &primal, &pullback);
         let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut builder);
-        let ResidualParts {
-            fields,
-            inits,
-            binds,
-            elements,
-        } = builder.finish();
-        let pattern = ours!({ #(#binds,)* .. });
-        let pull = pull.map(|pull| ours!(#elements #pull));
+        let (value, binds) = builder.step(i);
         Step {
-            variant: format_ident!("Block{i}", span = Span::mixed_site()),
-            fields,
-            inits,
-            pull,
-            pattern,
+            value,
+            pull: pull.map(|pull| ours!(#binds #pull)),
             residuals: crate::derivative::residual_vars(&block.program, &vjp),
             primal: vjp.primal,
         }
@@ -72,7 +57,7 @@ impl FlowCx<'_> {
         builder: &mut ResidualBuilder,
     ) -> Option<TokenStream> {
         let rt = self.rt;
-        let mut emit = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
+        let mut emit = Emitter::new(self.func, &piece.low, rt, self.places, &vjp.pullback);
         let n_residuals = vjp.primal.outs.len() - vjp.n_outs;
         let cts = &vjp.pullback.params[n_residuals..];
         emit.with_zeros(cts.iter().copied());
@@ -164,68 +149,8 @@ impl FlowCx<'_> {
         }
     }
 
-    /// Returns the enum of the steps, with a variant for each block that has a derivative.
-    pub(crate) fn items(&self, steps: &[Step]) -> TokenStream {
-        let (step, rt, attr) = (self.step, self.rt, &self.attr);
-        let (vis, allow, attrs) = (
-            &self.func.vis,
-            crate::emit::names::allow(),
-            &self.func.attrs,
-        );
-        let pulled = || {
-            steps
-                .iter()
-                .zip(&self.flowing.pieces)
-                .filter(|(s, _)| s.pull.is_some())
-        };
-        let variants = pulled().map(|(s, piece)| {
-            let fields = s
-                .fields
-                .iter()
-                .map(|(name, ty, doc)| ours!(#[doc = #doc] #name: #ty));
-            let doc = format!("The block at line {}.", piece.line);
-            let variant = &s.variant;
-            ours!(#[doc = #doc] #variant { #(#fields),* })
-        });
-        let keeps = pulled().map(|(s, _)| {
-            let (variant, names) = (&s.variant, s.fields.iter().map(|(name, ..)| name));
-            let names: Vec<&Ident> = names.collect();
-            ours!(Self::#variant { #(#names),* } => { #(#rt::Residual::keep(#names, kept);)* })
-        });
-        let doc = format!(
-            "Block of `{}` that ran, with its residuals.",
-            self.func.sig.ident
-        );
-        let mut keeps: Vec<TokenStream> = keeps.collect();
-        let mut variants: Vec<TokenStream> = variants.collect();
-        if self.has_checkpoints() {
-            let (variant, keep) = self.checkpoint_variant();
-            variants.push(variant);
-            keeps.push(keep);
-        }
-        let body = match keeps.is_empty() {
-            true => ours!(match *self {}),
-            false => ours!(match self { #(#keeps)* }),
-        };
-        ours! {
-            #(#attrs)*
-            #allow
-            #attr
-            #[doc = #doc]
-            #[derive(::core::clone::Clone)]
-            #vis enum #step { #(#variants),* }
-
-            #(#attrs)*
-            #allow
-            impl #rt::Residual for #step {
-                #[inline]
-                fn keep(&self, kept: &mut #rt::Kept) { #body }
-            }
-        }
-    }
-
     pub(crate) fn pull(&self, steps: &[Step]) -> TokenStream {
-        let (rt, step) = (self.rt, self.step);
+        let rt = self.rt;
         let given = Ident::new("cotangents", Span::mixed_site());
         let pulled = Ident::new("pulled", Span::mixed_site());
         let n_params = self.func.params.len();
@@ -248,28 +173,30 @@ impl FlowCx<'_> {
             let grad = self.grad(*v);
             ours!(let mut #grad: ::core::option::Option<#rt::Tensor> = ::core::option::Option::None;)
         });
-        let arms = steps.iter().filter_map(|s| {
-            let (variant, pattern, pull) = (&s.variant, &s.pattern, s.pull.as_ref()?);
-            Some(ours!(#step::#variant #pattern => { #pull }))
+        let arms = steps.iter().enumerate().filter_map(|(i, s)| {
+            let pull = s.pull.as_ref()?;
+            Some(ours!(#i => { #pull }))
         });
         let arms: Vec<TokenStream> = arms.collect();
-        let list = steps_ident();
+        let (list, step) = (steps_ident(), step_ident());
         let sums_of: Vec<Ident> = crossing.iter().map(|v| self.grad(*v)).collect();
         let sweep = match (arms.is_empty(), self.has_checkpoints()) {
             (true, _) => TokenStream::new(),
             (_, false) => {
-                ours!(for step in ::core::iter::Iterator::rev(self.#list.iter()) { match step { #(#arms)* } })
+                ours!(for #step in ::core::iter::Iterator::rev(self.#list.iter()) {
+                    match #step.block() { #(#arms)* _ => {} }
+                })
             }
             // The steps of a segment are computed when the sweep reaches it.
             (_, true) => ours! {
                 let mut rest = ::core::clone::Clone::clone(&self.#list);
-                while let ::core::option::Option::Some(step) = rest.pop() {
-                    match &step {
-                        #step::Segment { again, .. } => {
-                            #rt::settle([#(#sums_of.as_ref()),*], &#pulled);
-                            ::core::iter::Extend::extend(&mut rest, again.run());
-                        }
+                while let ::core::option::Option::Some(#step) = rest.pop() {
+                    match #step.block() {
                         #(#arms)*
+                        _ => {
+                            #rt::settle([#(#sums_of.as_ref()),*], &#pulled);
+                            ::core::iter::Extend::extend(&mut rest, #step.run_again());
+                        }
                     }
                 }
             },

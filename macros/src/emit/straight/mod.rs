@@ -3,6 +3,7 @@
 mod reverse;
 
 use super::names::ItemNames;
+use super::program_text::Places;
 use super::residuals::Field;
 use super::statements::{Emitter, tangents_ident};
 use crate::derivative::Costs;
@@ -35,8 +36,6 @@ pub(crate) struct ReverseParts {
     pub(crate) fields: Vec<Field>,
     /// Body of `pull`.
     pub(crate) pull: TokenStream,
-    /// Types that the residuals are made of.
-    pub(crate) items: TokenStream,
     /// Costs, or `None` if they depend on control flow.
     pub(crate) costs: Option<Costs>,
     /// Variables whose values are residuals.
@@ -52,17 +51,17 @@ pub(crate) fn straight(
     low: &LoweredProgram,
     rt: &TokenStream,
     names: &ItemNames,
+    places: &Places,
     callers: Option<&Wrt>,
 ) -> DerivativeParts {
     let in_reverse = |wrt: &Wrt, saved: &Ident| {
         let wrt = wrt.vars(low);
         let vjp = ad::vjp(&low.program, &wrt);
-        let (forward, fields, pull) = reverse(func, low, rt, saved, &vjp, &wrt);
+        let (forward, fields, pull) = reverse(func, low, rt, places, saved, &vjp, &wrt);
         ReverseParts {
             forward,
             fields,
             pull,
-            items: TokenStream::new(),
             costs: Some(Costs::new(&low.program, &vjp)),
             residuals: crate::derivative::residual_vars(&low.program, &vjp),
         }
@@ -70,7 +69,7 @@ pub(crate) fn straight(
     DerivativeParts {
         reverse: in_reverse(&Wrt::public(), &names.saved),
         callers: callers.map(|wrt| in_reverse(wrt, &names.callers_saved)),
-        jvp: jvp(func, low, rt),
+        jvp: jvp(func, low, rt, places),
         needs_all: true,
     }
 }
@@ -89,7 +88,7 @@ pub(crate) fn results(
     }
 }
 
-fn jvp(func: &Func, low: &LoweredProgram, rt: &TokenStream) -> TokenStream {
+fn jvp(func: &Func, low: &LoweredProgram, rt: &TokenStream, places: &Places) -> TokenStream {
     let wrt = Wrt::public().vars(low);
     let joint = ad::jvp(&low.program, &wrt, Calls::Joint);
     let program = pass::dce(pass::cse(joint.program));
@@ -99,7 +98,7 @@ fn jvp(func: &Func, low: &LoweredProgram, rt: &TokenStream) -> TokenStream {
         .copied()
         .zip(program.params[n_params..].iter().copied())
         .collect();
-    let mut emit = Emitter::new(func, low, rt, &program);
+    let mut emit = Emitter::new(func, low, rt, places, &program);
     let given = tangents_ident();
     for (x, dx) in &tangents {
         let input = low

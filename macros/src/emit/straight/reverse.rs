@@ -1,6 +1,7 @@
 //! Emits reverse mode of a straight-line function: its residuals, and the body of `pull`.
 
 use super::results;
+use crate::emit::program_text::Places;
 use crate::emit::residuals::{Field, ResidualBuilder, ResidualParts};
 use crate::emit::statements::Emitter;
 use crate::input::Func;
@@ -16,30 +17,27 @@ pub(crate) fn reverse(
     func: &Func,
     low: &LoweredProgram,
     rt: &TokenStream,
+    places: &Places,
     saved: &Ident,
     vjp: &ad::Vjp,
     wrt: &[Var],
 ) -> (TokenStream, Vec<Field>, TokenStream) {
-    let primal = Emitter::new(func, low, rt, &vjp.primal);
-    let pullback = Emitter::new(func, low, rt, &vjp.pullback);
+    let primal = Emitter::new(func, low, rt, places, &vjp.primal);
+    let pullback = Emitter::new(func, low, rt, places, &vjp.pullback);
     let outs = &vjp.primal.outs[..vjp.n_outs];
     let mut builder = ResidualBuilder::new(vjp, low, rt, &primal, &pullback);
     // Results that depend on a parameter. If there are several, the caller may omit the cotangent
     // of one, which is zero.
     let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
-    let zeros = active.iter().filter(|_| vjp.n_outs > 1).map(|&i| {
-        let y = primal.ident(outs[i]);
-        let doc = format!("The dtype and the shape of result {i}.");
-        let value = ours!(::core::clone::Clone::clone(#y.aval()));
-        let name = format!("result_{i}_like");
-        builder.add(&name, ours!(#rt::Aval), doc, value, None)
-    });
+    let zeros = active.iter().filter(|_| vjp.n_outs > 1);
+    let zeros = zeros.map(|&i| builder.result(i, primal.ident(outs[i])));
     let zeros = zeros.collect();
     let puts = cotangent_sinks(low, vjp, wrt, &primal, &mut builder);
     let pull = PullbackCx {
         func,
         low,
         rt,
+        places,
         vjp,
         active,
         zeros,
@@ -58,7 +56,7 @@ pub(crate) fn reverse(
         inits,
         binds,
         elements,
-    } = builder.finish();
+    } = builder.fields();
     let statements = primal.forward(&[]);
     let forward = ours! {
         #statements
@@ -122,6 +120,7 @@ struct PullbackCx<'a> {
     func: &'a Func,
     low: &'a LoweredProgram,
     rt: &'a TokenStream,
+    places: &'a Places,
     vjp: &'a ad::Vjp,
     /// Results whose cotangents it reads.
     active: Vec<usize>,
@@ -181,7 +180,7 @@ impl PullbackCx<'_> {
         nonzero: &[bool],
         bind: impl Fn(usize, &Ident) -> Option<TokenStream>,
     ) -> TokenStream {
-        let mut emit = Emitter::new(self.func, self.low, self.rt, program);
+        let mut emit = Emitter::new(self.func, self.low, self.rt, self.places, program);
         for (var, local) in &self.avals {
             emit.only_aval(*var, local.clone());
         }
