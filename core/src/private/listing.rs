@@ -2,7 +2,9 @@
 //!
 //! Text takes rustc no time to compile.
 
+use super::{Step, accumulate};
 use crate::call::leaves::zeros as zeros_of;
+use crate::call::pull::Pulled;
 use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
 use gradloom_ir::hash::HashMap;
@@ -107,36 +109,80 @@ impl Listing {
         statics: &[&Static],
         linear: &[Option<&Tensor>],
     ) -> ([Tensor; N], [Option<Tensor>; M]) {
-        let read = self.read();
-        let Read { program, hosts } = &*read;
         let tensor = |x: &Tensor| Bound::Tensor(x.clone());
         let tensors = tensors.iter().map(|x| Some(tensor(x)));
         let likes = likes.iter().map(|like| Some(Bound::Aval((*like).clone())));
         let args = tensors
             .chain(likes)
             .chain(linear.iter().map(|x| x.map(tensor)));
-        let mut env = Env::new(program, args.collect::<Vec<_>>().into_iter());
+        let mut outs = self.outs(args.collect(), linear.len(), |i| statics[i].clone());
+        let rest = outs.split_off(N);
+        let first: Option<Vec<Tensor>> = outs.into_iter().collect();
+        let first = first.expect("the first `N` results are not linear");
+        let what = "a listing has as many results as its caller expects";
+        (first.try_into().expect(what), rest.try_into().expect(what))
+    }
+
+    /// Pulls cotangents back through a block. Its residuals are the first parameters, and the
+    /// cotangents of its results, `cts`, are the last.
+    ///
+    /// The first results are added to `locals`, the others to the cotangents of `params`: the
+    /// number of a parameter, and which of the block's places is the position of the leaf in it.
+    #[track_caller]
+    pub fn pull(
+        &self,
+        step: &Step,
+        cts: &[Option<Tensor>],
+        locals: &mut [&mut Option<Tensor>],
+        params: &[(usize, Option<usize>)],
+        pulled: &mut Pulled,
+    ) {
+        if cts.iter().all(Option::is_none) {
+            return;
+        }
+        let tensors = step.tensors().iter().cloned().map(Bound::Tensor);
+        let likes = step.likes().iter().cloned().map(Bound::Aval);
+        let cotangents = cts.iter().map(|ct| ct.clone().map(Bound::Tensor));
+        let args = tensors.chain(likes).map(Some).chain(cotangents);
+        let outs = self.outs(args.collect(), cts.len(), |i| step.statics()[i].clone());
+        let (for_locals, for_params) = outs.split_at(locals.len());
+        for (total, ct) in locals.iter_mut().zip(for_locals) {
+            ct.iter().for_each(|ct| accumulate(total, ct));
+        }
+        for ((param, place), ct) in params.iter().zip(for_params) {
+            match (place, ct) {
+                (Some(i), Some(ct)) => pulled.add_leaf(*param, &step.places()[*i], ct),
+                (None, Some(ct)) => pulled.add_tensor(*param, ct),
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// Records the equations, of which the last `n_linear` parameters may be zero.
+    fn outs(
+        &self,
+        args: Vec<Option<Bound>>,
+        n_linear: usize,
+        host: impl Fn(usize) -> Static,
+    ) -> Vec<Option<Tensor>> {
+        let read = self.read();
+        let Read { program, hosts } = &*read;
+        let n_primal = args.len() - n_linear;
+        let mut env = Env::new(program, args.into_iter());
         let statik = |attr: Attr| match hosts.get(attr) {
-            Some(i) => statics[*i].clone(),
+            Some(i) => host(*i),
             None => program.attr(attr).clone(),
         };
-        let n_primal = program.params.len() - linear.len();
         let linear = program.params[n_primal..].iter().map(|v| (*v, ()));
         let mut linear: SecondaryMap<Var, ()> = linear.collect();
         for (i, eqn) in program.eqns.iter().enumerate() {
-            if let Err(error) = run_eqn(&mut env, eqn, statik, &mut linear) {
+            if let Err(error) = run_eqn(&mut env, eqn, &statik, &mut linear) {
                 self.fail(i, error)
             }
         }
-        let out = |v: &Var| env.get(*v).map(|out| out.tensor().clone());
-        let (first, rest) = program.outs.split_at(N);
-        let first: Vec<Tensor> = first
-            .iter()
-            .map(|v| out(v).expect("the first `N` results are not linear"))
-            .collect();
-        let rest: Vec<Option<Tensor>> = rest.iter().map(out).collect();
-        let what = "a listing has as many results as its caller expects";
-        (first.try_into().expect(what), rest.try_into().expect(what))
+        let outs = program.outs.iter().map(|v| env.get(*v));
+        outs.map(|out| out.map(|out| out.tensor().clone()))
+            .collect()
     }
 }
 

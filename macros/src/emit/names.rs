@@ -42,8 +42,11 @@ pub(crate) struct ItemNames {
     pub(crate) answers: Ident,
     /// Copy of the body that queries rustc for types.
     pub(crate) spots: Ident,
-    /// Function that registers the compiled loops.
+    /// Functions that register the compiled loops of all companions, and of those in reverse and
+    /// forward mode.
     pub(crate) loops: Ident,
+    pub(crate) reverse_loops: Ident,
+    pub(crate) forward_loops: Ident,
     pub(crate) saved: Ident,
     pub(crate) grads: Ident,
     /// Function that the tests of `check` call, and their module.
@@ -97,6 +100,8 @@ impl ItemNames {
             internal_jvp: ident(format!("{hidden}jvp")),
             internal_hvp: ident(format!("{hidden}hvp")),
             loops: ident(format!("{hidden}loops")),
+            reverse_loops: ident(format!("{hidden}reverse_loops")),
+            forward_loops: ident(format!("{hidden}forward_loops")),
             annotations: ident(format!("__{upper}ANNOTATIONS")),
             answers: ident(format!("{hidden}answers")),
             spots: ident(format!("{hidden}spots")),

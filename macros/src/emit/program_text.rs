@@ -23,7 +23,12 @@ use std::ops::Range;
 const LONG: usize = 48;
 const LONG_FUNCTION: usize = 24;
 /// Minimum number of equations in a stretch.
-const SHORTEST: usize = 4;
+const SHORTEST: usize = 2;
+
+/// Returns whether a program, derived from a part of a function, is emitted as text.
+pub(super) fn is_long(program: &Program, low: &LoweredProgram) -> bool {
+    program.eqns.len() >= LONG || low.n_eqns >= LONG_FUNCTION
+}
 
 /// Stretches of a program.
 pub(super) struct Stretches {
@@ -46,7 +51,7 @@ impl Stretches {
     ) -> Stretches {
         let mut ends = BTreeMap::new();
         let eqns = &program.eqns;
-        if eqns.len() >= LONG || low.n_eqns >= LONG_FUNCTION {
+        if is_long(program, low) {
             let mut start = 0;
             for end in 1..=eqns.len() {
                 let calls = |i: usize| Op::CALLS.contains(&eqns[i].op);
@@ -115,6 +120,11 @@ impl Stretches {
         self.ends.get(&start).map(|end| start..*end)
     }
 
+    /// Returns whether a variable bound in a stretch is read outside of it.
+    pub(super) fn is_read(&self, var: Var) -> bool {
+        self.read.contains(var)
+    }
+
     /// Returns the equations outside of all stretches.
     pub(super) fn others<'p>(&'p self, program: &'p Program) -> impl Iterator<Item = &'p Eqn> {
         let mut until = 0;
@@ -135,8 +145,9 @@ pub(super) fn outs(program: &Program) -> SecondaryMap<Var, usize> {
 
 impl Emitter<'_> {
     /// Returns the statement for a stretch of equations.
-    pub(super) fn stretch(&self, eqns: &[Eqn], stretches: &Stretches) -> TokenStream {
-        let rt = self.rt;
+    ///
+    /// It binds the variables for which `is_read` returns true.
+    pub(super) fn stretch(&self, eqns: &[Eqn], is_read: impl Fn(Var) -> bool) -> TokenStream {
         let bound: SecondaryMap<Var, ()> = eqns
             .iter()
             .flat_map(|e| &e.outs)
@@ -155,38 +166,15 @@ impl Emitter<'_> {
             }
         }
         let outs = eqns.iter().flat_map(|e| &e.outs).copied();
-        let outs = outs.filter(|v| stretches.read.contains(*v));
+        let outs = outs.filter(|v| is_read(*v));
         let (zeroable, outs): (Vec<Var>, Vec<Var>) = outs.partition(|v| self.maybe.contains(*v));
-        let mut statics = Statics::default();
-        let renumbered = eqns.iter().map(|eqn| Eqn {
-            attrs: eqn.attrs.iter().map(|a| statics.add(self, *a)).collect(),
-            ..eqn.clone()
-        });
-        let renumbered: Vec<Eqn> = renumbered.collect();
         let params = tensors.iter().chain(likes.iter().map(|(var, _)| var));
         let params: Vec<Var> = params.chain(&linear).copied().collect();
-        let named = params.iter().chain(eqns.iter().flat_map(|e| &e.outs));
-        let names = named
-            .filter_map(|v| Some((*v, self.name(*v)?.clone())))
-            .collect();
-        let text = Program {
-            params,
-            eqns: renumbered,
-            outs: outs.iter().chain(&zeroable).copied().collect(),
-            attrs: statics.values,
-            names,
-            ..Program::default()
-        }
-        .to_string();
+        let all_outs = outs.iter().chain(&zeroable).copied().collect();
+        let (listing, hosts) = self.listing(params, eqns, all_outs);
         let idents = |vars: &[Var]| vars.iter().map(|v| self.ident(*v)).collect::<Vec<_>>();
         let (outs, tensors) = (idents(&outs), idents(&tensors));
         let likes = likes.iter().map(|(_, like)| like);
-        let hosts = &statics.hosts;
-        let (places, failed) = (
-            self.places.of(eqns.iter().map(|e| self.span(e))),
-            self.places.path(),
-        );
-        let listing = ours!(#rt::Listing::new(#text, #places, #failed));
         let given = ours!(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*]);
         if linear.is_empty() {
             return ours!(let [#(#outs),*] = #listing.run(#given););
@@ -194,6 +182,38 @@ impl Emitter<'_> {
         let linear = linear.iter().map(|v| self.option(*v));
         let zeroable = idents(&zeroable);
         ours!(let ([#(#outs),*], [#(#zeroable),*]) = #listing.run_linear(#given, &[#(#linear),*]);)
+    }
+
+    /// Returns equations as a listing, and the locals of its static arguments.
+    pub(super) fn listing(
+        &self,
+        params: Vec<Var>,
+        eqns: &[Eqn],
+        outs: Vec<Var>,
+    ) -> (TokenStream, Vec<Ident>) {
+        let mut statics = Statics::default();
+        let renumbered = eqns.iter().map(|eqn| Eqn {
+            attrs: eqn.attrs.iter().map(|a| statics.add(self, *a)).collect(),
+            ..eqn.clone()
+        });
+        let renumbered: Vec<Eqn> = renumbered.collect();
+        let named = params.iter().chain(eqns.iter().flat_map(|e| &e.outs));
+        let names = named
+            .filter_map(|v| Some((*v, self.name(*v)?.clone())))
+            .collect();
+        let text = Program {
+            params,
+            eqns: renumbered,
+            outs,
+            attrs: statics.values,
+            names,
+            ..Program::default()
+        }
+        .to_string();
+        let spans = eqns.iter().map(|e| self.span(e));
+        let (rt, places, failed) = (self.rt, self.places.of(spans), self.places.path());
+        let listing = ours!(#rt::Listing::new(#text, #places, #failed));
+        (listing, statics.hosts)
     }
 }
 

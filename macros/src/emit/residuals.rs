@@ -158,6 +158,25 @@ impl<'a> ResidualBuilder<'a> {
         local
     }
 
+    /// Returns the number of positions added by [`ResidualBuilder::at`].
+    pub(crate) fn n_places(&self) -> usize {
+        self.of_kind(ResidualKind::Place).count()
+    }
+
+    /// Returns the parameters of a pullback, those that are residuals in the order of a step.
+    pub(crate) fn step_params(&self, vjp: &ad::Vjp) -> Vec<Var> {
+        let params = &vjp.pullback.params;
+        let is_aval = |v: &&Var| self.avals.iter().any(|(aval, _)| aval == *v);
+        let (residuals, cts) = params.split_at(vjp.primal.outs.len() - vjp.n_outs);
+        let (avals, tensors): (Vec<&Var>, Vec<&Var>) = residuals.iter().partition(is_aval);
+        tensors
+            .into_iter()
+            .chain(avals)
+            .chain(cts)
+            .copied()
+            .collect()
+    }
+
     fn of_kind(&self, kind: ResidualKind) -> impl Iterator<Item = &Residual> {
         self.residuals.iter().filter(move |r| r.kind == kind)
     }

@@ -163,7 +163,7 @@ impl<'a> Emitter<'a> {
                     let bound = eqns.iter().flat_map(|e| &e.outs);
                     self.done.extend(bound.map(|v| (*v, ())));
                     self.zeroable_eqns(eqns);
-                    let tokens = self.stretch(eqns, &stretches);
+                    let tokens = self.stretch(eqns, |v| stretches.is_read(v));
                     self.push(tokens);
                 }
                 None => {

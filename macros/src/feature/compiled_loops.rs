@@ -6,7 +6,7 @@
 //! loop if there is one. A wrong guess costs code size, never correctness.
 
 use crate::derivative::Wrt;
-use crate::emit::cx::Cx;
+use crate::emit::cx::{Cx, LoopUse};
 use crate::program::Body;
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::Eval;
@@ -30,7 +30,7 @@ const MOST_OPS: usize = 384;
 /// Loops compiled with a function.
 pub(crate) struct Loops {
     /// Groups by signature.
-    groups: BTreeMap<String, (Program, Group)>,
+    groups: BTreeMap<String, (Program, Group, LoopUse)>,
     n_ops: usize,
 }
 
@@ -64,8 +64,10 @@ impl Loops {
         loops
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.groups.is_empty()
+    /// Returns which companions have loops.
+    pub(crate) fn uses(&self) -> Vec<LoopUse> {
+        let has = |used: &LoopUse| self.groups.values().any(|group| group.2 == *used);
+        LoopUse::ALL.into_iter().filter(has).collect()
     }
 
     /// Returns what each loop computes: the text shown to users, and the key by which plans find
@@ -74,17 +76,21 @@ impl Loops {
         self.groups.keys().map(String::as_str)
     }
 
-    /// Returns the body of the function that registers the loops.
-    pub(crate) fn register(&self, rt: &TokenStream) -> TokenStream {
-        let loops = self.groups.iter();
-        let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, rt));
-        ours! {
-            static LOOPS: &[#rt::Fused] = &[#(#loops),*];
-            // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
-            // of equal length, and its versions are in the order of the SIMD levels.
-            static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
-            TABLE.register();
-        }
+    /// Returns the body of the function that registers the loops of some companions.
+    pub(crate) fn register(&self, used: LoopUse, rt: &TokenStream) -> Option<TokenStream> {
+        let loops = self.groups.iter().filter(|(_, group)| group.2 == used);
+        let loops =
+            loops.map(|(signature, (program, group, _))| fused(signature, program, group, rt));
+        let loops: Vec<TokenStream> = loops.collect();
+        (!loops.is_empty()).then(|| {
+            ours! {
+                static LOOPS: &[#rt::Fused] = &[#(#loops),*];
+                // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
+                // of equal length, and its versions are in the order of the SIMD levels.
+                static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
+                TABLE.register();
+            }
+        })
     }
 
     /// Adds the groups of a program and of its derivatives with respect to `wrt`.
@@ -92,21 +98,24 @@ impl Loops {
         if self.is_full() {
             return;
         }
-        self.add(program.clone());
+        self.add(program.clone(), LoopUse::All);
         if wrt.is_empty() {
             return;
         }
-        self.add(ad::jvp(program, wrt, Calls::Joint).program);
+        self.add(
+            ad::jvp(program, wrt, Calls::Joint).program,
+            LoopUse::Forward,
+        );
         let vjp = ad::vjp(program, wrt);
         if extent == Extent::Function && vjp.active == [true] && may_be_a_loss(&vjp.primal) {
             let joint = joint(&vjp);
             let mut gradients = joint.clone();
             gradients.outs.remove(0);
-            self.add(joint);
-            self.add(gradients);
+            self.add(joint, LoopUse::Reverse);
+            self.add(gradients, LoopUse::Reverse);
         }
-        self.add(vjp.primal);
-        self.add(vjp.pullback);
+        self.add(vjp.primal, LoopUse::Reverse);
+        self.add(vjp.pullback, LoopUse::Reverse);
     }
 
     fn is_full(&self) -> bool {
@@ -114,7 +123,7 @@ impl Loops {
     }
 
     /// Adds the groups of a program.
-    fn add(&mut self, program: Program) {
+    fn add(&mut self, program: Program, used: LoopUse) {
         let program = values(pass::simplify(guess(pass::simplify(program))));
         let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
         for (i, eqn) in program.eqns.iter().enumerate() {
@@ -138,17 +147,41 @@ impl Loops {
                     && is_of_floats(&program, group)
                     && self.n_ops + step.len() <= MOST_OPS
             });
-            if let Some(group) = group
-                && let Entry::Vacant(entry) = self.groups.entry(group.signature(&program))
-            {
-                self.n_ops += step.len();
-                entry.insert((program.clone(), group));
+            let Some(group) = group else { continue };
+            match self.groups.entry(group.signature(&program)) {
+                Entry::Vacant(entry) => {
+                    self.n_ops += step.len();
+                    entry.insert((program.clone(), group, used));
+                }
+                Entry::Occupied(mut entry) if entry.get().2 != used => {
+                    entry.get_mut().2 = LoopUse::All;
+                }
+                Entry::Occupied(_) => {}
             }
         }
     }
 }
 
 impl Cx<'_> {
+    /// Returns the functions that register the compiled loops.
+    ///
+    /// They are not emitted in debug builds, where compiled loops would be slower than those of the
+    /// run time.
+    pub(crate) fn loops(&self, loops: &Loops) -> TokenStream {
+        let (head, vis) = self.associated();
+        let functions = LoopUse::ALL.iter().filter_map(|used| {
+            let (name, body) = (self.name_of_loops(*used), loops.register(*used, self.rt)?);
+            Some(ours! {
+                #head
+                #[cfg(not(debug_assertions))]
+                #[doc(hidden)]
+                #[inline]
+                #vis fn #name() { #body }
+            })
+        });
+        functions.collect()
+    }
+
     /// Returns the constant that lists the loops.
     pub(crate) fn kernels(&self, loops: &Loops) -> TokenStream {
         let (head, vis) = self.associated();

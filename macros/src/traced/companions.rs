@@ -6,7 +6,7 @@ use crate::digest::Digest;
 use crate::emit::annotations::Checks;
 use crate::emit::cached_call::CachedCallEmitter;
 use crate::emit::cached_call::Cause;
-use crate::emit::cx::{Cx, InternalItems};
+use crate::emit::cx::{Cx, InternalItems, LoopUse};
 use crate::emit::docs::Docs;
 use crate::emit::facts::FactItems;
 use crate::emit::flow::flow;
@@ -65,32 +65,28 @@ pub(crate) fn companions(
         staged.as_ref().map(|s| &s.reverse),
         calls.recorded(),
     );
+    let loops = Loops::new(body);
+    let loop_uses = loops.uses();
     let cx = Cx {
         func,
         names: &names,
         rt,
         places: &places,
         docs: &docs,
+        loop_uses: &loop_uses,
         calls,
         callers: callers.as_ref(),
         asked_for: &asked_for,
     };
     let CostItems { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
-    let loops = Loops::new(body);
     let kernels = cx.kernels(&loops);
-    let (register_own, register) = match loops.is_empty() {
-        false => (
-            Some(cx.register(ours!(Self))),
-            Some(cx.register(cx.owner())),
-        ),
-        true => (None, None),
-    };
-    let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(rt)));
+    let register = cx.register(&cx.owner(), &[LoopUse::All]);
+    let loops = cx.loops(&loops);
     let InternalItems {
         associated: internal,
         items,
     } = match staged {
-        Some(staged) => cx.internal_items(staged, register_own.as_ref()),
+        Some(staged) => cx.internal_items(staged),
         None => cx.recorded(),
     };
     let public = cx.public(&program, body);
@@ -113,7 +109,7 @@ pub(crate) fn companions(
     Companions {
         associated,
         items,
-        register,
+        register: (!register.is_empty()).then_some(register),
         causes: calls.causes().into_iter().chain(causes).collect(),
     }
 }

@@ -3,6 +3,7 @@
 //! Each block that runs saves its residuals. A sweep then goes backwards over the blocks that ran.
 
 use super::{FlowCx, steps_ident};
+use crate::emit::program_text::is_long;
 use crate::emit::residuals::{ResidualBuilder, step_ident};
 use crate::emit::statements::Emitter;
 use crate::program::{Input, Piece, Source};
@@ -22,6 +23,14 @@ pub(crate) struct Step {
     pub(crate) residuals: Vec<Var>,
 }
 
+/// Pullback of a block.
+enum Pull {
+    /// Statements that read the residuals from locals.
+    Statements(TokenStream),
+    /// A listing that reads the residuals from the step.
+    Listing(TokenStream),
+}
+
 impl FlowCx<'_> {
     /// Returns the reverse mode of block `i`.
     pub(crate) fn step(&self, i: usize) -> Step {
@@ -35,9 +44,13 @@ impl FlowCx<'_> {
         let mut builder = ResidualBuilder::new(&vjp, &piece.low, rt, &primal, &pullback);
         let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut builder);
         let (value, binds) = builder.step(i);
+        let pull = pull.map(|pull| match pull {
+            Pull::Statements(pull) => ours!(#binds #pull),
+            Pull::Listing(pull) => pull,
+        });
         Step {
             value,
-            pull: pull.map(|pull| ours!(#binds #pull)),
+            pull,
             residuals: crate::derivative::residual_vars(&block.program, &vjp),
             primal: vjp.primal,
         }
@@ -55,7 +68,7 @@ impl FlowCx<'_> {
         wrt: &[Var],
         primal: &Emitter,
         builder: &mut ResidualBuilder,
-    ) -> Option<TokenStream> {
+    ) -> Option<Pull> {
         let rt = self.rt;
         let mut emit = Emitter::new(self.func, &piece.low, rt, self.places, &vjp.pullback);
         let n_residuals = vjp.primal.outs.len() - vjp.n_outs;
@@ -79,7 +92,29 @@ impl FlowCx<'_> {
             .map(|(t, _)| *t)
             .collect();
         if active.is_empty() {
-            return (!cleared.is_empty()).then(|| ours!(#(#cleared)*));
+            return (!cleared.is_empty()).then(|| Pull::Statements(ours!(#(#cleared)*)));
+        }
+        let nonzero = wrt
+            .iter()
+            .zip(&vjp.nonzero)
+            .filter(|(_, nonzero)| **nonzero);
+        let nonzero: Vec<(Var, Var)> = nonzero
+            .map(|(x, _)| *x)
+            .zip(vjp.pullback.outs.iter().copied())
+            .collect();
+        let trees = || nonzero.iter().any(|(x, _)| is_tree(*x, &piece.low.inputs));
+        if is_long(&vjp.pullback, &piece.low) && !ad::has_calls(&vjp.pullback) && !trees() {
+            let grads = active.iter().map(|target| self.grad(*target));
+            let takes: Vec<TokenStream> = grads.map(|grad| ours!(#grad.take())).collect();
+            let pull =
+                self.pull_listing(vjp, &emit, &piece.low.inputs, &nonzero, (primal, builder));
+            let step = step_ident();
+            let (listing, locals, params) = pull;
+            let pulled = Ident::new("pulled", Span::mixed_site());
+            return Some(Pull::Listing(ours! {
+                #(#cleared)*
+                #listing.pull(&#step, &[#(#takes),*], &mut [#(&mut #locals),*], &[#(#params),*], &mut #pulled);
+            }));
         }
         let single = active.len() == 1;
         let mut takes = Vec::new();
@@ -99,11 +134,7 @@ impl FlowCx<'_> {
             emit.only_aval(*var, local.clone());
         }
         emit.run_pullback();
-        let nonzero = wrt
-            .iter()
-            .zip(&vjp.nonzero)
-            .filter(|(_, nonzero)| **nonzero);
-        for ((x, _), ct) in nonzero.zip(&vjp.pullback.outs) {
+        for (x, ct) in &nonzero {
             let local = emit.ident(*ct);
             let put = self.put(*x, &piece.low.inputs, &local, primal, builder);
             match emit.maybe.contains(*ct) && !is_tree(*x, &piece.low.inputs) {
@@ -114,10 +145,45 @@ impl FlowCx<'_> {
             }
         }
         let statements = emit.tokens;
-        Some(match single {
+        Some(Pull::Statements(match single {
             true => ours!(#(#cleared)* #(#takes)* { #statements }),
             false => ours!(#(#cleared)* #(#takes)* #statements),
-        })
+        }))
+    }
+
+    /// Returns the pullback of a block as a listing, the locals to which it adds its first results,
+    /// and the positions in parameters to which it adds the others.
+    fn pull_listing(
+        &self,
+        vjp: &Vjp,
+        emit: &Emitter,
+        inputs: &[Input],
+        nonzero: &[(Var, Var)],
+        (primal, builder): (&Emitter, &mut ResidualBuilder),
+    ) -> (TokenStream, Vec<Ident>, Vec<TokenStream>) {
+        let (mut locals, mut params) = (Vec::new(), Vec::new());
+        let (mut of_locals, mut of_params) = (Vec::new(), Vec::new());
+        for (x, ct) in nonzero {
+            let source = inputs.iter().find(|i| i.var == *x).map(|i| &i.source);
+            if let Some(Source::Constant) | None = source {
+                locals.push(self.grad(*x));
+                of_locals.push(*ct);
+                continue;
+            }
+            of_params.push(*ct);
+            params.push(match source {
+                Some(source @ Source::Leaf { param, .. }) => {
+                    let place = builder.n_places();
+                    builder.at(*x, source, primal);
+                    ours!((#param, ::core::option::Option::Some(#place)))
+                }
+                Some(Source::Param(i)) => ours!((#i, ::core::option::Option::None)),
+                _ => unreachable!("a listing has no cotangents of trees"),
+            });
+        }
+        let outs = of_locals.into_iter().chain(of_params).collect();
+        let (listing, _) = emit.listing(builder.step_params(vjp), &vjp.pullback.eqns, outs);
+        (listing, locals, params)
     }
 
     /// Returns the statement that adds to the cotangent of a value that the block read.
