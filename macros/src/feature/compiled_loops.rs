@@ -317,17 +317,26 @@ fn is_of_floats(program: &Program, group: &Group) -> bool {
 /// Returns the loop of a group, for `f32` and `f64`.
 fn fused(signature: &str, program: &Program, group: &Group, rt: &TokenStream) -> TokenStream {
     let variant = format_ident!("L{}x{}", group.inputs.len(), group.results.len());
-    let [single, double] = ["f32", "f64"].map(|dtype| {
-        let versions = versions(program, group, &Ident::new(dtype, Span::mixed_site()), rt);
-        ours!(#rt::Loop::#variant(#versions.levels))
-    });
+    // A local macro spells the loop once for both dtypes. It is expanded in release builds only.
+    let dtype = ours!($t);
+    let versions = versions(program, group, &dtype, rt);
     ours! {
-        #rt::Fused { signature: #signature, f32: #single, f64: #double }
+        {
+            macro_rules! versions {
+                (#dtype:ident) => { #rt::Loop::#variant(#versions.levels) };
+            }
+            #rt::Fused { signature: #signature, f32: versions!(f32), f64: versions!(f64) }
+        }
     }
 }
 
 /// Returns the versions of a loop for the SIMD levels.
-fn versions(program: &Program, group: &Group, dtype: &Ident, rt: &TokenStream) -> TokenStream {
+fn versions(
+    program: &Program,
+    group: &Group,
+    dtype: &TokenStream,
+    rt: &TokenStream,
+) -> TokenStream {
     let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
     let inputs: Vec<Ident> = (0..group.inputs.len()).map(|i| name("x", i)).collect();
     let results: Vec<Ident> = (0..group.results.len()).map(|i| name("y", i)).collect();
