@@ -27,6 +27,9 @@ pub struct Listing {
     failed: fn(usize, Error) -> !,
 }
 
+/// Invariant of the emitted code.
+const LENGTHS: &str = "a listing has as many results as its caller expects";
+
 thread_local! {
     /// Parsed listings, by the address and length of their text.
     static PARSED: RefCell<HashMap<(usize, usize), Rc<Read>>> = RefCell::default();
@@ -109,18 +112,30 @@ impl Listing {
         statics: &[&Static],
         linear: &[Option<&Tensor>],
     ) -> ([Tensor; N], [Option<Tensor>; M]) {
+        let mut outs = self.all(tensors, likes, statics, linear).into_iter();
+        let mut next = || outs.next().expect(LENGTHS);
+        (
+            std::array::from_fn(|_| next().expect("the first `N` results are not linear")),
+            std::array::from_fn(|_| next()),
+        )
+    }
+
+    /// Returns all results of [`Listing::run_linear`]. It is not generic, so users' crates do not
+    /// compile it.
+    fn all(
+        &self,
+        tensors: &[&Tensor],
+        likes: &[&Aval],
+        statics: &[&Static],
+        linear: &[Option<&Tensor>],
+    ) -> Vec<Option<Tensor>> {
         let tensor = |x: &Tensor| Bound::Tensor(x.clone());
         let tensors = tensors.iter().map(|x| Some(tensor(x)));
         let likes = likes.iter().map(|like| Some(Bound::Aval((*like).clone())));
         let args = tensors
             .chain(likes)
             .chain(linear.iter().map(|x| x.map(tensor)));
-        let mut outs = self.outs(args.collect(), linear.len(), |i| statics[i].clone());
-        let rest = outs.split_off(N);
-        let first: Option<Vec<Tensor>> = outs.into_iter().collect();
-        let first = first.expect("the first `N` results are not linear");
-        let what = "a listing has as many results as its caller expects";
-        (first.try_into().expect(what), rest.try_into().expect(what))
+        self.outs(args.collect(), linear.len(), |i| statics[i].clone())
     }
 
     /// Pulls cotangents back through a block. Its residuals are the first parameters, and the
