@@ -289,9 +289,8 @@ fn a_long_function_is_emitted_as_text_between_its_host_statements() {
     // One listing for each stretch: the assertion splits two of the three programs.
     struct Listings(Vec<String>);
     impl<'ast> syn::visit::Visit<'ast> for Listings {
-        fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
-            if item.ident == "__LISTING"
-                && let syn::Expr::Call(call) = &*item.expr
+        fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+            if crate::input::text(&call.func).ends_with("Listing::new")
                 && let syn::Expr::Lit(syn::ExprLit {
                     lit: syn::Lit::Str(text),
                     ..

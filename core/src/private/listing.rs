@@ -2,6 +2,8 @@
 //!
 //! Text takes rustc no time to compile.
 
+use super::{Step, accumulate};
+use crate::call::companion_pullback::LeafCotangents;
 use crate::call::leaves::zeros as zeros_of;
 use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
@@ -19,7 +21,14 @@ use std::rc::Rc;
 #[derive(Clone, Copy, Debug)]
 pub struct Listing {
     text: &'static str,
+    /// Number of each equation's place, of which the last holds for the remaining equations.
+    places: &'static str,
+    /// Panics at a place in the user's code.
+    failed: fn(usize, Error) -> !,
 }
+
+/// Invariant of the emitted code.
+const LENGTHS: &str = "a listing has as many results as its caller expects";
 
 thread_local! {
     /// Parsed listings, by the address and length of their text.
@@ -35,8 +44,29 @@ struct ParsedListing {
 
 impl Listing {
     /// Creates a listing from its text.
-    pub const fn new(text: &'static str) -> Listing {
-        Listing { text }
+    ///
+    /// If an equation fails, `failed` is called with its number in `places` and the error.
+    pub const fn new(
+        text: &'static str,
+        places: &'static str,
+        failed: fn(usize, Error) -> !,
+    ) -> Listing {
+        Listing {
+            text,
+            places,
+            failed,
+        }
+    }
+
+    /// Panics at the place of an equation.
+    fn fail(&self, eqn: usize, error: Error) -> ! {
+        let mut places = self.places.split(' ');
+        let place = places.clone().nth(eqn).or_else(|| places.next_back());
+        let place = place.and_then(|place| place.parse().ok());
+        (self.failed)(
+            place.expect("the macro emits the place of each equation"),
+            error,
+        )
     }
 
     /// Returns the parsed text.
@@ -60,15 +90,14 @@ impl Listing {
     ///
     /// The parameters are `tensors`, followed by `likes`, of which only dtype and shape are used. A
     /// host expression of the text names a static argument; `statics` are ordered by their first
-    /// use in the text. If an equation fails, `failed` is called with its index and error.
+    /// use in the text.
     pub fn run<const N: usize>(
         &self,
         tensors: &[&Tensor],
         likes: &[&Aval],
         statics: &[&Static],
-        failed: fn(usize, Error) -> !,
     ) -> [Tensor; N] {
-        let (outs, []) = self.run_linear(tensors, likes, statics, &[], failed);
+        let (outs, []) = self.run_linear(tensors, likes, statics, &[]);
         outs
     }
 
@@ -82,38 +111,93 @@ impl Listing {
         likes: &[&Aval],
         statics: &[&Static],
         linear: &[Option<&Tensor>],
-        failed: fn(usize, Error) -> !,
     ) -> ([Tensor; N], [Option<Tensor>; M]) {
-        let read = self.read();
-        let ParsedListing { program, hosts } = &*read;
+        let mut outs = self.all(tensors, likes, statics, linear).into_iter();
+        let mut next = || outs.next().expect(LENGTHS);
+        (
+            std::array::from_fn(|_| next().expect("the first `N` results are not linear")),
+            std::array::from_fn(|_| next()),
+        )
+    }
+
+    /// Returns all results of [`Listing::run_linear`]. It is not generic, so users' crates do not
+    /// compile it.
+    fn all(
+        &self,
+        tensors: &[&Tensor],
+        likes: &[&Aval],
+        statics: &[&Static],
+        linear: &[Option<&Tensor>],
+    ) -> Vec<Option<Tensor>> {
         let tensor = |x: &Tensor| Bound::Tensor(x.clone());
         let tensors = tensors.iter().map(|x| Some(tensor(x)));
         let likes = likes.iter().map(|like| Some(Bound::Aval((*like).clone())));
         let args = tensors
             .chain(likes)
             .chain(linear.iter().map(|x| x.map(tensor)));
-        let mut env = Env::new(program, args.collect::<Vec<_>>().into_iter());
+        self.outs(args.collect(), linear.len(), |i| statics[i].clone())
+    }
+
+    /// Pulls cotangents back through a block. Its residuals are the first parameters, and the
+    /// cotangents of its results, `cts`, are the last.
+    ///
+    /// The first results are added to `locals`, the others to the cotangents of `params`: the
+    /// number of a parameter, and which of the block's places is the position of the leaf in it.
+    #[track_caller]
+    pub fn pull(
+        &self,
+        step: &Step,
+        cts: &[Option<Tensor>],
+        locals: &mut [&mut Option<Tensor>],
+        params: &[(usize, Option<usize>)],
+        pulled: &mut LeafCotangents,
+    ) {
+        if cts.iter().all(Option::is_none) {
+            return;
+        }
+        let tensors = step.tensors().iter().cloned().map(Bound::Tensor);
+        let likes = step.likes().iter().cloned().map(Bound::Aval);
+        let cotangents = cts.iter().map(|ct| ct.clone().map(Bound::Tensor));
+        let args = tensors.chain(likes).map(Some).chain(cotangents);
+        let outs = self.outs(args.collect(), cts.len(), |i| step.statics()[i].clone());
+        let (for_locals, for_params) = outs.split_at(locals.len());
+        for (total, ct) in locals.iter_mut().zip(for_locals) {
+            ct.iter().for_each(|ct| accumulate(total, ct));
+        }
+        for ((param, place), ct) in params.iter().zip(for_params) {
+            match (place, ct) {
+                (Some(i), Some(ct)) => pulled.add_leaf(*param, &step.places()[*i], ct),
+                (None, Some(ct)) => pulled.add_tensor(*param, ct),
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// Records the equations, of which the last `n_linear` parameters may be zero.
+    fn outs(
+        &self,
+        args: Vec<Option<Bound>>,
+        n_linear: usize,
+        host: impl Fn(usize) -> Static,
+    ) -> Vec<Option<Tensor>> {
+        let read = self.read();
+        let ParsedListing { program, hosts } = &*read;
+        let n_primal = args.len() - n_linear;
+        let mut env = Env::new(program, args.into_iter());
         let statik = |attr: Attr| match hosts.get(attr) {
-            Some(i) => statics[*i].clone(),
+            Some(i) => host(*i),
             None => program.attr(attr).clone(),
         };
-        let n_primal = program.params.len() - linear.len();
         let linear = program.params[n_primal..].iter().map(|v| (*v, ()));
         let mut linear: SecondaryMap<Var, ()> = linear.collect();
         for (i, eqn) in program.eqns.iter().enumerate() {
-            if let Err(error) = run_eqn(&mut env, eqn, statik, &mut linear) {
-                failed(i, error)
+            if let Err(error) = run_eqn(&mut env, eqn, &statik, &mut linear) {
+                self.fail(i, error)
             }
         }
-        let out = |v: &Var| env.get(*v).map(|out| out.tensor().clone());
-        let (first, rest) = program.outs.split_at(N);
-        let first: Vec<Tensor> = first
-            .iter()
-            .map(|v| out(v).expect("the first `N` results are not linear"))
-            .collect();
-        let rest: Vec<Option<Tensor>> = rest.iter().map(out).collect();
-        let what = "a listing has as many results as its caller expects";
-        (first.try_into().expect(what), rest.try_into().expect(what))
+        let outs = program.outs.iter().map(|v| env.get(*v));
+        outs.map(|out| out.map(|out| out.tensor().clone()))
+            .collect()
     }
 }
 
@@ -205,14 +289,14 @@ mod tests {
            v5 = mul v4, v3
            return v5, v1
          }",
+        "7 8",
+        |place, error| panic!("place {place}: {error}"),
     );
 
     fn run(x: &Tensor, axis: i64) -> [Tensor; 2] {
         let like = Tensor::from([1.0f32, 2.0]);
         let (axis, keep) = (Static::Int(axis), Static::Bool(true));
-        LISTING.run(&[x], &[like.aval()], &[&axis, &keep], |eqn, error| {
-            panic!("equation {eqn}: {error}")
-        })
+        LISTING.run(&[x], &[like.aval()], &[&axis, &keep])
     }
 
     #[test]
@@ -225,8 +309,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "equation 0: ")]
-    fn a_failed_equation_is_reported_by_its_index() {
+    #[should_panic(expected = "place 7: ")]
+    fn a_failed_equation_is_reported_by_its_place() {
         run(&Tensor::from([1.0f32]), 3);
     }
 }

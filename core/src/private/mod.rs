@@ -6,9 +6,9 @@ mod check;
 mod constant;
 mod listing;
 mod optional;
-mod recomputation;
 mod recorded;
 mod residual;
+mod step;
 mod tangent;
 
 pub use check::*;
@@ -46,9 +46,9 @@ pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
 pub use listing::Listing;
 pub use optional::*;
-pub use recomputation::*;
 pub use recorded::*;
 pub use residual::*;
+pub use step::*;
 pub use tangent::*;
 
 use crate::raise::expect;

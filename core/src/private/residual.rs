@@ -1,6 +1,6 @@
 //! Sizes of residuals.
 
-use crate::__private::List;
+use crate::__private::{List, Step};
 use crate::call::companion_pullback::CompanionPullback;
 use crate::call::leaf_range::LeafRange;
 use crate::{Aval, Tensor};
@@ -47,9 +47,12 @@ impl Residual for CompanionPullback {
     }
 }
 
-impl<T: Residual> Residual for Vec<T> {
+impl Residual for Vec<Step> {
     fn keep(&self, total: &mut ResidualBytes) {
-        self.iter().for_each(|part| part.keep(total));
+        for step in self {
+            step.tensors().keep(total);
+            step.calls().keep(total);
+        }
     }
 }
 

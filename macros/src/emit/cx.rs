@@ -3,6 +3,7 @@
 use super::cached_call::CachedCallEmitter;
 use super::docs::Docs;
 use super::names::{ItemNames, allow};
+use super::program_text::Places;
 use crate::derivative::Wrt;
 use crate::input::{Func, Kind, OutShape, Param, text};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -18,6 +19,20 @@ pub(crate) struct InternalItems {
     pub(crate) items: TokenStream,
 }
 
+/// Companions that run a loop. The others do not register it, and so rustc generates no code for
+/// loops of companions that nobody calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LoopUse {
+    /// The function itself, or several companions.
+    All,
+    Reverse,
+    Forward,
+}
+
+impl LoopUse {
+    pub(crate) const ALL: [LoopUse; 3] = [LoopUse::All, LoopUse::Reverse, LoopUse::Forward];
+}
+
 /// Call into the run time that records the user's function: the statement before it, and its last
 /// arguments.
 pub(crate) struct RecordCall {
@@ -30,8 +45,11 @@ pub(crate) struct EmitCx<'a> {
     pub(crate) func: &'a Func,
     pub(crate) names: &'a ItemNames,
     pub(crate) rt: &'a TokenStream,
+    pub(crate) places: &'a Places,
     pub(crate) docs: &'a Docs,
     pub(crate) calls: &'a CachedCallEmitter<'a>,
+    /// Companions with loops of their own.
+    pub(crate) loop_uses: &'a [LoopUse],
     /// Parameters that callers may differentiate, if these are more than those of the public
     /// companions.
     pub(crate) callers: Option<&'a Wrt>,
@@ -48,26 +66,20 @@ impl EmitCx<'_> {
         }
     }
 
-    /// Returns the function that registers the compiled loops.
-    ///
-    /// It is not emitted in debug builds, where compiled loops would be slower than those of the
-    /// run time.
-    pub(crate) fn loops(&self, body: &TokenStream) -> TokenStream {
-        let (head, vis) = self.associated();
-        let name = &self.names.loops;
-        ours! {
-            #head
-            #[cfg(not(debug_assertions))]
-            #[doc(hidden)]
-            #[inline]
-            #vis fn #name() { #body }
+    /// Returns the name of the function that registers the loops of some companions.
+    pub(crate) fn name_of_loops(&self, used: LoopUse) -> &Ident {
+        match used {
+            LoopUse::All => &self.names.loops,
+            LoopUse::Reverse => &self.names.reverse_loops,
+            LoopUse::Forward => &self.names.forward_loops,
         }
     }
 
-    /// Returns the statement that calls the function of [`EmitCx::loops`].
-    pub(crate) fn register(&self, owner: TokenStream) -> TokenStream {
-        let name = &self.names.loops;
-        ours!(#[cfg(not(debug_assertions))] #owner::#name();)
+    /// Returns the statements that call that register the compiled loops for a companion.
+    pub(crate) fn register(&self, owner: &TokenStream, uses: &[LoopUse]) -> TokenStream {
+        let uses = uses.iter().filter(|used| self.loop_uses.contains(used));
+        let names = uses.map(|used| self.name_of_loops(*used));
+        ours!(#(#[cfg(not(debug_assertions))] #owner::#names();)*)
     }
 
     /// Returns the parameters of a companion: those of the user's function, each with a name.

@@ -1,7 +1,7 @@
 //! Emits the hidden functions for callers of a traced function, and the struct of residuals.
 
 use super::annotations::Checks;
-use super::cx::{EmitCx, InternalItems, RecordCall, reference};
+use super::cx::{EmitCx, InternalItems, LoopUse, RecordCall, reference};
 use super::flow::{DerivativeParts, ReverseParts};
 use super::names::allow;
 use crate::derivative::Wrt;
@@ -48,11 +48,7 @@ impl EmitCx<'_> {
     }
 
     /// Returns the hidden companions of a function that is differentiated at compile time.
-    pub(crate) fn internal_items(
-        &self,
-        staged: DerivativeParts,
-        register: Option<&TokenStream>,
-    ) -> InternalItems {
+    pub(crate) fn internal_items(&self, staged: DerivativeParts) -> InternalItems {
         let DerivativeParts {
             reverse,
             callers,
@@ -72,13 +68,14 @@ impl EmitCx<'_> {
             None => (jvp, None),
         };
         let (head, vis) = self.associated();
-        let own = self.residuals(Struct::public(&n.saved), &n.forward, reverse, register);
+        let own = self.residuals(Struct::public(&n.saved), &n.forward, reverse);
         let callers = callers.map(|reverse| {
             let saved = Struct::internal(&n.callers_saved);
-            self.residuals(saved, &n.callers_forward, reverse, register)
+            self.residuals(saved, &n.callers_forward, reverse)
         });
         let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
         let callers_forward = callers_forward.map(|forward| ours!(#head #[doc(hidden)] #forward));
+        let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Forward]);
         let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
         let (doc, forward, fwd) = (self.forward_doc(), own.forward, self.fwd());
         let associated = ours! {
@@ -104,18 +101,11 @@ impl EmitCx<'_> {
     }
 
     /// Returns the struct of residuals, and the function `name` that returns it with the result.
-    fn residuals(
-        &self,
-        residuals: Struct<'_>,
-        name: &Ident,
-        reverse: ReverseParts,
-        register: Option<&TokenStream>,
-    ) -> Residuals {
+    fn residuals(&self, residuals: Struct<'_>, name: &Ident, reverse: ReverseParts) -> Residuals {
         let ReverseParts {
             forward,
             fields,
             pull,
-            items,
             ..
         } = reverse;
         let (rt, out, saved) = (self.rt, &self.func.output.ty, residuals.saved);
@@ -138,9 +128,10 @@ impl EmitCx<'_> {
         let (_, vis) = self.associated();
         let signature = self.signature(name, &self.inputs(), &returns);
         let (mutable, mark) = (self.mutable(), self.calls.mark());
+        let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Reverse]);
         let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
         Residuals {
-            items: ours!(#saved_struct #items),
+            items: saved_struct,
             forward: ours! {
                 #tracked
                 #[inline]

@@ -13,7 +13,7 @@ pub(crate) mod jvp;
 pub(crate) mod names;
 mod optional_tangents;
 pub(crate) mod paths;
-mod program_text;
+pub(crate) mod program_text;
 mod residuals;
 pub(crate) mod statements;
 mod vjp;

@@ -32,10 +32,9 @@ pub(crate) struct ItemNames {
     pub(crate) internal_fwd: Ident,
     /// Function that starts a caller's reverse mode with respect to the public parameters only.
     pub(crate) internal_own: Ident,
-    /// `forward` with respect to all parameters that callers may differentiate, and its structs.
+    /// `forward` with respect to all parameters that callers may differentiate, and its struct.
     pub(crate) callers_forward: Ident,
     pub(crate) callers_saved: Ident,
-    pub(crate) callers_step: Ident,
     pub(crate) internal_jvp: Ident,
     pub(crate) internal_hvp: Ident,
     pub(crate) annotations: Ident,
@@ -43,10 +42,12 @@ pub(crate) struct ItemNames {
     pub(crate) answers: Ident,
     /// Copy of the body that queries rustc for types.
     pub(crate) spots: Ident,
-    /// Function that registers the compiled loops.
+    /// Functions that register the compiled loops of all companions, and of those in reverse and
+    /// forward mode.
     pub(crate) loops: Ident,
+    pub(crate) reverse_loops: Ident,
+    pub(crate) forward_loops: Ident,
     pub(crate) saved: Ident,
-    pub(crate) step: Ident,
     pub(crate) grads: Ident,
     /// Function that the tests of `check` call, and their module.
     pub(crate) check: Ident,
@@ -96,15 +97,15 @@ impl ItemNames {
             internal_own: ident(format!("{hidden}own")),
             callers_forward: ident(format!("{hidden}saved")),
             callers_saved: ident(format!("__{owner}{camel}Saved")),
-            callers_step: ident(format!("__{owner}{camel}Step")),
             internal_jvp: ident(format!("{hidden}jvp")),
             internal_hvp: ident(format!("{hidden}hvp")),
             loops: ident(format!("{hidden}loops")),
+            reverse_loops: ident(format!("{hidden}reverse_loops")),
+            forward_loops: ident(format!("{hidden}forward_loops")),
             annotations: ident(format!("__{upper}ANNOTATIONS")),
             answers: ident(format!("{hidden}answers")),
             spots: ident(format!("{hidden}spots")),
             saved: ident(format!("{owner}{camel}Saved")),
-            step: ident(format!("{owner}{camel}Step")),
             grads: ident(format!("{owner}{camel}Grads")),
             check: ident(format!("__{}{name}_check", snake(&owner))),
             checks: ident(format!("{}{name}_checks", snake(&owner))),

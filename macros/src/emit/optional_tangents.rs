@@ -4,11 +4,13 @@
 //! A zero is not a tensor of zeros, because zero times infinity is not zero. If it is not known at
 //! compile time whether a value is zero, it is an `Option` in the emitted code, and `None` is zero.
 
+use super::program_text::is_long;
 use super::statements::{Emitter, is_many};
 use gradloom_ir::op::{Operands, TermSign};
 use gradloom_ir::{Eqn, Op, SecondaryMap, Var};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
+use std::slice;
 
 impl Emitter<'_> {
     /// Declares that values may be zero, and that the variables in `linear` are linear in them.
@@ -76,11 +78,12 @@ impl Emitter<'_> {
             self.linear_eqn(eqn);
             return None;
         }
-        let tokens = self.option_of(eqn, &operands);
+        let tokens = (!is_long(self.program, self.low)).then(|| self.option_of(eqn, &operands));
         for out in &eqn.outs {
             self.zeroable(*out);
         }
-        Some(tokens)
+        // A closure takes rustc longer than a listing of one equation.
+        Some(tokens.unwrap_or_else(|| self.stretch(slice::from_ref(eqn), |_| true)))
     }
 
     /// Returns whether a variable is linear in values that may be zero.

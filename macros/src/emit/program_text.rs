@@ -4,12 +4,16 @@
 //! checking, borrow checking, drop glue for unwinding. A long program is therefore cut into
 //! *stretches*. A stretch is one `let` of the variables that are read outside of it, and a listing:
 //! its equations in the text form of programs, which the run time parses on first use.
+//!
+//! An equation that fails panics at the user's op, so all listings of a function share a function
+//! with one panic for each *place*: a position in the user's code.
 
 use super::statements::{Emitter, at};
 use crate::program::LoweredProgram;
 use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -19,7 +23,12 @@ use std::ops::Range;
 const LONG: usize = 48;
 const LONG_FUNCTION: usize = 24;
 /// Minimum number of equations in a stretch.
-const SHORTEST: usize = 4;
+const SHORTEST: usize = 2;
+
+/// Returns whether a program, derived from a part of a function, is emitted as text.
+pub(super) fn is_long(program: &Program, low: &LoweredProgram) -> bool {
+    program.eqns.len() >= LONG || low.n_eqns >= LONG_FUNCTION
+}
 
 /// Stretches of a program.
 pub(super) struct Stretches {
@@ -42,7 +51,7 @@ impl Stretches {
     ) -> Stretches {
         let mut ends = BTreeMap::new();
         let eqns = &program.eqns;
-        if eqns.len() >= LONG || low.n_eqns >= LONG_FUNCTION {
+        if is_long(program, low) {
             let mut start = 0;
             for end in 1..=eqns.len() {
                 let calls = |i: usize| eqns[i].op.is_call();
@@ -111,6 +120,11 @@ impl Stretches {
         self.ends.get(&start).map(|end| start..*end)
     }
 
+    /// Returns whether a variable bound in a stretch is read outside of it.
+    pub(super) fn is_read(&self, var: Var) -> bool {
+        self.read.contains(var)
+    }
+
     /// Returns the equations outside of all stretches.
     pub(super) fn others<'p>(&'p self, program: &'p Program) -> impl Iterator<Item = &'p Eqn> {
         let mut until = 0;
@@ -131,8 +145,9 @@ pub(super) fn outs(program: &Program) -> SecondaryMap<Var, usize> {
 
 impl Emitter<'_> {
     /// Returns the statement for a stretch of equations.
-    pub(super) fn stretch(&self, eqns: &[Eqn], stretches: &Stretches) -> TokenStream {
-        let rt = self.rt;
+    ///
+    /// It binds the variables for which `is_read` returns true.
+    pub(super) fn stretch(&self, eqns: &[Eqn], is_read: impl Fn(Var) -> bool) -> TokenStream {
         let bound: SecondaryMap<Var, ()> = eqns
             .iter()
             .flat_map(|e| &e.outs)
@@ -151,16 +166,37 @@ impl Emitter<'_> {
             }
         }
         let outs = eqns.iter().flat_map(|e| &e.outs).copied();
-        let outs = outs.filter(|v| stretches.read.contains(*v));
+        let outs = outs.filter(|v| is_read(*v));
         let (zeroable, outs): (Vec<Var>, Vec<Var>) = outs.partition(|v| self.maybe.contains(*v));
+        let params = tensors.iter().chain(likes.iter().map(|(var, _)| var));
+        let params: Vec<Var> = params.chain(&linear).copied().collect();
+        let all_outs = outs.iter().chain(&zeroable).copied().collect();
+        let (listing, hosts) = self.listing(params, eqns, all_outs);
+        let idents = |vars: &[Var]| vars.iter().map(|v| self.ident(*v)).collect::<Vec<_>>();
+        let (outs, tensors) = (idents(&outs), idents(&tensors));
+        let likes = likes.iter().map(|(_, like)| like);
+        let given = ours!(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*]);
+        if linear.is_empty() {
+            return ours!(let [#(#outs),*] = #listing.run(#given););
+        }
+        let linear = linear.iter().map(|v| self.option(*v));
+        let zeroable = idents(&zeroable);
+        ours!(let ([#(#outs),*], [#(#zeroable),*]) = #listing.run_linear(#given, &[#(#linear),*]);)
+    }
+
+    /// Returns equations as a listing, and the locals of its static arguments.
+    pub(super) fn listing(
+        &self,
+        params: Vec<Var>,
+        eqns: &[Eqn],
+        outs: Vec<Var>,
+    ) -> (TokenStream, Vec<Ident>) {
         let mut statics = Statics::default();
         let renumbered = eqns.iter().map(|eqn| Eqn {
             attrs: eqn.attrs.iter().map(|a| statics.add(self, *a)).collect(),
             ..eqn.clone()
         });
         let renumbered: Vec<Eqn> = renumbered.collect();
-        let params = tensors.iter().chain(likes.iter().map(|(var, _)| var));
-        let params: Vec<Var> = params.chain(&linear).copied().collect();
         let named = params.iter().chain(eqns.iter().flat_map(|e| &e.outs));
         let names = named
             .filter_map(|v| Some((*v, self.name(*v)?.clone())))
@@ -168,65 +204,88 @@ impl Emitter<'_> {
         let text = Program {
             params,
             eqns: renumbered,
-            outs: outs.iter().chain(&zeroable).copied().collect(),
+            outs,
             attrs: statics.values,
             names,
             ..Program::default()
         }
         .to_string();
-        let idents = |vars: &[Var]| vars.iter().map(|v| self.ident(*v)).collect::<Vec<_>>();
-        let (outs, tensors) = (idents(&outs), idents(&tensors));
-        let likes = likes.iter().map(|(_, like)| like);
-        let hosts = &statics.hosts;
-        let failed = self.failed(eqns);
-        let listing = ours! {
-            const __LISTING: #rt::Listing = #rt::Listing::new(#text);
-            #failed
-        };
-        let given = ours!(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*]);
-        if linear.is_empty() {
-            return ours!(let [#(#outs),*] = { #listing __LISTING.run(#given, __failed) };);
-        }
-        let linear = linear.iter().map(|v| self.option(*v));
-        let zeroable = idents(&zeroable);
-        ours! {
-            let ([#(#outs),*], [#(#zeroable),*]) = {
-                #listing
-                __LISTING.run_linear(#given, &[#(#linear),*], __failed)
-            };
+        let spans = eqns.iter().map(|e| self.span(e));
+        let (rt, places, failed) = (self.rt, self.places.of(spans), self.places.path());
+        let listing = ours!(#rt::Listing::new(#text, #places, #failed));
+        (listing, statics.hosts)
+    }
+}
+
+/// Places of the equations in the listings of a function.
+pub(crate) struct Places {
+    /// Struct of residuals: a type of each function that has no parameters.
+    owner: Ident,
+    /// Number and span of each place, by line and column.
+    spans: RefCell<BTreeMap<(usize, usize), (usize, Span)>>,
+}
+
+impl Places {
+    pub(crate) fn new(owner: &Ident) -> Places {
+        Places {
+            owner: owner.clone(),
+            spans: RefCell::default(),
         }
     }
 
-    /// Returns the function called for an equation that fails: it panics at the user's token.
-    fn failed(&self, eqns: &[Eqn]) -> TokenStream {
-        let rt = self.rt;
-        // The first equation of each run with the same position, and that position.
-        let mut places: Vec<(usize, Span)> = Vec::new();
-        for (i, eqn) in eqns.iter().enumerate() {
-            let span = self.span(eqn);
-            let here = |s: Span| (s.start().line, s.start().column);
-            if places
-                .last()
-                .is_none_or(|(_, last)| here(*last) != here(span))
-            {
-                places.push((i, span));
-            }
+    /// Returns the path of the function called for an equation that fails.
+    fn path(&self) -> TokenStream {
+        let owner = &self.owner;
+        ours!(#owner::failed)
+    }
+
+    /// Returns the places of a listing's equations as text: a number for each equation, of which
+    /// the last holds for the remaining equations.
+    fn of(&self, eqns: impl Iterator<Item = Span>) -> String {
+        let mut spans = self.spans.borrow_mut();
+        let mut places: Vec<String> = Vec::new();
+        for span in eqns {
+            let (start, next) = (span.start(), spans.len());
+            let place = spans
+                .entry((start.line, start.column))
+                .or_insert((next, span));
+            places.push(place.0.to_string());
         }
+        while let [.., x, y] = &*places
+            && x == y
+        {
+            places.pop();
+        }
+        places.join(" ")
+    }
+
+    /// Returns the function called with the place of an equation that fails: it panics there.
+    pub(crate) fn failed(&self, rt: &TokenStream) -> Option<TokenStream> {
+        let spans = self.spans.borrow();
         let local = |name| Ident::new(name, Span::mixed_site());
-        let (eqn, error) = (local("eqn"), local("error"));
+        let (place, error) = (local("place"), local("error"));
         let raise = |span: Span| {
             let rt = at(rt, span);
             quote_spanned!(span=> #rt::raise(#error))
         };
-        let tests = places.windows(2).map(|pair| {
-            let (raise, end) = (raise(pair[0].1), pair[1].0);
-            ours!(if #eqn < #end { #raise })
+        let mut places: Vec<(usize, Span)> = spans.values().copied().collect();
+        places.sort_by_key(|(i, _)| *i);
+        let ((_, last), others) = places.split_last()?;
+        let arms = others.iter().map(|(i, span)| {
+            let raise = raise(*span);
+            ours!(#i => #raise,)
         });
-        let last = places.last().map(|(_, span)| raise(*span));
-        ours! {
-            #[inline]
-            fn __failed(#eqn: usize, #error: #rt::Error) -> ! { #(#tests)* #last }
-        }
+        let last = raise(*last);
+        let (owner, allow) = (&self.owner, super::names::allow());
+        Some(ours! {
+            #allow
+            impl #owner {
+                #[inline]
+                fn failed(#place: usize, #error: #rt::Error) -> ! {
+                    match #place { #(#arms)* _ => #last }
+                }
+            }
+        })
     }
 }
 

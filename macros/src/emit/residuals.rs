@@ -1,5 +1,5 @@
-//! Assembles a struct of residuals: its fields, their values, and the locals that the pullback
-//! binds.
+//! Assembles the residuals of a program: the fields of a struct, or the values of a step; and the
+//! locals that the pullback binds.
 
 use super::statements::Emitter;
 use crate::input::unraw;
@@ -18,12 +18,34 @@ pub(crate) type Field = (Ident, TokenStream, String);
 /// Residuals of a program.
 pub(crate) struct ResidualBuilder<'a> {
     rt: &'a TokenStream,
-    made: ResidualParts,
+    residuals: Vec<Residual>,
     names: BTreeSet<String>,
-    /// Lists of tensors and of avals, if there are too many for fields.
-    lists: Option<[ResidualList; 2]>,
+    /// Number of variables among the residuals.
+    n_vars: usize,
     /// Variables of which the pullback has only the aval, with the locals that hold it.
     pub(crate) avals: Vec<(Var, Ident)>,
+}
+
+struct Residual {
+    kind: ResidualKind,
+    /// Name of its field.
+    field: Ident,
+    doc: String,
+    /// Its value. For tensors and avals it is the local with the tensor.
+    value: TokenStream,
+    /// Its local in the pullback.
+    local: Ident,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ResidualKind {
+    Tensor,
+    Aval,
+    Static,
+    /// Pullback of a call.
+    Call,
+    /// Position of an input within its parameter.
+    Place,
 }
 
 /// Parts of a struct of residuals.
@@ -38,13 +60,6 @@ pub(crate) struct ResidualParts {
     pub(crate) elements: TokenStream,
 }
 
-/// Values that share one field, with their locals.
-#[derive(Default)]
-struct ResidualList {
-    values: Vec<Ident>,
-    locals: Vec<Ident>,
-}
-
 impl<'a> ResidualBuilder<'a> {
     /// Collects the residuals of a program and the static arguments that its pullback reads.
     pub(crate) fn new(
@@ -57,9 +72,9 @@ impl<'a> ResidualBuilder<'a> {
         let residuals = &vjp.primal.outs[vjp.n_outs..];
         let mut builder = ResidualBuilder {
             rt,
-            made: ResidualParts::default(),
+            residuals: Vec::new(),
             names: BTreeSet::new(),
-            lists: (residuals.len() > MOST_FIELDS).then(Default::default),
+            n_vars: residuals.len(),
             avals: Vec::new(),
         };
         let calls = vjp.primal.eqns.iter().filter(|e| e.op == Op::CallFwd);
@@ -71,19 +86,17 @@ impl<'a> ResidualBuilder<'a> {
             if calls.contains(&from) {
                 let doc = "The residuals of a call.".to_owned();
                 let local = Some(pullback.ident(to));
-                builder.add(
-                    &name,
-                    ours!(#rt::CompanionPullback),
-                    doc,
-                    value.to_token_stream(),
-                    local,
-                );
+                let value = value.to_token_stream();
+                builder.add(ResidualKind::Call, &name, doc, value, local);
             } else if shape_only {
                 let local = format_ident!("{name}_like", span = Span::mixed_site());
                 builder.avals.push((to, local.clone()));
-                builder.aval(value, local);
+                let (name, doc) = (name_of_aval(&name), doc_of_aval(&format!("`{name}`")));
+                builder.aval(&name, doc, value, Some(local));
             } else {
-                builder.tensor(value, pullback.ident(to));
+                let (doc, local) = (format!("`{name}`."), Some(pullback.ident(to)));
+                let value = value.to_token_stream();
+                builder.add(ResidualKind::Tensor, &name, doc, value, local);
             }
         }
         let mut seen = BTreeSet::new();
@@ -93,51 +106,31 @@ impl<'a> ResidualBuilder<'a> {
             {
                 let name = unraw(ident);
                 let doc = format!("The static argument `{name}`.");
-                let value = ident.to_token_stream();
-                builder.add(&name, ours!(#rt::Static), doc, value, Some(ident.clone()));
+                let (value, local) = (ident.to_token_stream(), Some(ident.clone()));
+                builder.add(ResidualKind::Static, &name, doc, value, local);
             }
         }
         builder
     }
 
-    fn tensor(&mut self, value: Ident, local: Ident) {
-        let (rt, name) = (self.rt, unraw(&value));
-        match &mut self.lists {
-            Some([tensors, _]) => tensors.push(value, local),
-            None => {
-                let (doc, init) = (format!("`{name}`."), ours!(#rt::share_tensor(&#value)));
-                self.add(&name, ours!(#rt::Tensor), doc, init, Some(local));
-            }
-        }
-    }
-
-    fn aval(&mut self, value: Ident, local: Ident) {
-        let (rt, name) = (self.rt, unraw(&value));
-        match &mut self.lists {
-            Some([_, likes]) => likes.push(value, local),
-            None => {
-                let doc = format!("The dtype and the shape of `{name}`.");
-                let init = ours!(::core::clone::Clone::clone(#value.aval()));
-                let field = format!("{name}_like");
-                self.add(&field, ours!(#rt::Aval), doc, init, Some(local));
-            }
-        }
-    }
-
-    /// Adds a field that locates the leaves of an input within its parameter.
+    /// Adds the position of an input within its parameter, and returns its local in the pullback.
     pub(crate) fn at(&mut self, var: Var, source: &Source, primal: &Emitter) -> Ident {
-        let rt = self.rt;
         let name = format!("at_{}", unraw(&primal.ident(var)));
         let doc = "Position of these leaves in the parameter.".to_owned();
-        self.add(&name, ours!(#rt::LeafRange), doc, primal.find(source), None)
+        self.add(ResidualKind::Place, &name, doc, primal.find(source), None)
     }
 
-    /// Adds a field under a unique name, and returns its local in the pullback: `local`, or the
-    /// field's name.
-    pub(crate) fn add(
+    fn aval(&mut self, name: &str, doc: String, value: Ident, local: Option<Ident>) -> Ident {
+        let value = value.to_token_stream();
+        self.add(ResidualKind::Aval, name, doc, value, local)
+    }
+
+    /// Adds a residual under a unique name, and returns its local in the pullback: `local`, or its
+    /// name.
+    fn add(
         &mut self,
+        kind: ResidualKind,
         name: &str,
-        ty: TokenStream,
         doc: String,
         value: TokenStream,
         local: Option<Ident>,
@@ -148,47 +141,142 @@ impl<'a> ResidualBuilder<'a> {
         }
         let field = crate::program::ours(&unique);
         let local = local.unwrap_or_else(|| field.clone());
-        self.made.fields.push((field.clone(), ty, doc));
-        self.made.inits.push(ours!(#field: #value));
-        self.made.binds.push(ours!(#field: #local));
-        field
+        self.residuals.push(Residual {
+            kind,
+            field,
+            doc,
+            value,
+            local: local.clone(),
+        });
+        local
     }
 
-    /// Adds one field for all values of a list.
+    /// Returns the number of positions added by [`ResidualBuilder::at`].
+    pub(crate) fn n_places(&self) -> usize {
+        self.of_kind(ResidualKind::Place).count()
+    }
+
+    /// Returns the parameters of a pullback, those that are residuals in the order of a step.
+    pub(crate) fn step_params(&self, vjp: &ad::Vjp) -> Vec<Var> {
+        let params = &vjp.pullback.params;
+        let is_aval = |v: &&Var| self.avals.iter().any(|(aval, _)| aval == *v);
+        let (residuals, cts) = params.split_at(vjp.primal.outs.len() - vjp.n_outs);
+        let (avals, tensors): (Vec<&Var>, Vec<&Var>) = residuals.iter().partition(is_aval);
+        tensors
+            .into_iter()
+            .chain(avals)
+            .chain(cts)
+            .copied()
+            .collect()
+    }
+
+    fn of_kind(&self, kind: ResidualKind) -> impl Iterator<Item = &Residual> {
+        self.residuals.iter().filter(move |r| r.kind == kind)
+    }
+
+    /// Returns the parts of a struct with a field for each residual.
+    pub(crate) fn fields(self) -> ResidualParts {
+        let rt = self.rt;
+        let mut parts = ResidualParts::default();
+        let lists = self.n_vars > MOST_FIELDS;
+        for residual in &self.residuals {
+            let (field, value, local) = (&residual.field, &residual.value, &residual.local);
+            let (ty, value) = match residual.kind {
+                ResidualKind::Tensor | ResidualKind::Aval if lists => continue,
+                ResidualKind::Tensor => (ours!(#rt::Tensor), ours!(#rt::share_tensor(&#value))),
+                ResidualKind::Aval => (
+                    ours!(#rt::Aval),
+                    ours!(::core::clone::Clone::clone(#value.aval())),
+                ),
+                ResidualKind::Static => (ours!(#rt::Static), value.clone()),
+                ResidualKind::Call => (ours!(#rt::CompanionPullback), value.clone()),
+                ResidualKind::Place => (ours!(#rt::LeafRange), value.clone()),
+            };
+            parts.fields.push((field.clone(), ty, residual.doc.clone()));
+            parts.inits.push(ours!(#field: #value));
+            parts.binds.push(ours!(#field: #local));
+        }
+        if lists {
+            let (ty, init) = (ours!(#rt::List<#rt::Tensor>), ours!(#rt::share_tensors));
+            self.list("tensors", "", ResidualKind::Tensor, (ty, init), &mut parts);
+            let (ty, init) = (ours!(#rt::List<#rt::Aval>), ours!(#rt::avals_all));
+            let doc = "The dtypes and the shapes of ";
+            self.list("likes", doc, ResidualKind::Aval, (ty, init), &mut parts);
+        }
+        parts
+    }
+
+    /// Adds one field for all residuals of a kind.
     fn list(
-        &mut self,
+        &self,
         name: &str,
         doc: &str,
-        ty: TokenStream,
-        init: TokenStream,
-        list: ResidualList,
+        kind: ResidualKind,
+        (ty, init): (TokenStream, TokenStream),
+        parts: &mut ResidualParts,
     ) {
-        let (rt, values, locals) = (self.rt, list.values, list.locals);
+        let rt = self.rt;
+        let values: Vec<&TokenStream> = self.of_kind(kind).map(|r| &r.value).collect();
         if values.is_empty() {
             return;
         }
-        let names: Vec<String> = values.iter().map(|v| format!("`{}`", unraw(v))).collect();
-        let doc = format!("{doc}{}.", names.join(", "));
-        let field = self.add(name, ty, doc, ours!(#init(&[#(&#values),*])), None);
-        let elements = ours!(let [#(#locals),*] = #rt::elements(#field););
-        self.made.elements.extend(elements);
+        let named = self.of_kind(kind).map(|r| format!("`{}`", r.value));
+        let doc = format!("{doc}{}.", named.collect::<Vec<_>>().join(", "));
+        let mut unique = name.to_owned();
+        while self.names.contains(&unique) {
+            unique.push('_');
+        }
+        let field = crate::program::ours(&unique);
+        let locals = self.of_kind(kind).map(|r| &r.local);
+        parts.fields.push((field.clone(), ty, doc));
+        parts.inits.push(ours!(#field: #init(&[#(&#values),*])));
+        parts.binds.push(ours!(#field: #field));
+        parts
+            .elements
+            .extend(ours!(let [#(#locals),*] = #rt::elements(#field);));
     }
 
-    pub(crate) fn finish(mut self) -> ResidualParts {
-        let rt = self.rt;
-        if let Some([tensors, likes]) = self.lists.take() {
-            let (ty, init) = (ours!(#rt::List<#rt::Tensor>), ours!(#rt::share_tensors));
-            self.list("tensors", "", ty, init, tensors);
-            let (ty, init) = (ours!(#rt::List<#rt::Aval>), ours!(#rt::avals_all));
-            self.list("likes", "The dtypes and the shapes of ", ty, init, likes);
+    /// Returns the step of block `i` with the residuals, and the statements that bind them.
+    pub(crate) fn step(self, i: usize) -> (TokenStream, TokenStream) {
+        let (rt, step) = (self.rt, step_ident());
+        let values = |kind| self.of_kind(kind).map(|r| &r.value);
+        let (tensors, avals) = (values(ResidualKind::Tensor), values(ResidualKind::Aval));
+        let mut value = ours!(#rt::Step::new(#i, &[#(&#tensors),*], &[#(&#avals),*]));
+        let mut binds = TokenStream::new();
+        for (kind, read, add) in [
+            (ResidualKind::Tensor, ours!(tensors), None),
+            (ResidualKind::Aval, ours!(likes), None),
+            (
+                ResidualKind::Static,
+                ours!(statics),
+                Some(ours!(with_statics)),
+            ),
+            (ResidualKind::Call, ours!(calls), Some(ours!(with_calls))),
+            (ResidualKind::Place, ours!(places), Some(ours!(with_places))),
+        ] {
+            let values: Vec<&TokenStream> = values(kind).collect();
+            if values.is_empty() {
+                continue;
+            }
+            if let Some(add) = add {
+                value.extend(ours!(.#add([#(#values),*])));
+            }
+            let locals = self.of_kind(kind).map(|r| &r.local);
+            binds.extend(ours!(let [#(#locals),*] = #rt::elements(#step.#read());));
         }
-        self.made
+        (value, binds)
     }
 }
 
-impl ResidualList {
-    fn push(&mut self, value: Ident, local: Ident) {
-        self.values.push(value);
-        self.locals.push(local);
-    }
+/// Returns the local that holds a step in the pullback.
+pub(crate) fn step_ident() -> Ident {
+    Ident::new("step", Span::mixed_site())
+}
+
+fn name_of_aval(name: &str) -> String {
+    format!("{name}_like")
+}
+
+fn doc_of_aval(of: &str) -> String {
+    format!("The dtype and the shape of {of}.")
 }

@@ -1,7 +1,7 @@
 //! Emits a program as statements: one `let` for each equation, with host statements between them.
 
 use super::program_text;
-use super::program_text::Stretches;
+use super::program_text::{Places, Stretches};
 use crate::input::Func;
 pub(crate) use crate::program::at;
 use crate::program::{Input, LoweredProgram, Source, ident_of};
@@ -41,6 +41,7 @@ pub(crate) struct Emitter<'a> {
     pub(crate) func: &'a Func,
     pub(crate) low: &'a LoweredProgram,
     pub(crate) rt: &'a TokenStream,
+    pub(super) places: &'a Places,
     /// The program to emit: the lowered one, or one derived from it.
     pub(crate) program: &'a Program,
     /// Variables of which the code has only the aval (dtype and shape), with the locals that hold
@@ -49,7 +50,7 @@ pub(crate) struct Emitter<'a> {
     /// Variables that are computed so far.
     done: SecondaryMap<Var, ()>,
     /// Positions of the lowered program's equations, by the variables that they bind.
-    places: SecondaryMap<Var, usize>,
+    positions: SecondaryMap<Var, usize>,
     /// Variables declared ahead of their equations, if the program is long.
     declared: SecondaryMap<Var, ()>,
     /// Inputs of the lowered program: its parameters, and the leaves that host statements bind.
@@ -70,6 +71,7 @@ impl<'a> Emitter<'a> {
         func: &'a Func,
         low: &'a LoweredProgram,
         rt: &'a TokenStream,
+        places: &'a Places,
         program: &'a Program,
     ) -> Emitter<'a> {
         let leaf = |i: &'a Input| Some((*low.input_hosts.get(i.var)?, i));
@@ -77,10 +79,11 @@ impl<'a> Emitter<'a> {
             func,
             low,
             rt,
+            places,
             program,
             avals: SecondaryMap::new(),
             done: SecondaryMap::new(),
-            places: program_text::outs(&low.program),
+            positions: program_text::outs(&low.program),
             declared: SecondaryMap::new(),
             inputs: low.inputs.iter().map(|i| (i.var, i)).collect(),
             leaves: low.inputs.iter().filter_map(leaf).collect(),
@@ -155,7 +158,7 @@ impl<'a> Emitter<'a> {
                     let bound = eqns.iter().flat_map(|e| &e.outs);
                     self.done.extend(bound.map(|v| (*v, ())));
                     self.zeroable_eqns(eqns);
-                    let tokens = self.stretch(eqns, &stretches);
+                    let tokens = self.stretch(eqns, |v| stretches.is_read(v));
                     self.push(tokens);
                 }
                 None => {
@@ -188,7 +191,7 @@ impl<'a> Emitter<'a> {
     /// Returns the number of host statements that must precede an equation.
     fn needs(&self, eqn: &Eqn, tangents: &Tangents) -> usize {
         let own = self
-            .places
+            .positions
             .get(eqn.outs[0])
             .map(|place| self.low.hosts.partition_point(|h| h.at <= *place));
         let statics = eqn
@@ -244,7 +247,7 @@ impl<'a> Emitter<'a> {
     ///
     /// Its equation may have been removed as dead or merged with an equal one.
     fn compute(&mut self, var: Var, tangents: &Tangents) {
-        let Some(&place) = self.places.get(var).filter(|_| !self.done.contains(var)) else {
+        let Some(&place) = self.positions.get(var).filter(|_| !self.done.contains(var)) else {
             return;
         };
         let eqn = &self.low.program.eqns[place];

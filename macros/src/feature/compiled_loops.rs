@@ -6,7 +6,7 @@
 //! loop if there is one. A wrong guess costs code size, never correctness.
 
 use crate::derivative::Wrt;
-use crate::emit::cx::EmitCx;
+use crate::emit::cx::{EmitCx, LoopUse};
 use crate::program::Body;
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::{Equal, Eval, Operands};
@@ -30,7 +30,7 @@ const MOST_OPS: usize = 384;
 /// Loops compiled with a function.
 pub(crate) struct Loops {
     /// Groups by signature.
-    groups: BTreeMap<String, (Program, Group)>,
+    groups: BTreeMap<String, (Program, Group, LoopUse)>,
     n_ops: usize,
 }
 
@@ -62,8 +62,10 @@ impl Loops {
         loops
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.groups.is_empty()
+    /// Returns which companions have loops.
+    pub(crate) fn uses(&self) -> Vec<LoopUse> {
+        let has = |used: &LoopUse| self.groups.values().any(|group| group.2 == *used);
+        LoopUse::ALL.into_iter().filter(has).collect()
     }
 
     /// Returns what each loop computes: the text shown to users, and the key by which plans find
@@ -72,17 +74,21 @@ impl Loops {
         self.groups.keys().map(String::as_str)
     }
 
-    /// Returns the body of the function that registers the loops.
-    pub(crate) fn register(&self, rt: &TokenStream) -> TokenStream {
-        let loops = self.groups.iter();
-        let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, rt));
-        ours! {
-            static LOOPS: &[#rt::FusedLoop] = &[#(#loops),*];
-            // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
-            // of equal length, and its versions are in the order of the SIMD levels.
-            static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
-            TABLE.register();
-        }
+    /// Returns the body of the function that registers the loops of some companions.
+    pub(crate) fn register(&self, used: LoopUse, rt: &TokenStream) -> Option<TokenStream> {
+        let loops = self.groups.iter().filter(|(_, group)| group.2 == used);
+        let loops =
+            loops.map(|(signature, (program, group, _))| fused(signature, program, group, rt));
+        let loops: Vec<TokenStream> = loops.collect();
+        (!loops.is_empty()).then(|| {
+            ours! {
+                static LOOPS: &[#rt::Fused] = &[#(#loops),*];
+                // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
+                // of equal length, and its versions are in the order of the SIMD levels.
+                static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
+                TABLE.register();
+            }
+        })
     }
 
     /// Adds the groups of a program and of its derivatives with respect to `wrt`.
@@ -90,21 +96,24 @@ impl Loops {
         if self.is_full() {
             return;
         }
-        self.add(program.clone());
+        self.add(program.clone(), LoopUse::All);
         if wrt.is_empty() {
             return;
         }
-        self.add(ad::jvp(program, wrt, Calls::Joint).program);
+        self.add(
+            ad::jvp(program, wrt, Calls::Joint).program,
+            LoopUse::Forward,
+        );
         let vjp = ad::vjp(program, wrt);
         if extent == Extent::Function && vjp.active == [true] && may_be_a_loss(&vjp.primal) {
             let joint = joint(&vjp);
             let mut gradients = joint.clone();
             gradients.outs.remove(0);
-            self.add(joint);
-            self.add(gradients);
+            self.add(joint, LoopUse::Reverse);
+            self.add(gradients, LoopUse::Reverse);
         }
-        self.add(vjp.primal);
-        self.add(vjp.pullback);
+        self.add(vjp.primal, LoopUse::Reverse);
+        self.add(vjp.pullback, LoopUse::Reverse);
     }
 
     fn is_full(&self) -> bool {
@@ -112,7 +121,7 @@ impl Loops {
     }
 
     /// Adds the groups of a program.
-    fn add(&mut self, program: Program) {
+    fn add(&mut self, program: Program, used: LoopUse) {
         let program = values(pass::simplify(guess(pass::simplify(program))));
         let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
         for (i, eqn) in program.eqns.iter().enumerate() {
@@ -136,17 +145,41 @@ impl Loops {
                     && is_of_floats(&program, group)
                     && self.n_ops + step.len() <= MOST_OPS
             });
-            if let Some(group) = group
-                && let Entry::Vacant(entry) = self.groups.entry(group.signature(&program))
-            {
-                self.n_ops += step.len();
-                entry.insert((program.clone(), group));
+            let Some(group) = group else { continue };
+            match self.groups.entry(group.signature(&program)) {
+                Entry::Vacant(entry) => {
+                    self.n_ops += step.len();
+                    entry.insert((program.clone(), group, used));
+                }
+                Entry::Occupied(mut entry) if entry.get().2 != used => {
+                    entry.get_mut().2 = LoopUse::All;
+                }
+                Entry::Occupied(_) => {}
             }
         }
     }
 }
 
 impl EmitCx<'_> {
+    /// Returns the functions that register the compiled loops.
+    ///
+    /// They are not emitted in debug builds, where compiled loops would be slower than those of the
+    /// run time.
+    pub(crate) fn loops(&self, loops: &Loops) -> TokenStream {
+        let (head, vis) = self.associated();
+        let functions = LoopUse::ALL.iter().filter_map(|used| {
+            let (name, body) = (self.name_of_loops(*used), loops.register(*used, self.rt)?);
+            Some(ours! {
+                #head
+                #[cfg(not(debug_assertions))]
+                #[doc(hidden)]
+                #[inline]
+                #vis fn #name() { #body }
+            })
+        });
+        functions.collect()
+    }
+
     /// Returns the constant that lists the loops.
     pub(crate) fn kernels(&self, loops: &Loops) -> TokenStream {
         let (head, vis) = self.associated();
@@ -289,17 +322,26 @@ fn is_of_floats(program: &Program, group: &Group) -> bool {
 /// Returns the loop of a group, for `f32` and `f64`.
 fn fused(signature: &str, program: &Program, group: &Group, rt: &TokenStream) -> TokenStream {
     let variant = format_ident!("L{}x{}", group.inputs.len(), group.results.len());
-    let [single, double] = ["f32", "f64"].map(|dtype| {
-        let versions = versions(program, group, &Ident::new(dtype, Span::mixed_site()), rt);
-        ours!(#rt::Loop::#variant(#versions.levels))
-    });
+    // A local macro spells the loop once for both dtypes. It is expanded in release builds only.
+    let dtype = ours!($t);
+    let versions = versions(program, group, &dtype, rt);
     ours! {
-        #rt::FusedLoop { signature: #signature, f32: #single, f64: #double }
+        {
+            macro_rules! versions {
+                (#dtype:ident) => { #rt::Loop::#variant(#versions.levels) };
+            }
+            #rt::Fused { signature: #signature, f32: versions!(f32), f64: versions!(f64) }
+        }
     }
 }
 
 /// Returns the versions of a loop for the SIMD levels.
-fn versions(program: &Program, group: &Group, dtype: &Ident, rt: &TokenStream) -> TokenStream {
+fn versions(
+    program: &Program,
+    group: &Group,
+    dtype: &TokenStream,
+    rt: &TokenStream,
+) -> TokenStream {
     let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
     let inputs: Vec<Ident> = (0..group.inputs.len()).map(|i| name("x", i)).collect();
     let results: Vec<Ident> = (0..group.results.len()).map(|i| name("y", i)).collect();

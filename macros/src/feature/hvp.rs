@@ -131,7 +131,7 @@ impl EmitCx<'_> {
             let input = low.inputs.iter().find(|i| i.var == x);
             &input.expect("a differentiated variable is an input").source
         };
-        let mut emit = Emitter::new(func, low, rt, &hvp.program);
+        let mut emit = Emitter::new(func, low, rt, self.places, &hvp.program);
         let given = tangents_ident();
         for (x, dx) in &tangents {
             if let Source::Param(i) = source(*x) {

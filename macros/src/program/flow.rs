@@ -66,8 +66,6 @@ pub(crate) struct Piece {
     pub(crate) low: LoweredProgram,
     /// Kind of store for each result of the block.
     pub(crate) stores: Vec<Store>,
-    /// First source line of the block.
-    pub(crate) line: usize,
 }
 
 /// Kind of store by which a result of a block reaches other blocks.

@@ -13,9 +13,11 @@ pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
 
 /// Returns a hygienic identifier; a keyword becomes a raw identifier again.
 pub(crate) fn ours(name: &str) -> Ident {
-    match syn::parse_str::<Ident>(name) {
-        Ok(_) => Ident::new(name, Span::mixed_site()),
-        Err(_) => Ident::new_raw(name, Span::mixed_site()),
+    // Parsing takes long, and most names have a digit or an underscore, which no keyword has.
+    let is_word = name.bytes().all(|b| b.is_ascii_alphabetic());
+    match is_word && syn::parse_str::<Ident>(name).is_err() {
+        false => Ident::new(name, Span::mixed_site()),
+        true => Ident::new_raw(name, Span::mixed_site()),
     }
 }
 

@@ -6,11 +6,12 @@ use crate::digest::Digest;
 use crate::emit::annotations::Checks;
 use crate::emit::cached_call::CachedCallEmitter;
 use crate::emit::cached_call::Cause;
-use crate::emit::cx::{EmitCx, InternalItems};
+use crate::emit::cx::{EmitCx, InternalItems, LoopUse};
 use crate::emit::docs::Docs;
 use crate::emit::facts::FactItems;
 use crate::emit::flow::derivatives;
 use crate::emit::names::{ItemNames, allow};
+use crate::emit::program_text::Places;
 use crate::feature::compiled_loops::Loops;
 use crate::feature::cost::CostItems;
 use crate::input::{Func, OutShape, text};
@@ -40,12 +41,20 @@ pub(crate) fn companions(
     calls: &CachedCallEmitter<'_>,
 ) -> Companions {
     let names = ItemNames::new(func);
+    let places = Places::new(&names.saved);
     let callers = Wrt::callers(func, body);
     let asked_for = asked_for(func, body, callers.as_ref());
     let (program, staged) = match body {
         Body::Compiled(flow) => (
             flow.text(),
-            Some(derivatives(func, flow, rt, &names, callers.as_ref())),
+            Some(derivatives(
+                func,
+                flow,
+                rt,
+                &names,
+                &places,
+                callers.as_ref(),
+            )),
         ),
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
     };
@@ -58,31 +67,28 @@ pub(crate) fn companions(
         staged.as_ref().map(|s| &s.reverse),
         calls.recorded(),
     );
+    let loops = Loops::new(body);
+    let loop_uses = loops.uses();
     let cx = EmitCx {
         func,
         names: &names,
         rt,
+        places: &places,
         docs: &docs,
+        loop_uses: &loop_uses,
         calls,
         callers: callers.as_ref(),
         asked_for: &asked_for,
     };
     let CostItems { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
-    let loops = Loops::new(body);
     let kernels = cx.kernels(&loops);
-    let (register_own, register) = match loops.is_empty() {
-        false => (
-            Some(cx.register(ours!(Self))),
-            Some(cx.register(cx.owner())),
-        ),
-        true => (None, None),
-    };
-    let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(rt)));
+    let register = cx.register(&cx.owner(), &[LoopUse::All]);
+    let loops = cx.loops(&loops);
     let InternalItems {
         associated: internal,
         items,
     } = match staged {
-        Some(staged) => cx.internal_items(staged, register_own.as_ref()),
+        Some(staged) => cx.internal_items(staged),
         None => cx.recorded(),
     };
     let public = cx.public(&program, body);
@@ -94,9 +100,10 @@ pub(crate) fn companions(
     let annotations = Checks::new(func, rt).map(|checks| checks.item());
     let asking = calls.asking(&cx);
     let grads = cx.grads_struct();
+    let failed = places.failed(rt);
     let associated =
         ours!(#public #facts #constants #kernels #internal #annotations #asking #loops);
-    let items = ours!(#items #sizes #grads #fact_items);
+    let items = ours!(#items #sizes #grads #fact_items #failed);
     let (associated, items) = match func.owner {
         Some(_) => (associated, items),
         None => (TokenStream::new(), cx.of_a_function(&items, &associated)),
@@ -104,7 +111,7 @@ pub(crate) fn companions(
     Companions {
         associated,
         items,
-        register,
+        register: (!register.is_empty()).then_some(register),
         causes: calls.causes().into_iter().chain(causes).collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! Precompiled loops over elementwise groups, emitted by the `#[traced]` macro.
 //!
-//! A traced function registers its loops when it is first called. A plan with a group of the same
+//! A traced function or a companion registers its loops when it is first called. A plan with a group of the same
 //! signature runs the loop instead of the members one by one. The bits are the same, because the
 //! loop calls the same scalar functions.
 

@@ -22,23 +22,6 @@ impl FlowCx<'_> {
         any(&self.flowing.flow.body)
     }
 
-    /// Returns the step variant for a segment of a loop, and the match arm that visits its
-    /// residuals.
-    pub(crate) fn checkpoint_variant(&self) -> (TokenStream, TokenStream) {
-        let (rt, step) = (self.rt, self.step);
-        let variant = ours! {
-            /// Segment of a checkpointed loop, which is recomputed.
-            Segment {
-                /// Loop state at the start of the segment.
-                state: ::std::vec::Vec<#rt::Tensor>,
-                /// Runs the segment again.
-                again: #rt::Recomputation<#step>
-            }
-        };
-        let keep = ours!(Self::Segment { state, .. } => #rt::Residual::keep(state, kept),);
-        (variant, keep)
-    }
-
     /// Returns the loop cut into segments; `code` is its body as emitted elsewhere.
     pub(crate) fn checkpointed_loop(
         &self,
@@ -46,7 +29,7 @@ impl FlowCx<'_> {
         body: &[Node<HostCode>],
         code: TokenStream,
     ) -> TokenStream {
-        let (rt, step, list) = (self.rt, self.step, steps_ident());
+        let (rt, list) = (self.rt, steps_ident());
         let (head, every, start) = (&loop_.turns.head, &loop_.every, start());
         let condition = &loop_.turns.condition;
         let code = match condition {
@@ -77,7 +60,7 @@ impl FlowCx<'_> {
             let mut #start = 0usize;
             let every: usize = ::core::cmp::max(#every, 1);
             loop {
-                let state = ::std::vec![#(#rt::share_tensor(&#read)),*];
+                let state = #rt::share_tensors(&[#(&#read),*]);
                 let segment = {
                     #(let #read = #rt::share_tensor(&#read);)*
                     #(let #copies = #rt::copy(#originals);)*
@@ -88,7 +71,7 @@ impl FlowCx<'_> {
                         #(let #owned = ::core::clone::Clone::clone(&#owned);)*
                         #(let mut #changing = #rt::share_tensor(&#changing);)*
                         #(let mut #hosts_changing = ::core::clone::Clone::clone(&#hosts_changing);)*
-                        let mut #list: ::std::vec::Vec<#step> = ::std::vec::Vec::new();
+                        let mut #list: ::std::vec::Vec<#rt::Step> = ::std::vec::Vec::new();
                         let (mut turns, mut more) = (0usize, false);
                         #head {
                             if turns == every {
@@ -102,7 +85,7 @@ impl FlowCx<'_> {
                     })
                 };
                 let (_, more, tensors, hosts) = segment();
-                #list.push(#step::Segment { state, again: #rt::Recomputation::new(move || segment().0) });
+                #list.push(#rt::Step::segment(state, move || segment().0));
                 (#(#changing,)*) = tensors;
                 (#(#hosts_changing,)*) = hosts;
                 #rt::settle([#(::core::option::Option::Some(&#changing)),*], &#rt::LeafCotangents::new(0));

@@ -105,7 +105,7 @@ impl FlowCx<'_> {
         let (block, piece) = self.block(i);
         let rt = self.rt;
         let joint = self.joint(i);
-        let mut emit = Emitter::new(self.func, &piece.low, rt, &joint.program);
+        let mut emit = Emitter::new(self.func, &piece.low, rt, self.places, &joint.program);
         emit.with_zeros(joint.tangents.iter().map(|(_, dx)| *dx));
         for (x, dx) in &joint.tangents {
             let source = piece.low.input(*x).map(|input| &input.source);

@@ -14,6 +14,7 @@ mod reverse;
 mod straight;
 
 use super::names::ItemNames;
+use super::program_text::Places;
 use super::residuals::Field;
 use super::statements::Emitter;
 use crate::derivative::{Costs, Wrt};
@@ -47,8 +48,6 @@ pub(crate) struct ReverseParts {
     pub(crate) fields: Vec<Field>,
     /// Body of `pull`.
     pub(crate) pull: TokenStream,
-    /// Types that the residuals are made of.
-    pub(crate) items: TokenStream,
     /// Costs, or `None` if they depend on control flow.
     pub(crate) costs: Option<Costs>,
     /// Variables whose values are residuals.
@@ -64,21 +63,19 @@ pub(crate) fn derivatives(
     flowing: &LoweredFlow,
     rt: &TokenStream,
     names: &ItemNames,
+    places: &Places,
     callers: Option<&Wrt>,
 ) -> DerivativeParts {
     let cx = FlowCx {
         func,
         flowing,
         rt,
+        places,
         saved: &names.saved,
-        step: &names.step,
-        attr: None,
         active: Wrt::public().active(flowing),
     };
     let of_callers = callers.map(|wrt| FlowCx {
         saved: &names.callers_saved,
-        step: &names.callers_step,
-        attr: Some(ours!(#[doc(hidden)])),
         active: wrt.active(flowing),
         ..cx
     });
@@ -105,10 +102,8 @@ pub(crate) struct FlowCx<'a> {
     pub(crate) func: &'a Func,
     pub(crate) flowing: &'a LoweredFlow,
     pub(crate) rt: &'a TokenStream,
+    places: &'a Places,
     saved: &'a Ident,
-    pub(crate) step: &'a Ident,
-    /// Attribute of the type of steps.
-    pub(crate) attr: Option<TokenStream>,
     /// Variables that have a derivative.
     pub(crate) active: SecondaryMap<Var, ()>,
 }
@@ -119,20 +114,23 @@ pub(crate) fn steps_ident() -> Ident {
 
 impl<'a> FlowCx<'a> {
     fn reverse(&self) -> ReverseParts {
-        let pieces = 0..self.flowing.pieces.len();
-        let mut steps: Vec<Step> = pieces.map(|i| self.step(i)).collect();
         if self.flowing.straight().is_some() {
-            return self.straight_reverse(steps.remove(0));
+            return self.straight_reverse();
         }
-        let (step, doc) = (
-            self.step,
+        let pieces = 0..self.flowing.pieces.len();
+        let steps: Vec<Step> = pieces.map(|i| self.step(i)).collect();
+        let (rt, doc) = (
+            self.rt,
             "Blocks that ran, in order, each with its residuals.",
         );
         ReverseParts {
             forward: self.forward(&steps),
-            fields: vec![(steps_ident(), ours!(::std::vec::Vec<#step>), doc.to_owned())],
+            fields: vec![(
+                steps_ident(),
+                ours!(::std::vec::Vec<#rt::Step>),
+                doc.to_owned(),
+            )],
             pull: self.pull(&steps),
-            items: self.items(&steps),
             costs: None,
             residuals: steps.iter().flat_map(|s| s.residuals.clone()).collect(),
         }
@@ -171,12 +169,12 @@ impl<'a> FlowCx<'a> {
 
     fn forward(&self, steps: &[Step]) -> TokenStream {
         let list = steps_ident();
-        let step = self.step;
+        let rt = self.rt;
         let body = self.nodes(&self.flowing.flow.body, &mut |node| {
             self.run_forward(node, steps)
         });
         ours! {
-            let mut #list: ::std::vec::Vec<#step> = ::std::vec::Vec::new();
+            let mut #list: ::std::vec::Vec<#rt::Step> = ::std::vec::Vec::new();
             #body
         }
     }
@@ -199,15 +197,12 @@ impl<'a> FlowCx<'a> {
     fn forward_block(&self, i: usize, step: &Step) -> TokenStream {
         let (block, piece) = self.block(i);
         let rt = self.rt;
-        let emit = Emitter::new(self.func, &piece.low, rt, &step.primal);
+        let emit = Emitter::new(self.func, &piece.low, rt, self.places, &step.primal);
         let values = step.primal.outs.iter().map(|v| emit.ident(*v));
         let values: Vec<Ident> = values.take(block.targets.len()).collect();
         let statements = emit.forward(&[]);
-        let (name, variant, inits, list) = (self.step, &step.variant, &step.inits, steps_ident());
-        let record = step
-            .pull
-            .is_some()
-            .then(|| ours!(#list.push(#name::#variant { #(#inits),* });));
+        let (value, list) = (&step.value, steps_ident());
+        let record = step.pull.is_some().then(|| ours!(#list.push(#value);));
         let stores = self.stores(i, &values, None);
         ours!(#statements #record #stores)
     }

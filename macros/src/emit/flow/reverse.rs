@@ -3,59 +3,76 @@
 //! Each block that runs saves its residuals. A sweep then goes backwards over the blocks that ran.
 
 use super::{FlowCx, steps_ident};
-use crate::derivative::Costs;
-use crate::emit::residuals::{Field, ResidualBuilder, ResidualParts};
+use crate::emit::program_text::is_long;
+use crate::emit::residuals::{ResidualBuilder, step_ident};
 use crate::emit::statements::Emitter;
 use crate::program::{Input, Piece, Source};
 use gradloom_ir::ad::{self, Vjp};
 use gradloom_ir::flow::Block;
 use gradloom_ir::{Program, Var};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::format_ident;
 
 /// Block in reverse mode.
 pub(crate) struct Step {
     pub(crate) primal: Program,
-    /// Variant of the step enum for this block.
-    pub(crate) variant: Ident,
-    pub(crate) fields: Vec<Field>,
-    pub(crate) inits: Vec<TokenStream>,
+    /// The step with its residuals.
+    pub(crate) value: TokenStream,
     /// Statements of the pullback, or `None` if the block has no derivative.
     pub(crate) pull: Option<TokenStream>,
-    /// `field: local`, for the pullback.
-    pub(crate) binds: Vec<TokenStream>,
     /// Variables whose values are residuals.
     pub(crate) residuals: Vec<Var>,
-    pub(crate) costs: Costs,
+}
+
+/// Block in reverse mode before its residuals are put in a struct or in a step.
+pub(crate) struct Derived<'a> {
+    pub(crate) vjp: Vjp,
+    pub(crate) builder: ResidualBuilder<'a>,
+    /// The pullback, or `None` if the block has no derivative.
+    pub(crate) pull: Option<Pull>,
+    /// Variables whose values are residuals.
+    pub(crate) residuals: Vec<Var>,
+}
+
+/// Pullback of a block.
+pub(crate) enum Pull {
+    /// Statements that read the residuals from locals.
+    Statements(TokenStream),
+    /// A listing that reads the residuals from the step.
+    Listing(TokenStream),
 }
 
 impl FlowCx<'_> {
-    /// Returns the reverse mode of block `i`.
+    /// Returns reverse mode of block `i`, with its residuals in a step.
     pub(crate) fn step(&self, i: usize) -> Step {
+        let derived = self.derive(i);
+        let (value, binds) = derived.builder.step(i);
+        let pull = derived.pull.map(|pull| match pull {
+            Pull::Statements(pull) => ours!(#binds #pull),
+            Pull::Listing(pull) => pull,
+        });
+        Step {
+            value,
+            pull,
+            residuals: derived.residuals,
+            primal: derived.vjp.primal,
+        }
+    }
+
+    /// Returns reverse mode of block `i`.
+    pub(crate) fn derive(&self, i: usize) -> Derived<'_> {
         let (block, piece) = self.block(i);
         let rt = self.rt;
         let wrt = block.wrt(&self.active);
         let vjp = ad::vjp(&block.program, &wrt);
-        let primal = Emitter::new(self.func, &piece.low, rt, &vjp.primal);
-        let pullback = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
+        let primal = Emitter::new(self.func, &piece.low, rt, self.places, &vjp.primal);
+        let pullback = Emitter::new(self.func, &piece.low, rt, self.places, &vjp.pullback);
         let mut builder = ResidualBuilder::new(&vjp, &piece.low, rt, &primal, &pullback);
         let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut builder);
-        let ResidualParts {
-            fields,
-            inits,
-            binds,
-            elements,
-        } = builder.finish();
-        let pull = pull.map(|pull| ours!(#elements #pull));
-        Step {
-            variant: format_ident!("Block{i}", span = Span::mixed_site()),
-            fields,
-            inits,
-            pull,
-            binds,
+        Derived {
             residuals: crate::derivative::residual_vars(&block.program, &vjp),
-            costs: Costs::new(&block.program, &vjp),
-            primal: vjp.primal,
+            builder,
+            pull,
+            vjp,
         }
     }
 
@@ -71,9 +88,9 @@ impl FlowCx<'_> {
         wrt: &[Var],
         primal: &Emitter,
         builder: &mut ResidualBuilder,
-    ) -> Option<TokenStream> {
+    ) -> Option<Pull> {
         let rt = self.rt;
-        let mut emit = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
+        let mut emit = Emitter::new(self.func, &piece.low, rt, self.places, &vjp.pullback);
         let n_residuals = vjp.primal.outs.len() - vjp.n_outs;
         let cts = &vjp.pullback.params[n_residuals..];
         let straight = self.flowing.straight().is_some();
@@ -94,7 +111,31 @@ impl FlowCx<'_> {
         let cleared: Vec<TokenStream> = cleared.collect();
         let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
         if active.is_empty() {
-            return (!cleared.is_empty()).then(|| ours!(#(#cleared)*));
+            return (!cleared.is_empty()).then(|| Pull::Statements(ours!(#(#cleared)*)));
+        }
+        let nonzero = wrt
+            .iter()
+            .zip(&vjp.nonzero)
+            .filter(|(_, nonzero)| **nonzero);
+        let nonzero: Vec<(Var, Var)> = nonzero
+            .map(|(x, _)| *x)
+            .zip(vjp.pullback.outs.iter().copied())
+            .collect();
+        let trees = || nonzero.iter().any(|(x, _)| is_tree(*x, &piece.low.inputs));
+        let long = is_long(&vjp.pullback, &piece.low);
+        // The residuals of a straight line are fields, not a step.
+        if long && !straight && !ad::has_calls(&vjp.pullback) && !trees() {
+            let grads = active.iter().map(|i| self.grad(block.targets[*i]));
+            let takes: Vec<TokenStream> = grads.map(|grad| ours!(#grad.take())).collect();
+            let pull =
+                self.pull_listing(vjp, &emit, &piece.low.inputs, &nonzero, (primal, builder));
+            let step = step_ident();
+            let (listing, locals, params) = pull;
+            let pulled = pulled();
+            return Some(Pull::Listing(ours! {
+                #(#cleared)*
+                #listing.pull(&#step, &[#(#takes),*], &mut [#(&mut #locals),*], &[#(#params),*], &mut #pulled);
+            }));
         }
         let single = active.len() == 1;
         let mut takes = Vec::new();
@@ -120,11 +161,7 @@ impl FlowCx<'_> {
             emit.only_aval(*var, local.clone());
         }
         emit.run_pullback();
-        let nonzero = wrt
-            .iter()
-            .zip(&vjp.nonzero)
-            .filter(|(_, nonzero)| **nonzero);
-        for ((x, _), ct) in nonzero.zip(&vjp.pullback.outs) {
+        for (x, ct) in &nonzero {
             let local = emit.ident(*ct);
             let put = self.put(*x, &piece.low.inputs, &local, primal, builder);
             match emit.maybe.contains(*ct) && !is_tree(*x, &piece.low.inputs) {
@@ -135,10 +172,45 @@ impl FlowCx<'_> {
             }
         }
         let statements = emit.tokens;
-        Some(match single && !only {
+        Some(Pull::Statements(match single && !only {
             true => ours!(#(#cleared)* #(#takes)* { #statements }),
             false => ours!(#(#cleared)* #(#takes)* #statements),
-        })
+        }))
+    }
+
+    /// Returns the pullback of a block as a listing, the locals to which it adds its first results,
+    /// and the positions in parameters to which it adds the others.
+    fn pull_listing(
+        &self,
+        vjp: &Vjp,
+        emit: &Emitter,
+        inputs: &[Input],
+        nonzero: &[(Var, Var)],
+        (primal, builder): (&Emitter, &mut ResidualBuilder),
+    ) -> (TokenStream, Vec<Ident>, Vec<TokenStream>) {
+        let (mut locals, mut params) = (Vec::new(), Vec::new());
+        let (mut of_locals, mut of_params) = (Vec::new(), Vec::new());
+        for (x, ct) in nonzero {
+            let source = inputs.iter().find(|i| i.var == *x).map(|i| &i.source);
+            if let Some(Source::Constant) | None = source {
+                locals.push(self.grad(*x));
+                of_locals.push(*ct);
+                continue;
+            }
+            of_params.push(*ct);
+            params.push(match source {
+                Some(source @ Source::Leaf { param, .. }) => {
+                    let place = builder.n_places();
+                    builder.at(*x, source, primal);
+                    ours!((#param, ::core::option::Option::Some(#place)))
+                }
+                Some(Source::Param(i)) => ours!((#i, ::core::option::Option::None)),
+                _ => unreachable!("a listing has no cotangents of trees"),
+            });
+        }
+        let outs = of_locals.into_iter().chain(of_params).collect();
+        let (listing, _) = emit.listing(builder.step_params(vjp), &vjp.pullback.eqns, outs);
+        (listing, locals, params)
     }
 
     /// Returns the statement that adds to the cotangent of a value that the block read.
@@ -170,68 +242,8 @@ impl FlowCx<'_> {
         }
     }
 
-    /// Returns the enum of the steps, with a variant for each block that has a derivative.
-    pub(crate) fn items(&self, steps: &[Step]) -> TokenStream {
-        let (step, rt, attr) = (self.step, self.rt, &self.attr);
-        let (vis, allow, attrs) = (
-            &self.func.vis,
-            crate::emit::names::allow(),
-            &self.func.attrs,
-        );
-        let pulled = || {
-            steps
-                .iter()
-                .zip(&self.flowing.pieces)
-                .filter(|(s, _)| s.pull.is_some())
-        };
-        let variants = pulled().map(|(s, piece)| {
-            let fields = s
-                .fields
-                .iter()
-                .map(|(name, ty, doc)| ours!(#[doc = #doc] #name: #ty));
-            let doc = format!("The block at line {}.", piece.line);
-            let variant = &s.variant;
-            ours!(#[doc = #doc] #variant { #(#fields),* })
-        });
-        let keeps = pulled().map(|(s, _)| {
-            let (variant, names) = (&s.variant, s.fields.iter().map(|(name, ..)| name));
-            let names: Vec<&Ident> = names.collect();
-            ours!(Self::#variant { #(#names),* } => { #(#rt::Residual::keep(#names, kept);)* })
-        });
-        let doc = format!(
-            "Block of `{}` that ran, with its residuals.",
-            self.func.sig.ident
-        );
-        let mut keeps: Vec<TokenStream> = keeps.collect();
-        let mut variants: Vec<TokenStream> = variants.collect();
-        if self.has_checkpoints() {
-            let (variant, keep) = self.checkpoint_variant();
-            variants.push(variant);
-            keeps.push(keep);
-        }
-        let body = match keeps.is_empty() {
-            true => ours!(match *self {}),
-            false => ours!(match self { #(#keeps)* }),
-        };
-        ours! {
-            #(#attrs)*
-            #allow
-            #attr
-            #[doc = #doc]
-            #[derive(::core::clone::Clone)]
-            #vis enum #step { #(#variants),* }
-
-            #(#attrs)*
-            #allow
-            impl #rt::Residual for #step {
-                #[inline]
-                fn keep(&self, kept: &mut #rt::ResidualBytes) { #body }
-            }
-        }
-    }
-
     pub(crate) fn pull(&self, steps: &[Step]) -> TokenStream {
-        let (rt, step) = (self.rt, self.step);
+        let rt = self.rt;
         let (given, pulled) = (given(), pulled());
         let n_params = self.func.params.len();
         let results = &self.flowing.flow.results;
@@ -253,28 +265,30 @@ impl FlowCx<'_> {
             let grad = self.grad(*v);
             ours!(let mut #grad: ::core::option::Option<#rt::Tensor> = ::core::option::Option::None;)
         });
-        let arms = steps.iter().filter_map(|s| {
-            let (variant, binds, pull) = (&s.variant, &s.binds, s.pull.as_ref()?);
-            Some(ours!(#step::#variant { #(#binds,)* .. } => { #pull }))
+        let arms = steps.iter().enumerate().filter_map(|(i, s)| {
+            let pull = s.pull.as_ref()?;
+            Some(ours!(#i => { #pull }))
         });
         let arms: Vec<TokenStream> = arms.collect();
-        let list = steps_ident();
+        let (list, step) = (steps_ident(), step_ident());
         let sums_of: Vec<Ident> = crossing.iter().map(|v| self.grad(*v)).collect();
         let sweep = match (arms.is_empty(), self.has_checkpoints()) {
             (true, _) => TokenStream::new(),
             (_, false) => {
-                ours!(for step in ::core::iter::Iterator::rev(self.#list.iter()) { match step { #(#arms)* } })
+                ours!(for #step in ::core::iter::Iterator::rev(self.#list.iter()) {
+                    match #step.block() { #(#arms)* _ => {} }
+                })
             }
             // The steps of a segment are computed when the sweep reaches it.
             (_, true) => ours! {
                 let mut rest = ::core::clone::Clone::clone(&self.#list);
-                while let ::core::option::Option::Some(step) = rest.pop() {
-                    match &step {
-                        #step::Segment { again, .. } => {
-                            #rt::settle([#(#sums_of.as_ref()),*], &#pulled);
-                            ::core::iter::Extend::extend(&mut rest, again.run());
-                        }
+                while let ::core::option::Option::Some(#step) = rest.pop() {
+                    match #step.block() {
                         #(#arms)*
+                        _ => {
+                            #rt::settle([#(#sums_of.as_ref()),*], &#pulled);
+                            ::core::iter::Extend::extend(&mut rest, #step.run_again());
+                        }
                     }
                 }
             },

@@ -1,7 +1,9 @@
 //! Emits the companions of a straight line, which is a single block: no slots, and no list of steps.
 
-use super::reverse::{Step, pulled};
+use super::reverse::{Derived, Pull, pulled};
 use super::{FlowCx, ReverseParts, results};
+use crate::derivative::Costs;
+use crate::emit::residuals::ResidualParts;
 use crate::emit::statements::{Emitter, tangents_ident};
 use crate::program::Source;
 use gradloom_ir::Var;
@@ -9,21 +11,27 @@ use proc_macro2::TokenStream;
 
 impl FlowCx<'_> {
     /// Returns reverse mode of the only block.
-    pub(crate) fn straight_reverse(&self, step: Step) -> ReverseParts {
+    pub(crate) fn straight_reverse(&self) -> ReverseParts {
         let (low, rt, saved) = (&self.flowing.pieces[0].low, self.rt, self.saved);
-        let primal = Emitter::new(self.func, low, rt, &step.primal);
-        let values = self.results_of(&primal, &step.primal.outs[..low.program.outs.len()]);
+        let Derived {
+            vjp,
+            builder,
+            pull,
+            residuals,
+        } = self.derive(0);
+        let primal = Emitter::new(self.func, low, rt, self.places, &vjp.primal);
+        let values = self.results_of(&primal, &vjp.primal.outs[..vjp.n_outs]);
         let statements = primal.forward(&[]);
-        let Step {
+        let ResidualParts {
             fields,
             inits,
-            pull,
             binds,
-            residuals,
-            costs,
-            ..
-        } = step;
-        let bind = (!binds.is_empty()).then(|| ours!(let Self { #(#binds),* } = self;));
+            elements,
+        } = builder.fields();
+        let bind = (!binds.is_empty()).then(|| ours!(let Self { #(#binds),* } = self; #elements));
+        let pull = pull.map(|pull| match pull {
+            Pull::Statements(pull) | Pull::Listing(pull) => pull,
+        });
         let (n_params, pulled) = (self.func.params.len(), pulled());
         ReverseParts {
             forward: ours! {
@@ -38,8 +46,7 @@ impl FlowCx<'_> {
                 #pull
                 #pulled
             },
-            items: TokenStream::new(),
-            costs: Some(costs),
+            costs: Some(Costs::new(&low.program, &vjp)),
             residuals,
         }
     }
@@ -48,7 +55,7 @@ impl FlowCx<'_> {
     pub(crate) fn straight_jvp(&self) -> TokenStream {
         let (low, rt) = (&self.flowing.pieces[0].low, self.rt);
         let joint = self.joint(0);
-        let mut emit = Emitter::new(self.func, low, rt, &joint.program);
+        let mut emit = Emitter::new(self.func, low, rt, self.places, &joint.program);
         let given = tangents_ident();
         for (x, dx) in &joint.tangents {
             if let Some(Source::Param(i)) = low.input(*x).map(|input| &input.source) {

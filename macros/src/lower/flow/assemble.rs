@@ -22,7 +22,6 @@ pub(in crate::lower) struct RawBlock {
     pub(in crate::lower) calls: BTreeMap<gradloom_ir::Attr, crate::program::Call>,
     pub(in crate::lower) spans: SecondaryMap<Var, Span>,
     pub(in crate::lower) stores: Vec<(Var, Var, Store)>,
-    pub(in crate::lower) line: usize,
 }
 
 impl Cx<'_> {
@@ -115,7 +114,6 @@ impl Cx<'_> {
                     idents: idents.clone(),
                 },
                 stores: stores.iter().map(|s| s.2).collect(),
-                line: raw.line,
             });
         }
         let is_param = |i: &&Input| matches!(i.source, Source::Param(_));

@@ -27,7 +27,6 @@ impl Cx<'_> {
         want: &Expected,
         used: Use,
     ) -> LowerResult<Value> {
-        self.builder.at_line(expr.span());
         match expr {
             Expr::If(e) => self.branches(used, |cx, join| cx.if_arms(e, want, used, join)),
             Expr::Match(e) => self.branches(used, |cx, join| cx.match_arms(e, want, used, join)),

@@ -26,8 +26,6 @@ pub(in crate::lower) struct BlockBuilder {
     pub(in crate::lower) spans: SecondaryMap<Var, Span>,
     /// Stores at the end of the block.
     pub(in crate::lower) stores: Vec<(Var, Var, Store)>,
-    /// First source line of the block.
-    pub(in crate::lower) line: usize,
     /// Values that the user marked `#[save]` or `#[recompute]`, of all blocks.
     pub(in crate::lower) remat_hints: Vec<(Var, RematHint)>,
 }
@@ -45,7 +43,6 @@ impl BlockBuilder {
             calls: BTreeMap::new(),
             spans: SecondaryMap::new(),
             stores: Vec::new(),
-            line: 0,
             remat_hints: Vec::new(),
         }
     }
@@ -53,13 +50,6 @@ impl BlockBuilder {
     /// Returns whether the block has no equations and no host statements.
     pub(in crate::lower) fn is_empty(&self) -> bool {
         self.b.n_eqns() == 0 && self.hosts.is_empty()
-    }
-
-    /// Sets the line of the open block, if it is still empty.
-    pub(in crate::lower) fn at_line(&mut self, span: Span) {
-        if self.is_empty() {
-            self.line = span.start().line;
-        }
     }
 
     pub(in crate::lower) fn push_host(&mut self, reads: Vec<Var>, tokens: TokenStream) {
@@ -102,7 +92,6 @@ impl BlockBuilder {
             calls: std::mem::take(&mut self.calls),
             spans: std::mem::take(&mut self.spans),
             stores: std::mem::take(&mut self.stores),
-            line: self.line,
         };
         self.leaves.clear();
         block

@@ -51,7 +51,6 @@ impl Cx<'_> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> LowerResult<()> {
-        self.builder.at_line(stmt.span());
         if let Stmt::Expr(expr, _) = stmt {
             self.flush_old_values(expr);
         }
