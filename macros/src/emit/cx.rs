@@ -19,11 +19,13 @@ pub(crate) struct InternalItems {
     pub(crate) items: TokenStream,
 }
 
-/// Companions that run a loop. The others do not register it, and so rustc generates no code for
-/// loops of companions that nobody calls.
+/// Companions that run a loop.
+///
+/// A companion registers only the loops of its mode, so rustc generates no code for the others. The
+/// function itself registers all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopUse {
-    /// The function itself, or several companions.
+    /// Both modes, or the function itself.
     All,
     Reverse,
     Forward,
@@ -75,7 +77,7 @@ impl EmitCx<'_> {
         }
     }
 
-    /// Returns the statements that call that register the compiled loops for a companion.
+    /// Returns the statements that register the compiled loops of some companions.
     pub(crate) fn register(&self, owner: &TokenStream, uses: &[LoopUse]) -> TokenStream {
         let uses = uses.iter().filter(|used| self.loop_uses.contains(used));
         let names = uses.map(|used| self.name_of_loops(*used));

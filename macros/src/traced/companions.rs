@@ -82,7 +82,8 @@ pub(crate) fn companions(
     };
     let CostItems { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
     let kernels = cx.kernels(&loops);
-    let register = cx.register(&cx.owner(), &[LoopUse::All]);
+    // The run time may differentiate a closure that calls the function, in any mode.
+    let register = cx.register(&cx.owner(), &LoopUse::ALL);
     let loops = cx.loops(&loops);
     let InternalItems {
         associated: internal,
