@@ -82,7 +82,7 @@ impl Loops {
         let loops: Vec<TokenStream> = loops.collect();
         (!loops.is_empty()).then(|| {
             ours! {
-                static LOOPS: &[#rt::Fused] = &[#(#loops),*];
+                static LOOPS: &[#rt::FusedLoop] = &[#(#loops),*];
                 // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
                 // of equal length, and its versions are in the order of the SIMD levels.
                 static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
@@ -330,7 +330,7 @@ fn fused(signature: &str, program: &Program, group: &Group, rt: &TokenStream) ->
             macro_rules! versions {
                 (#dtype:ident) => { #rt::Loop::#variant(#versions.levels) };
             }
-            #rt::Fused { signature: #signature, f32: versions!(f32), f64: versions!(f64) }
+            #rt::FusedLoop { signature: #signature, f32: versions!(f32), f64: versions!(f64) }
         }
     }
 }
