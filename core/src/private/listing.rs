@@ -191,7 +191,7 @@ impl Listing {
         let linear = program.params[n_primal..].iter().map(|v| (*v, ()));
         let mut linear: SecondaryMap<Var, ()> = linear.collect();
         for (i, eqn) in program.eqns.iter().enumerate() {
-            if let Err(error) = run_eqn(&mut env, eqn, &statik, &mut linear) {
+            if let Err(error) = run_eqn(&mut env, eqn, statik, &mut linear) {
                 self.fail(i, error)
             }
         }
