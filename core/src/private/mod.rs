@@ -17,7 +17,7 @@ pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
 pub use crate::call::companion_pullback::*;
-pub use crate::call::facts::{CalleeSlot, Callees, Fact, Facts, Marker, Text, callees};
+pub use crate::call::facts::{CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, Text, callees};
 pub use crate::call::known::{
     Answers, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
 };

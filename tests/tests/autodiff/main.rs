@@ -8,3 +8,4 @@ mod pullbacks;
 mod random;
 mod second_order;
 mod testing;
+mod tree_arithmetic;
