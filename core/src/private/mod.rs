@@ -29,7 +29,7 @@ pub use crate::call::{
     recorded as record_call, recorded_impure as record_impure, why_not_cached,
 };
 pub use crate::function::{Function, Param};
-pub use crate::graph::recording::{impure_call as impure, note_globals};
+pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
