@@ -32,7 +32,7 @@ pub use crate::function::{Function, Param};
 pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
-pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
+pub use crate::transform::{TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::tree::key::{
     CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
 };

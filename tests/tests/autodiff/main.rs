@@ -4,6 +4,7 @@ mod agree;
 mod checked;
 mod gradients_are_trees;
 mod nodiff;
+mod panic_lines;
 mod pullbacks;
 mod random;
 mod second_order;
