@@ -269,26 +269,23 @@ fn pairs<T: Tree>(
     const NAMES: [&str; 2] = ["left", "right"];
     let leaves = [leaves(left), leaves(right)];
     let paths = [paths(left, NAMES[0]), paths(right, NAMES[1])];
-    for leaf in 0..paths[0].len().max(paths[1].len()) {
-        let [x, y] = [0, 1].map(|side| {
-            let path = paths[side].get(leaf)?;
-            let equal = which == Leaves::Equal;
-            let aval = equal.then(|| leaves[side][leaf].aval());
-            Some((&path[NAMES[side].len()..], aval))
+    let described = |side: usize, leaf: usize| {
+        let path: &String = paths[side].get(leaf)?;
+        let aval = (which == Leaves::Equal).then(|| leaves[side][leaf].aval());
+        Some((&path[NAMES[side].len()..], aval))
+    };
+    let mut all = 0..paths[0].len().max(paths[1].len());
+    if let Some(leaf) = all.find(|leaf| described(0, *leaf) != described(1, *leaf)) {
+        let [left, right] = [0, 1].map(|side| match paths[side].get(leaf) {
+            Some(path) => format!("`{path}` is {}", leaves[side][leaf].aval()).into(),
+            None => format!("`{}` has no such leaf", NAMES[side]).into(),
         });
-        if x != y {
-            let [left, right] = [0, 1].map(|side| match paths[side].get(leaf) {
-                Some(path) => format!("`{path}` is {}", leaves[side][leaf].aval()),
-                None => format!("`{}` has no such leaf", NAMES[side]),
-            });
-            let (left, right) = (left.into(), right.into());
-            return Err(Error::Trees {
-                function,
-                leaf,
-                left,
-                right,
-            });
-        }
+        return Err(Error::Trees {
+            function,
+            leaf,
+            left,
+            right,
+        });
     }
     let [xs, ys] = leaves;
     Ok(xs.into_iter().zip(ys).collect())
