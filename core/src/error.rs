@@ -169,6 +169,19 @@ pub enum Error {
         /// Expected number of leaves.
         expected: usize,
     },
+
+    /// Two trees whose leaves are paired have different structures, shapes or dtypes.
+    #[error("`{function}`: the trees differ at leaf {leaf}: {left}, and {right}")]
+    Trees {
+        /// Function that pairs the leaves, such as `tree::add`.
+        function: &'static str,
+        /// Index of the first leaf that differs.
+        leaf: usize,
+        /// Path of this leaf in the left tree, with its dtype and shape.
+        left: Box<str>,
+        /// Path of this leaf in the right tree, with its dtype and shape.
+        right: Box<str>,
+    },
 }
 
 impl Error {

@@ -136,6 +136,7 @@
 //!   results. [`evaluate()`] computes several tensors together.
 //! - [`macro@traced`] differentiates functions at compile time. [`grad`], [`vjp`], [`jvp`] and
 //!   their relatives differentiate closures at run time.
+//! - [`tree`](mod@tree): arithmetic on whole trees, norms, comparisons, summaries.
 //! - [`optim`]: optimisers. [`random`]: random numbers.
 //! - [`testing`] checks derivatives; `#[traced(check)]` generates tests that do.
 //! - [`events`], [`cache`], [`explain`]: observe and limit the plans of the run time.
@@ -177,7 +178,7 @@ mod tensor;
 pub mod testing;
 mod traced;
 mod transform;
-mod tree;
+pub mod tree;
 
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};

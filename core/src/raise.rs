@@ -34,6 +34,7 @@ pub(crate) fn raise(error: Error) -> ! {
 /// Raises an error inside of a function that a transform returned, such as `grad(f)`.
 ///
 /// The caller of that function is unknown, so the message names the place where it was made.
+#[track_caller]
 pub(crate) fn raise_in_made(error: Error, by: &str, at: &Location<'_>) -> ! {
     let error = return_to_catch(error);
     panic!("{error}; in the function that `{by}` made at {at}")

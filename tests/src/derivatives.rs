@@ -1,7 +1,7 @@
 //! Derivatives computed in three ways: companions, transforms of closures, and finite differences.
 
 use crate::noise;
-use gradloom::{Tree, jvp, vjp};
+use gradloom::{Tree, jvp, tree, vjp};
 
 /// Returns the elements of all leaves as `f64`.
 pub fn entries(tree: &impl Tree) -> Vec<f64> {
@@ -18,10 +18,7 @@ pub fn noise_like<T: Tree>(tree: &T, seed: u64) -> T {
 
 /// Returns `x + by * dx`.
 pub fn moved<T: Tree>(x: &T, dx: &T, by: f64) -> T {
-    let mut changes = Vec::new();
-    dx.visit(&mut |leaf| changes.push(leaf.clone()));
-    let mut changes = changes.into_iter();
-    x.map(&mut |leaf| leaf + changes.next().expect("both trees have the same structure") * by)
+    tree::add(x, &tree::scale(dx, by))
 }
 
 /// Returns the derivative of `f` at `x` in the direction `dx`, by fourth-order differences with

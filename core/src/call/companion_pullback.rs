@@ -2,9 +2,8 @@
 
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, filled, zeros};
-use crate::raise::expect;
 use crate::tree::leaves as leaves_of;
-use crate::{Aval, Tensor, Tree, check};
+use crate::{Aval, Result, Tensor, Tree, check};
 use std::fmt;
 use std::sync::Arc;
 
@@ -146,16 +145,9 @@ impl CompanionPullback {
     }
 
     /// Checks the cotangent of the result against `likes`, then calls the pullback with its leaves.
-    #[track_caller]
-    pub fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> LeafCotangents {
+    pub(super) fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> Result<LeafCotangents> {
         let cts = leaves_of(ct);
-        expect(check::beside(
-            "cotangent",
-            ct,
-            "result",
-            &cts,
-            check::cotangents(likes),
-        ));
-        self.call(&cts.into_iter().map(Some).collect::<Leaves>())
+        check::beside("cotangent", ct, "result", &cts, check::cotangents(likes))?;
+        Ok(self.call(&cts.into_iter().map(Some).collect::<Leaves>()))
     }
 }

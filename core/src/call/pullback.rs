@@ -14,8 +14,8 @@ use crate::graph::recording::is_op_by_op;
 use crate::graph::recording::is_recording;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::value::Shared;
-use crate::raise::{catch, expect};
-use crate::transform::{Bound, cut_behind, replay_bound};
+use crate::raise::catch;
+use crate::transform::{Bound, TransformSite, cut_behind, replay_bound};
 use crate::tree::leaves;
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, pass};
@@ -188,15 +188,16 @@ impl CallPullback {
         CallPullback(PullbackKind::Planned(backward, Residuals(residuals)))
     }
 
-    /// Computes the cotangents of the arguments.
+    /// Computes the cotangents of the arguments. An error names the place where the companion
+    /// `made` this pullback.
     #[track_caller]
-    pub fn call<Y: Tree>(&self, ct: &Y) -> Cotangents {
-        Cotangents(match &self.0 {
+    pub fn call<Y: Tree>(&self, ct: &Y, made: TransformSite) -> Cotangents {
+        Cotangents(made.expect(match &self.0 {
             PullbackKind::Recorded(pull, results) => {
-                CotangentSource::Recorded(pull.call_tree(ct, results))
+                pull.call_tree(ct, results).map(CotangentSource::Recorded)
             }
-            PullbackKind::Planned(backward, residuals) => expect(backward.call(&residuals.0, ct)),
-        })
+            PullbackKind::Planned(backward, residuals) => backward.call(&residuals.0, ct),
+        }))
     }
 }
 

@@ -8,7 +8,9 @@ use crate::events::{self, Event};
 use crate::function::{
     Counter, Function, ParamKind, Purity, Reason, Record, Timer, count_recorded,
 };
-use crate::graph::recording::{self, UnrepeatedAction, is_op_by_op, is_recording, note_action};
+use crate::graph::recording::{
+    self, UnrepeatedAction, is_op_by_op, is_recording, note_action, runs_bodies,
+};
 use crate::graph::run;
 use crate::graph::value::Shared;
 use crate::tree::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
@@ -264,7 +266,7 @@ pub fn begin<'a>(
         }
         return Err(CallRecording::of_outer());
     }
-    if is_op_by_op() {
+    if is_op_by_op() || runs_bodies() {
         return Err(CallRecording::of_outer());
     }
     let mut key = CallKey::new();

@@ -2,6 +2,7 @@
 
 use crate::function::Reason;
 use std::cell::Cell;
+use std::sync::OnceLock;
 
 /// An action of a recorded body that a cached plan would not repeat.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +63,23 @@ pub fn note_globals(fit_in_key: bool) {
     if !fit_in_key {
         note_action(UnrepeatedAction::Names);
     }
+}
+
+/// Returns whether every call runs the user's body, because `GRADLOOM_RECORD` is `1`.
+///
+/// The environment is read once.
+#[inline]
+pub fn runs_bodies() -> bool {
+    static RUNS: OnceLock<bool> = OnceLock::new();
+    *RUNS.get_or_init(|| match std::env::var_os("GRADLOOM_RECORD") {
+        None => false,
+        Some(value) if value == "1" || value == "0" => value == "1",
+        Some(value) => {
+            let value = value.to_string_lossy();
+            eprintln!("gradloom: `GRADLOOM_RECORD={value}` is neither `1` nor `0`; it is ignored");
+            false
+        }
+    })
 }
 
 /// Returns whether the body of a function with a site is being recorded.

@@ -31,8 +31,33 @@ pub use sgd::{Sgd, SgdState};
 
 use crate::raise::expect;
 use crate::tree::leaves;
-use crate::{DType, Tensor, Tree, check, evaluate};
+use crate::{DType, Tensor, Tree, check, evaluate, tree};
 use std::cell::RefCell;
+
+/// Returns gradients scaled down such that their norm is at most `max_norm`.
+///
+/// The norm is that of all elements of all leaves together. Gradients with a smaller norm are
+/// multiplied by 1.
+///
+/// ```
+/// use gradloom::optim;
+/// use gradloom::prelude::*;
+///
+/// let gradients = (Tensor::from([3.0f32]), Tensor::from([4.0f32]));
+/// let (a, b) = optim::clip_by_norm(&gradients, 1.0);
+/// assert_eq!((a.item::<f32>(), b.item::<f32>()), (0.6, 0.8));
+/// ```
+///
+/// # Panics
+///
+/// If a leaf is not a float.
+#[track_caller]
+pub fn clip_by_norm<P: Tree>(gradients: &P, max_norm: f64) -> P {
+    let norm = tree::norm(gradients);
+    // A norm of 0 makes the quotient infinite, and the factor 1.
+    let factor = (norm.ones_like() * max_norm / norm).minimum(1.0);
+    tree::scale(gradients, &factor)
+}
 
 /// Returns the leaves of a tree that has the structure of the parameters.
 ///

@@ -17,7 +17,7 @@ pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
 pub use crate::call::companion_pullback::*;
-pub use crate::call::facts::{CalleeSlot, Callees, Fact, Facts, Marker, Text, callees};
+pub use crate::call::facts::{CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, Text, callees};
 pub use crate::call::known::{
     Answers, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
 };
@@ -29,10 +29,10 @@ pub use crate::call::{
     recorded as record_call, recorded_impure as record_impure, why_not_cached,
 };
 pub use crate::function::{Function, Param};
-pub use crate::graph::recording::{impure_call as impure, note_globals};
+pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
-pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
+pub use crate::transform::{TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::tree::key::{
     CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
 };

@@ -1,6 +1,6 @@
 //! Gradients of functions whose result is a single float.
 
-use super::outcome::TransformSite;
+use super::outcome::{TransformSite, Uncaught};
 use super::vjp::try_vjp;
 use crate::transform::Outcome;
 use crate::transform::jvp::linear;
@@ -53,7 +53,7 @@ where
     move |x: &X| R::wrap_made(try_value_and_grad(&f, x), made)
 }
 
-fn try_value_and_grad<X, R, F>(f: &F, x: &X) -> Result<(Tensor, X)>
+pub(super) fn try_value_and_grad<X, R, F>(f: &F, x: &X) -> Result<(Tensor, X)>
 where
     X: Tree,
     R: Outcome<Tree = Tensor>,
@@ -85,7 +85,7 @@ where
     R: Outcome<Tree = Tensor>,
     F: Fn(&X) -> R,
 {
-    let gradient = |x: &X| try_value_and_grad(&f, x).map(|(_, g)| g);
+    let gradient = |x: &X| Uncaught(try_value_and_grad(&f, x).map(|(_, g)| g));
     R::wrap(
         linear(gradient, x)
             .and_then(|map| map.call(v))

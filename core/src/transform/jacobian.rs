@@ -1,8 +1,9 @@
 //! Jacobians and Hessians, one basis vector at a time.
 
 use super::Outcome;
+use super::grad::try_value_and_grad;
 use super::jvp::linear;
-use super::outcome::TransformSite;
+use super::outcome::{TransformSite, Uncaught};
 use super::vjp::try_vjp;
 use crate::raise::catch;
 use crate::{Result, Tensor, check};
@@ -76,11 +77,7 @@ where
 {
     let made = TransformSite::by("hessian");
     move |x: &Tensor| {
-        let gradient = |x: &Tensor| -> Result<Tensor> {
-            let (y, pullback) = try_vjp(&f, x)?;
-            check::scalar(&y)?;
-            pullback.try_call(&y.ones_like())
-        };
+        let gradient = |x: &Tensor| Uncaught(try_value_and_grad(&f, x).map(|(_, g)| g));
         R::wrap_made(try_jacfwd(&gradient, x), made)
     }
 }

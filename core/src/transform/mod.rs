@@ -15,7 +15,7 @@ mod vjp;
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jvp::jvp;
-pub use outcome::Outcome;
+pub use outcome::{Outcome, TransformSite};
 pub use replay::replay;
 pub(crate) use replay::{Bound, Env, replay_bound};
 pub(crate) use trace::cut_behind;

@@ -25,7 +25,8 @@ pub trait Outcome: Sized {
     fn unwrap<T>(wrap: Self::Wrap<T>) -> Result<T>;
 }
 
-/// Call site of the transform that returned a function. Such a closure cannot know its own caller.
+/// Call site of the transform or companion that returned a function. Such a closure cannot know
+/// its own caller.
 #[derive(Clone, Copy)]
 pub struct TransformSite {
     by: &'static str,
@@ -35,9 +36,19 @@ pub struct TransformSite {
 impl TransformSite {
     /// Records the name of the transform and its caller.
     #[track_caller]
-    pub(super) fn by(by: &'static str) -> TransformSite {
+    #[inline]
+    pub fn by(by: &'static str) -> TransformSite {
         let at = Location::caller();
         TransformSite { by, at }
+    }
+
+    /// Returns the value, or raises the error with the place of the transform.
+    #[track_caller]
+    pub(crate) fn expect<T>(self, result: Result<T>) -> T {
+        match result {
+            Ok(value) => value,
+            Err(error) => raise_in_made(error, self.by, self.at),
+        }
     }
 }
 
@@ -53,7 +64,7 @@ impl<Y: Tree> Outcome for Y {
         expect(result)
     }
     fn wrap_made<T>(result: Result<T>, made: TransformSite) -> T {
-        result.unwrap_or_else(|error| raise_in_made(error, made.by, made.at))
+        made.expect(result)
     }
     fn unwrap<T>(wrap: T) -> Result<T> {
         Ok(wrap)
@@ -66,6 +77,30 @@ impl<Y: Tree> Outcome for Result<Y, Error> {
 
     fn run(f: impl FnOnce() -> Self) -> Result<Y> {
         catch(f)
+    }
+    fn wrap<T>(result: Result<T>) -> Result<T> {
+        result
+    }
+    fn wrap_made<T>(result: Result<T>, _: TransformSite) -> Result<T> {
+        result
+    }
+    fn unwrap<T>(wrap: Result<T>) -> Result<T> {
+        wrap
+    }
+}
+
+/// Result of a gradient that another transform differentiates.
+///
+/// An op of the user's closure that does not accept its operands panics at its line: nothing catches
+/// its error, unless the closure returns `Result`.
+pub(super) struct Uncaught<Y>(pub(super) Result<Y>);
+
+impl<Y: Tree> Outcome for Uncaught<Y> {
+    type Tree = Y;
+    type Wrap<T> = Result<T>;
+
+    fn run(f: impl FnOnce() -> Self) -> Result<Y> {
+        f().0
     }
     fn wrap<T>(result: Result<T>) -> Result<T> {
         result

@@ -1,6 +1,34 @@
-//! Trees: values whose leaves are tensors.
+//! Trees: values whose leaves are tensors, and arithmetic on them.
+//!
+//! The functions of this module take whole trees, such as a model and its gradient:
+//!
+//! ```
+//! use gradloom::prelude::*;
+//! use gradloom::tree;
+//!
+//! #[derive(Tree)]
+//! struct Line { slope: Tensor, offset: Tensor }
+//!
+//! let line = Line { slope: Tensor::from(2.0f32), offset: Tensor::from(1.0f32) };
+//! let loss = |line: &Line| (&line.slope * 3.0 + &line.offset).square() + tree::dot(line, line);
+//! let gradient = grad(loss)(&line);
+//! let next = tree::sub(&line, &tree::scale(&gradient, 0.01));
+//! assert!(loss(&next).item::<f32>() < loss(&line).item::<f32>());
+//! ```
+//!
+//! They work in closures under transforms and in traced functions. [`dot`], [`norm`] and [`sum`]
+//! are traced. A traced body that calls one of the others is
+//! [recorded](macro@crate::traced); write the module before its name, as in `tree::add(..)`, so
+//! that the macro can recognise it.
 
+mod arithmetic;
 pub(crate) mod key;
+mod summary;
+
+pub use arithmetic::{
+    add, assert_close, dot, is_close, leaves_with_paths, map2, norm, scale, sub, sum,
+};
+pub use summary::{Summary, summary};
 
 use crate::Tensor;
 use crate::tree::key::CallKey;

@@ -140,16 +140,25 @@ impl EmitCx<'_> {
         }
     }
 
+    /// Returns the statement that records the user's body if the user asked to run it.
+    fn when_bodies_run(&self) -> TokenStream {
+        let (rt, recorded) = (self.rt, self.record_fwd());
+        ours!(if #rt::runs_bodies() { return { #recorded }; })
+    }
+
     /// Returns the functions with which callers start reverse mode.
     fn fwd(&self) -> TokenStream {
-        let n = self.names;
+        let (n, func) = (self.names, self.func);
         match self.callers {
             None => {
-                let body = self.begin(&n.forward);
+                let (recorded, body) = (self.when_bodies_run(), self.begin(&n.forward));
+                let body = ours!(#recorded #body);
                 self.fwd_function(&n.internal_fwd, &self.asking(), &body)
             }
             Some(callers) => {
-                let own = self.begin(&n.forward);
+                let (recorded, own) = (self.when_bodies_run(), self.begin(&n.forward));
+                let (asked, diff) = (asked(), func.params.iter().map(|param| param.diff));
+                let own = ours!(let #asked = [#(#diff),*]; #recorded #own);
                 let own = self.fwd_function(&n.internal_own, &self.inputs(), &own);
                 let body = self.begin_asked(callers);
                 let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &body);
@@ -221,18 +230,16 @@ impl EmitCx<'_> {
             let x = param(i);
             ours!(#rt::all_floats(#x))
         });
-        let floats: Vec<TokenStream> = floats.collect();
-        let recorded = (!floats.is_empty()).then(|| {
-            let recorded = self.record_fwd();
-            ours!(if !(#(#floats)&&*) { return { #recorded }; })
-        });
+        let recorded = self.record_fwd();
         let (own, arguments) = (self.own(&self.names.internal_own), self.forwarded());
         let begin = self.begin(&self.names.callers_forward);
         ours! {
             if !(#(#more)||*) {
                 return #own(#(#arguments),*);
             }
-            #recorded
+            if #rt::runs_bodies() #(|| !#floats)* {
+                return { #recorded };
+            }
             #begin
         }
     }
@@ -290,14 +297,11 @@ impl EmitCx<'_> {
         });
         let nodiff = self.callers.iter().flat_map(|callers| &callers.nodiff);
         let nodiff = nodiff.map(|i| ours!(#rt::any_given(&#given[#i])));
-        let conditions: Vec<TokenStream> = partial.chain(nodiff).collect();
-        if conditions.is_empty() {
-            return (signature, body);
-        }
+        let conditions = partial.chain(nodiff);
         let RecordCall { copies, arguments } = self.record();
         let (_, jvp) = self.recorders();
         let body = ours! {
-            if #(#conditions)||* {
+            if #rt::runs_bodies() #(|| #conditions)* {
                 #copies
                 return #rt::#jvp(&#given, #arguments);
             }

@@ -42,6 +42,10 @@ impl EmitCx<'_> {
             ),
         };
         let (fwd, question) = (self.public_fwd(&self.forwarded()), self.question());
+        let companion = match &func.owner {
+            None => format!("{}::{}", text(&func.sig.ident), n.vjp),
+            Some(_) => n.vjp.to_string(),
+        };
         let run = self.calls.pullback(&checked, &ours!(#fwd #question));
         let doc = self.docs.reverse(&format!(
             "Reverse mode: the result of `{}`, and the pullback from its cotangent to those of its arguments.",
@@ -55,8 +59,9 @@ impl EmitCx<'_> {
             #vis #signature {
                 #(#structures)*
                 #run
+                let made = #rt::TransformSite::by(#companion);
                 let pullback = move |ct: &#out| {
-                    let mut cotangents = pull.call(ct);
+                    let mut cotangents = pull.call(ct, made);
                     #rebuilt
                 };
                 #result

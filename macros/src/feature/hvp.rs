@@ -80,12 +80,17 @@ impl EmitCx<'_> {
             });
             ours!(#grads { #(#fields),* })
         });
+        let recorded = self.run_time_body(given);
         let body = ours! {
-            #(#checks)*
-            let given = [#(#leaves),*];
-            let (y, (gradient, change)) = #hidden(#(#arguments,)* given)#question;
-            #rt::check_single(&y);
-            (#(#structs),*)
+            if #rt::runs_bodies() {
+                #recorded
+            } else {
+                #(#checks)*
+                let given = [#(#leaves),*];
+                let (y, (gradient, change)) = #hidden(#(#arguments,)* given)#question;
+                #rt::check_single(&y);
+                (#(#structs),*)
+            }
         };
         let how = "Both are differentiated at compile time.";
         let public = self.public_companion(given, how, body);
@@ -185,6 +190,11 @@ impl EmitCx<'_> {
 
     /// Returns a companion that applies the run time's forward mode to the reverse-mode companion.
     fn at_run_time(&self, given: &JvpArguments) -> TokenStream {
+        let how = "The first derivative is that of the other companions; the run time differentiates it again.";
+        self.public_companion(given, how, self.run_time_body(given))
+    }
+
+    fn run_time_body(&self, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let (checks, leaves) = (&given.checks, &given.leaves);
         let tree = Ident::new("tree", Span::mixed_site());
@@ -223,7 +233,7 @@ impl EmitCx<'_> {
             });
             ours!(#grads { #(#fields),* })
         });
-        let body = ours! {
+        ours! {
             #(#checks)*
             // Checks the tangents first, so that errors name the parameters.
             let _ = [#(#leaves),*];
@@ -234,8 +244,6 @@ impl EmitCx<'_> {
                 #value
             }, &copies, &changes)#question;
             (#(#structs),*)
-        };
-        let how = "The first derivative is that of the other companions; the run time differentiates it again.";
-        self.public_companion(given, how, body)
+        }
     }
 }

@@ -316,6 +316,18 @@ impl PurityVisitor<'_> {
         {
             return self.transform(&last, args, span);
         }
+        if let ("tree", "map2", [left, right, f]) = (&*owner, &*last, args)
+            && matches!(f.ty, Ty::Closure(_))
+            && self.is_outside(path)
+            && self.ask_function(path, what, span)
+        {
+            for tree in [left, right] {
+                self.moved(tree, what, span);
+            }
+            let pair = [self.tensor(), self.tensor()];
+            self.apply(f, &pair, what, span);
+            return super::pattern::behind(left);
+        }
         self.passed_on(open, exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
             // `Self(..)` is a constructor and cannot be another function.

@@ -3,5 +3,6 @@
 mod companions;
 mod constants;
 mod function_forms;
+mod plain_bodies;
 pub mod user_code;
 mod warnings;

@@ -2,6 +2,7 @@
 //! differentiated with respect to the initial parameters.
 
 use gradloom::prelude::*;
+use gradloom::tree;
 use gradloom_tests::derivatives::Companions;
 use gradloom_tests::noise;
 use gradloom_tests::observe::{finds, plans_nothing};
@@ -39,12 +40,7 @@ fn adapted_loss(
     let mut fast = net.clone();
     for _ in 0..3 {
         let g = mse::grad(&fast, x, y).net;
-        fast = Net {
-            w1: &fast.w1 - g.w1 * lr,
-            b1: &fast.b1 - g.b1 * lr,
-            w2: &fast.w2 - g.w2 * lr,
-            b2: &fast.b2 - g.b2 * lr,
-        };
+        fast = tree::sub(&fast, &tree::scale(&g, lr));
     }
     mse(&fast, x_new, y_new)
 }

@@ -33,6 +33,20 @@ const STD: [&str; 17] = [
     "PartialEq",
 ];
 
+/// Functions of `gradloom::tree` that take closures, return trees or read values.
+///
+/// Its other functions are traced.
+const OF_TREES: [&str; 8] = [
+    "add",
+    "assert_close",
+    "is_close",
+    "leaves_with_paths",
+    "map2",
+    "scale",
+    "sub",
+    "summary",
+];
+
 impl Cx<'_> {
     pub(in crate::lower) fn call(
         &mut self,
@@ -71,6 +85,10 @@ impl Cx<'_> {
         }
         if is_local {
             return self.recorded("a call of a value", func.span());
+        }
+        let of_tree = path.owner() == "tree" && OF_TREES.contains(&path.last());
+        if of_tree && call.args.iter().any(|arg| self.names.mentions_traced(arg)) {
+            return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
         let hidden = func.path.get_ident();
         if hidden.is_some_and(|name| self.items.functions.contains(&unraw(name)))
