@@ -1,12 +1,13 @@
 //! Conversions to static arguments.
 
 use crate::DType;
-use gradloom_ir::Static;
-use std::ops::RangeFull;
+use gradloom_ir::{MAX_RANK, Static};
+use std::ops::{Range, RangeFull, RangeInclusive};
 
 /// Conversion to a static argument: axes, a shape, a number or a dtype.
 ///
-/// Axes are one axis, several, or all (`..`).
+/// Axes are one axis, several, or all (`..`). The integers in a tuple may have different types, as
+/// in `x.reshape((x.dim(0), -1))`.
 ///
 /// ```
 /// # use gradloom::{DType, Tensor};
@@ -15,19 +16,57 @@ use std::ops::RangeFull;
 /// assert_eq!(x.sum([0, 2]).shape(), [3]);
 /// assert_eq!(x.sum(vec![0, 2]).shape(), [3]);
 /// assert_eq!(x.sum(..).shape(), []);
+/// assert_eq!(x.sum(0..2).shape(), [4]);
+/// assert_eq!(x.reshape((x.dim(0), -1)).shape(), [2, 12]);
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither an axis nor a list of axes, a shape, a number or a dtype",
     label = "not a static argument",
-    note = "write `1`, `[0, -1]`, `..` for all axes, or `DType::F32`; lists may be arrays, slices and vectors"
+    note = "write `1`, `[0, -1]`, `..` for all axes, or `DType::F32`; lists may be arrays, slices, vectors, ranges and tuples"
 )]
 pub trait IntoStatic {
     /// Returns the static argument.
     fn into_static(self) -> Static;
 }
 
+/// Integer in a tuple of axes or lengths.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither an axis nor a length",
+    label = "not an axis or a length",
+    note = "write integers, as in `(x.dim(0), -1)`"
+)]
+pub trait TupleInt {
+    fn into_int(self) -> i64;
+}
+
+/// Returns the integers of a range of axes, or as many as show that they are too many.
+fn axes_of_range(axes: impl Iterator<Item = i64>) -> Static {
+    Static::Ints(axes.take(MAX_RANK + 1).collect())
+}
+
 macro_rules! integers {
     ($($ty:ident)*) => {$(
+        impl TupleInt for $ty {
+            fn into_int(self) -> i64 {
+                i64::try_from(self).unwrap_or(i64::MAX)
+            }
+        }
+        impl TupleInt for &$ty {
+            fn into_int(self) -> i64 {
+                (*self).into_int()
+            }
+        }
+        impl IntoStatic for Range<$ty> {
+            fn into_static(self) -> Static {
+                axes_of_range(self.map(TupleInt::into_int))
+            }
+        }
+        impl IntoStatic for RangeInclusive<$ty> {
+            fn into_static(self) -> Static {
+                axes_of_range(self.map(TupleInt::into_int))
+            }
+        }
         impl IntoStatic for $ty {
             fn into_static(self) -> Static {
                 // Values beyond `i64` are valid only as numbers, as in `Tensor::full`. As an axis
@@ -55,7 +94,7 @@ macro_rules! integers {
         }
         impl IntoStatic for &[$ty] {
             fn into_static(self) -> Static {
-                Static::Ints(self.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect())
+                Static::Ints(self.iter().map(TupleInt::into_int).collect())
             }
         }
         impl IntoStatic for Vec<$ty> {
@@ -72,6 +111,20 @@ macro_rules! integers {
 }
 
 integers! { usize isize u32 i32 u64 i64 }
+
+macro_rules! tuples {
+    ($($($ty:ident)*;)*) => {$(
+        impl<$($ty: TupleInt),*> IntoStatic for ($($ty,)*) {
+            #[allow(non_snake_case)]
+            fn into_static(self) -> Static {
+                let ($($ty,)*) = self;
+                Static::Ints(vec![$($ty.into_int()),*])
+            }
+        }
+    )*};
+}
+
+tuples! { A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F G; A B C D E F G H; }
 
 impl IntoStatic for RangeFull {
     fn into_static(self) -> Static {

@@ -383,7 +383,7 @@ pub(crate) const METHODS: &[Row] = {
         // Tensors, beside their ops.
         row(TENSOR, &["rank", "numel", "dtype", "aval", "dim"], NUMBER, Values),
         row(TENSOR, &["shape"], MethodResult::List(&NUMBER), Values),
-        row(TENSOR, &["add", "sub", "mul", "div", "neg"], MethodResult::Tensor, Values),
+        row(TENSOR, &["add", "sub", "mul", "div", "neg", "clamp"], MethodResult::Tensor, Values),
         Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };

@@ -96,7 +96,7 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
     ),
     (
         "dead_but_read",
-        "fn f(x: &Tensor) -> Tensor { let h = x.matmul(x); x.reshape([h.dim(0), -1]) }",
+        "fn f(x: &Tensor) -> Tensor { let h = x.matmul(x); x.reshape((h.dim(0), -1)) }",
     ),
     (
         "places",

@@ -248,7 +248,7 @@ pub(crate) fn check_shape(shape: &[usize]) -> Result<()> {
     })
 }
 
-/// Conversion to a shape: `[2, 3]`, `&[2, 3]`, a slice, a `Vec`, or one length.
+/// Conversion to a shape: `[2, 3]`, `&[2, 3]`, `(2, 3)`, a slice, a `Vec`, or one length.
 ///
 /// ```
 /// # use gradloom::{DType, Tensor};
@@ -277,6 +277,26 @@ impl<const N: usize> IntoShape for &[usize; N] {
     fn into_shape(self) -> Vec<usize> {
         self.to_vec()
     }
+}
+
+macro_rules! tuples {
+    ($($($name:ident: $ty:ident)*;)*) => {$(
+        impl IntoShape for ($($ty,)*) {
+            fn into_shape(self) -> Vec<usize> {
+                let ($($name,)*) = self;
+                vec![$($name),*]
+            }
+        }
+    )*};
+}
+
+tuples! {
+    a: usize;
+    a: usize b: usize;
+    a: usize b: usize c: usize;
+    a: usize b: usize c: usize d: usize;
+    a: usize b: usize c: usize d: usize e: usize;
+    a: usize b: usize c: usize d: usize e: usize f: usize;
 }
 
 impl IntoShape for &[usize] {

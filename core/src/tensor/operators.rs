@@ -77,6 +77,25 @@ impl Tensor {
     pub fn select<Y>(&self, x: impl Branch<Y>, y: Y) -> Tensor {
         x.choose(self, y)
     }
+
+    /// The elements, limited to the range from `low` to `high`: `x.maximum(low).minimum(high)`.
+    ///
+    /// NaN stays NaN. The derivative is 1 inside of the range, 0 outside, and 1/2 at its ends.
+    ///
+    /// ```
+    /// use gradloom::Tensor;
+    ///
+    /// let x = Tensor::from([-1.0f32, 0.5, 3.0]);
+    /// assert_eq!(x.clamp(0.0, 1.0).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the shapes do not broadcast, the dtypes differ, or a number does not fit the dtype.
+    #[track_caller]
+    pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Tensor {
+        self.maximum(low).minimum(high)
+    }
 }
 
 #[track_caller]

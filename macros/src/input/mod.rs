@@ -104,8 +104,15 @@ pub(crate) fn text(tokens: &impl ToTokens) -> String {
         (" >", ">"),
         (" .. ", ".."),
         (" !", "!"),
+        // Minus signs that follow no operand.
+        ("(- ", "(-"),
+        ("[- ", "[-"),
+        (", - ", ", -"),
     ] {
         text = text.replace(spaced, tight);
     }
-    text
+    match text.strip_prefix("- ") {
+        Some(operand) => format!("-{operand}"),
+        None => text,
+    }
 }

@@ -223,7 +223,7 @@ impl IntoIterator for Ambient {
 /// Methods that neither tensors nor numbers have.
 trait Extended: Sized {
     fn flatten(&self) -> Self;
-    fn clamp(&self, _: f64, _: f64) -> Self;
+    fn mul_add(&self, _: f64, _: f64) -> Self;
     fn normal(&self) -> Self;
     fn inspect(&self, _: &str) -> Self;
     fn first(&self) -> Self;
@@ -236,7 +236,7 @@ impl Extended for Tensor {
     fn flatten(&self) -> Tensor {
         self * count()
     }
-    fn clamp(&self, _: f64, _: f64) -> Tensor {
+    fn mul_add(&self, _: f64, _: f64) -> Tensor {
         self * count()
     }
     fn normal(&self) -> Tensor {
@@ -580,7 +580,7 @@ attempts! {
     method_of_a_constant(x, m) { let by: f64 = Odd::SELF.clamp(0.0, 1.0); x * by }
     // Extension traits.
     extended_flatten(x, m) { x.flatten() * 2.0 }
-    extended_clamp(x, m) { let y = x * 2.0; y.clamp(0.0, 1.0) }
+    extended_mul_add(x, m) { let y = x * 2.0; y.mul_add(0.0, 1.0) }
     extended_normal(x, m) { x.normal() + 1.0 }
     extended_inspect(x, m) { let y = x.tanh(); y.inspect("y") }
     extended_first(x, m) { x.first() }
@@ -588,7 +588,7 @@ attempts! {
     extended_take(x, m) { x.take() }
     extended_is_empty(x, m) { if x.is_empty() { x * 2.0 } else { x * 3.0 } }
     number_borrowed(x, m) { let by: f64 = [1i64].iter().map(|v| v.borrow_mut()).sum(); x * by }
-    extended_part(x, m) { m.w.clamp(0.0, 1.0) * x }
+    extended_part(x, m) { m.w.mul_add(0.0, 1.0) * x }
     number_extended(x, m) { let by: f64 = 2.0f64.noisy(); x * by }
     number_with_a_length(x, m) { let n = 2.0f64.len() as f64; x * n }
     number_with_a_first(x, m) { let by = 2.0f64; let by: f64 = by.first(); x * by }

@@ -28,7 +28,7 @@ fn warnings_of(source: &str) -> Vec<String> {
 const SUSPICIOUS: &[&str] = &[
     // No result depends on the parameter.
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { let _z = y.sin(); x.cos() }",
-    "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.reshape([y.dim(0), -1]) }",
+    "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.reshape((y.dim(0), -1)) }",
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.broadcast_like(y) }",
     "fn f(x: &Tensor, pair: &(Tensor, Tensor)) -> Tensor { let _z = pair.0.sin(); x.cos() }",
     "fn f(x: &Tensor) -> Tensor { x.ones_like() }",

@@ -1,13 +1,16 @@
 //! Lowers method calls, by the kind of their receiver.
 
 use super::op::find;
+use super::syntax::peel;
 use super::{by_ref, copy};
+use crate::input::text;
 use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::method_table::{is_of_values, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
 use quote::ToTokens;
-use syn::Expr;
+use syn::punctuated::Punctuated;
+use syn::{Expr, Token};
 
 /// Methods that return the receiver as an owned value.
 const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
@@ -70,6 +73,9 @@ impl Cx<'_> {
                     let receiver = Some(Value::Tensor { var, by_ref });
                     return self.op_method(op, method, receiver, call, want);
                 }
+                if let ("clamp", Some([low, high])) = (&*name, two(&call.args)) {
+                    return self.clamp(Value::Tensor { var, by_ref }, [low, high], call);
+                }
                 if ["iter", "into_iter", "iter_mut"].contains(&name.as_str()) {
                     return self.diagnostics.refuse_iteration(&call.method);
                 }
@@ -125,6 +131,22 @@ impl Cx<'_> {
         self.traced_method(call, place, want, fallible)
     }
 
+    /// Lowers `x.clamp(low, high)`, which is `x.maximum(low).minimum(high)`.
+    fn clamp(
+        &mut self,
+        mut value: Value,
+        bounds: [&Expr; 2],
+        call: &syn::ExprMethodCall,
+    ) -> LowerResult<Value> {
+        let span = call.method.span();
+        for (name, bound) in ["maximum", "minimum"].into_iter().zip(bounds) {
+            let (op, method) = find(name, false).expect("an op of the table");
+            let (bound, want) = (std::iter::once(bound), Expected::tensor());
+            value = self.op(op, method, Some(value), bound, None, &want, span)?;
+        }
+        Ok(value)
+    }
+
     fn op_method(
         &mut self,
         op: Op,
@@ -133,6 +155,14 @@ impl Cx<'_> {
         call: &syn::ExprMethodCall,
         want: &Expected,
     ) -> LowerResult<Value> {
+        if let (Op::Slice, Some(Expr::Range(range)), true) =
+            (op, call.args.first().map(peel), call.args.len() < 3)
+        {
+            self.diagnostics
+                .errors
+                .push(range, slice_of(&call.receiver, range));
+            return Err(Abort::Error);
+        }
         let (args, turbofish) = (call.args.iter(), call.turbofish.as_ref());
         self.op(
             op,
@@ -195,6 +225,29 @@ impl Cx<'_> {
             other => Ok(other),
         }
     }
+}
+
+/// Returns the message for `x.slice(1..3)`.
+fn slice_of(receiver: &Expr, range: &syn::ExprRange) -> String {
+    let bound = |bound: &Option<Box<Expr>>, none: &str| {
+        bound.as_ref().map_or(none.to_owned(), |bound| text(bound))
+    };
+    let x = text(receiver);
+    let (start, mut stop) = (
+        bound(&range.start, "0"),
+        bound(&range.end, &format!("{x}.dim(0)")),
+    );
+    if let syn::RangeLimits::Closed(_) = range.limits {
+        stop += " + 1";
+    }
+    format!(
+        "`slice` takes the starts, stops and steps of the leading axes; write `{x}.slice([{start}], [{stop}], [1])`"
+    )
+}
+
+/// Returns the arguments of a call with two arguments.
+fn two(args: &Punctuated<Expr, Token![,]>) -> Option<[&Expr; 2]> {
+    Vec::from_iter(args).try_into().ok()
 }
 
 /// Returns whether a value consists of tensors and host values.

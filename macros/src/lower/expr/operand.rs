@@ -44,7 +44,7 @@ impl Cx<'_> {
 
     /// Returns a static argument; a value that is not a literal is bound to a local.
     pub(in crate::lower) fn statik(&mut self, host: Host, arg: StaticArg, span: Span) -> Attr {
-        if let Some(known) = host::literal(&host.expr) {
+        if let Some(known) = host::literal_static(&host.expr) {
             return self.builder.b.attr(known);
         }
         let value = match self.dims_of_list(&host) {

@@ -20,7 +20,11 @@ impl Cx<'_> {
         let values = t.elems.iter().enumerate().map(|(i, e)| {
             let shape = shapes.as_ref().map_or(OutShape::Tensor, |s| s[i].clone());
             Ok(match self.eval(e, &Expected { shape, count: None })? {
-                Value::Host(host) if mixed && host.reads.is_empty() => {
+                Value::Host(host)
+                    if mixed
+                        && host.reads.is_empty()
+                        && crate::lower::host::literal(&host.expr).is_none() =>
+                {
                     Value::Host(self.hoisted(host, "part"))
                 }
                 value => value,

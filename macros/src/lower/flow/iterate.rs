@@ -115,9 +115,13 @@ impl Cx<'_> {
         match self.eval(expr, &Expected::tensor())? {
             Value::Place(place) if place.by_ref || !moved => {
                 let param = place.param;
+                let item = match place.root && is_map(&self.func.params[param].owned) {
+                    true => Item::Entry { param },
+                    false => Item::Place { param },
+                };
                 let tokens = self.reference(&place);
                 let expr = syn::parse2(tokens).expect("a reference is an expression");
-                Ok((expr, Item::Place { param }))
+                Ok((expr, item))
             }
             Value::Host(host) => {
                 self.host.force(&host.reads);
@@ -127,4 +131,12 @@ impl Cx<'_> {
             _ => self.recorded("the iterator of a loop", expr.span()),
         }
     }
+}
+
+fn is_map(ty: &syn::Type) -> bool {
+    let last = match ty {
+        syn::Type::Path(path) => path.path.segments.last(),
+        _ => None,
+    };
+    last.is_some_and(|last| last.ident == "BTreeMap")
 }

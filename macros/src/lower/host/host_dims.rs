@@ -8,20 +8,22 @@ use syn::{BinOp, Expr, Lit, Pat, UnOp};
 impl Cx<'_> {
     /// Returns the dims of a list of lengths, with `None` for -1.
     ///
-    /// Returns `None` if the host expression is not an array literal.
+    /// Returns `None` if the host expression is not a literal array or tuple.
     pub(in crate::lower) fn dims_of_list(&self, host: &Host) -> Option<Vec<Option<Dim>>> {
         let mut expr = &host.expr;
         while let Expr::Reference(r) = expr {
             expr = &r.expr;
         }
-        let Expr::Array(array) = bare(expr) else {
-            return None;
+        let elems = match bare(expr) {
+            Expr::Array(array) => &array.elems,
+            Expr::Tuple(tuple) => &tuple.elems,
+            _ => return None,
         };
         let len = |e: &Expr| match super::literal(e) {
             Some(Static::Int(-1)) => None,
             _ => Some(self.length(e, &host.reads)),
         };
-        Some(array.elems.iter().map(len).collect())
+        Some(elems.iter().map(len).collect())
     }
 
     /// Records the lengths of the locals in a pattern that is about to be bound to a host value.

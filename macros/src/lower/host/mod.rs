@@ -9,7 +9,7 @@ pub(in crate::lower) mod items;
 use super::{Cx, Value};
 use crate::input::is_checkpoint;
 use crate::input::unraw;
-use gradloom_ir::{DType, Static};
+use gradloom_ir::{DType, MAX_RANK, Static};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use std::collections::BTreeMap;
@@ -42,13 +42,7 @@ pub(super) fn literal(expr: &Expr) -> Option<Static> {
             Static::Float(x) => Some(Static::Float(-x)),
             _ => None,
         },
-        Expr::Array(a) => {
-            let ints = a.elems.iter().map(|e| match literal(e) {
-                Some(Static::Int(n)) => Some(n),
-                _ => None,
-            });
-            ints.collect::<Option<Vec<i64>>>().map(Static::Ints)
-        }
+        Expr::Array(a) => ints(&a.elems),
         Expr::Range(r) if r.start.is_none() && r.end.is_none() => Some(Static::All),
         Expr::Path(p) if p.qself.is_none() => {
             let mut segments = p.path.segments.iter().rev().map(|s| s.ident.to_string());
@@ -58,6 +52,35 @@ pub(super) fn literal(expr: &Expr) -> Option<Static> {
         }
         _ => None,
     }
+}
+
+/// Returns the axes or the shape of a literal that is a list, a tuple or a range.
+pub(super) fn literal_static(expr: &Expr) -> Option<Static> {
+    match expr {
+        Expr::Paren(p) => literal_static(&p.expr),
+        Expr::Tuple(t) => ints(&t.elems),
+        Expr::Range(r) => match (r.start.as_deref(), r.end.as_deref(), r.limits) {
+            (Some(start), Some(end), limits) => {
+                let (start, end) = (literal(start)?.int()?, literal(end)?.int()?);
+                let n = match limits {
+                    syn::RangeLimits::HalfOpen(_) => start..end,
+                    syn::RangeLimits::Closed(_) => start..end.checked_add(1)?,
+                };
+                // The run time limits longer ranges.
+                (n.end.checked_sub(n.start)? <= MAX_RANK as i64).then(|| Static::Ints(n.collect()))
+            }
+            _ => literal(expr),
+        },
+        _ => literal(expr),
+    }
+}
+
+fn ints<'e>(elems: impl IntoIterator<Item = &'e Expr>) -> Option<Static> {
+    let ints = elems.into_iter().map(|e| match literal(e) {
+        Some(Static::Int(n)) => Some(n),
+        _ => None,
+    });
+    ints.collect::<Option<Vec<i64>>>().map(Static::Ints)
 }
 
 /// Calls `f` with each variable that an expression mentions. All names in macros count.

@@ -20,6 +20,10 @@ pub(in crate::lower) enum Item {
     Place {
         param: usize,
     },
+    /// Key and value of a map that is a tree parameter: the key is a host value.
+    Entry {
+        param: usize,
+    },
     Tuple(Vec<Item>),
 }
 
@@ -42,6 +46,10 @@ impl Cx<'_> {
                 Ok(Pat::Tuple(t))
             }
             (Pat::Wild(_), _) => Ok(pat.clone()),
+            (Pat::Tuple(t), Item::Entry { param }) if t.elems.len() == 2 => {
+                let (key, value) = (Item::Host { number: false }, Item::Place { param: *param });
+                self.bind_item(pat, &Item::Tuple(vec![key, value]))
+            }
             (Pat::Or(or), Item::Tuple(_)) if take_bindings(&mut pat.clone()).is_empty() => {
                 let mut or = or.clone();
                 for case in &mut or.cases {
@@ -61,7 +69,7 @@ impl Cx<'_> {
                     })
                 }))
             }
-            (_, Item::Place { param }) => {
+            (_, Item::Place { param } | Item::Entry { param }) => {
                 let param = *param;
                 Ok(self.rename_pattern(pat, &mut |expr| {
                     Value::Place(Place {
