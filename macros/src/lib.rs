@@ -196,7 +196,7 @@ use proc_macro::TokenStream;
 /// - `#[traced(crate = path)]` names the `gradloom` crate, if the dependency is renamed.
 ///
 /// `GRADLOOM_DUMP=dense cargo build` prints the program of `dense`, its derivatives and the
-/// expansion during compilation.
+/// expansion during compilation. `Mlp::forward` selects a method, and `all` everything.
 #[proc_macro_attribute]
 pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
     on_a_large_stack(|| traced::expand(args.into(), item.into())).into()

@@ -339,6 +339,48 @@ fn a_dump_shows_every_program_and_the_expansion() {
     assert!(dump.ends_with("fn f() {}\n"), "{dump}");
 }
 
+#[test]
+fn a_dump_shows_lint_attributes_once_and_documentation_by_its_first_line() {
+    let (func, body) = crate::traced::lowered("fn f(x: &Tensor) -> Tensor { x.sin() }");
+    let expansion = quote::quote! {
+        #[allow(warnings, unused)]
+        #[doc = "Gradient.\n\n```text\nthe program\n```"]
+        fn a() {}
+        impl f {
+            #[allow(warnings, unused)]
+            #[doc(hidden)]
+            /// Result.
+            ///
+            /// More.
+            #[inline]
+            fn b() {}
+        }
+    };
+    let dump = crate::feature::dump::report(&func, &body, expansion);
+    let (_, expansion) = dump.split_once("expansion\n").expect("a heading");
+    insta::assert_snapshot!(expansion, @"
+    #[allow(warnings, unused)]
+    ///Gradient.
+    fn a() {}
+    impl f {
+        #[doc(hidden)]
+        /// Result.
+        #[inline]
+        fn b() {}
+    }
+    ");
+}
+
+#[test]
+fn a_dump_of_a_method_that_a_block_does_not_trace_says_so() {
+    let ty: syn::Type = syn::parse_quote!(net::Mlp<T>);
+    let (func, _) = crate::traced::lowered("fn forward(x: &Tensor) -> Tensor { x.sin() }");
+    let missing = |asked| crate::feature::dump::missing(asked, &ty, std::slice::from_ref(&func));
+    assert_eq!(missing("Other::forward"), None);
+    assert_eq!(missing("forward"), None);
+    insta::assert_snapshot!(missing("Mlp::forwrd").expect("a message"), @"GRADLOOM_DUMP: a traced impl block of `Mlp` does not trace `Mlp::forwrd`; it traces `forward`");
+}
+
 /// Mistakes, each in a minimal function.
 pub(crate) const MISTAKES: &[(&str, &str)] = &[
     ("", "async fn f(x: &Tensor) -> Tensor { x.sin() }"),

@@ -75,6 +75,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         items.extend(emitted.items);
         traced.push(func);
     }
+    crate::feature::dump::missed(&imp.self_ty, &traced);
     items.extend(tests(&traced.iter().collect::<Vec<_>>(), args, &rt, errors));
     if any {
         order::check_block(&traced, args.order.as_ref(), errors);
