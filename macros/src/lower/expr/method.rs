@@ -229,9 +229,8 @@ impl Cx<'_> {
 
 /// Returns the message for `x.slice(1..3)`.
 fn slice_of(receiver: &Expr, range: &syn::ExprRange) -> String {
-    let bound = |bound: &Option<Box<Expr>>, none: &str| {
-        bound.as_ref().map_or(none.to_owned(), |bound| text(bound))
-    };
+    let bound =
+        |bound: &Option<Box<Expr>>, none: &str| bound.as_ref().map_or(none.to_owned(), text);
     let x = text(receiver);
     let (start, mut stop) = (
         bound(&range.start, "0"),

@@ -175,7 +175,7 @@ impl Cx<'_> {
     fn shape_or_axes(&mut self, arg: &Expr) -> LowerResult<Host> {
         if let Expr::Array(array) = peel(arg)
             && let Some(negative) = array.elems.iter().find(|e| is_negative(e))
-            && array.elems.iter().any(|e| is_length(e))
+            && array.elems.iter().any(is_length)
         {
             let elems = array.elems.iter().map(text);
             let tuple = elems.collect::<Vec<String>>().join(", ");
