@@ -76,9 +76,9 @@ fn weights_only(map: &BTreeMap<String, Tensor>, x: &Tensor) -> Tensor {
     let mut y = x.clone();
     for (k, v) in map {
         if k.starts_with("w") {
-            y = y * v;
+            y *= v;
         } else if k == "bias" {
-            y = y + v;
+            y += v;
         }
     }
     y
@@ -89,7 +89,7 @@ fn by_iter(map: &BTreeMap<&'static str, Tensor>, x: &Tensor) -> Tensor {
     let mut y = x.clone();
     for (i, (k, v)) in map.iter().enumerate() {
         if k.len() > i {
-            y = y * v;
+            y *= v;
         }
     }
     y
