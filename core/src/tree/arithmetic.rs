@@ -138,7 +138,7 @@ pub fn dot<T: Tree>(left: &T, right: &T) -> Tensor {
 
 /// Returns the Euclidean norm of all elements, as a tensor of rank 0.
 ///
-/// Its dtype is that of [`dot`]. Its gradient at zero is NaN, as that of a square root.
+/// Its dtype is that of [`dot()`]. Its gradient at zero is NaN, as that of a square root.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -159,7 +159,7 @@ pub fn norm<T: Tree>(tree: &T) -> Tensor {
 
 /// Returns the sum of all elements, as a tensor of rank 0.
 ///
-/// Its dtype is that of [`dot`].
+/// Its dtype is that of [`dot()`].
 ///
 /// ```
 /// use gradloom::prelude::*;
