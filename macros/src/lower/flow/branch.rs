@@ -239,7 +239,7 @@ impl Cx<'_> {
             let mut args = Vec::new();
             for arg in &m.args {
                 let arg = self.static_value(arg)?;
-                self.host.force(&arg.reads);
+                self.host.read(&arg.reads);
                 args.push(arg.expr);
             }
             let item = Item::Place { param: place.param };
@@ -261,7 +261,7 @@ impl Cx<'_> {
     ) -> LowerResult<(TokenStream, Item)> {
         match value {
             Value::Host(host) => {
-                self.host.force(&host.reads);
+                self.host.read(&host.reads);
                 let number = host.number;
                 let tokens = host.expr.to_token_stream();
                 Ok((tokens, Item::Host { number }))
@@ -373,7 +373,7 @@ impl Cx<'_> {
     /// Returns the emitted form of a condition without patterns.
     fn host_condition(&mut self, cond: &Expr, keyword: &str) -> LowerResult<TokenStream> {
         let host = self.lazy(cond, keyword)?;
-        self.host.force(&host.reads);
+        self.host.read(&host.reads);
         Ok(host.expr.to_token_stream())
     }
 

@@ -113,7 +113,7 @@ impl Cx<'_> {
             return Err(Abort::Error);
         }
         let host = self.static_value(&every)?;
-        self.host.force(&host.reads);
+        self.host.read(&host.reads);
         Ok(Some(host.expr.to_token_stream()))
     }
 

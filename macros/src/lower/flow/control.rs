@@ -43,7 +43,7 @@ impl Cx<'_> {
             Expr::Macro(m) => {
                 self.flush();
                 let (reads, tokens) = self.emitted_macro(&m.mac)?;
-                self.host.force(&reads);
+                self.host.read(&reads);
                 self.leave(quote!(#tokens;));
                 Ok(Value::Never)
             }

@@ -24,7 +24,7 @@ impl Cx<'_> {
             Expr::Group(g) => self.iterator(&g.expr),
             Expr::Range(_) => match self.eval(expr, &Expected::tensor())? {
                 Value::Host(host) => {
-                    self.host.force(&host.reads);
+                    self.host.read(&host.reads);
                     let e = host.expr;
                     Ok((syn::parse_quote!((#e)), Item::Host { number: true }))
                 }
@@ -49,7 +49,7 @@ impl Cx<'_> {
             ("chunks" | "windows" | "chunks_exact", 1) => {
                 let (base, item) = self.collection(&call.receiver, false)?;
                 let n = self.static_value(&call.args[0])?;
-                self.host.force(&n.reads);
+                self.host.read(&n.reads);
                 let n = n.expr;
                 Ok((syn::parse_quote!((#base).#method(#n)), item))
             }
@@ -89,14 +89,14 @@ impl Cx<'_> {
                 let mut args = Vec::new();
                 for arg in &call.args {
                     let arg = self.static_value(arg)?;
-                    self.host.force(&arg.reads);
+                    self.host.read(&arg.reads);
                     args.push(arg.expr);
                 }
                 Ok((syn::parse_quote!(#base.#method(#(#args),*)), item))
             }
             _ => match self.eval(&Expr::MethodCall(call.clone()), &Expected::tensor())? {
                 Value::Host(host) => {
-                    self.host.force(&host.reads);
+                    self.host.read(&host.reads);
                     Ok((host.expr, Item::Host { number: false }))
                 }
                 _ => self.recorded(&format!("`.{name}(..)`"), call.method.span()),
@@ -124,7 +124,7 @@ impl Cx<'_> {
                 Ok((expr, item))
             }
             Value::Host(host) => {
-                self.host.force(&host.reads);
+                self.host.read(&host.reads);
                 Ok((host.expr, Item::Host { number: false }))
             }
             Value::Tensor { .. } => self.diagnostics.refuse_iteration(expr),

@@ -95,14 +95,9 @@ impl HostState {
         self.flow.declarations[id] = declaration;
     }
 
-    /// Records that host code outside of the blocks reads variables.
+    /// Records that host code outside of the blocks reads variables, so that they are computed.
     pub(in crate::lower) fn read(&mut self, vars: &[Var]) {
         self.flow.read.extend(vars);
-    }
-
-    /// Makes sure that variables which host code outside of the blocks reads are computed.
-    pub(in crate::lower) fn force(&mut self, reads: &[Var]) {
-        self.read(reads);
     }
 
     /// Returns the value of a statement: `()`, or `Never` if it is unreachable.
