@@ -371,7 +371,7 @@ fn is_near(x: f64, y: f64, tolerance: f64) -> bool {
     x == y || (x.is_nan() && y.is_nan()) || (bound.is_finite() && (x - y).abs() <= bound)
 }
 
-/// Markers of functions that are not traced but have no effects.
+/// Makes markers of functions that are not traced but have no effects of their own.
 ///
 /// A recorded body that calls them can be cached, as one that calls traced functions.
 macro_rules! marks {
@@ -387,4 +387,5 @@ macro_rules! marks {
         }
     )*};
 }
+pub(crate) use marks;
 marks! { add map2 scale sub }

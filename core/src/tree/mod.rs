@@ -25,6 +25,7 @@ mod arithmetic;
 pub(crate) mod key;
 mod summary;
 
+pub(crate) use arithmetic::marks;
 pub use arithmetic::{
     add, assert_close, dot, is_close, leaves_with_paths, map2, norm, scale, sub, sum,
 };
