@@ -1,7 +1,7 @@
 //! Pullbacks between companions, and their results.
 
 use crate::call::leaf_range::LeafRange;
-use crate::call::leaves::{Leaves, filled, zeros};
+use crate::call::leaves::{Leaves, avals, filled, joined, zeros};
 use crate::tree::leaves as leaves_of;
 use crate::{Aval, Result, Tensor, Tree, check};
 use std::fmt;
@@ -99,6 +99,17 @@ pub fn rebuild<T: Tree>(like: &T, pulled: &LeafCotangents, param: usize) -> T {
     filled(like, &pulled.params[param])
 }
 
+/// Returns a part of a tree, with the pullback from the cotangents of its leaves to those of the
+/// tree.
+pub fn part_fwd<T: Tree, P>(tree: &T, at: LeafRange, part: P) -> (P, CompanionPullback) {
+    let pullback = CompanionPullback::new([avals(tree)], 0, move |cts| {
+        let mut pulled = LeafCotangents::new(1);
+        pulled.add_tree(0, &at, cts);
+        pulled
+    });
+    (part, pullback)
+}
+
 type PullFn = dyn Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync;
 
 /// A pullback between companions. The caller does not need to know the residuals of its callee.
@@ -106,6 +117,8 @@ type PullFn = dyn Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync;
 pub struct CompanionPullback {
     likes: Arc<[Vec<Aval>]>,
     pub(crate) bytes: usize,
+    /// Numbers of leaves of the results, if the caller tells them apart.
+    lengths: Arc<[usize]>,
     run: Arc<PullFn>,
 }
 
@@ -128,8 +141,23 @@ impl CompanionPullback {
         CompanionPullback {
             likes: Arc::from(likes),
             bytes,
+            lengths: Arc::from([]),
             run: Arc::new(run),
         }
+    }
+
+    /// Notes the numbers of leaves of the results, for [`CompanionPullback::call_results`].
+    pub fn of_results<const N: usize>(self, lengths: [usize; N]) -> CompanionPullback {
+        CompanionPullback {
+            lengths: Arc::from(lengths),
+            ..self
+        }
+    }
+
+    /// Returns the cotangents of the parameters, given the leaves of those of each result.
+    pub fn call_results(&self, cts: &[Leaves]) -> LeafCotangents {
+        let lengths = self.lengths.iter().copied();
+        self.call(&joined(lengths.zip(cts.iter().cloned())))
     }
 
     /// Returns the cotangents of the parameters, given those of the results.

@@ -45,6 +45,28 @@ fn position<R: Tree>(root: &R, first: Option<*const Tensor>, len: usize) -> Leaf
     }
 }
 
+/// Returns the range of all leaves of a tree.
+pub fn whole<T: Tree>(tree: &T) -> LeafRange {
+    let mut len = 0;
+    tree.visit(&mut |_| len += 1);
+    LeafRange { start: 0, len }
+}
+
+/// Returns the ranges of trees with the given numbers of leaves, one after the other.
+pub fn positions<const N: usize>(lengths: [usize; N]) -> [LeafRange; N] {
+    let mut start = 0;
+    lengths.map(|len| {
+        let range = LeafRange { start, len };
+        start += len;
+        range
+    })
+}
+
+/// Returns the leaf at a position, or `None` if it is missing or zero.
+pub fn given_leaf_at(leaves: &[Option<Tensor>], at: LeafRange) -> Option<Tensor> {
+    leaves.get(at.start).cloned().flatten()
+}
+
 /// Returns the leaves of a part of a tree.
 pub fn part(leaves: &[Option<Tensor>], at: LeafRange) -> Leaves {
     (at.start..at.start + at.len)

@@ -3,6 +3,7 @@
 //! Companions exchange tangents and cotangents in this form. A zero is `None`, and zeros at the end
 //! may be omitted.
 
+use crate::call::leaf_range::{part, positions};
 use crate::graph::value::ValueSource;
 use crate::tree::share;
 use crate::{Aval, Tensor, Tree};
@@ -45,6 +46,37 @@ pub fn leaf(x: &Tensor) -> Leaves {
 /// Returns the leaves of a result.
 pub fn leaves<const N: usize>(leaves: [Option<Tensor>; N]) -> Leaves {
     leaves.into()
+}
+
+/// Returns the leaves of several results, of which the numbers of leaves are given.
+pub fn join_leaves<const N: usize>(results: [(usize, Leaves); N]) -> Leaves {
+    joined(results.into_iter())
+}
+
+pub(crate) fn joined(results: impl Iterator<Item = (usize, Leaves)>) -> Leaves {
+    let padded = results.flat_map(|(n, leaves)| {
+        let zeros = std::iter::repeat(None);
+        leaves.into_iter().chain(zeros).take(n)
+    });
+    padded.collect()
+}
+
+/// Returns the leaves of each result, of which the numbers of leaves are given.
+pub fn split_leaves<const N: usize>(leaves: &[Option<Tensor>], lengths: [usize; N]) -> [Leaves; N] {
+    let ranges = positions(lengths);
+    ranges.map(|range| part(leaves, range))
+}
+
+/// Computes `x + y`, leaf by leaf.
+#[track_caller]
+pub fn sum_leaves(x: &[Option<Tensor>], y: &[Option<Tensor>]) -> Leaves {
+    let n = x.len().max(y.len());
+    let leaf = |leaves: &[Option<Tensor>], i: usize| leaves.get(i).cloned().flatten();
+    let sums = (0..n).map(|i| match (leaf(x, i), leaf(y, i)) {
+        (Some(x), Some(y)) => Some(x + y),
+        (x, y) => x.or(y),
+    });
+    sums.collect()
 }
 
 /// Clones a tree: the leaves share their tensors.

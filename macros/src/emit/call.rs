@@ -3,7 +3,7 @@
 use super::statements::{Emitter, HiddenCompanion, Tangents, tangents_ident};
 use crate::input::{OutShape, unraw};
 use crate::program::{Call, CallArg, Callee, Source};
-use gradloom_ir::{Eqn, Var};
+use gradloom_ir::{Eqn, Op, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 
@@ -22,16 +22,15 @@ impl<'a> Emitter<'a> {
                 operands.next();
                 tokens.clone()
             }
-            CallArg::Tensor { by_ref } => {
-                let x = self.ident(
-                    *operands
-                        .next()
-                        .expect("one operand for each traced argument"),
-                );
-                if *by_ref {
-                    ours!(&#x)
-                } else {
-                    ours!(#rt::share_tensor(&#x))
+            CallArg::Var { by_ref } => {
+                let x = *operands
+                    .next()
+                    .expect("one operand for each traced argument");
+                let (x, is_tree) = (self.ident(x), self.low.trees.contains(&x));
+                match (by_ref, is_tree) {
+                    (true, _) => ours!(&#x),
+                    (false, true) => ours!(#rt::copy(&#x)),
+                    (false, false) => ours!(#rt::share_tensor(&#x)),
                 }
             }
         });
@@ -85,6 +84,7 @@ impl<'a> Emitter<'a> {
                     }
                 }
             }
+            Callee::Part { .. } => unreachable!("a part of a tree is not called"),
         };
         if call.fallible {
             quote_spanned!(span=> #tokens?)
@@ -108,15 +108,22 @@ impl<'a> Emitter<'a> {
     pub(super) fn call(&self, eqn: &Eqn) -> TokenStream {
         let call = self.info(eqn);
         let pattern = self.pattern(&call.shape, &mut eqn.outs.iter());
-        let value = self.invoke(call, None, self.args(call, &eqn.args), None);
+        let value = match &call.callee {
+            Callee::Part { value, .. } => value.clone(),
+            _ => self.invoke(call, None, self.args(call, &eqn.args), None),
+        };
         ours!(let #pattern = #value;)
     }
 
     pub(super) fn call_fwd(&self, eqn: &Eqn) -> TokenStream {
+        let rt = self.rt;
         let call = self.info(eqn);
         let (saved, outs) = eqn.outs.split_last().expect("the residuals come last");
         let pattern = self.pattern(&call.shape, &mut outs.iter());
         let saved = self.ident(*saved);
+        if let Callee::Part { tree, value, place } = &call.callee {
+            return ours!(let (#pattern, #saved) = #rt::part_fwd(#tree, #place, #value););
+        }
         let active = self.active(eqn, call);
         let asked = (0..call.args.len()).map(|i| active.iter().any(|(position, _)| *position == i));
         let value = self.invoke(
@@ -125,21 +132,78 @@ impl<'a> Emitter<'a> {
             self.args(call, &eqn.args),
             Some(ours!([#(#asked),*])),
         );
-        ours!(let (#pattern, #saved) = #value;)
+        let lengths = self.lengths(call, outs).map(|lengths| {
+            ours!(let #saved = #saved.of_results([#(#lengths),*]);)
+        });
+        ours!(let (#pattern, #saved) = #value; #lengths)
+    }
+
+    /// Returns the numbers of leaves of the results, if there are several and some are trees.
+    fn lengths(&self, call: &Call, outs: &[Var]) -> Option<Vec<TokenStream>> {
+        let trees = call.outs.iter().any(|out| self.low.trees.contains(out));
+        (trees && outs.len() > 1).then(|| outs.iter().map(|out| self.n_leaves(*out)).collect())
+    }
+
+    /// Returns the number of leaves of a variable.
+    pub(super) fn n_leaves(&self, var: Var) -> TokenStream {
+        let (rt, x) = (self.rt, self.ident(var));
+        ours!(#rt::n_leaves(&#x))
     }
 
     /// Returns the position of each active argument in the callee's parameters, and whether it is a
     /// tree.
     fn active(&self, eqn: &Eqn, call: &Call) -> Vec<(usize, bool)> {
-        let traced: Vec<(usize, bool)> = call
+        let traced = call
             .args
             .iter()
             .enumerate()
             .filter(|(_, a)| !matches!(a, CallArg::Host(_)))
-            .map(|(i, a)| (i, matches!(a, CallArg::Tree(_))))
-            .collect();
+            .zip(&call.operands)
+            .map(|((i, _), x)| (i, self.is_tree(*x)));
+        let traced: Vec<(usize, bool)> = traced.collect();
         let active = self.program.attr(eqn.attrs[1]).ints().unwrap_or(&[]);
         active.iter().map(|k| traced[*k as usize]).collect()
+    }
+
+    fn is_tree(&self, operand: Var) -> bool {
+        let source = self.inputs.get(operand).map(|input| &input.source);
+        matches!(source, Some(Source::Tree { .. })) || self.low.trees.contains(&operand)
+    }
+
+    /// Returns whether each linear result of an equation is a tree, as a list of leaves.
+    pub(super) fn linear_trees(&self, eqn: &Eqn) -> Vec<bool> {
+        match eqn.op {
+            Op::CallPull => {
+                let active = self.active(eqn, self.info(eqn)).into_iter();
+                active.map(|(_, is_tree)| is_tree).collect()
+            }
+            Op::CallJvp => {
+                let outs = &self.info(eqn).outs;
+                let trees = outs.iter().map(|out| self.low.trees.contains(out));
+                std::iter::repeat_n(false, outs.len()).chain(trees).collect()
+            }
+            _ => {
+                let any = eqn.args.iter().any(|x| self.lists.contains(*x));
+                vec![any; eqn.outs.len()]
+            }
+        }
+    }
+
+    /// Returns the tangents of an operand of a call, as leaves.
+    fn given(&self, dx: Var, tangents: &Tangents) -> TokenStream {
+        let rt = self.rt;
+        let x = tangents.to.get(dx).and_then(|x| self.inputs.get(*x));
+        if let Some(source @ Source::Tree { param, .. }) = x.map(|input| &input.source) {
+            let (given, at) = (tangents_ident(), self.find(source));
+            return ours!(#rt::part(&#given[#param], #at));
+        }
+        let (list, maybe) = (self.lists.contains(dx), self.maybe.contains(dx));
+        let dx = self.ident(dx);
+        match (list, maybe) {
+            (true, _) => ours!(::core::clone::Clone::clone(&#dx)),
+            (false, true) => ours!(::std::vec![::core::clone::Clone::clone(&#dx)]),
+            (false, false) => ours!(#rt::leaf(&#dx)),
+        }
     }
 
     pub(super) fn call_jvp(&self, eqn: &Eqn, tangents: &Tangents) -> TokenStream {
@@ -148,52 +212,54 @@ impl<'a> Emitter<'a> {
         let active = self.active(eqn, call);
         let (args, dx) = eqn.args.split_at(eqn.args.len() - active.len());
         let (y, dy) = eqn.outs.split_at(eqn.outs.len() / 2);
-        let given = (0..call.args.len()).map(|i| {
-            let Some(k) = active.iter().position(|(position, _)| *position == i) else {
-                return ours!(#rt::Leaves::new());
-            };
-            let (dx, is_tree) = (dx[k], active[k].1);
-            if !is_tree {
-                let maybe = self.maybe.contains(dx);
-                let dx = self.ident(dx);
-                return match maybe {
-                    true => ours!(::std::vec![::core::clone::Clone::clone(&#dx)]),
-                    false => ours!(#rt::leaf(&#dx)),
-                };
-            }
-            let source = tangents
-                .to
-                .get(dx)
-                .and_then(|x| self.inputs.get(*x))
-                .map(|i| &i.source)
-                .expect("the tangent of a tree is a parameter's");
-            let Source::Tree { param, .. } = source else {
-                unreachable!("a tree argument is a tree input")
-            };
-            let (given, at) = (tangents_ident(), self.find(source));
-            ours!(#rt::part(&#given[#param], #at))
-        });
-        let given = ours!([#(#given),*]);
         let pattern = self.pattern(&call.shape, &mut y.iter());
-        let value = self.invoke(
-            call,
-            Some(HiddenCompanion::Jvp),
-            self.args(call, args),
-            Some(given),
-        );
-        let tangents = format_ident!(
+        let of_y = format_ident!(
             "tangents_of_{}",
             self.ident(y[0]),
             span = Span::mixed_site()
         );
+        let called = match &call.callee {
+            Callee::Part { value, place, .. } => {
+                let given = self.given(dx[0], tangents);
+                ours!(let (#pattern, #of_y) = (#value, #rt::part(&#given, #place));)
+            }
+            _ => {
+                let given = (0..call.args.len()).map(|i| {
+                    match active.iter().position(|(position, _)| *position == i) {
+                        Some(k) => self.given(dx[k], tangents),
+                        None => ours!(#rt::Leaves::new()),
+                    }
+                });
+                let given = ours!([#(#given),*]);
+                let args = self.args(call, args);
+                let value = self.invoke(call, Some(HiddenCompanion::Jvp), args, Some(given));
+                ours!(let (#pattern, #of_y) = #value;)
+            }
+        };
+        if let Some(lengths) = self.lengths(call, y) {
+            let locals = dy.iter().map(|dy| self.ident(*dy));
+            let tensors = dy.iter().zip(y).filter(|(dy, _)| !self.lists.contains(**dy));
+            let tensors = tensors.map(|(dy, y)| self.tangent_of(*dy, *y, &self.ident(*dy), 0));
+            return ours!(#called let [#(#locals),*] = #rt::split_leaves(&#of_y, [#(#lengths),*]); #(#tensors)*);
+        }
         let each = y.iter().zip(dy).enumerate().map(|(i, (y, dy))| {
-            let (y, maybe, dy) = (self.ident(*y), self.maybe.contains(*dy), self.ident(*dy));
-            match maybe {
-                true => ours!(let #dy = #rt::given_leaf(&#tangents, #i);),
-                false => ours!(let #dy = #rt::tangent_of(&#tangents, #i, &#y);),
+            let local = self.ident(*dy);
+            match self.lists.contains(*dy) {
+                true => ours!(let #local = #of_y;),
+                false => self.tangent_of(*dy, *y, &of_y, i),
             }
         });
-        ours!(let (#pattern, #tangents) = #value; #(#each)*)
+        ours!(#called #(#each)*)
+    }
+
+    /// Returns the statement that reads the tangent `dy` of a tensor from a list of leaves.
+    fn tangent_of(&self, dy: Var, y: Var, leaves: &Ident, i: usize) -> TokenStream {
+        let rt = self.rt;
+        let (local, y) = (self.ident(dy), self.ident(y));
+        match self.maybe.contains(dy) {
+            true => ours!(let #local = #rt::given_leaf(&#leaves, #i);),
+            false => ours!(let #local = #rt::tangent_of(&#leaves, #i, &#y);),
+        }
     }
 
     pub(super) fn call_pull(&self, eqn: &Eqn) -> TokenStream {
@@ -203,17 +269,44 @@ impl<'a> Emitter<'a> {
         let (saved, cts) = eqn.args.split_first().expect("the residuals come first");
         let saved = self.ident(*saved);
         let given = self.program.attr(eqn.attrs[2]).ints().unwrap_or(&[]);
-        let cts = (0..call.shape.len()).map(|i| match given.iter().position(|g| *g == i as i64) {
-            Some(k) if self.maybe.contains(cts[k]) => {
-                let ct = self.ident(cts[k]);
+        let ct_of = |i: usize| given.iter().position(|g| *g == i as i64).map(|k| cts[k]);
+        let option = |ct: Option<Var>| match ct {
+            Some(ct) if self.maybe.contains(ct) => {
+                let ct = self.ident(ct);
                 ours!(::core::clone::Clone::clone(&#ct))
             }
-            Some(k) => {
-                let ct = self.ident(cts[k]);
+            Some(ct) => {
+                let ct = self.ident(ct);
                 ours!(::core::option::Option::Some(#rt::share_tensor(&#ct)))
             }
             None => ours!(::core::option::Option::None),
-        });
+        };
+        let is_tree = |i: usize| self.low.trees.contains(&call.outs[i]);
+        let n_outs = call.outs.len();
+        let called = match (n_outs, (0..n_outs).any(is_tree)) {
+            (_, false) => {
+                let cts = (0..n_outs).map(|i| option(ct_of(i)));
+                ours!(#saved.call(&[#(#cts),*]))
+            }
+            (1, true) => {
+                let ct = self.ident(ct_of(0).expect("the only result has a cotangent"));
+                ours!(#saved.call(&#ct))
+            }
+            (_, true) => {
+                let cts = (0..n_outs).map(|i| match (is_tree(i), ct_of(i)) {
+                    (true, Some(ct)) => {
+                        let ct = self.ident(ct);
+                        ours!(::core::clone::Clone::clone(&#ct))
+                    }
+                    (true, None) => ours!(#rt::Leaves::new()),
+                    (false, ct) => {
+                        let ct = option(ct);
+                        ours!(::std::vec![#ct])
+                    }
+                });
+                ours!(#saved.call_results(&[#(#cts),*]))
+            }
+        };
         let pulled = format_ident!("cotangents_of_{}", saved, span = Span::mixed_site());
         let each = eqn
             .outs
@@ -228,7 +321,15 @@ impl<'a> Emitter<'a> {
                 let out = self.ident(*out);
                 ours!(let #out = #pulled.#take(#position);)
             });
-        ours!(let #pulled = #saved.call(&[#(#cts),*]); #(#each)*)
+        ours!(let #pulled = #called; #(#each)*)
+    }
+
+    /// Returns the statement that adds lists of leaves.
+    pub(super) fn sum_of_lists(&self, eqn: &Eqn) -> TokenStream {
+        let (rt, out) = (self.rt, self.ident(eqn.outs[0]));
+        assert!(eqn.op == Op::Add, "`{}` of trees", eqn.op);
+        let [x, y] = [0, 1].map(|i| self.ident(eqn.args[i]));
+        ours!(let #out = #rt::sum_leaves(&#x, &#y);)
     }
 }
 

@@ -59,7 +59,9 @@ impl Emitter<'_> {
                 _ => &eqn.outs[..],
             };
             for out in outs {
-                self.zeroable(*out);
+                if !self.lists.contains(*out) {
+                    self.zeroable(*out);
+                }
             }
             return None;
         }

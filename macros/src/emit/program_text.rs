@@ -39,14 +39,15 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
-    /// Cuts a program at calls, and at equations preceded by a host statement, for which `breaks`
-    /// returns true.
+    /// Cuts a program at equations for which `apart` returns true, and at those preceded by a host
+    /// statement, for which `breaks` does.
     ///
     /// `hosts` are the variables that host statements read.
     pub(super) fn new(
         program: &Program,
         low: &LoweredProgram,
         breaks: impl Fn(usize) -> bool,
+        apart: impl Fn(usize) -> bool,
         hosts: impl Iterator<Item = Var>,
     ) -> Stretches {
         let mut ends = BTreeMap::new();
@@ -54,9 +55,8 @@ impl Stretches {
         if is_long(program, low) {
             let mut start = 0;
             for end in 1..=eqns.len() {
-                let calls = |i: usize| eqns[i].op.is_call();
-                if end == eqns.len() || breaks(end) || calls(end) || calls(start) {
-                    if end - start >= SHORTEST && !calls(start) {
+                if end == eqns.len() || breaks(end) || apart(end) || apart(start) {
+                    if end - start >= SHORTEST && !apart(start) {
                         ends.insert(start, end);
                     }
                     start = end;

@@ -62,6 +62,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) linear: Option<SecondaryMap<Var, ()>>,
     /// Variables that are an `Option` in the emitted code: `None` is zero.
     pub(crate) maybe: SecondaryMap<Var, ()>,
+    /// Tangents and cotangents of trees, which are lists of leaves.
+    pub(crate) lists: SecondaryMap<Var, ()>,
     /// Variables emitted under a name other than their own.
     renamed: SecondaryMap<Var, Ident>,
 }
@@ -91,8 +93,24 @@ impl<'a> Emitter<'a> {
             tokens: TokenStream::new(),
             linear: None,
             maybe: SecondaryMap::new(),
+            lists: SecondaryMap::new(),
             renamed: SecondaryMap::new(),
         }
+    }
+
+    /// Declares the tangents or cotangents of trees among the program's parameters.
+    pub(crate) fn with_lists(&mut self, lists: impl IntoIterator<Item = Var>) {
+        self.lists.extend(lists.into_iter().map(|v| (v, ())));
+        for eqn in &self.program.eqns {
+            let linear = eqn.outs.iter().zip(self.linear_trees(eqn));
+            let trees = linear.filter(|(_, is_tree)| *is_tree).map(|(v, _)| (*v, ()));
+            self.lists.extend(trees.collect::<Vec<_>>());
+        }
+    }
+
+    /// Returns whether an equation computes or reads a tangent or a cotangent of a tree.
+    pub(super) fn has_lists(&self, eqn: &Eqn) -> bool {
+        eqn.outs.iter().any(|v| self.lists.contains(*v))
     }
 
     /// Records that the code has only the aval of `var`, in the local `ident`.
@@ -146,7 +164,10 @@ impl<'a> Emitter<'a> {
             breaks
         });
         let breaks: Vec<bool> = breaks.collect();
-        let stretches = Stretches::new(program, self.low, |i| breaks[i], reads);
+        let stretches = {
+            let apart = |i: usize| program.eqns[i].op.is_call() || self.has_lists(&program.eqns[i]);
+            Stretches::new(program, self.low, |i| breaks[i], apart, reads)
+        };
         self.declare(&stretches);
         let mut next = 0;
         while next < program.eqns.len() {
@@ -177,7 +198,7 @@ impl<'a> Emitter<'a> {
     fn declare(&mut self, stretches: &Stretches) {
         let ours = |v: &Var| !self.low.idents.contains_key(&self.ident(*v).to_string());
         let eqns = stretches.others(self.program);
-        let eqns = eqns.filter(|e| !e.op.is_call() && e.outs.iter().all(ours));
+        let eqns = eqns.filter(|e| !e.op.is_call() && !self.has_lists(e) && e.outs.iter().all(ours));
         let vars: Vec<Var> = eqns.flat_map(|e| e.outs.iter().copied()).collect();
         if vars.len() < MANY {
             return;
@@ -369,6 +390,10 @@ impl<'a> Emitter<'a> {
     fn eqn(&mut self, eqn: &Eqn, tangents: &Tangents) {
         for out in &eqn.outs {
             self.done.insert(*out, ());
+        }
+        if self.has_lists(eqn) && !eqn.op.is_call() {
+            self.tokens.extend(self.sum_of_lists(eqn));
+            return;
         }
         if let Some(tokens) = self.zeroable_eqn(eqn) {
             self.tokens.extend(tokens);

@@ -20,10 +20,11 @@ use host::items::Items;
 use state::block_builder::BlockBuilder;
 use state::diagnostics::Diagnostics;
 use state::host_state::HostState;
+use state::kinds::Kind;
 use state::scope::Scope;
-use state::value::{Expected, Host, Local, Place, Value};
+use state::value::{Base, Expected, Host, Local, Place, Value};
 
-use crate::input::{Func, OutShape, text};
+use crate::input::{Func, OutShape};
 use crate::program::Body;
 use crate::report::Errors;
 use gradloom_ir::{Attr, Op, Var};
@@ -69,13 +70,15 @@ pub(crate) fn lower(
     if let Some(p) = func.params.iter().find(|p| p.pattern) {
         return Body::Recorded(format!("parameter {} is a pattern", p.name));
     }
-    if !func.output.shape.is_known() {
-        return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
-    }
     let items = Items::new(func, block);
     let mut cx = Cx::new(func, block, &items, rt);
     let stopped = match cx.function(block) {
-        Ok(()) if cx.diagnostics.errors.is_empty() => return Body::Compiled(Box::new(cx.pieces())),
+        Ok(()) if cx.diagnostics.errors.is_empty() && !cx.builder.kinds.clash() => {
+            return Body::Compiled(Box::new(cx.pieces()));
+        }
+        Ok(()) if cx.diagnostics.errors.is_empty() => {
+            "a local holds a tensor on one path and a tree on another".to_owned()
+        }
         Ok(()) | Err(Abort::Error) => "its body has errors".to_owned(),
         Err(Abort::Mixed) => "its branches have values of different kinds".to_owned(),
         Err(Abort::Recorded(reason)) => {
@@ -128,6 +131,14 @@ impl Cx<'_> {
                 OutShape::Tensor,
             ) => {
                 let var = self.tensor(value, None)?;
+                if !self.builder.kinds.decide(var, Kind::Tensor) {
+                    return Err(Abort::Recorded("its result is not a tensor".to_owned()));
+                }
+                outs.push(var);
+                Ok(())
+            }
+            (value @ (Value::Tensor { .. } | Value::Place(_)), OutShape::Opaque) => {
+                let var = self.tree_of(value)?;
                 outs.push(var);
                 Ok(())
             }
@@ -156,6 +167,11 @@ impl Cx<'_> {
         span: Span,
     ) -> LowerResult<Vec<Var>> {
         let args: Vec<Var> = data.iter().chain(&likes).copied().collect();
+        for arg in &args {
+            if !self.builder.kinds.decide(*arg, Kind::Tensor) {
+                return self.recorded("a tree that is used as a tensor", span);
+            }
+        }
         match self.builder.b.try_emit(op, statics, &args, n_outs) {
             Ok(outs) => {
                 for out in &outs {

@@ -3,7 +3,7 @@
 use crate::input::OutShape;
 use gradloom_ir::{Attr, Program, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use syn::{AngleBracketedGenericArguments, PathArguments};
 
@@ -25,6 +25,8 @@ pub(crate) struct LoweredProgram {
     pub(crate) input_hosts: SecondaryMap<Var, usize>,
     /// Calls of traced functions.
     pub(crate) calls: BTreeMap<Attr, Call>,
+    /// Variables of the function that are emitted as trees.
+    pub(crate) trees: Rc<BTreeSet<Var>>,
     /// The user's token for each variable.
     pub(crate) spans: SecondaryMap<Var, Span>,
     /// The user's identifiers, by their names in the program.
@@ -88,6 +90,10 @@ pub(crate) struct Call {
     pub(crate) callee: Callee,
     /// Arguments in the order of the callee's parameters, the receiver first.
     pub(crate) args: Vec<CallArg>,
+    /// Variables of the arguments that are tensors or trees.
+    pub(crate) operands: Vec<Var>,
+    /// Variables of the results.
+    pub(crate) outs: Vec<Var>,
     /// True if the callee returns a `Result`.
     pub(crate) fallible: bool,
     /// Structure of the result.
@@ -111,14 +117,21 @@ pub(crate) enum Callee {
         name: Ident,
         turbofish: Option<AngleBracketedGenericArguments>,
     },
+    /// No function: a part of a tree, which is given by reference, and the position of the part
+    /// among the leaves of the tree.
+    Part {
+        tree: TokenStream,
+        value: TokenStream,
+        place: TokenStream,
+    },
 }
 
 /// Argument of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum CallArg {
-    /// The next operand of the equation, a tensor.
-    Tensor { by_ref: bool },
-    /// The next operand of the equation, a tree, passed as this expression.
+    /// The next operand of the equation.
+    Var { by_ref: bool },
+    /// The next operand of the equation, a part of a tree parameter, passed as this expression.
     Tree(TokenStream),
     /// Host expression.
     Host(TokenStream),

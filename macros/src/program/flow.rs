@@ -7,7 +7,9 @@ use gradloom_ir::Var;
 use gradloom_ir::flow::{Flow, Node};
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::rc::Rc;
 
 /// Lowered body with host control flow.
 #[derive(Debug)]
@@ -18,6 +20,8 @@ pub(crate) struct LoweredFlow {
     pub(crate) pieces: Vec<Piece>,
     /// Tensor parameters of the function.
     pub(crate) inputs: Vec<Input>,
+    /// Variables that are emitted as trees.
+    pub(crate) trees: Rc<BTreeSet<Var>>,
 }
 
 impl LoweredFlow {

@@ -295,7 +295,10 @@ impl PurityVisitor<'_> {
         self.owner(path);
         if let Some(gives) = self.functions.get(&key(path)).cloned() {
             self.passed_on(open, exprs, args, what, span);
-            return gives;
+            return match gives.ty {
+                Ty::Opaque => self.of_traced(&last, self.probe_of_call(path, args)),
+                _ => gives,
+            };
         }
         if let Some(gives) = self.standard(&owner, &last, args, what, span) {
             return gives;
@@ -340,11 +343,16 @@ impl PurityVisitor<'_> {
         if !known {
             return self.found(what, span, "it is not known to be traced", Remedy::Trace);
         }
-        let tokens: Option<Vec<TokenStream>> =
-            args.iter().map(|arg| arg.exact().cloned()).collect();
-        let probe = tokens.filter(|_| !self.own.hides);
-        let probe = probe.and_then(|args| Probe::exact(ours!(#path(#(#args),*))));
-        self.of_traced(&last, probe)
+        self.of_traced(&last, self.probe_of_call(path, args))
+    }
+
+    /// Returns an expression of the type that a function returns.
+    fn probe_of_call(&self, path: &Path, args: &[Val]) -> Option<Probe> {
+        if self.own.hides {
+            return None;
+        }
+        let args: Option<Vec<TokenStream>> = args.iter().map(|arg| arg.exact().cloned()).collect();
+        args.and_then(|args| Probe::exact(ours!(#path(#(#args),*))))
     }
 
     /// Returns the value of a call of a traced function or of a companion.

@@ -133,7 +133,10 @@ impl PurityVisitor<'_> {
                 .find(|(n, p, _)| *n == at.0 && *p == at.1);
             if let Some(gives) = traced.map(|(_, _, gives)| gives.clone()) {
                 self.passed_on(open, &call.args, args, what, span);
-                return gives;
+                return match gives.ty {
+                    Ty::Opaque => self.of_traced(name, self.exact_call(call, receiver, args)),
+                    _ => gives,
+                };
             }
         }
         if let Some(GenericArgument::Type(ty)) =

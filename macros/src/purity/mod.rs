@@ -62,7 +62,7 @@ pub(crate) fn judge(
     rt: &TokenStream,
 ) -> Verdict {
     // For a body that is traced at run time, rustc is asked whether its callees are traced.
-    let calls: Vec<&Call> = body.programs().flat_map(|p| p.calls.values()).collect();
+    let calls: Vec<KnownCall> = known_calls(body);
     let written_to = func.params.iter().find(|p| writes(&p.ty));
     let mut judge = PurityVisitor::new(func, block, &calls, rt);
     judge.impure = match (body, written_to) {
@@ -111,6 +111,23 @@ pub(crate) fn judge(
         spots,
         callees,
     }
+}
+
+/// Call of a function that is known to be traced.
+struct KnownCall<'a> {
+    call: &'a Call,
+    /// True if some result may be a tree, whose type the macro does not know.
+    is_tree: bool,
+}
+
+fn known_calls(body: &Body) -> Vec<KnownCall<'_>> {
+    let calls = body.programs().flat_map(|program| {
+        program.calls.values().map(|call| KnownCall {
+            call,
+            is_tree: call.outs.iter().any(|out| program.trees.contains(out)),
+        })
+    });
+    calls.collect()
 }
 
 /// Reason why a body may have side effects.
@@ -229,7 +246,7 @@ struct PurityVisitor<'a> {
 }
 
 impl<'a> PurityVisitor<'a> {
-    fn new(func: &Func, block: &Block, calls: &[&Call], rt: &'a TokenStream) -> PurityVisitor<'a> {
+    fn new(func: &Func, block: &Block, calls: &[KnownCall], rt: &'a TokenStream) -> PurityVisitor<'a> {
         let mut own = OwnItems::default();
         own.visit_block(block);
         own.visit_signature(&func.sig);
@@ -262,10 +279,14 @@ impl<'a> PurityVisitor<'a> {
         named.iter().for_each(|path| judge.named(path));
         let mut names = BindingNames(&mut judge.names);
         names.visit_block(block);
-        for call in calls {
-            let val = match call.fallible {
-                true => Val::option(judge.result(&call.shape)),
+        for KnownCall { call, is_tree } in calls {
+            let val = match is_tree {
+                true => Val::unknown(),
                 false => judge.result(&call.shape),
+            };
+            let val = match call.fallible {
+                true => Val::option(val),
+                false => val,
             };
             match &call.callee {
                 Callee::Function(path) => {
@@ -277,6 +298,7 @@ impl<'a> PurityVisitor<'a> {
                 Callee::Method { name, .. } => {
                     judge.methods.push((unraw(name), position(call.span), val));
                 }
+                Callee::Part { .. } => {}
             }
         }
         let mut places = Places(&mut judge.places);

@@ -19,15 +19,16 @@ pub(crate) struct Joint {
 }
 
 impl Joint {
-    /// Returns the tangent of each result as an `Option`; `tokens` gives those that are not zero.
+    /// Returns the tangent of each result; `tokens` gives those that are not zero.
     pub(crate) fn of_results(
         &self,
         tangents: &[Var],
+        zeros: impl Iterator<Item = TokenStream>,
         tokens: impl Fn(Var) -> TokenStream,
     ) -> Vec<TokenStream> {
         let mut tangents = tangents.iter();
-        let active = self.active.iter().map(|active| match active {
-            false => ours!(::core::option::Option::None),
+        let active = self.active.iter().zip(zeros).map(|(active, zero)| match active {
+            false => zero,
             true => tokens(*tangents.next().expect("one tangent for each active result")),
         });
         active.collect()
@@ -55,7 +56,6 @@ impl FlowCx<'_> {
     }
 
     fn run_jvp(&self, node: NodeKind) -> TokenStream {
-        let rt = self.rt;
         match node {
             NodeKind::Block(i) => self.jvp_block(i),
             // Forward mode needs no residuals, so the loop runs as it is.
@@ -65,8 +65,8 @@ impl FlowCx<'_> {
                 ours!(#head { #body })
             }
             NodeKind::Declare(var) => {
-                let tan = self.tan(var);
-                let declared = ours!(let mut #tan: ::core::option::Option<#rt::Tensor> = ::core::option::Option::None;);
+                let (tan, [ty, zero]) = (self.tan(var), self.linear(var));
+                let declared = ours!(let mut #tan: #ty = #zero;);
                 if self.is_active(var) {
                     declared
                 } else {
@@ -76,13 +76,15 @@ impl FlowCx<'_> {
             NodeKind::Return => {
                 let values = self.values();
                 let tangents = self.flowing.flow.results.iter().map(|v| {
-                    let tan = self.tan(*v);
+                    let (tan, [_, zero]) = (self.tan(*v), self.linear(*v));
                     match self.is_active(*v) {
                         true => ours!(#tan),
-                        false => ours!(::core::option::Option::None),
+                        false => zero,
                     }
                 });
-                ours!((#values, #rt::leaves([#(#tangents),*])))
+                let tangents: Vec<TokenStream> = tangents.collect();
+                let tangents = self.tangents_of_results(&self.result_locals(), &tangents);
+                ours!((#values, #tangents))
             }
         }
     }
@@ -107,20 +109,26 @@ impl FlowCx<'_> {
         let joint = self.joint(i);
         let mut emit = Emitter::new(self.func, &piece.low, rt, self.places, &joint.program);
         emit.with_zeros(joint.tangents.iter().map(|(_, dx)| *dx));
+        let mut lists = Vec::new();
         for (x, dx) in &joint.tangents {
             let source = piece.low.input(*x).map(|input| &input.source);
             let bound_here = matches!(source, Some(Source::Leaf { .. } | Source::Tree { .. }));
             if !bound_here {
                 emit.rename(*dx, self.tan(*x));
-                emit.zeroable(*dx);
+                match self.is_tree(*x) {
+                    true => lists.push(*dx),
+                    false => emit.zeroable(*dx),
+                }
             }
         }
+        emit.with_lists(lists);
         emit.run_forward(&joint.tangents);
         let (y, dy) = joint.program.outs.split_at(block.targets.len());
         let values: Vec<Ident> = y.iter().map(|v| emit.ident(*v)).collect();
-        let dy = joint.of_results(dy, |dy| {
+        let zeros = block.targets.iter().map(|v| self.linear(*v)[1].clone());
+        let dy = joint.of_results(dy, zeros, |dy| {
             let local = emit.ident(dy);
-            match emit.maybe.contains(dy) {
+            match emit.maybe.contains(dy) || emit.lists.contains(dy) {
                 true => ours!(::core::clone::Clone::clone(&#local)),
                 false => ours!(::core::option::Option::Some(#rt::share_tensor(&#local))),
             }

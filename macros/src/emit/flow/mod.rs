@@ -125,11 +125,15 @@ impl<'a> FlowCx<'a> {
         );
         ReverseParts {
             forward: self.forward(&steps),
-            fields: vec![(
-                steps_ident(),
-                ours!(::std::vec::Vec<#rt::Step>),
-                doc.to_owned(),
-            )],
+            fields: {
+                let steps = (
+                    steps_ident(),
+                    ours!(::std::vec::Vec<#rt::Step>),
+                    doc.to_owned(),
+                );
+                let results = self.results_field(&self.result_locals());
+                std::iter::once(steps).chain(results.map(|(field, _)| field)).collect()
+            },
             pull: self.pull(&steps),
             costs: None,
             residuals: steps.iter().flat_map(|s| s.residuals.clone()).collect(),
@@ -157,6 +161,79 @@ impl<'a> FlowCx<'a> {
     /// Returns the local for the tangent of a variable that crosses blocks.
     pub(crate) fn tan(&self, var: Var) -> Ident {
         format_ident!("tan_{}", unraw(&self.ident(var)), span = Span::mixed_site())
+    }
+
+    /// Returns whether a variable is emitted as a tree; its tangent is then a list of leaves.
+    pub(crate) fn is_tree(&self, var: Var) -> bool {
+        self.flowing.trees.contains(&var)
+    }
+
+    /// Returns the type of the tangent or cotangent of a variable between blocks, and its zero.
+    pub(crate) fn linear(&self, var: Var) -> [TokenStream; 2] {
+        let rt = self.rt;
+        match self.is_tree(var) {
+            true => [ours!(#rt::Leaves), ours!(#rt::Leaves::new())],
+            false => [
+                ours!(::core::option::Option<#rt::Tensor>),
+                ours!(::core::option::Option::None),
+            ],
+        }
+    }
+
+    /// Returns a clone of the handles in a variable.
+    fn shared(&self, var: Var, local: &Ident) -> TokenStream {
+        let rt = self.rt;
+        match self.is_tree(var) {
+            true => ours!(#rt::copy(&#local)),
+            false => ours!(#rt::share_tensor(&#local)),
+        }
+    }
+
+    /// Returns the results of which the function's pullback finds the cotangents by position: the
+    /// locals of all, if there are several and some are trees.
+    pub(crate) fn placed_results(&self) -> bool {
+        let results = &self.flowing.flow.results;
+        results.len() > 1 && results.iter().any(|v| self.is_tree(*v))
+    }
+
+    /// Returns the cotangent of result `i` of the function.
+    pub(crate) fn given_result(&self, i: usize) -> TokenStream {
+        let (rt, given) = (self.rt, reverse::given());
+        let is_tree = self.is_tree(self.flowing.flow.results[i]);
+        match (is_tree, self.placed_results()) {
+            (true, false) => ours!(::std::vec::Vec::from(#given)),
+            (true, true) => ours!(#rt::part(#given, self.results[#i])),
+            (false, false) => ours!(#rt::given_leaf(#given, #i)),
+            (false, true) => ours!(#rt::given_leaf_at(#given, self.results[#i])),
+        }
+    }
+
+    /// Returns the field with the positions of the results, and its value for results in `locals`.
+    fn results_field(&self, locals: &[Ident]) -> Option<(Field, TokenStream)> {
+        let (rt, n) = (self.rt, locals.len());
+        self.placed_results().then(|| {
+            let name = Ident::new("results", Span::mixed_site());
+            let value = ours!(#name: #rt::positions([#(#rt::n_leaves(&#locals)),*]));
+            let doc = "Positions of the results among all their leaves.".to_owned();
+            ((name, ours!([#rt::LeafRange; #n]), doc), value)
+        })
+    }
+
+    /// Returns the tangents of the results as one list of leaves.
+    fn tangents_of_results(&self, locals: &[Ident], tangents: &[TokenStream]) -> TokenStream {
+        let rt = self.rt;
+        let results = &self.flowing.flow.results;
+        if !results.iter().any(|v| self.is_tree(*v)) {
+            return ours!(#rt::leaves([#(#tangents),*]));
+        }
+        let each = results.iter().zip(locals).zip(tangents).map(|((v, y), dy)| {
+            let list = match self.is_tree(*v) {
+                true => dy.clone(),
+                false => ours!(::std::vec![#dy]),
+            };
+            ours!((#rt::n_leaves(&#y), #list))
+        });
+        ours!(#rt::join_leaves([#(#each),*]))
     }
 
     pub(crate) fn is_active(&self, var: Var) -> bool {
@@ -189,7 +266,9 @@ impl<'a> FlowCx<'a> {
             }
             NodeKind::Return => {
                 let (values, saved, list) = (self.values(), self.saved, steps_ident());
-                ours!((#values, #saved { #list }))
+                let results = self.results_field(&self.result_locals());
+                let results = results.map(|(_, value)| ours!(, #value));
+                ours!((#values, #saved { #list #results }))
             }
         }
     }
@@ -215,7 +294,6 @@ impl<'a> FlowCx<'a> {
         tangents: Option<&[TokenStream]>,
     ) -> TokenStream {
         let (block, piece) = self.block(i);
-        let rt = self.rt;
         let (mut bound, mut targets, mut assigned) = (Vec::new(), Vec::new(), Vec::new());
         for (k, target) in block.targets.iter().enumerate() {
             let (value, local) = (&values[k], self.ident(*target));
@@ -224,7 +302,7 @@ impl<'a> FlowCx<'a> {
             match piece.stores[k] {
                 Store::Assign => {
                     targets.push(ours!(#local));
-                    assigned.push(ours!(#rt::share_tensor(&#value)));
+                    assigned.push(self.shared(*target, value));
                     if let Some(tangent) = tangent {
                         targets.push(ours!(#tan));
                         assigned.push(tangent.clone());
@@ -233,10 +311,12 @@ impl<'a> FlowCx<'a> {
                 store => {
                     let mutable = (store == Store::Declare).then(|| ours!(mut));
                     if *value != local {
-                        bound.push(ours!(let #mutable #local = #rt::share_tensor(&#value);));
+                        let value = self.shared(*target, value);
+                        bound.push(ours!(let #mutable #local = #value;));
                     }
                     if let Some(tangent) = tangent {
-                        bound.push(ours!(let #mutable #tan: ::core::option::Option<#rt::Tensor> = #tangent;));
+                        let [ty, _] = self.linear(*target);
+                        bound.push(ours!(let #mutable #tan: #ty = #tangent;));
                     }
                 }
             }
@@ -251,12 +331,12 @@ impl<'a> FlowCx<'a> {
 
     /// Returns the results in the structure of the function's type.
     pub(crate) fn values(&self) -> TokenStream {
-        let rt = self.rt;
-        let mut values = self.flowing.flow.results.iter().map(|v| {
-            let result = self.ident(*v);
-            ours!(#rt::share_tensor(&#result))
-        });
+        let mut values = self.flowing.flow.results.iter().map(|v| self.shared(*v, &self.ident(*v)));
         results(&self.func.output.shape, &mut values)
+    }
+
+    fn result_locals(&self) -> Vec<Ident> {
+        self.flowing.flow.results.iter().map(|v| self.ident(*v)).collect()
     }
 
     /// Returns the host code; `run` emits the nodes that depend on the companion.
@@ -276,7 +356,8 @@ impl<'a> FlowCx<'a> {
                 }
                 Node::Host(HostCode::Declare(_, Declaration::Tensor(var))) => {
                     let (local, more) = (self.ident(*var), run(NodeKind::Declare(*var)));
-                    ours!(let mut #local: #rt::Tensor; #more)
+                    let ty = (!self.is_tree(*var)).then(|| ours!(: #rt::Tensor));
+                    ours!(let mut #local #ty; #more)
                 }
                 Node::Host(HostCode::Code(code) | HostCode::Fail(code) | HostCode::Head(code)) => {
                     ours!(#code;)

@@ -105,11 +105,16 @@ impl FlowCx<'_> {
         let targets = block.targets.iter().zip(&vjp.active);
         let cleared = targets.filter(|(t, active)| !**active && self.is_active(**t));
         let cleared = cleared.map(|(t, _)| {
-            let grad = self.grad(*t);
-            ours!(#grad = ::core::option::Option::None;)
+            let (grad, [_, zero]) = (self.grad(*t), self.linear(*t));
+            ours!(#grad = #zero;)
         });
         let cleared: Vec<TokenStream> = cleared.collect();
         let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
+        let lists = cts.iter().zip(&active);
+        let lists = lists.filter(|(_, i)| self.is_tree(block.targets[**i]));
+        let lists: Vec<Var> = lists.map(|(ct, _)| *ct).collect();
+        let passes_trees = !lists.is_empty();
+        emit.with_lists(lists);
         if active.is_empty() {
             return (!cleared.is_empty()).then(|| Pull::Statements(ours!(#(#cleared)*)));
         }
@@ -121,7 +126,8 @@ impl FlowCx<'_> {
             .map(|(x, _)| *x)
             .zip(vjp.pullback.outs.iter().copied())
             .collect();
-        let trees = || nonzero.iter().any(|(x, _)| is_tree(*x, &piece.low.inputs));
+        let trees =
+            || passes_trees || nonzero.iter().any(|(x, _)| is_tree(*x, &piece.low.inputs));
         let long = is_long(&vjp.pullback, &piece.low);
         // The residuals of a straight line are fields, not a step.
         if long && !straight && !ad::has_calls(&vjp.pullback) && !trees() {
@@ -141,14 +147,20 @@ impl FlowCx<'_> {
         let mut takes = Vec::new();
         for (ct, i) in cts.iter().zip(&active) {
             let (local, given) = (emit.ident(*ct), given());
+            let is_list = emit.lists.contains(*ct);
             let taken = match straight {
-                true => ours!(#rt::given_leaf(#given, #i)),
+                true => self.given_result(*i),
+                false if is_list => {
+                    let grad = self.grad(block.targets[*i]);
+                    ours!(::core::mem::take(&mut #grad))
+                }
                 false => {
                     let grad = self.grad(block.targets[*i]);
                     ours!(#grad.take())
                 }
             };
             takes.push(match (only, single) {
+                _ if is_list => ours!(let #local = #taken;),
                 (true, _) => ours!(let #local = #rt::cotangent(#given, #i);),
                 (_, true) => ours!(if let ::core::option::Option::Some(#local) = #taken),
                 (_, false) => {
@@ -172,7 +184,7 @@ impl FlowCx<'_> {
             }
         }
         let statements = emit.tokens;
-        Some(Pull::Statements(match single && !only {
+        Some(Pull::Statements(match single && !only && !passes_trees {
             true => ours!(#(#cleared)* #(#takes)* { #statements }),
             false => ours!(#(#cleared)* #(#takes)* #statements),
         }))
@@ -237,14 +249,17 @@ impl FlowCx<'_> {
             }
             Some(Source::Constant) | None => {
                 let grad = self.grad(x);
-                ours!(#rt::accumulate(&mut #grad, &#ct);)
+                match self.is_tree(x) {
+                    true => ours!(#grad = #rt::sum_leaves(&#grad, &#ct);),
+                    false => ours!(#rt::accumulate(&mut #grad, &#ct);),
+                }
             }
         }
     }
 
     pub(crate) fn pull(&self, steps: &[Step]) -> TokenStream {
         let rt = self.rt;
-        let (given, pulled) = (given(), pulled());
+        let pulled = pulled();
         let n_params = self.func.params.len();
         let results = &self.flowing.flow.results;
         let seeds = results
@@ -252,8 +267,8 @@ impl FlowCx<'_> {
             .enumerate()
             .filter(|(_, v)| self.is_active(**v));
         let seeds = seeds.map(|(i, v)| {
-            let grad = self.grad(*v);
-            ours!(let mut #grad = #rt::given_leaf(#given, #i);)
+            let (grad, ct) = (self.grad(*v), self.given_result(i));
+            ours!(let mut #grad = #ct;)
         });
         let mut crossing: Vec<Var> = Vec::new();
         for target in self.flowing.flow.blocks.iter().flat_map(|b| &b.targets) {
@@ -262,8 +277,8 @@ impl FlowCx<'_> {
             }
         }
         let sums = crossing.iter().map(|v| {
-            let grad = self.grad(*v);
-            ours!(let mut #grad: ::core::option::Option<#rt::Tensor> = ::core::option::Option::None;)
+            let (grad, [ty, zero]) = (self.grad(*v), self.linear(*v));
+            ours!(let mut #grad: #ty = #zero;)
         });
         let arms = steps.iter().enumerate().filter_map(|(i, s)| {
             let pull = s.pull.as_ref()?;
@@ -271,7 +286,8 @@ impl FlowCx<'_> {
         });
         let arms: Vec<TokenStream> = arms.collect();
         let (list, step) = (steps_ident(), step_ident());
-        let sums_of: Vec<Ident> = crossing.iter().map(|v| self.grad(*v)).collect();
+        let tensors = crossing.iter().filter(|v| !self.is_tree(**v));
+        let sums_of: Vec<Ident> = tensors.map(|v| self.grad(*v)).collect();
         let sweep = match (arms.is_empty(), self.has_checkpoints()) {
             (true, _) => TokenStream::new(),
             (_, false) => {
@@ -304,7 +320,7 @@ impl FlowCx<'_> {
 }
 
 /// Returns the local with the cotangents of the results.
-fn given() -> Ident {
+pub(super) fn given() -> Ident {
     Ident::new("cotangents", Span::mixed_site())
 }
 

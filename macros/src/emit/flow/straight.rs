@@ -7,7 +7,7 @@ use crate::emit::residuals::ResidualParts;
 use crate::emit::statements::{Emitter, tangents_ident};
 use crate::program::Source;
 use gradloom_ir::Var;
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 
 impl FlowCx<'_> {
     /// Returns reverse mode of the only block.
@@ -20,15 +20,25 @@ impl FlowCx<'_> {
             residuals,
         } = self.derive(0);
         let primal = Emitter::new(self.func, low, rt, self.places, &vjp.primal);
-        let values = self.results_of(&primal, &vjp.primal.outs[..vjp.n_outs]);
+        let outs = &vjp.primal.outs[..vjp.n_outs];
+        let values = self.results_of(&primal, outs);
+        let locals: Vec<Ident> = outs.iter().map(|v| primal.ident(*v)).collect();
         let statements = primal.forward(&[]);
         let ResidualParts {
-            fields,
-            inits,
-            binds,
+            mut fields,
+            mut inits,
+            mut binds,
             elements,
         } = builder.fields();
+        // The field is read through `self`.
+        if self.placed_results() && !binds.is_empty() {
+            binds.push(ours!(..));
+        }
         let bind = (!binds.is_empty()).then(|| ours!(let Self { #(#binds),* } = self; #elements));
+        if let Some((field, value)) = self.results_field(&locals) {
+            fields.push(field);
+            inits.push(value);
+        }
         let pull = pull.map(|pull| match pull {
             Pull::Statements(pull) | Pull::Listing(pull) => pull,
         });
@@ -64,22 +74,26 @@ impl FlowCx<'_> {
             }
         }
         let (y, dy) = joint.program.outs.split_at(low.program.outs.len());
+        emit.with_lists([]);
         let values = self.results_of(&emit, y);
-        let tangents = joint.of_results(dy, |dy| {
-            let dy = emit.ident(dy);
-            ours!(::core::option::Option::Some(#rt::share_tensor(&#dy)))
+        let zeros = low.program.outs.iter().map(|v| self.linear(*v)[1].clone());
+        let tangents = joint.of_results(dy, zeros, |dy| {
+            let local = emit.ident(dy);
+            match emit.lists.contains(dy) {
+                true => ours!(::core::clone::Clone::clone(&#local)),
+                false => ours!(::core::option::Option::Some(#rt::share_tensor(&#local))),
+            }
         });
+        let locals: Vec<Ident> = y.iter().map(|v| emit.ident(*v)).collect();
+        let tangents = self.tangents_of_results(&locals, &tangents);
         let statements = emit.forward(&joint.tangents);
-        ours!(#statements (#values, #rt::leaves([#(#tangents),*])))
+        ours!(#statements (#values, #tangents))
     }
 
     /// Returns the results in the structure of the function's type.
     fn results_of(&self, emit: &Emitter, outs: &[Var]) -> TokenStream {
-        let rt = self.rt;
-        let mut values = outs.iter().map(|v| {
-            let y = emit.ident(*v);
-            ours!(#rt::share_tensor(&#y))
-        });
+        let of = self.flowing.flow.results.iter();
+        let mut values = outs.iter().zip(of).map(|(v, of)| self.shared(*of, &emit.ident(*v)));
         results(&self.func.output.shape, &mut values)
     }
 }

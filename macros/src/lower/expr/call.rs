@@ -3,10 +3,9 @@
 
 use super::op::{find, tensor_function};
 use crate::input::{OutShape, text, unraw};
-use crate::lower::state::names::spelt;
-use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value};
-use crate::program::{Call, CallArg, Callee, Input, Source};
-use gradloom_ir::{Aval, Op, Static, Var};
+use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::program::{Call, CallArg, Callee};
+use gradloom_ir::{Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::Expr;
@@ -80,7 +79,7 @@ impl Cx<'_> {
         if let Some(copied) = self.call_of_clone(&path, call, want)? {
             return Ok(copied);
         }
-        if func.qself.is_some() || path.is_never_traced() {
+        if func.qself.is_some() || path.is_never_traced() || path.is_companion() {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
         if is_local {
@@ -191,7 +190,7 @@ impl Cx<'_> {
             Callee::Associated { ty, name, .. } => {
                 ty.to_string() == "Self" && owner.is_some() && name == own
             }
-            Callee::Method { .. } => false,
+            Callee::Method { .. } | Callee::Part { .. } => false,
         }
     }
 
@@ -204,7 +203,7 @@ impl Cx<'_> {
         fallible: bool,
     ) -> LowerResult<Value> {
         let recursive = place.root
-            && self.func.params[place.param].receiver
+            && matches!(place.base, Base::Param(i) if self.func.params[i].receiver)
             && call.method == self.func.sig.ident;
         let (method, turbofish) = (&call.method, &call.turbofish);
         let name = format!("_.{}", text(&quote!(#method #turbofish)));
@@ -266,12 +265,17 @@ impl Cx<'_> {
             Call {
                 callee,
                 args,
+                operands: operands.clone(),
+                outs: Vec::new(),
                 fallible,
                 shape: want.shape.clone(),
                 span,
             },
         );
-        let outs = self.emit(Op::Call, &[attr], operands, vec![], want.shape.len(), span)?;
+        let outs = self.emit_call(attr, operands, want.shape.len(), span)?;
+        for out in &outs {
+            self.builder.kinds.open(*out);
+        }
         Ok(Some(structure(&want.shape, &mut outs.into_iter())))
     }
 
@@ -311,7 +315,19 @@ impl Cx<'_> {
             let shown = match value {
                 Value::Tensor { var, by_ref } => {
                     passed.operands.push(var);
-                    passed.args.push(CallArg::Tensor { by_ref });
+                    passed.args.push(CallArg::Var { by_ref });
+                    TRACED.to_owned()
+                }
+                Value::Place(Place {
+                    base: Base::Local(_),
+                    ..
+                }) => {
+                    let Value::Place(place) = value else {
+                        unreachable!("the value is a place")
+                    };
+                    let by_ref = place.by_ref;
+                    passed.operands.push(self.tree(&place)?);
+                    passed.args.push(CallArg::Var { by_ref });
                     TRACED.to_owned()
                 }
                 Value::Place(place) => {
@@ -354,35 +370,24 @@ impl Cx<'_> {
     /// a method's receiver.
     fn tree_argument(&mut self, place: &Place, receives: bool) -> (Var, TokenStream) {
         let place = self.hoisted_place(place);
-        let param = &self.func.params[place.param];
-        let var = self.builder.b.param(Aval::UNKNOWN);
+        let Base::Param(param) = place.base else {
+            unreachable!("a local is passed as a variable")
+        };
         let tokens = place.expr.to_token_stream();
-        let reference = if place.root && param.by_ref {
+        let reference = if place.root && self.func.params[param].by_ref {
             quote!(&*#tokens)
         } else {
             quote!(&#tokens)
         };
         let passed = if receives {
-            tokens.clone()
+            tokens
         } else if place.by_ref {
             reference
         } else {
             let rt = &self.rt;
             quote!(#rt::copy(#reference))
         };
-        let name = match &*spelt(&tokens) {
-            "" => "part".to_owned(),
-            name => name.to_owned(),
-        };
-        self.builder.inputs.push(Input {
-            var,
-            source: Source::Tree {
-                param: place.param,
-                place: tokens,
-            },
-            diff: param.diff,
-        });
-        self.name(var, &Ident::new(&name, Span::mixed_site()));
+        let var = self.tree_input(param, &place);
         (var, passed)
     }
 }
@@ -430,6 +435,13 @@ impl Segments {
         self.0.iter().nth_back(1).map_or("", |s| s)
     }
 
+    /// Returns whether a path is probably a companion of a traced function.
+    fn is_companion(&self) -> bool {
+        let modules = ["self", "super", "crate", "gradloom"];
+        let owner = self.owner();
+        !owner.is_empty() && !modules.contains(&owner) && is_companion(self.last())
+    }
+
     /// Returns whether a path is known not to be a traced function.
     ///
     /// Constructors and the standard library are not traced. If a tensor is passed to `f64::sin` or
@@ -442,6 +454,17 @@ impl Segments {
             || STD.contains(&owner);
         is_type(last) || of_std || crate::input::NUMBERS.contains(&owner)
     }
+}
+
+/// Suffixes of companions.
+const COMPANIONS: [&str; 5] = ["grad", "vjp", "jvp", "hvp", "saved"];
+
+/// Returns whether a name is that of a companion: of a function, or with a suffix of a method.
+pub(in crate::lower) fn is_companion(name: &str) -> bool {
+    COMPANIONS.iter().any(|companion| {
+        let rest = name.strip_suffix(companion);
+        rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('_'))
+    })
 }
 
 fn is_type(name: &str) -> bool {

@@ -1,10 +1,12 @@
 //! Lowers method calls, by the kind of their receiver.
 
+use super::call::is_companion;
 use super::op::find;
 use super::syntax::peel;
 use super::{by_ref, copy};
 use crate::input::text;
-use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
+use crate::lower::state::kinds::Kind;
+use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::method_table::{is_of_values, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
@@ -31,6 +33,7 @@ impl Cx<'_> {
             return Ok(place);
         }
         let receiver = self.eval(&call.receiver, &Expected::tensor())?;
+        let receiver = self.receiver(receiver, &name);
         let plain = call.args.is_empty();
         match receiver {
             Value::Poison => {
@@ -90,6 +93,26 @@ impl Cx<'_> {
         }
     }
 
+    /// Returns the receiver of a method as a tree, if it may be one and the method is not a
+    /// tensor's.
+    fn receiver(&mut self, value: Value, method: &str) -> Value {
+        let Value::Tensor { var, .. } = value else {
+            return value;
+        };
+        let is_known = COPIES.contains(&method) || BORROWS.contains(&method);
+        let is_tensors =
+            reads_tensor(method) || find(method, false).is_some() || method == "clamp";
+        match self.builder.kinds.of(var) {
+            Kind::Tensor => value,
+            _ if is_known => value,
+            Kind::Open if is_tensors => {
+                self.builder.kinds.decide(var, Kind::Tensor);
+                value
+            }
+            Kind::Open | Kind::Tree => self.as_place(value),
+        }
+    }
+
     /// Lowers a method of a part of a tree.
     ///
     /// The part may be a tensor, a number, a list or another tree, which the macro cannot
@@ -107,8 +130,8 @@ impl Cx<'_> {
         {
             let number = name != "is_empty";
             let host = Host {
+                reads: place.reads(),
                 expr: place.expr,
-                reads: Vec::new(),
                 number: false,
             };
             return self.host_method(call, host, number);
@@ -127,6 +150,9 @@ impl Cx<'_> {
                 &format!("the method `{name}` of a generic type"),
                 call.method.span(),
             );
+        }
+        if is_companion(&name) {
+            return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
         self.traced_method(call, place, want, fallible)
     }
@@ -177,7 +203,10 @@ impl Cx<'_> {
 
     /// Returns whether the type of a place may depend on a type parameter.
     fn is_generic(&self, place: &Place) -> bool {
-        let param = &self.func.params[place.param];
+        let Base::Param(param) = place.base else {
+            return false;
+        };
+        let param = &self.func.params[param];
         if param.receiver {
             let owner = self.func.owner.as_ref();
             return !place.root && owner.is_some_and(|o| o.generics.type_params().next().is_some());

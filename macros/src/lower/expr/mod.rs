@@ -9,6 +9,7 @@ pub(in crate::lower) mod operand;
 pub(in crate::lower) mod operator;
 pub(in crate::lower) mod parts;
 pub(in crate::lower) mod syntax;
+pub(in crate::lower) mod trees;
 
 use super::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
 use proc_macro2::Span;
@@ -155,8 +156,8 @@ impl Cx<'_> {
         match value {
             Value::Host(h) => Ok(h),
             Value::Place(p) => Ok(Host {
+                reads: p.reads(),
                 expr: p.expr,
-                reads: Vec::new(),
                 number: false,
             }),
             Value::Poison => Err(Abort::Error),

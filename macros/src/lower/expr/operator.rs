@@ -150,11 +150,11 @@ impl Cx<'_> {
     pub(in crate::lower) fn copied(&self, value: Value) -> Value {
         match value {
             Value::Place(p)
-                if !p.root && !p.by_ref && !p.owned && self.func.params[p.param].by_ref =>
+                if !p.root && !p.by_ref && !p.owned && self.is_reference(p.base) =>
             {
                 Value::Host(Host {
+                    reads: p.reads(),
                     expr: p.expr,
-                    reads: Vec::new(),
                     number: true,
                 })
             }

@@ -62,7 +62,8 @@ impl Cx<'_> {
 
     /// Lowers a field of a tree, a tuple or a host value.
     pub(in crate::lower) fn field_of(&mut self, f: &syn::ExprField) -> LowerResult<Value> {
-        match self.eval(&f.base, &Expected::tensor())? {
+        let base = self.eval(&f.base, &Expected::tensor())?;
+        match self.as_place(base) {
             Value::Place(place) => Ok(self.field(&place, &f.member)),
             Value::Tuple(values) => match &f.member {
                 syn::Member::Unnamed(i) if (i.index as usize) < values.len() => {
@@ -162,7 +163,7 @@ impl Cx<'_> {
                     }
                     false => p.expr.clone(),
                 },
-                reads: Vec::new(),
+                reads: p.reads(),
                 number: false,
             })),
             _ => None,
@@ -175,7 +176,7 @@ impl Cx<'_> {
         let base = &place.expr;
         let expr = syn::parse_quote!(#base.#member);
         Value::Place(Place {
-            param: place.param,
+            base: place.base,
             expr,
             by_ref: false,
             root: false,
@@ -186,6 +187,7 @@ impl Cx<'_> {
     /// Lowers an index into a list in a tree, a tuple or a host value.
     pub(in crate::lower) fn index(&mut self, i: &syn::ExprIndex) -> LowerResult<Value> {
         let base = self.eval(&i.expr, &Expected::tensor())?;
+        let base = self.as_place(base);
         let index = match &base {
             // The error for indexing a tensor is enough; one for the type of the index would be
             // redundant.
@@ -203,7 +205,7 @@ impl Cx<'_> {
                 let base = &place.expr;
                 let expr = syn::parse_quote!(#base[#index]);
                 Ok(Value::Place(Place {
-                    param: place.param,
+                    base: place.base,
                     expr,
                     by_ref: false,
                     root: false,

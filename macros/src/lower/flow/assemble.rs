@@ -61,6 +61,7 @@ impl Cx<'_> {
         state
             .read
             .extend(hosts.flat_map(|h| h.reads.iter().copied()));
+        let trees = Rc::new(self.builder.kinds.trees(!has_checkpoint(&body)));
         let (mut blocks, mut pieces) = (Vec::new(), Vec::new());
         let n_eqns = raws.iter().map(|raw| raw.program.eqns.len()).sum();
         for (mut raw, (bound, free)) in raws.into_iter().zip(bound.iter().zip(&free)) {
@@ -110,6 +111,7 @@ impl Cx<'_> {
                     static_hosts: raw.static_hosts,
                     input_hosts: raw.input_hosts,
                     calls: raw.calls,
+                    trees: trees.clone(),
                     spans: raw.spans,
                     idents: idents.clone(),
                 },
@@ -133,6 +135,7 @@ impl Cx<'_> {
             },
             pieces,
             inputs,
+            trees,
         }
     }
 }
@@ -158,6 +161,16 @@ impl RawBlock {
             .filter(|v| !bound.contains(v))
             .collect()
     }
+}
+
+/// Returns whether a loop is cut into segments. These keep tensors, and no trees, as their state.
+fn has_checkpoint(nodes: &[Node<HostCode>]) -> bool {
+    nodes.iter().any(|node| match node {
+        Node::Scope { head, body } => {
+            matches!(head, HostCode::Checkpoint(_)) || has_checkpoint(body)
+        }
+        _ => false,
+    })
 }
 
 /// Fills in the declarations, which are known only at the end.

@@ -5,7 +5,7 @@ use super::join::Join;
 use super::slots::join;
 use crate::lower::expr::syntax::{has_let, peel};
 use crate::lower::stmt::pattern::{Item, takes};
-use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value};
 use crate::program::HostCode;
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Var};
@@ -232,7 +232,8 @@ impl Cx<'_> {
             && LENDS.contains(&m.method.to_string().as_str())
             && self.names.mentions_traced(&m.receiver)
         {
-            let Value::Place(place) = self.eval(&m.receiver, &Expected::tensor())? else {
+            let receiver = self.eval(&m.receiver, &Expected::tensor())?;
+            let Value::Place(place) = self.as_place(receiver) else {
                 return self.recorded("the operand of a `match`", expr.span());
             };
             let (e, method) = (&place.expr, &m.method);
@@ -242,12 +243,15 @@ impl Cx<'_> {
                 self.host.read(&arg.reads);
                 args.push(arg.expr);
             }
-            let item = Item::Place { param: place.param };
+            let item = Item::Place { base: place.base };
             return Ok((quote!(#e.#method(#(#args),*)), item));
         }
         let value = self.eval(expr, &Expected::tensor())?;
-        match value {
-            Value::Place(_) if by_value => self.recorded("the operand of a `match`", expr.span()),
+        match self.as_place(value) {
+            Value::Place(Place {
+                base: Base::Param(_),
+                ..
+            }) if by_value => self.recorded("the operand of a `match`", expr.span()),
             Value::Tensor { .. } => self.diagnostics.refuse_condition(expr, keyword),
             value => self.matched(value, takes, expr),
         }
@@ -269,19 +273,20 @@ impl Cx<'_> {
             Value::Place(place) => {
                 // Leaves are located by their address within the parameter, and a part that is
                 // moved out changes its address.
-                let param = &self.func.params[place.param];
-                let taken = takes.filter(|_| !place.by_ref && !place.owned && !param.by_ref);
+                let by_ref = self.is_reference(place.base);
+                let taken = takes.filter(|_| !place.by_ref && !place.owned && !by_ref);
                 // The payload of an option is a tree and can be borrowed instead. Other parts may
                 // be numbers, which cannot.
-                let borrows = place.root && is_option(&param.owned);
+                let borrows = place.root && self.is_option(place.base);
                 if let Some(at) = taken.filter(|_| !borrows) {
                     return self.recorded("a part taken out of a parameter", at);
                 }
-                let tokens = match place.by_ref || taken.is_some() {
+                let is_local = matches!(place.base, Base::Local(_));
+                let tokens = match place.by_ref || is_local || taken.is_some() {
                     true => self.reference(&place),
                     false => place.expr.to_token_stream(),
                 };
-                Ok((tokens, Item::Place { param: place.param }))
+                Ok((tokens, Item::Place { base: place.base }))
             }
             Value::Tuple(values) => {
                 let parts = values.into_iter().map(|value| {
@@ -315,16 +320,16 @@ impl Cx<'_> {
             return Ok(None);
         }
         let (found, item) = self.scrutinee(&call.receiver, None, "match")?;
-        let Item::Place { param } = item else {
+        let Item::Place { base } = item else {
             return self.recorded("an unwrapped value", call.method.span());
         };
         let args = call.args.iter().map(|a| self.rename(a));
         let (args, method) = (Vec::from_iter(args), &call.method);
         let part = self.host_ident(&Ident::new("part", Span::mixed_site()));
         self.builder
-            .push_host(Vec::new(), quote!(let #part = #found.#method(#(#args),*);));
+            .push_host(base.reads(), quote!(let #part = #found.#method(#(#args),*);));
         Ok(Some(Value::Place(Place {
-            param,
+            base,
             expr: syn::parse_quote!(#part),
             by_ref: true,
             root: false,
@@ -407,8 +412,8 @@ impl Cx<'_> {
         match value? {
             Value::Host(host) => Ok(host),
             Value::Place(place) => Ok(Host {
+                reads: place.reads(),
                 expr: place.expr,
-                reads: Vec::new(),
                 number: false,
             }),
             Value::Tensor { .. } => self.diagnostics.refuse_condition(cond, keyword),
@@ -426,6 +431,16 @@ impl Cx<'_> {
         };
         let value = self.control(&branch, &Expected::tensor(), Use::Value)?;
         self.host_of(value, &branch)
+    }
+}
+
+impl Cx<'_> {
+    /// Returns whether a tree is an option, as far as is known.
+    fn is_option(&self, base: Base) -> bool {
+        match base {
+            Base::Param(i) => is_option(&self.func.params[i].owned),
+            Base::Local(_) => true,
+        }
     }
 }
 

@@ -89,8 +89,9 @@ impl Cx<'_> {
         let mut outs = Vec::new();
         self.outs(value, &shape, &mut outs)?;
         self.check_returns(&outs, Some(written));
-        while self.host.flow.results.len() < outs.len() {
+        while let Some(out) = outs.get(self.host.flow.results.len()) {
             let result = self.builder.b.param(Aval::UNKNOWN);
+            self.builder.kinds.copy(*out, result);
             self.host.flow.results.push(result);
         }
         let results = self.host.flow.results.clone();

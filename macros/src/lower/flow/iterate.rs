@@ -1,7 +1,7 @@
 //! Lowers the iterator of a `for` loop: host values, parts of trees, and tuples of these.
 
 use crate::lower::stmt::pattern::Item;
-use crate::lower::{Cx, Expected, LowerResult, Value};
+use crate::lower::{Base, Cx, Expected, LowerResult, Value};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall};
 
@@ -70,7 +70,7 @@ impl Cx<'_> {
                 let (base, item) = self.iterator(&call.receiver)?;
                 let (other, with) = self.iterator(&call.args[0])?;
                 match (&item, &with) {
-                    (Item::Place { param: a }, Item::Place { param: b }) if a == b => {
+                    (Item::Place { base: a }, Item::Place { base: b }) if a == b => {
                         Ok((syn::parse_quote!(#base.chain(#other)), item))
                     }
                     _ => self.recorded("`.chain(..)`", call.method.span()),
@@ -112,12 +112,15 @@ impl Cx<'_> {
         if !self.names.mentions_traced(expr) {
             return Ok((self.rename(expr), Item::Host { number: false }));
         }
-        match self.eval(expr, &Expected::tensor())? {
+        let value = self.eval(expr, &Expected::tensor())?;
+        match self.as_place(value) {
             Value::Place(place) if place.by_ref || !moved => {
-                let param = place.param;
-                let item = match place.root && is_map(&self.func.params[param].owned) {
-                    true => Item::Entry { param },
-                    false => Item::Place { param },
+                let base = place.base;
+                let item = match base {
+                    Base::Param(i) if place.root && is_map(&self.func.params[i].owned) => {
+                        Item::Entry { base }
+                    }
+                    _ => Item::Place { base },
                 };
                 let tokens = self.reference(&place);
                 let expr = syn::parse2(tokens).expect("a reference is an expression");

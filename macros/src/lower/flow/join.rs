@@ -1,7 +1,7 @@
 //! Lowers the value of a branch: the common kind of its arms' values, and the locals that hold it.
 
 use super::slots::join;
-use crate::lower::{Abort, Cx, Host, LowerResult, Place, Value};
+use crate::lower::{Abort, Base, Cx, Host, LowerResult, Place, Value};
 use crate::program::{Declaration, Store};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
@@ -27,7 +27,7 @@ enum JoinKind {
         number: bool,
     },
     Place {
-        param: usize,
+        base: Base,
         ident: Ident,
     },
     Tuple(Vec<JoinKind>),
@@ -86,7 +86,10 @@ impl Cx<'_> {
             }
             Value::Place(place) if self.host.flow.as_tensors || !place.by_ref => {
                 let id = next()?;
-                let var = self.leaf(place, None)?;
+                let var = match place.by_ref {
+                    true => self.leaf(place, None)?,
+                    false => self.owned(place)?,
+                };
                 let slot = self.new_slot(name.as_ref(), var);
                 self.host.declare(id, Declaration::Tensor(slot));
                 Ok(JoinKind::Tensor(slot, place.by_ref))
@@ -105,7 +108,7 @@ impl Cx<'_> {
                 let ident = self.local_for(name);
                 self.host.declare(id, Declaration::Host(ident.clone()));
                 Ok(JoinKind::Place {
-                    param: place.param,
+                    base: place.base,
                     ident,
                 })
             }
@@ -134,7 +137,10 @@ impl Cx<'_> {
         match (kind, value) {
             (_, Value::Poison) => Err(Abort::Error),
             (JoinKind::Tensor(slot, _), value @ (Value::Tensor { .. } | Value::Place(_))) => {
-                let var = self.tensor(value, None)?;
+                let var = match value {
+                    Value::Place(place) if !place.by_ref => self.owned(&place)?,
+                    value => self.tensor(value, None)?,
+                };
                 self.store(*slot, var, Store::Assign);
                 let aval = self.builder.b.aval(*slot).clone();
                 match avals.iter_mut().find(|(v, _)| v == slot) {
@@ -147,11 +153,11 @@ impl Cx<'_> {
                 self.builder.push_host(reads, quote!(#ident = #expr;));
                 Ok(())
             }
-            (JoinKind::Place { param, ident }, Value::Place(place))
-                if place.param == *param && place.by_ref =>
+            (JoinKind::Place { base, ident }, Value::Place(place))
+                if place.base == *base && place.by_ref =>
             {
-                let place = self.reference(&place);
-                self.builder.push_host(Vec::new(), quote!(#ident = #place;));
+                let (reads, place) = (place.reads(), self.reference(&place));
+                self.builder.push_host(reads, quote!(#ident = #place;));
                 Ok(())
             }
             (JoinKind::Tuple(kinds), Value::Tuple(values)) if kinds.len() == values.len() => {
@@ -165,6 +171,14 @@ impl Cx<'_> {
         }
     }
 
+    /// Returns whether the emitted local of a tree is a reference.
+    pub(in crate::lower) fn is_reference(&self, base: Base) -> bool {
+        match base {
+            Base::Param(i) => self.func.params[i].by_ref,
+            Base::Local(_) => false,
+        }
+    }
+
     /// Returns an expression for a reference to a place.
     pub(in crate::lower) fn reference(&self, place: &Place) -> proc_macro2::TokenStream {
         let expr = place.expr.to_token_stream();
@@ -172,7 +186,7 @@ impl Cx<'_> {
         if !place.root && matches!(place.expr, syn::Expr::Path(_)) {
             return expr;
         }
-        match place.root && self.func.params[place.param].by_ref {
+        match place.root && self.is_reference(place.base) {
             true => quote!(&*#expr),
             false => quote!(&#expr),
         }
@@ -187,8 +201,8 @@ fn value_of(kind: JoinKind) -> Value {
             reads: Vec::new(),
             number,
         }),
-        JoinKind::Place { param, ident } => Value::Place(Place {
-            param,
+        JoinKind::Place { base, ident } => Value::Place(Place {
+            base,
             expr: syn::parse_quote!(#ident),
             by_ref: true,
             root: false,

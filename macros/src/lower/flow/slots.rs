@@ -1,6 +1,7 @@
 //! Slots: storage for locals that more than one block assigns to.
 
-use crate::lower::{Abort, Cx, Local, LowerResult, Value};
+use crate::lower::{Abort, Base, Cx, Local, LowerResult, Place, Value};
+use crate::lower::host::hoisted::renamed;
 use crate::program::Store;
 use gradloom_ir::{Aval, Shape, Var};
 use proc_macro2::{Ident, Span};
@@ -45,6 +46,7 @@ impl Cx<'_> {
     pub(in crate::lower) fn new_slot(&mut self, name: Option<&Ident>, value: Var) -> Var {
         let aval = self.builder.b.aval(value).clone();
         let slot = self.builder.b.param(aval);
+        self.builder.kinds.copy(value, slot);
         match name {
             Some(name) => self.name(slot, name),
             None => self.name(slot, &Ident::new("value", Span::mixed_site())),
@@ -67,13 +69,8 @@ impl Cx<'_> {
             return Ok(());
         };
         let mut value = match value {
-            Value::Place(place) if !place.by_ref && place.root => {
-                return Err(Abort::Recorded(format!(
-                    "an assignment to the tree `{key}`"
-                )));
-            }
             Value::Place(place) if !place.by_ref => Value::Tensor {
-                var: self.leaf(&place, None)?,
+                var: self.owned(&place)?,
                 by_ref: false,
             },
             value @ (Value::Tensor { .. } | Value::Tuple(_) | Value::Place(_)) => value,
@@ -112,15 +109,15 @@ impl Cx<'_> {
                 host.reads.clear();
                 Ok(Slot::Host(local))
             }
-            Value::Place(place) if !place.by_ref && !place.root => {
-                let var = self.leaf(place, None)?;
+            Value::Place(place) if !place.by_ref => {
+                let var = self.owned(place)?;
                 *value = Value::Tensor { var, by_ref: false };
                 self.slot_for(name, value)
             }
-            Value::Place(place) if place.by_ref => {
+            Value::Place(place) => {
                 let (local, reference) = (self.host_slot(name), self.reference(place));
                 self.builder
-                    .push_host(Vec::new(), quote!(let mut #local = #reference;));
+                    .push_host(place.reads(), quote!(let mut #local = #reference;));
                 place.expr = syn::parse_quote!(#local);
                 place.root = false;
                 Ok(Slot::Host(local))
@@ -128,6 +125,16 @@ impl Cx<'_> {
             _ => Err(Abort::Recorded(format!(
                 "an assignment to `{name}`, which holds more than tensors"
             ))),
+        }
+    }
+
+    /// Returns a variable for a place that is taken by value.
+    ///
+    /// A part of a parameter that is assigned to is probably a tensor.
+    pub(in crate::lower) fn owned(&mut self, place: &Place) -> LowerResult<Var> {
+        match (place.base, place.root) {
+            (Base::Param(_), false) => self.leaf(place, None),
+            _ => self.tree(place),
         }
     }
 
@@ -142,7 +149,7 @@ impl Cx<'_> {
     pub(in crate::lower) fn fitted(&mut self, slot: &Slot, value: Value) -> LowerResult<Value> {
         Ok(match (slot, value) {
             (Slot::One(_), Value::Place(place)) if !place.by_ref => Value::Tensor {
-                var: self.leaf(&place, None)?,
+                var: self.owned(&place)?,
                 by_ref: false,
             },
             (Slot::Many(slots), Value::Tuple(values)) if slots.len() == values.len() => {
@@ -175,11 +182,11 @@ impl Cx<'_> {
                 Ok(())
             }
             (Slot::Host(local), Value::Place(old), Value::Place(place))
-                if old.param == place.param =>
+                if old.base == place.base =>
             {
                 let reference = self.reference(place);
                 self.builder
-                    .push_host(Vec::new(), quote!(#local = #reference;));
+                    .push_host(place.reads(), quote!(#local = #reference;));
                 *place = old.clone();
                 Ok(())
             }
@@ -199,6 +206,7 @@ impl Cx<'_> {
         let aval = self.builder.b.aval(value).clone();
         self.host.flow.stored.push((target, aval.clone()));
         self.builder.b.set_aval(target, aval);
+        self.builder.kinds.unite(target, value);
         self.builder.stores.push((target, value, store));
     }
 
@@ -233,21 +241,43 @@ impl Cx<'_> {
             .flatten()
             .filter(|(_, local)| local.slot.is_none());
         for (name, local) in own {
-            each_tensor(&mut local.value, &mut |var| {
+            each_var(&mut local.value, &mut |var| {
                 if changing.contains(var) {
                     let old = *var;
                     *var = *kept.entry(old).or_insert_with(|| {
                         let aval = self.builder.b.aval(old).clone();
                         let copy = self.builder.b.param(aval);
+                        self.builder.kinds.copy(old, copy);
                         self.name(copy, &crate::program::ours(name));
                         copy
                     });
                 }
             });
         }
+        for local in scopes.iter_mut().flat_map(BTreeMap::values_mut) {
+            self.rebase(&mut local.value, &kept);
+        }
         self.names.scopes = scopes;
         let stores = kept.into_iter().map(|(old, copy)| (copy, old, Store::Let));
         self.builder.stores.extend(stores);
+    }
+
+    /// Makes the parts of trees read from the variables that keep the old values.
+    fn rebase(&mut self, value: &mut Value, kept: &BTreeMap<Var, Var>) {
+        match value {
+            Value::Place(place) => {
+                let Base::Local(base) = place.base else {
+                    return;
+                };
+                for (old, copy) in kept.iter().filter(|(_, copy)| **copy == base) {
+                    let (from, to) = (self.ident(*old), self.named_by_host(*copy));
+                    self.host.read(&[*copy]);
+                    place.expr = renamed(place.expr.clone(), &from, &to);
+                }
+            }
+            Value::Tuple(values) => values.iter_mut().for_each(|v| self.rebase(v, kept)),
+            _ => {}
+        }
     }
 
     /// Ends the block before an expression that would end it midway, if locals refer to slots that
@@ -268,7 +298,7 @@ impl Cx<'_> {
                 });
             }
             let mut value = local.value.clone();
-            each_tensor(&mut value, &mut |var| {
+            each_var(&mut value, &mut |var| {
                 old |= changing.contains(var) && !own.contains(var)
             });
         }
@@ -305,10 +335,15 @@ pub(in crate::lower) fn changes(slot: &Slot, value: &Value, changing: &mut BTree
     }
 }
 
-fn each_tensor(value: &mut Value, f: &mut dyn FnMut(&mut Var)) {
+/// Visits the variables that a value consists of or is a part of.
+fn each_var(value: &mut Value, f: &mut dyn FnMut(&mut Var)) {
     match value {
         Value::Tensor { var, .. } => f(var),
-        Value::Tuple(values) => values.iter_mut().for_each(|v| each_tensor(v, f)),
+        Value::Place(Place {
+            base: Base::Local(var),
+            ..
+        }) => f(var),
+        Value::Tuple(values) => values.iter_mut().for_each(|v| each_var(v, f)),
         _ => {}
     }
 }

@@ -4,7 +4,7 @@
 use crate::input::{Kind, unraw};
 use crate::lower::LowerResult;
 use crate::lower::state::names::spelt;
-use crate::lower::{Cx, Host, Place, Value};
+use crate::lower::{Base, Cx, Host, Place, Value};
 use crate::program::{Input, Source, at};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
@@ -37,7 +37,7 @@ impl Cx<'_> {
                 Kind::Tree => {
                     let ident = &p.ident;
                     Value::Place(Place {
-                        param: i,
+                        base: Base::Param(i),
                         expr: syn::parse_quote!(#ident),
                         by_ref: p.by_ref,
                         root: true,
@@ -64,6 +64,11 @@ impl Cx<'_> {
     /// Returns the variable of a leaf of a tree parameter.
     pub(in crate::lower) fn leaf(&mut self, place: &Place, like: Option<Var>) -> LowerResult<Var> {
         let place = &self.hoisted_place(place);
+        let param = match place.base {
+            Base::Param(param) => param,
+            Base::Local(var) if place.root => return Ok(var),
+            Base::Local(var) => return self.leaf_of(var, place, like),
+        };
         let tokens = place.expr.to_token_stream();
         let key = tokens.to_string();
         if let Some(&var) = self.builder.leaves.get(&key) {
@@ -91,11 +96,11 @@ impl Cx<'_> {
             .input_hosts
             .insert(var, self.builder.hosts.len() - 1);
         self.builder.leaves.insert(key, var);
-        let diff = self.func.params[place.param].diff;
+        let diff = self.func.params[param].diff;
         self.builder.inputs.push(Input {
             var,
             source: Source::Leaf {
-                param: place.param,
+                param,
                 place: tokens,
             },
             diff,

@@ -1,5 +1,6 @@
 //! Builder of the open block: its equations, its inputs and the host statements between them.
 
+use super::kinds::Kinds;
 use crate::lower::flow::assemble::RawBlock;
 use crate::program::Source;
 use crate::program::{Call, HostStmt, Input, Store};
@@ -26,6 +27,8 @@ pub(in crate::lower) struct BlockBuilder {
     pub(in crate::lower) spans: SecondaryMap<Var, Span>,
     /// Stores at the end of the block.
     pub(in crate::lower) stores: Vec<(Var, Var, Store)>,
+    /// Kinds of the results of calls, of all blocks.
+    pub(in crate::lower) kinds: Kinds,
     /// Values that the user marked `#[save]` or `#[recompute]`, of all blocks.
     pub(in crate::lower) remat_hints: Vec<(Var, RematHint)>,
 }
@@ -43,6 +46,7 @@ impl BlockBuilder {
             calls: BTreeMap::new(),
             spans: SecondaryMap::new(),
             stores: Vec::new(),
+            kinds: Kinds::default(),
             remat_hints: Vec::new(),
         }
     }

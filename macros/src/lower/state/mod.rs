@@ -3,6 +3,7 @@
 pub(in crate::lower) mod block_builder;
 pub(in crate::lower) mod diagnostics;
 pub(in crate::lower) mod host_state;
+pub(in crate::lower) mod kinds;
 pub(in crate::lower) mod names;
 pub(in crate::lower) mod scope;
 pub(in crate::lower) mod value;

@@ -11,9 +11,10 @@ use syn::Expr;
 /// Symbolic value of a local or an expression.
 #[derive(Clone, Debug)]
 pub(in crate::lower) enum Value {
-    /// Tensor; `by_ref` is true if the user's expression is a reference to it.
+    /// Tensor, or a tree that a call returned; `by_ref` is true if the user's expression is a
+    /// reference to it.
     Tensor { var: Var, by_ref: bool },
-    /// Tree parameter, or a part of one.
+    /// Tree, or a part of one.
     Place(Place),
     /// Several values: a tuple, or the results of an op.
     Tuple(Vec<Value>),
@@ -29,19 +30,43 @@ pub(in crate::lower) enum Value {
     Poison,
 }
 
-/// Tree parameter, or a part of one.
+/// Tree that a place is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lower) enum Base {
+    /// Parameter of the function.
+    Param(usize),
+    /// Result of a call.
+    Local(Var),
+}
+
+impl Base {
+    /// Returns the variable that code with the tree reads.
+    pub(in crate::lower) fn reads(self) -> Vec<Var> {
+        match self {
+            Base::Param(_) => Vec::new(),
+            Base::Local(var) => vec![var],
+        }
+    }
+}
+
+/// Tree, or a part of one.
 #[derive(Clone, Debug)]
 pub(in crate::lower) struct Place {
-    pub(in crate::lower) param: usize,
+    pub(in crate::lower) base: Base,
     pub(in crate::lower) expr: Expr,
     pub(in crate::lower) by_ref: bool,
-    /// True if it is the parameter itself.
+    /// True if it is the whole tree.
     pub(in crate::lower) root: bool,
     /// True if it is a copy, which may be moved.
     pub(in crate::lower) owned: bool,
 }
 
 impl Place {
+    /// Returns the variable that code with the place reads.
+    pub(in crate::lower) fn reads(&self) -> Vec<Var> {
+        self.base.reads()
+    }
+
     /// Returns whether the place is a local that a pattern or a branch binds to a reference.
     pub(in crate::lower) fn is_bound_reference(&self) -> bool {
         !self.root && self.by_ref && matches!(self.expr, Expr::Path(_))

@@ -156,7 +156,10 @@ impl Cx<'_> {
                 return self.recorded("a reference that is bound later", left.span());
             }
             (value @ (Value::Tensor { .. } | Value::Place(_)), Value::Uninit(id)) => {
-                let var = self.tensor(value, None)?;
+                let var = match value {
+                    Value::Place(place) => self.owned(&place)?,
+                    value => self.tensor(value, None)?,
+                };
                 let new = self.new_slot(Some(ident), var);
                 self.host.declare(*id, Declaration::Tensor(new));
                 slot = Some(Slot::One(new));
@@ -177,7 +180,7 @@ impl Cx<'_> {
                 if place.by_ref {
                     return self.recorded("an assignment of a reference", left.span());
                 }
-                let var = self.leaf(&place, None)?;
+                let var = self.owned(&place)?;
                 Value::Tensor { var, by_ref: false }
             }
             (Value::Closure(_) | Value::Uninit(_) | Value::Never, _) => {

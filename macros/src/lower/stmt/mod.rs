@@ -186,8 +186,8 @@ impl Cx<'_> {
         }
         let value = match value {
             Value::Place(place) if static_kind => Value::Host(Host {
+                reads: place.reads(),
                 expr: place.expr,
-                reads: Vec::new(),
                 number: false,
             }),
             Value::Host(host) if kind == Some(Kind::Tensor) => Value::Tensor {

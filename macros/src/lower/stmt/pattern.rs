@@ -1,7 +1,7 @@
 //! Lowers patterns of `for`, `match` and `if let`, which bind parts of trees and host values.
 
 use crate::input::unraw;
-use crate::lower::{Cx, Host, LowerResult, Place, Value};
+use crate::lower::{Base, Cx, Host, LowerResult, Place, Value};
 use proc_macro2::{Ident, Span};
 use std::collections::BTreeMap;
 use syn::spanned::Spanned;
@@ -16,13 +16,13 @@ pub(in crate::lower) enum Item {
     Host {
         number: bool,
     },
-    /// Reference to a part of a tree parameter.
+    /// Reference to a part of a tree.
     Place {
-        param: usize,
+        base: Base,
     },
     /// Key and value of a map that is a tree parameter: the key is a host value.
     Entry {
-        param: usize,
+        base: Base,
     },
     Tuple(Vec<Item>),
 }
@@ -46,8 +46,8 @@ impl Cx<'_> {
                 Ok(Pat::Tuple(t))
             }
             (Pat::Wild(_), _) => Ok(pat.clone()),
-            (Pat::Tuple(t), Item::Entry { param }) if t.elems.len() == 2 => {
-                let (key, value) = (Item::Host { number: false }, Item::Place { param: *param });
+            (Pat::Tuple(t), Item::Entry { base }) if t.elems.len() == 2 => {
+                let (key, value) = (Item::Host { number: false }, Item::Place { base: *base });
                 self.bind_item(pat, &Item::Tuple(vec![key, value]))
             }
             (Pat::Or(or), Item::Tuple(_)) if take_bindings(&mut pat.clone()).is_empty() => {
@@ -69,11 +69,11 @@ impl Cx<'_> {
                     })
                 }))
             }
-            (_, Item::Place { param } | Item::Entry { param }) => {
-                let param = *param;
+            (_, Item::Place { base } | Item::Entry { base }) => {
+                let base = *base;
                 Ok(self.rename_pattern(pat, &mut |expr| {
                     Value::Place(Place {
-                        param,
+                        base,
                         expr,
                         by_ref: true,
                         root: false,

@@ -1,0 +1,103 @@
+//! Which variables are tensors and which are trees.
+//!
+//! The macro does not see the result type of a callee, so the result of a call may be either until
+//! it is used. Variables that are stored in one slot have one kind.
+
+use gradloom_ir::Var;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Kind of a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lower) enum Kind {
+    Tensor,
+    Tree,
+    /// No use so far tells.
+    Open,
+}
+
+/// Kinds of the variables that are not known to be tensors from the start.
+#[derive(Clone, Debug, Default)]
+pub(in crate::lower) struct Kinds {
+    /// Another variable of the same kind; a variable that is not a key is a tensor.
+    same: BTreeMap<Var, Var>,
+    kinds: BTreeMap<Var, Kind>,
+    clash: bool,
+}
+
+impl Kinds {
+    /// Adds a variable whose kind is not known.
+    pub(in crate::lower) fn open(&mut self, var: Var) {
+        self.same.insert(var, var);
+        self.kinds.insert(var, Kind::Open);
+    }
+
+    pub(in crate::lower) fn of(&self, var: Var) -> Kind {
+        self.first(var).map_or(Kind::Tensor, |var| self.kinds[&var])
+    }
+
+    /// Returns the variable that stands for all of the same kind.
+    fn first(&self, mut var: Var) -> Option<Var> {
+        loop {
+            let next = *self.same.get(&var)?;
+            if next == var {
+                return Some(var);
+            }
+            var = next;
+        }
+    }
+
+    /// Fixes the kind of a variable. Returns false if it has another kind already.
+    pub(in crate::lower) fn decide(&mut self, var: Var, kind: Kind) -> bool {
+        match self.first(var) {
+            Some(first) => {
+                let known = self.kinds.get_mut(&first).expect("the first has a kind");
+                if *known == Kind::Open {
+                    *known = kind;
+                }
+                *known == kind
+            }
+            None => kind != Kind::Tree,
+        }
+    }
+
+    /// Gives two variables the same kind.
+    pub(in crate::lower) fn unite(&mut self, a: Var, b: Var) {
+        match (self.first(a), self.first(b)) {
+            (Some(first), Some(other)) if first != other => {
+                let kind = self.kinds[&other];
+                self.clash |= kind != Kind::Open && !self.decide(first, kind);
+                self.same.insert(other, first);
+            }
+            (Some(known), None) | (None, Some(known)) => {
+                self.clash |= !self.decide(known, Kind::Tensor);
+            }
+            _ => {}
+        }
+    }
+
+    /// Gives `copy` the kind of `var`.
+    pub(in crate::lower) fn copy(&mut self, var: Var, copy: Var) {
+        if self.first(var).is_some() {
+            self.open(copy);
+            self.unite(var, copy);
+        }
+    }
+
+    /// Returns whether some variable would have to be a tensor and a tree.
+    pub(in crate::lower) fn clash(&self) -> bool {
+        self.clash
+    }
+
+    /// Returns the variables that are emitted as trees.
+    ///
+    /// A tensor is a tree of one leaf, so code for trees is right for variables that are still open;
+    /// `open` is true if they are to be emitted so.
+    pub(in crate::lower) fn trees(&self, open: bool) -> BTreeSet<Var> {
+        let is_tree = |var: &&Var| match self.of(**var) {
+            Kind::Tree => true,
+            Kind::Open => open,
+            Kind::Tensor => false,
+        };
+        self.same.keys().filter(is_tree).copied().collect()
+    }
+}
