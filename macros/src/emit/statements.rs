@@ -374,7 +374,14 @@ impl<'a> Emitter<'a> {
             false if syn::parse2::<Ident>(place.clone()).is_ok() => {
                 ours!({ use #rt::BorrowedPlace as _; #place.located() })
             }
-            false => quote_spanned!(span=> &#place),
+            false if is_leaf => quote_spanned!(span=> &#place),
+            // A field that the tree skips may be an argument too.
+            false => {
+                return quote_spanned!(span=> {
+                    use #rt::by_type::*;
+                    (&#rt::PartOf(&#place)).found_in(#root)
+                });
+            }
         };
         match is_leaf {
             // The user's span, so that rustc reports a value that is not an operand there.

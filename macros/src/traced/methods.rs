@@ -9,11 +9,12 @@ use crate::input::annotation::declare;
 use crate::input::args::Args;
 use crate::input::fallback;
 use crate::input::is_traced;
+use crate::input::{Kind, classify};
 use crate::input::order;
 use crate::report::Errors;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{ImplItem, ImplItemFn, ItemImpl, Type};
+use syn::{Attribute, FnArg, ImplItem, ImplItemFn, ItemImpl, ReceiverKind, Type};
 
 /// Returns the impl block with the companions of its methods.
 pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
@@ -83,7 +84,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     if !any && errors.is_empty() {
         errors.push(
             &imp.self_ty,
-            "no method here has `Tensor` in its result type, so none is traced; write `#[traced]` on a method that returns another tree, or remove this one",
+            "no method here takes and returns tensors or trees, so none is traced; write `#[traced]` on a method to trace it, or remove this one",
         );
     }
     imp.items.iter_mut().for_each(fallback::print_method);
@@ -111,7 +112,7 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> Meth
     for attr in method.attrs.iter().filter(|a| is_traced(a)) {
         found.marked = true;
         let syn::Meta::List(list) = &attr.meta else {
-            // A method that returns another tree is traced only if it is marked.
+            // A method that may return no tree is traced only if it is marked.
             if !computes(method) {
                 continue;
             }
@@ -156,29 +157,93 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
 }
 
 /// Returns whether a method is traced by default: it takes a receiver or a tensor, and returns
-/// tensors.
+/// tensors or what is probably a tree.
 fn computes(method: &ImplItemFn) -> bool {
-    struct TensorMention(bool);
-    impl<'ast> syn::visit::Visit<'ast> for TensorMention {
+    let syn::ReturnType::Type(_, output) = &method.sig.output else {
+        return false;
+    };
+    let mut receives = false;
+    let mut tensors = false;
+    let mut writes = false;
+    for input in &method.sig.inputs {
+        match input {
+            FnArg::Receiver(r) => {
+                receives = true;
+                writes |= matches!(&r.kind, ReceiverKind::Reference(_, _, Some(_)));
+            }
+            FnArg::Typed(p) => {
+                // Only parameters of traced functions have such attributes.
+                tensors |= mentions(&p.ty, &["Tensor"]) || p.attrs.iter().any(is_helper);
+                writes |= matches!(&*p.ty, Type::Reference(r) if r.mutability.is_some());
+            }
+        }
+    }
+    if mentions(output, &["Tensor"]) {
+        return receives || tensors;
+    }
+    if writes || matches!(&**output, Type::Reference(_) | Type::ImplTrait(_)) {
+        return false;
+    }
+    match mentions(output, &["Self"]) {
+        true => receives || tensors,
+        false => tensors && may_be_tree(output, method),
+    }
+}
+
+fn is_helper(attr: &Attribute) -> bool {
+    ["nodiff", "shape", "fixed"]
+        .iter()
+        .any(|helper| attr.path().is_ident(helper))
+}
+
+/// Returns whether a type mentions a type by one of these names.
+fn mentions(ty: &Type, names: &[&str]) -> bool {
+    struct Mention<'a>(&'a [&'a str], bool);
+    impl<'ast> syn::visit::Visit<'ast> for Mention<'_> {
         fn visit_type_path(&mut self, p: &'ast syn::TypePath) {
-            self.0 |= p.path.segments.last().is_some_and(|s| s.ident == "Tensor");
+            let last = p.path.segments.last();
+            self.1 |= last.is_some_and(|s| self.0.iter().any(|name| s.ident == name));
             syn::visit::visit_type_path(self, p);
         }
     }
-    let mentions = |ty: &Type| {
-        let mut found = TensorMention(false);
-        syn::visit::Visit::visit_type(&mut found, ty);
-        found.0
+    let mut found = Mention(names, false);
+    syn::visit::Visit::visit_type(&mut found, ty);
+    found.1
+}
+
+/// Types of the standard library that are never trees.
+const NEVER_TREES: [&str; 8] = [
+    "BTreeSet", "Cow", "Duration", "HashMap", "HashSet", "Instant", "PathBuf", "Rc",
+];
+
+/// Returns whether the result type of a method may be a tree of the user's.
+fn may_be_tree(ty: &Type, method: &ImplItemFn) -> bool {
+    let parameters = method.sig.generics.type_params();
+    let parameters: Vec<String> = parameters.map(|p| p.ident.to_string()).collect();
+    let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
+    let is_static = match peel_result(ty) {
+        Type::Tuple(tuple) => tuple.elems.iter().any(is_static),
+        ty => is_static(ty),
     };
-    let returns = match &method.sig.output {
-        syn::ReturnType::Type(_, ty) => mentions(ty),
-        syn::ReturnType::Default => false,
-    };
-    let takes = method.sig.inputs.iter().any(|i| match i {
-        syn::FnArg::Receiver(_) => true,
-        syn::FnArg::Typed(p) => mentions(&p.ty),
-    });
-    returns && takes
+    !is_static && !mentions(ty, &NEVER_TREES) && !mentions(ty, &parameters)
+}
+
+fn is_static(ty: &Type) -> bool {
+    let kind = classify(ty, &mut Errors::default());
+    matches!(kind, Kind::Static { .. })
+}
+
+/// Returns the type in a `Result`.
+fn peel_result(ty: &Type) -> &Type {
+    if let Type::Path(path) = ty
+        && let Some(last) = path.path.segments.last()
+        && last.ident == "Result"
+        && let syn::PathArguments::AngleBracketed(args) = &last.arguments
+        && let Some(syn::GenericArgument::Type(inner)) = args.args.first()
+    {
+        return inner;
+    }
+    ty
 }
 
 /// Removes the helper attributes of an impl block that is emitted as it is.

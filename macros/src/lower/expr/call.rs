@@ -383,9 +383,11 @@ impl Cx<'_> {
             tokens
         } else if place.by_ref {
             reference
-        } else {
+        } else if place.root {
             let rt = &self.rt;
             quote!(#rt::copy(#reference))
+        } else {
+            self.copy_of(&place)
         };
         let var = self.tree_input(param, &place);
         (var, passed)

@@ -35,16 +35,23 @@ impl Cx<'_> {
     pub(in crate::lower) fn tree(&mut self, place: &Place) -> LowerResult<Var> {
         match place.base {
             Base::Local(var) if place.root => Ok(var),
-            Base::Local(var) => {
-                let reference = self.located(place);
-                let rt = &self.rt;
-                self.part(var, place, quote!(#rt::copy(#reference)), false)
-            }
+            Base::Local(var) => self.part(var, place, self.copy_of(place), false),
             Base::Param(param) => {
-                let (var, reference) = (self.tree_input(param, place), self.located(place));
-                let rt = &self.rt;
-                self.part(var, place, quote!(#rt::copy(#reference)), false)
+                let var = self.tree_input(param, place);
+                self.part(var, place, self.copy_of(place), false)
             }
+        }
+    }
+
+    /// Returns a copy of a part of a tree.
+    pub(in crate::lower) fn copy_of(&self, place: &Place) -> TokenStream {
+        let (rt, reference) = (&self.rt, self.located(place));
+        match &place.expr {
+            expr if place.root || matches!(expr, Expr::Path(_)) => quote!(#rt::copy(#reference)),
+            expr => quote!({
+                use #rt::by_type::*;
+                (&#rt::PartOf(&#expr)).copied()
+            }),
         }
     }
 
@@ -105,7 +112,13 @@ impl Cx<'_> {
                         let rt = crate::program::at(&rt, span);
                         quote_spanned!(span=> #rt::find_leaf(&#root, #rt::operand_of(&#tokens)))
                     }
-                    false => quote_spanned!(span=> #rt::find(&#root, #reference)),
+                    false if matches!(place.expr, Expr::Path(_)) => {
+                        quote!(#rt::find(&#root, #reference))
+                    }
+                    false => quote_spanned!(span=> {
+                        use #rt::by_type::*;
+                        (&#rt::PartOf(&#tokens)).found_in(&#root)
+                    }),
                 };
                 (quote!(&#root), found)
             }

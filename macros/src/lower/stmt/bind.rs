@@ -3,10 +3,10 @@
 //! The pattern also determines the structure that is expected of the value.
 
 use crate::input::{OutShape, unraw};
-use crate::lower::{Cx, Expected, Host, LowerResult, Value};
-use proc_macro2::Ident;
+use crate::lower::{Cx, Expected, Host, LowerResult, Place, Value};
+use proc_macro2::{Ident, Span};
 use quote::quote;
-use syn::Pat;
+use syn::{Pat, PatTuple, PatTupleStruct};
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 
@@ -44,20 +44,42 @@ impl Cx<'_> {
                     v => self.bind(p, v),
                 })
             }
-            (Pat::Tuple(t), Value::Place(place))
-                if !t.elems.iter().any(|p| matches!(p, Pat::Rest(_))) =>
-            {
-                t.elems.iter().enumerate().try_for_each(|(i, p)| {
-                    let mut part = self.field(&place, &syn::Member::Unnamed(i.into()));
-                    // A tuple pattern matched against a reference binds references.
-                    if let Value::Place(part) = &mut part {
-                        part.by_ref = place.by_ref;
-                    }
-                    self.bind(p, part)
+            (Pat::Struct(s), value @ (Value::Place(_) | Value::Tensor { .. })) => {
+                let place = self.whole(value, s.span())?;
+                s.fields
+                    .iter()
+                    .try_for_each(|f| self.bind_part(&f.pat, &place, &f.member))
+            }
+            (
+                Pat::TupleStruct(PatTupleStruct { elems, .. }) | Pat::Tuple(PatTuple { elems, .. }),
+                value @ (Value::Place(_) | Value::Tensor { .. }),
+            ) if !elems.iter().any(|p| matches!(p, Pat::Rest(_))) => {
+                let place = self.whole(value, pat.span())?;
+                let mut elems = elems.iter().enumerate();
+                elems.try_for_each(|(i, p)| {
+                    self.bind_part(p, &place, &syn::Member::Unnamed(i.into()))
                 })
             }
             (pat, _) => self.recorded("a pattern", pat.span()),
         }
+    }
+
+    /// Returns a value that a pattern takes apart as a tree.
+    fn whole(&mut self, value: Value, span: Span) -> LowerResult<Place> {
+        match self.as_place(value) {
+            Value::Place(place) => Ok(place),
+            _ => self.recorded("a pattern", span),
+        }
+    }
+
+    /// Binds a part of a tree.
+    fn bind_part(&mut self, pat: &Pat, tree: &Place, member: &syn::Member) -> LowerResult<()> {
+        let mut part = self.field(tree, member);
+        // A pattern matched against a reference binds references.
+        if let Value::Place(part) = &mut part {
+            part.by_ref = tree.by_ref;
+        }
+        self.bind(pat, part)
     }
 
     /// Emits a `let` of host values under names that are unique in the emitted code.
