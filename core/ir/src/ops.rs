@@ -473,6 +473,8 @@ pub enum Operands {
     Between(usize, usize),
     /// At least one data operand.
     Many,
+    /// Any number of data operands.
+    Any,
     /// At least one data operand, then as many `Like` operands.
     ManyLike,
     /// One data operand, then at least one `Like` operand.
@@ -484,7 +486,7 @@ impl Operands {
     pub fn n_data(self, n_args: usize) -> usize {
         match self {
             Operands::Fixed(data, _) => data,
-            Operands::Between(..) | Operands::Many => n_args,
+            Operands::Between(..) | Operands::Many | Operands::Any => n_args,
             Operands::ManyLike => n_args / 2,
             Operands::OneManyLike => 1,
         }
@@ -496,6 +498,7 @@ impl Operands {
             Operands::Fixed(data, likes) => n_args == data + likes,
             Operands::Between(least, most) => (least..=most).contains(&n_args),
             Operands::Many => n_args >= 1,
+            Operands::Any => true,
             Operands::ManyLike => n_args >= 2 && n_args.is_multiple_of(2),
             Operands::OneManyLike => n_args >= 2,
         }
@@ -515,6 +518,7 @@ impl fmt::Display for Operands {
             }
             Operands::Between(least, most) => write!(f, "{least} to {most} operands"),
             Operands::Many => write!(f, "at least 1 operand"),
+            Operands::Any => write!(f, "any number of operands"),
             Operands::ManyLike => write!(f, "at least 1 operand, each with its like"),
             Operands::OneManyLike => write!(f, "1 operand and at least 1 like"),
         }

@@ -146,6 +146,20 @@ impl CompanionPullback {
         }
     }
 
+    /// Creates a pullback of code with any number of operands.
+    pub(crate) fn of_operands(
+        likes: Vec<Vec<Aval>>,
+        bytes: usize,
+        run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
+    ) -> CompanionPullback {
+        CompanionPullback {
+            likes: Arc::from(likes),
+            bytes,
+            lengths: Arc::from([]),
+            run: Arc::new(run),
+        }
+    }
+
     /// Notes the numbers of leaves of the results, for [`CompanionPullback::call_results`].
     pub fn of_results<const N: usize>(self, lengths: [usize; N]) -> CompanionPullback {
         CompanionPullback {

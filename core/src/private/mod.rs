@@ -4,6 +4,7 @@
 
 mod check;
 mod constant;
+mod inline;
 mod listing;
 mod optional;
 mod recorded;
@@ -44,6 +45,7 @@ pub use gradloom_ir::op::element;
 pub use gradloom_kernels::elementwise::compiled_loops::{FusedLoop, FusedTable, Loop};
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
+pub use inline::*;
 pub use listing::Listing;
 pub use optional::*;
 pub use recorded::*;
@@ -70,7 +72,7 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 ///
 /// Method resolution selects the first trait that applies to the type.
 pub mod by_type {
-    pub use super::optional::{SkippedPart, TreePart};
+    pub use super::inline::{SkippedPart, TreePart};
     pub use crate::call::known::{
         ElementOf, FullyKnownClass, IsMarked, IsNotMarked, IteratedItem, KnownClass, NoElement,
         NoItem, NoTarget, OwnDeref, OwnPlain, PartlyKnownClass, PointerTarget, RefDeref, RefPlain,

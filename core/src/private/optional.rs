@@ -2,8 +2,8 @@
 
 use crate::__private::part;
 use crate::call::companion_pullback::LeafCotangents;
-use crate::call::leaf_range::{LeafRange, find};
-use crate::call::leaves::{Leaves, copy};
+use crate::call::leaf_range::LeafRange;
+use crate::call::leaves::Leaves;
 use crate::{Aval, Tensor, Tree};
 
 /// Adds `ct` to a cotangent.
@@ -61,43 +61,6 @@ impl LeafCotangents {
     /// Returns the cotangent of a parameter that is a tensor, if it is not zero.
     pub fn given(&self, param: usize) -> Option<Tensor> {
         given_leaf(self.leaves(param), 0)
-    }
-}
-
-/// A part of a tree that is passed to a function: a tree, or a field that the tree skips.
-pub struct PartOf<'a, T>(pub &'a T);
-
-/// Parts that are trees.
-pub trait TreePart<T> {
-    /// Returns a copy whose leaves share their tensors.
-    fn copied(&self) -> T;
-    /// Returns the leaves of `root` that the part covers.
-    fn found_in<R: Tree>(&self, root: &R) -> LeafRange;
-}
-
-impl<T: Tree> TreePart<T> for PartOf<'_, T> {
-    fn copied(&self) -> T {
-        copy(self.0)
-    }
-    fn found_in<R: Tree>(&self, root: &R) -> LeafRange {
-        find(root, self.0)
-    }
-}
-
-/// Other parts, which method resolution reaches only if the part is no tree. They have no leaves.
-pub trait SkippedPart<T> {
-    /// Returns a clone.
-    fn copied(&self) -> T;
-    /// Returns an empty range.
-    fn found_in<R: Tree>(&self, root: &R) -> LeafRange;
-}
-
-impl<T: Clone> SkippedPart<T> for &PartOf<'_, T> {
-    fn copied(&self) -> T {
-        self.0.clone()
-    }
-    fn found_in<R: Tree>(&self, _: &R) -> LeafRange {
-        LeafRange { start: 0, len: 0 }
     }
 }
 

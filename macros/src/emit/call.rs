@@ -84,7 +84,7 @@ impl<'a> Emitter<'a> {
                     }
                 }
             }
-            Callee::Part { .. } => unreachable!("a part of a tree is not called"),
+            Callee::Part { .. } | Callee::Inline(_) => unreachable!("no function is called"),
         };
         if call.fallible {
             quote_spanned!(span=> #tokens?)
@@ -110,6 +110,7 @@ impl<'a> Emitter<'a> {
         let pattern = self.pattern(&call.shape, &mut eqn.outs.iter());
         let value = match &call.callee {
             Callee::Part { value, .. } => value.clone(),
+            Callee::Inline(inline) => self.inline(inline, &self.references(call, &eqn.args)),
             _ => self.invoke(call, None, self.args(call, &eqn.args), None),
         };
         ours!(let #pattern = #value;)
@@ -126,15 +127,21 @@ impl<'a> Emitter<'a> {
         }
         let active = self.active(eqn, call);
         let asked = (0..call.args.len()).map(|i| active.iter().any(|(position, _)| *position == i));
+        let asked: Vec<bool> = asked.collect();
+        if let Callee::Inline(inline) = &call.callee {
+            let operands = self.references(call, &eqn.args);
+            let value = self.inline_fwd(inline, &operands, &asked);
+            return ours!(let (#pattern, #saved) = #value;);
+        }
         let value = self.invoke(
             call,
             Some(HiddenCompanion::Forward),
             self.args(call, &eqn.args),
             Some(ours!([#(#asked),*])),
         );
-        let lengths = self.lengths(call, outs).map(|lengths| {
-            ours!(let #saved = #saved.of_results([#(#lengths),*]);)
-        });
+        let lengths = self
+            .lengths(call, outs)
+            .map(|lengths| ours!(let #saved = #saved.of_results([#(#lengths),*]);));
         ours!(let (#pattern, #saved) = #value; #lengths)
     }
 
@@ -180,7 +187,9 @@ impl<'a> Emitter<'a> {
             Op::CallJvp => {
                 let outs = &self.info(eqn).outs;
                 let trees = outs.iter().map(|out| self.low.trees.contains(out));
-                std::iter::repeat_n(false, outs.len()).chain(trees).collect()
+                std::iter::repeat_n(false, outs.len())
+                    .chain(trees)
+                    .collect()
             }
             _ => {
                 let any = eqn.args.iter().any(|x| self.lists.contains(*x));
@@ -231,14 +240,24 @@ impl<'a> Emitter<'a> {
                     }
                 });
                 let given = ours!([#(#given),*]);
-                let args = self.args(call, args);
-                let value = self.invoke(call, Some(HiddenCompanion::Jvp), args, Some(given));
+                let value = match &call.callee {
+                    Callee::Inline(inline) => {
+                        self.inline_jvp(inline, &self.references(call, args), &given)
+                    }
+                    _ => {
+                        let args = self.args(call, args);
+                        self.invoke(call, Some(HiddenCompanion::Jvp), args, Some(given))
+                    }
+                };
                 ours!(let (#pattern, #of_y) = #value;)
             }
         };
         if let Some(lengths) = self.lengths(call, y) {
             let locals = dy.iter().map(|dy| self.ident(*dy));
-            let tensors = dy.iter().zip(y).filter(|(dy, _)| !self.lists.contains(**dy));
+            let tensors = dy
+                .iter()
+                .zip(y)
+                .filter(|(dy, _)| !self.lists.contains(**dy));
             let tensors = tensors.map(|(dy, y)| self.tangent_of(*dy, *y, &self.ident(*dy), 0));
             return ours!(#called let [#(#locals),*] = #rt::split_leaves(&#of_y, [#(#lengths),*]); #(#tensors)*);
         }

@@ -342,7 +342,7 @@ impl EmitCx<'_> {
                 let slot = Ident::new(&format!("slot_{i}"), Span::mixed_site());
                 known.then(|| MarkerSlot::Method(slot, name.span().start()))
             }
-            Callee::Part { .. } => None,
+            Callee::Part { .. } | Callee::Inline(_) => None,
         }
     }
 
@@ -520,7 +520,7 @@ fn name(callee: &Callee) -> String {
         Callee::Function(path) => text(path),
         Callee::Associated { ty, name, .. } => format!("{}::{name}", text(ty)),
         Callee::Method { name, .. } => name.to_string(),
-        Callee::Part { .. } => "part".to_owned(),
+        Callee::Part { .. } | Callee::Inline(_) => unreachable!("code of the body has no name"),
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod docs;
 pub(crate) mod facts;
 pub(crate) mod flow;
 mod gradients;
+mod inline;
 pub(crate) mod internal_items;
 pub(crate) mod jvp;
 pub(crate) mod names;

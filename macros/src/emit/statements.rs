@@ -103,7 +103,9 @@ impl<'a> Emitter<'a> {
         self.lists.extend(lists.into_iter().map(|v| (v, ())));
         for eqn in &self.program.eqns {
             let linear = eqn.outs.iter().zip(self.linear_trees(eqn));
-            let trees = linear.filter(|(_, is_tree)| *is_tree).map(|(v, _)| (*v, ()));
+            let trees = linear
+                .filter(|(_, is_tree)| *is_tree)
+                .map(|(v, _)| (*v, ()));
             self.lists.extend(trees.collect::<Vec<_>>());
         }
     }
@@ -198,7 +200,8 @@ impl<'a> Emitter<'a> {
     fn declare(&mut self, stretches: &Stretches) {
         let ours = |v: &Var| !self.low.idents.contains_key(&self.ident(*v).to_string());
         let eqns = stretches.others(self.program);
-        let eqns = eqns.filter(|e| !e.op.is_call() && !self.has_lists(e) && e.outs.iter().all(ours));
+        let eqns =
+            eqns.filter(|e| !e.op.is_call() && !self.has_lists(e) && e.outs.iter().all(ours));
         let vars: Vec<Var> = eqns.flat_map(|e| e.outs.iter().copied()).collect();
         if vars.len() < MANY {
             return;

@@ -29,6 +29,7 @@ use crate::program::Body;
 use crate::report::Errors;
 use gradloom_ir::{Attr, Op, Var};
 use proc_macro2::{Span, TokenStream};
+use std::collections::BTreeSet;
 
 /// Reason why lowering stops.
 #[derive(Debug)]
@@ -37,10 +38,21 @@ pub(crate) enum Abort {
     Error,
     /// The body has to be traced at run time, for the reason given.
     Recorded(String),
+    /// The body has to be lowered again from the start, with this choice.
+    Again(Choice),
     /// The values of a branch are tensors in some arms and parts of trees in others.
     ///
     /// The branch is to be lowered again with all of them read as tensors.
     Mixed,
+}
+
+/// Choice that only later code shows to be needed. Code is named by its line and column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Choice {
+    /// This expression or statement is not lowered to equations.
+    Inline(usize, usize),
+    /// The local that is declared here holds a tree.
+    Tree(usize, usize),
 }
 
 type LowerResult<T> = Result<T, Abort>;
@@ -54,6 +66,7 @@ struct Cx<'a> {
     builder: BlockBuilder,
     host: HostState,
     diagnostics: Diagnostics<'a>,
+    choices: &'a BTreeSet<Choice>,
     /// Path of the run time.
     rt: TokenStream,
 }
@@ -71,8 +84,19 @@ pub(crate) fn lower(
         return Body::Recorded(format!("parameter {} is a pattern", p.name));
     }
     let items = Items::new(func, block);
-    let mut cx = Cx::new(func, block, &items, rt);
-    let stopped = match cx.function(block) {
+    let mut choices = BTreeSet::new();
+    loop {
+        let mut cx = Cx::new(func, block, &items, &choices, rt);
+        match cx.function(block) {
+            Err(Abort::Again(choice)) if choices.len() < MOST_CHOICES => choices.insert(choice),
+            found => return finished(cx, found, block, errors),
+        };
+    }
+}
+
+/// Returns the body that was lowered, or the reason why it is recorded.
+fn finished(cx: Cx, found: LowerResult<()>, block: &syn::Block, errors: &mut Errors) -> Body {
+    let stopped = match found {
         Ok(()) if cx.diagnostics.errors.is_empty() && !cx.builder.kinds.clash() => {
             return Body::Compiled(Box::new(cx.pieces()));
         }
@@ -80,6 +104,7 @@ pub(crate) fn lower(
             "a local holds a tensor on one path and a tree on another".to_owned()
         }
         Ok(()) | Err(Abort::Error) => "its body has errors".to_owned(),
+        Err(Abort::Again(_)) => "too much of it is not lowered to equations".to_owned(),
         Err(Abort::Mixed) => "its branches have values of different kinds".to_owned(),
         Err(Abort::Recorded(reason)) => {
             if cx.diagnostics.errors.is_empty()
@@ -97,8 +122,17 @@ pub(crate) fn lower(
     Body::Recorded(stopped)
 }
 
+/// Maximum number of choices for one body.
+const MOST_CHOICES: usize = 100;
+
 impl<'a> Cx<'a> {
-    fn new(func: &'a Func, source: &'a syn::Block, items: &'a Items, rt: &TokenStream) -> Cx<'a> {
+    fn new(
+        func: &'a Func,
+        source: &'a syn::Block,
+        items: &'a Items,
+        choices: &'a BTreeSet<Choice>,
+        rt: &TokenStream,
+    ) -> Cx<'a> {
         let mut cx = Cx {
             func,
             items,
@@ -106,6 +140,7 @@ impl<'a> Cx<'a> {
             builder: BlockBuilder::new(),
             host: HostState::new(),
             diagnostics: Diagnostics::new(source),
+            choices,
             rt: rt.clone(),
         };
         for name in &items.names {
@@ -137,10 +172,23 @@ impl Cx<'_> {
                 outs.push(var);
                 Ok(())
             }
+            (Value::Host(host), OutShape::Opaque) if host.reads.is_empty() => {
+                let value = self.made(&host.expr, None)?;
+                self.outs(value, shape, outs)
+            }
             (value @ (Value::Tensor { .. } | Value::Place(_)), OutShape::Opaque) => {
                 let var = self.tree_of(value)?;
                 outs.push(var);
                 Ok(())
+            }
+            (value @ (Value::Tensor { .. } | Value::Place(_)), OutShape::Tuple(shapes)) => {
+                let Value::Place(place) = self.as_place(value) else {
+                    return Err(Abort::Recorded("its result is not a tuple".to_owned()));
+                };
+                shapes.iter().enumerate().try_for_each(|(i, shape)| {
+                    let part = self.field(&place, &syn::Member::Unnamed(i.into()));
+                    self.outs(part, shape, outs)
+                })
             }
             // rustc reports a type error in the user's function.
             _ => Err(Abort::Recorded(

@@ -117,6 +117,8 @@ pub(crate) enum Callee {
         name: Ident,
         turbofish: Option<AngleBracketedGenericArguments>,
     },
+    /// No function: code of the body.
+    Inline(Inline),
     /// No function: a part of a tree, which is given by reference, and the position of the part
     /// among the leaves of the tree.
     Part {
@@ -124,6 +126,24 @@ pub(crate) enum Callee {
         value: TokenStream,
         place: TokenStream,
     },
+}
+
+/// Code of the body that is not lowered to equations.
+#[derive(Clone, Debug)]
+pub(crate) struct Inline {
+    pub(crate) code: TokenStream,
+    /// Local of each operand, and whether it is a reference.
+    pub(crate) operands: Vec<(Ident, bool)>,
+    pub(crate) effect: Effect,
+}
+
+/// What code does with the tensors of its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It moves them to its result.
+    Moves,
+    /// It computes with them, so it is recorded for its derivative.
+    Records,
 }
 
 /// Argument of a call.

@@ -5,7 +5,9 @@ pub(crate) mod checkpoint;
 mod flow;
 mod names;
 
-pub(crate) use block::{Call, CallArg, Callee, HostStmt, Input, LoweredProgram, Source};
+pub(crate) use block::{
+    Call, CallArg, Callee, Effect, HostStmt, Inline, Input, LoweredProgram, Source,
+};
 pub(crate) use flow::{Declaration, HostCode, LoweredFlow, Piece, Store};
 pub(crate) use names::{at, ident_of, ours};
 

@@ -333,11 +333,13 @@ impl PurityVisitor<'_> {
         }
         self.passed_on(open, exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
-            // `Self(..)` is a constructor and cannot be another function.
-            return match path.is_ident("Self") {
-                true => Val::unknown(),
-                false => self.found(what, span, "it may be a function call", Remedy::Promise),
-            };
+            // Functions do not have such names; rustc warns of them.
+            if self.own.hides || !self.is_outside(path) {
+                return Val::unknown();
+            }
+            let args: Option<Vec<&TokenStream>> = args.iter().map(Val::exact).collect();
+            let probe = args.and_then(|args| Probe::exact(ours!(#path(#(#args),*))));
+            return Val::unknown().with(probe);
         }
         let known = self.ask_traced(path, what);
         if !known {

@@ -14,6 +14,19 @@ use syn::{BinOp, Block, Expr, Item, Lit, Member, Stmt, UnOp};
 const NUMERIC: u32 = class::SCALAR | class::TENSOR;
 
 impl PurityVisitor<'_> {
+    /// Returns a struct literal of the same type; `parts` are its fields and its base.
+    fn probe_of_struct(&self, e: &syn::ExprStruct, parts: &[Val]) -> Option<Probe> {
+        if e.qself.is_some() || self.own.hides || !self.is_outside(&e.path) {
+            return None;
+        }
+        let parts: Option<Vec<&TokenStream>> = parts.iter().map(Val::exact).collect();
+        let mut parts = parts?;
+        let base = e.rest.as_ref().and_then(|_| parts.pop());
+        let base = base.map(|base| ours!(..#base));
+        let (path, members) = (&e.path, e.fields.iter().map(|f| &f.member));
+        Probe::exact(ours!((#path { #(#members: #parts,)* #base })))
+    }
+
     pub(super) fn block(&mut self, block: &Block) -> Val {
         self.scope(|judge| {
             // Items are visible in the whole block.
@@ -199,18 +212,20 @@ impl PurityVisitor<'_> {
                 Val::list(elem)
             }
             Expr::Struct(e) => {
+                let mut parts = Vec::new();
                 for field in &e.fields {
                     self.refuse_inferred(&field.expr);
-                    self.expr(&field.expr);
+                    parts.push(self.expr(&field.expr));
                 }
-                e.rest.iter().for_each(|rest| {
-                    self.expr(rest);
-                });
+                parts.extend(e.rest.iter().map(|rest| self.expr(rest)));
                 let (rt, path) = (self.rt, &e.path);
                 let written = path.is_ident("Self") || self.written.contains(&text(path));
                 let known = e.qself.is_none() && written && !self.own.hides;
-                let probe = known.then(|| Probe::exact(ours!(#rt::some::<#path>())));
-                Val::unknown().with(probe.flatten())
+                let probe = match known {
+                    true => Probe::exact(ours!(#rt::some::<#path>())),
+                    false => self.probe_of_struct(e, &parts),
+                };
+                Val::unknown().with(probe)
             }
             Expr::Range(e) => {
                 let mut ends = Vec::new();

@@ -246,7 +246,12 @@ struct PurityVisitor<'a> {
 }
 
 impl<'a> PurityVisitor<'a> {
-    fn new(func: &Func, block: &Block, calls: &[KnownCall], rt: &'a TokenStream) -> PurityVisitor<'a> {
+    fn new(
+        func: &Func,
+        block: &Block,
+        calls: &[KnownCall],
+        rt: &'a TokenStream,
+    ) -> PurityVisitor<'a> {
         let mut own = OwnItems::default();
         own.visit_block(block);
         own.visit_signature(&func.sig);
@@ -298,7 +303,7 @@ impl<'a> PurityVisitor<'a> {
                 Callee::Method { name, .. } => {
                     judge.methods.push((unraw(name), position(call.span), val));
                 }
-                Callee::Part { .. } => {}
+                Callee::Part { .. } | Callee::Inline(_) => {}
             }
         }
         let mut places = Places(&mut judge.places);

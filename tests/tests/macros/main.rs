@@ -3,6 +3,7 @@
 mod companions;
 mod constants;
 mod function_forms;
+mod local_trees;
 mod natural_code;
 mod plain_bodies;
 mod returned_trees;

@@ -100,11 +100,7 @@ fn in_a_loop(net: &Net, x: &Tensor) -> Tensor {
 
 #[traced]
 fn a_branch(net: &Net, x: &Tensor, n: usize) -> Tensor {
-    let fast = if n > 1 {
-        scaled(net, x)
-    } else {
-        net.clone()
-    };
+    let fast = if n > 1 { scaled(net, x) } else { net.clone() };
     let other = match n {
         0 => unchanged(net),
         _ => unchanged(&fast),

@@ -97,7 +97,7 @@ impl OpDef for CallOp {
         self.name
     }
     fn operands(&self) -> Operands {
-        Operands::Many
+        Operands::Any
     }
     fn statics(&self) -> &'static [StaticArg] {
         self.statics

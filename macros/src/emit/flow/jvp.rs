@@ -27,10 +27,14 @@ impl Joint {
         tokens: impl Fn(Var) -> TokenStream,
     ) -> Vec<TokenStream> {
         let mut tangents = tangents.iter();
-        let active = self.active.iter().zip(zeros).map(|(active, zero)| match active {
-            false => zero,
-            true => tokens(*tangents.next().expect("one tangent for each active result")),
-        });
+        let active = self
+            .active
+            .iter()
+            .zip(zeros)
+            .map(|(active, zero)| match active {
+                false => zero,
+                true => tokens(*tangents.next().expect("one tangent for each active result")),
+            });
         active.collect()
     }
 }

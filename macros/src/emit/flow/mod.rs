@@ -132,7 +132,9 @@ impl<'a> FlowCx<'a> {
                     doc.to_owned(),
                 );
                 let results = self.results_field(&self.result_locals());
-                std::iter::once(steps).chain(results.map(|(field, _)| field)).collect()
+                std::iter::once(steps)
+                    .chain(results.map(|(field, _)| field))
+                    .collect()
             },
             pull: self.pull(&steps),
             costs: None,
@@ -226,13 +228,17 @@ impl<'a> FlowCx<'a> {
         if !results.iter().any(|v| self.is_tree(*v)) {
             return ours!(#rt::leaves([#(#tangents),*]));
         }
-        let each = results.iter().zip(locals).zip(tangents).map(|((v, y), dy)| {
-            let list = match self.is_tree(*v) {
-                true => dy.clone(),
-                false => ours!(::std::vec![#dy]),
-            };
-            ours!((#rt::n_leaves(&#y), #list))
-        });
+        let each = results
+            .iter()
+            .zip(locals)
+            .zip(tangents)
+            .map(|((v, y), dy)| {
+                let list = match self.is_tree(*v) {
+                    true => dy.clone(),
+                    false => ours!(::std::vec![#dy]),
+                };
+                ours!((#rt::n_leaves(&#y), #list))
+            });
         ours!(#rt::join_leaves([#(#each),*]))
     }
 
@@ -331,12 +337,22 @@ impl<'a> FlowCx<'a> {
 
     /// Returns the results in the structure of the function's type.
     pub(crate) fn values(&self) -> TokenStream {
-        let mut values = self.flowing.flow.results.iter().map(|v| self.shared(*v, &self.ident(*v)));
+        let mut values = self
+            .flowing
+            .flow
+            .results
+            .iter()
+            .map(|v| self.shared(*v, &self.ident(*v)));
         results(&self.func.output.shape, &mut values)
     }
 
     fn result_locals(&self) -> Vec<Ident> {
-        self.flowing.flow.results.iter().map(|v| self.ident(*v)).collect()
+        self.flowing
+            .flow
+            .results
+            .iter()
+            .map(|v| self.ident(*v))
+            .collect()
     }
 
     /// Returns the host code; `run` emits the nodes that depend on the companion.

@@ -126,8 +126,7 @@ impl FlowCx<'_> {
             .map(|(x, _)| *x)
             .zip(vjp.pullback.outs.iter().copied())
             .collect();
-        let trees =
-            || passes_trees || nonzero.iter().any(|(x, _)| is_tree(*x, &piece.low.inputs));
+        let trees = || passes_trees || nonzero.iter().any(|(x, _)| is_tree(*x, &piece.low.inputs));
         let long = is_long(&vjp.pullback, &piece.low);
         // The residuals of a straight line are fields, not a step.
         if long && !straight && !ad::has_calls(&vjp.pullback) && !trees() {

@@ -93,7 +93,10 @@ impl FlowCx<'_> {
     /// Returns the results in the structure of the function's type.
     fn results_of(&self, emit: &Emitter, outs: &[Var]) -> TokenStream {
         let of = self.flowing.flow.results.iter();
-        let mut values = outs.iter().zip(of).map(|(v, of)| self.shared(*of, &emit.ident(*v)));
+        let mut values = outs
+            .iter()
+            .zip(of)
+            .map(|(v, of)| self.shared(*of, &emit.ident(*v)));
         results(&self.func.output.shape, &mut values)
     }
 }

@@ -79,6 +79,9 @@ impl Cx<'_> {
         if let Some(copied) = self.call_of_clone(&path, call, want)? {
             return Ok(copied);
         }
+        if path.is_constructor() && func.qself.is_none() {
+            return self.constructor(call);
+        }
         if func.qself.is_some() || path.is_never_traced() || path.is_companion() {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
@@ -190,7 +193,7 @@ impl Cx<'_> {
             Callee::Associated { ty, name, .. } => {
                 ty.to_string() == "Self" && owner.is_some() && name == own
             }
-            Callee::Method { .. } | Callee::Part { .. } => false,
+            Callee::Method { .. } | Callee::Part { .. } | Callee::Inline(_) => false,
         }
     }
 
@@ -435,6 +438,11 @@ impl Segments {
     /// Returns the type or module that the last segment belongs to.
     fn owner(&self) -> &str {
         self.0.iter().nth_back(1).map_or("", |s| s)
+    }
+
+    /// Returns whether a path constructs a value from its arguments.
+    fn is_constructor(&self) -> bool {
+        is_type(self.last()) || (self.owner(), self.last()) == ("Box", "new")
     }
 
     /// Returns whether a path is probably a companion of a traced function.

@@ -1,6 +1,7 @@
 //! Lowers method calls, by the kind of their receiver.
 
 use super::call::is_companion;
+use super::inline::CHANGES;
 use super::op::find;
 use super::syntax::peel;
 use super::{by_ref, copy};
@@ -100,8 +101,7 @@ impl Cx<'_> {
             return value;
         };
         let is_known = COPIES.contains(&method) || BORROWS.contains(&method);
-        let is_tensors =
-            reads_tensor(method) || find(method, false).is_some() || method == "clamp";
+        let is_tensors = reads_tensor(method) || find(method, false).is_some() || method == "clamp";
         match self.builder.kinds.of(var) {
             Kind::Tensor => value,
             _ if is_known => value,
@@ -236,6 +236,11 @@ impl Cx<'_> {
             values.push(self.eval(arg, &Expected::tensor())?);
         }
         let Some(values) = self.hosts(&values) else {
+            if let Some(Value::Host(receiver)) = values.first()
+                && CHANGES.contains(&&*call.method.to_string())
+            {
+                self.promote(&receiver.expr)?;
+            }
             return self.recorded(
                 &format!("the method `{}` of a host value", call.method),
                 call.method.span(),

@@ -2,6 +2,7 @@
 
 pub(in crate::lower) mod call;
 pub(in crate::lower) mod closure;
+pub(in crate::lower) mod inline;
 pub(in crate::lower) mod macros;
 pub(in crate::lower) mod method;
 pub(in crate::lower) mod op;
@@ -26,7 +27,8 @@ impl Cx<'_> {
         }
         // Calls such as `Tensor::zeros(..)` make a tensor although they mention none.
         let exits = super::expr::syntax::exits(expr);
-        if !exits && !self.names.mentions_traced(expr) && !makes_tensor(expr) {
+        let makes = makes_tensor(expr) || makes_tree(expr);
+        if !exits && !self.names.mentions_traced(expr) && !makes {
             if host::leaves_function(expr) {
                 return self.recorded("`return`", expr.span());
             }
@@ -109,6 +111,9 @@ impl Cx<'_> {
                     .last()
                     .map(|s| s.ident.to_string())
                     .unwrap_or_default();
+                if name == "vec" {
+                    return self.vec_macro(m);
+                }
                 self.recorded(&format!("`{name}!`"), m.mac.path.span())
             }
             Expr::Await(e) => {
@@ -118,7 +123,7 @@ impl Cx<'_> {
                 Err(Abort::Error)
             }
             Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
-            Expr::Struct(e) => self.recorded("a struct", e.path.span()),
+            Expr::Struct(e) => self.structure(e),
             other => self.recorded("an expression that is not understood", other.span()),
         }
     }
@@ -211,6 +216,17 @@ pub(super) fn makes_tensor_inside(expr: &Expr) -> bool {
     let mut found = TensorCallFinder(false);
     syn::visit::Visit::visit_expr(&mut found, expr);
     found.0
+}
+
+/// Returns whether an expression is a struct or a list with tensors that it makes itself.
+fn makes_tree(expr: &Expr) -> bool {
+    match expr {
+        Expr::Struct(e) => e
+            .fields
+            .iter()
+            .any(|f| makes_tensor(&f.expr) || makes_tree(&f.expr)),
+        _ => false,
+    }
 }
 
 /// Returns whether the innermost operand of an expression is a call of an associated function of

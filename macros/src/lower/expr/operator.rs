@@ -149,9 +149,7 @@ impl Cx<'_> {
     /// The part cannot be a tensor, because a tensor would be moved out of the borrowed tree.
     pub(in crate::lower) fn copied(&self, value: Value) -> Value {
         match value {
-            Value::Place(p)
-                if !p.root && !p.by_ref && !p.owned && self.is_reference(p.base) =>
-            {
+            Value::Place(p) if !p.root && !p.by_ref && !p.owned && self.is_reference(p.base) => {
                 Value::Host(Host {
                     reads: p.reads(),
                     expr: p.expr,

@@ -19,16 +19,24 @@ impl Cx<'_> {
         let mixed = t.elems.iter().any(|e| self.names.mentions_traced(e));
         let values = t.elems.iter().enumerate().map(|(i, e)| {
             let shape = shapes.as_ref().map_or(OutShape::Tensor, |s| s[i].clone());
-            Ok(match self.eval(e, &Expected { shape, count: None })? {
-                Value::Host(host)
-                    if mixed
-                        && host.reads.is_empty()
-                        && crate::lower::host::literal(&host.expr).is_none() =>
-                {
-                    Value::Host(self.hoisted(host, "part"))
-                }
-                value => value,
-            })
+            Ok(
+                match self.eval(
+                    e,
+                    &Expected {
+                        shape,
+                        ..Expected::tensor()
+                    },
+                )? {
+                    Value::Host(host)
+                        if mixed
+                            && host.reads.is_empty()
+                            && crate::lower::host::literal(&host.expr).is_none() =>
+                    {
+                        Value::Host(self.hoisted(host, "part"))
+                    }
+                    value => value,
+                },
+            )
         });
         let values = values.collect::<LowerResult<Vec<_>>>()?;
         if values.iter().all(|v| matches!(v, Value::Host(_))) {

@@ -74,6 +74,12 @@ impl<'ast> Visit<'ast> for AssignedLocals {
         }
         syn::visit::visit_expr_binary(self, e);
     }
+    fn visit_expr_method_call(&mut self, e: &'ast syn::ExprMethodCall) {
+        if super::inline::CHANGES.contains(&&*e.method.to_string()) {
+            self.target(&e.receiver);
+        }
+        syn::visit::visit_expr_method_call(self, e);
+    }
     fn visit_item(&mut self, _: &'ast syn::Item) {}
 }
 

@@ -163,7 +163,10 @@ impl Cx<'_> {
         n_outs: usize,
         span: Span,
     ) -> LowerResult<Vec<Var>> {
-        let outs = self.builder.b.try_emit(Op::Call, &[attr], &operands, n_outs);
+        let outs = self
+            .builder
+            .b
+            .try_emit(Op::Call, &[attr], &operands, n_outs);
         let outs = outs.expect("a call takes any operands");
         for out in &outs {
             self.builder.spans.insert(*out, span);

@@ -326,8 +326,10 @@ impl Cx<'_> {
         let args = call.args.iter().map(|a| self.rename(a));
         let (args, method) = (Vec::from_iter(args), &call.method);
         let part = self.host_ident(&Ident::new("part", Span::mixed_site()));
-        self.builder
-            .push_host(base.reads(), quote!(let #part = #found.#method(#(#args),*);));
+        self.builder.push_host(
+            base.reads(),
+            quote!(let #part = #found.#method(#(#args),*);),
+        );
         Ok(Some(Value::Place(Place {
             base,
             expr: syn::parse_quote!(#part),

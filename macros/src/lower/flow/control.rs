@@ -150,7 +150,7 @@ impl Cx<'_> {
                     found => found,
                 }
             }
-            expr => self.eval(expr, want),
+            expr => self.eval_or_inline(expr, want),
         }
     }
 }

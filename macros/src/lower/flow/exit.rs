@@ -55,6 +55,7 @@ impl Cx<'_> {
         let want = Expected {
             shape: shape.clone(),
             count: None,
+            ty: Some(self.func.output.ty.clone()),
         };
         let written = value;
         let value = match &self.func.output.result {

@@ -1,7 +1,7 @@
 //! Slots: storage for locals that more than one block assigns to.
 
-use crate::lower::{Abort, Base, Cx, Local, LowerResult, Place, Value};
 use crate::lower::host::hoisted::renamed;
+use crate::lower::{Abort, Base, Cx, Local, LowerResult, Place, Value};
 use crate::program::Store;
 use gradloom_ir::{Aval, Shape, Var};
 use proc_macro2::{Ident, Span};

@@ -36,6 +36,9 @@ impl Cx<'_> {
                 }
                 Kind::Tree => {
                     let ident = &p.ident;
+                    // The emitted code finds leaves in the parameter after the user may have
+                    // shadowed it.
+                    self.names.host_names.push(unraw(ident));
                     Value::Place(Place {
                         base: Base::Param(i),
                         expr: syn::parse_quote!(#ident),

@@ -4,6 +4,7 @@ use super::names::HostNames;
 use super::value::Local;
 use super::value::{Expected, Host, Value};
 use crate::input::{OutShape, unraw};
+use crate::lower::Choice;
 use crate::lower::expr::syntax::exits;
 use crate::lower::flow::slots::changes;
 use crate::lower::host::names;
@@ -24,6 +25,8 @@ pub(in crate::lower) struct Scope {
     pub(in crate::lower) host_names: HostNames,
     /// Mutable host locals.
     pub(in crate::lower) host_mut: BTreeSet<String>,
+    /// Declarations of host locals, by their emitted names.
+    pub(in crate::lower) declared: BTreeMap<String, Choice>,
     /// Lengths known of host numbers.
     pub(in crate::lower) host_dims: BTreeMap<String, Dim>,
     /// Variables mentioned by host code, which must keep their names.
@@ -37,6 +40,7 @@ impl Scope {
             idents: BTreeMap::new(),
             host_names: HostNames::default(),
             host_mut: BTreeSet::new(),
+            declared: BTreeMap::new(),
             host_dims: BTreeMap::new(),
             named_by_host_code: BTreeSet::new(),
         }
@@ -58,6 +62,7 @@ impl Scope {
         Expected {
             shape: self.shape_of_target(left),
             count: None,
+            ty: None,
         }
     }
 

@@ -99,6 +99,8 @@ pub(in crate::lower) struct Expected {
     pub(in crate::lower) shape: OutShape,
     /// Number of results of an op such as `split`.
     pub(in crate::lower) count: Option<usize>,
+    /// Type, if it is written.
+    pub(in crate::lower) ty: Option<syn::Type>,
 }
 
 impl Expected {
@@ -106,6 +108,7 @@ impl Expected {
         Expected {
             shape: OutShape::Tensor,
             count: None,
+            ty: None,
         }
     }
 }

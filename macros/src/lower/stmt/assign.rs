@@ -13,7 +13,11 @@ use syn::spanned::Spanned;
 impl Cx<'_> {
     /// Lowers the right side of an assignment to a host variable; `None` if its evaluation
     /// diverges.
-    pub(in crate::lower) fn assigned_host(&mut self, right: &Expr) -> LowerResult<Option<Host>> {
+    pub(in crate::lower) fn assigned_host(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+    ) -> LowerResult<Option<Host>> {
         if !self.names.mentions_traced(right) && !exits(right) {
             let (expr, reads) = (self.rename(right), Vec::new());
             return Ok(Some(Host {
@@ -27,6 +31,10 @@ impl Cx<'_> {
         self.host.reads_places = outer;
         match value? {
             Value::Never => Ok(None),
+            Value::Tensor { .. } | Value::Tuple(_) => {
+                self.promote(&self.rename(left))?;
+                self.recorded("an assignment of a tensor to a host value", left.span())
+            }
             value => self.host_of(value, right).map(Some),
         }
     }
@@ -56,7 +64,7 @@ impl Cx<'_> {
             return targets.try_for_each(|(target, value)| self.assign_value(target, value));
         }
         if compound.is_none() && self.names.is_host(left) && !self.names.is_uninit(left) {
-            if let Some(host) = self.assigned_host(right)? {
+            if let Some(host) = self.assigned_host(left, right)? {
                 let (left, expr) = (self.rename(left), host.expr);
                 self.builder.push_host(host.reads, quote!(#left = #expr;));
             }
@@ -72,7 +80,7 @@ impl Cx<'_> {
     }
 
     /// Assigns a value to a local.
-    fn assign_value(&mut self, left: &Expr, value: Value) -> LowerResult<()> {
+    pub(in crate::lower) fn assign_value(&mut self, left: &Expr, value: Value) -> LowerResult<()> {
         let ident = match left {
             Expr::Path(p) => p.path.get_ident(),
             Expr::Infer(_) => return Ok(()),
@@ -193,6 +201,9 @@ impl Cx<'_> {
 
     /// Lowers `pair.0 = v` and `list[1] = v` for a local tuple or array of tensors.
     fn assign_part(&mut self, left: &Expr, value: Value) -> LowerResult<()> {
+        if self.tree_behind(left).is_some() {
+            return self.change_part(left, value);
+        }
         let (base, index) = match left {
             Expr::Field(syn::ExprField {
                 base,

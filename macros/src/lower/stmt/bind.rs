@@ -6,9 +6,9 @@ use crate::input::{OutShape, unraw};
 use crate::lower::{Cx, Expected, Host, LowerResult, Place, Value};
 use proc_macro2::{Ident, Span};
 use quote::quote;
-use syn::{Pat, PatTuple, PatTupleStruct};
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
+use syn::{Pat, PatTuple, PatTupleStruct};
 
 impl Cx<'_> {
     /// Binds the names of a pattern to the parts of a value.
@@ -118,6 +118,7 @@ impl Cx<'_> {
             .push_host(host.reads.clone(), quote!(let #pat #ty = #expr;));
         let number = number || (host.number && matches!(pat, Pat::Ident(_)));
         for (user, fresh) in bound {
+            self.note_declared(&user, &fresh);
             let value = Value::Host(Host {
                 expr: syn::parse_quote!(#fresh),
                 reads: Vec::new(),
@@ -150,7 +151,17 @@ pub(in crate::lower) fn want_of(pat: &Pat) -> Expected {
     Expected {
         shape: shape(pat),
         count,
+        ty: None,
     }
+}
+
+/// Returns the length of an array type, if it is a literal.
+fn array_length(ty: &syn::Type) -> Option<usize> {
+    let syn::Type::Array(array) = ty else {
+        return None;
+    };
+    let length = crate::lower::host::literal(&array.len)?.int()?;
+    usize::try_from(length).ok()
 }
 
 /// Returns what a type annotation of a local expects of its value.
@@ -164,6 +175,7 @@ pub(in crate::lower) fn want_of_type(ty: &syn::Type) -> Expected {
     }
     Expected {
         shape: shape(ty),
-        count: None,
+        count: array_length(ty),
+        ty: Some(ty.clone()),
     }
 }

@@ -6,6 +6,7 @@ pub(in crate::lower) mod pattern;
 pub(in crate::lower) mod remat_hints;
 pub(in crate::lower) mod returns;
 
+use super::expr::inline::inline_at;
 use super::expr::syntax::{exits, is_control, is_panic};
 use super::flow::control::Use;
 use super::{Abort, Cx, Expected, Host, LowerResult, Value, host};
@@ -51,6 +52,18 @@ impl Cx<'_> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> LowerResult<()> {
+        if self.choices.contains(&inline_at(stmt.span())) && !matches!(stmt, Stmt::Local(_)) {
+            return self.inline_statement(stmt);
+        }
+        match (self.plain_stmt(stmt), stmt) {
+            (Err(Abort::Recorded(_)), Stmt::Expr(..)) if self.may_inline_statement(stmt) => {
+                Err(Abort::Again(inline_at(stmt.span())))
+            }
+            (done, _) => done,
+        }
+    }
+
+    fn plain_stmt(&mut self, stmt: &Stmt) -> LowerResult<()> {
         if let Stmt::Expr(expr, _) = stmt {
             self.flush_old_values(expr);
         }
@@ -69,13 +82,14 @@ impl Cx<'_> {
                     .map(drop)
             }
             Stmt::Macro(m) => self.host_macro(&m.mac),
+            Stmt::Expr(Expr::MethodCall(m), _) if self.changes_tree(m) => self.change(m),
             Stmt::Expr(e, _) if is_control(e) && self.names.is_traced_control(e) => {
                 self.control(e, &Expected::tensor(), Use::Unused).map(drop)
             }
             Stmt::Expr(Expr::Macro(m), _) => self.host_macro(&m.mac),
             Stmt::Expr(Expr::Assign(a), _) => self.assignment(a),
             Stmt::Expr(Expr::Binary(b), _) if is_compound(&b.op) && self.names.is_host(&b.left) => {
-                if let Some(host) = self.assigned_host(&b.right)? {
+                if let Some(host) = self.assigned_host(&b.left, &b.right)? {
                     let (left, op, right) = (self.rename(&b.left), &b.op, host.expr);
                     self.builder
                         .push_host(host.reads, quote!(#left #op #right;));
@@ -163,6 +177,7 @@ impl Cx<'_> {
         }
         let value = match &*init.expr {
             Expr::Closure(c) => self.closure(c),
+            init if self.is_tree_local(pat, ty, init) => self.made(init, ty),
             init => self.top(init, &want),
         };
         self.host.reads_places = outer;

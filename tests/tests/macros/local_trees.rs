@@ -1,0 +1,287 @@
+//! Local lists, structs and options of tensors, and iterators with closures, in compiled bodies.
+
+use gradloom::prelude::*;
+use gradloom_tests::derivatives::Companions;
+use gradloom_tests::noise;
+use gradloom_tests::observe::plans_nothing;
+
+#[derive(Clone, Tree)]
+struct Layer {
+    w: Tensor,
+    b: Option<Tensor>,
+    #[tree(skip)]
+    scale: f64,
+}
+
+#[derive(Clone, Tree)]
+struct Net {
+    layers: Vec<Layer>,
+    out: Tensor,
+}
+
+#[derive(Clone, Tree)]
+struct State {
+    h: Tensor,
+    c: Tensor,
+}
+
+#[derive(Clone, Tree)]
+enum Shape {
+    Dot(Tensor),
+    Box { b: Tensor, a: Tensor },
+}
+
+#[traced]
+impl Layer {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let y = x.matmul(&self.w) * self.scale;
+        self.b.as_ref().map(|b| &y + b).unwrap_or(y)
+    }
+
+    fn doubled(&self) -> Self {
+        Layer {
+            w: &self.w * 2.0,
+            ..self.clone()
+        }
+    }
+}
+
+#[traced]
+fn pushed(net: &Net, x: &Tensor) -> Tensor {
+    let mut h = x.clone();
+    let mut outs = Vec::new();
+    for layer in &net.layers {
+        h = layer.forward(&h);
+        outs.push(h.clone());
+    }
+    let mut total = h * outs.len() as f64;
+    for out in &outs {
+        total += out.tanh();
+    }
+    total + &outs[0] + outs.last().unwrap()
+}
+
+#[traced]
+fn stacked(net: &Net, x: &Tensor) -> Tensor {
+    let mut outs: Vec<Tensor> = vec![];
+    for layer in net.layers.iter() {
+        outs.push(layer.forward(x));
+    }
+    let all = Tensor::stack(&outs, 0);
+    all.sum(0) * &net.out
+}
+
+#[traced]
+fn mapped(net: &Net, x: &Tensor) -> Tensor {
+    let outs: Vec<Tensor> = net.layers.iter().map(|l| l.forward(x).sin()).collect();
+    outs.iter()
+        .zip(&net.layers)
+        .fold(x.clone(), |a, (o, l)| a * o + l.scale)
+}
+
+#[traced]
+fn filtered(net: &Net, x: &Tensor) -> Tensor {
+    let chosen = net
+        .layers
+        .iter()
+        .filter(|l| l.b.is_some())
+        .map(|l| l.forward(x))
+        .collect::<Vec<_>>();
+    chosen.iter().fold(x.zeros_like(), |a, b| a + b)
+}
+
+#[traced]
+fn folded(net: &Net, x: &Tensor) -> Tensor {
+    net.layers
+        .iter()
+        .fold(x.clone(), |h, layer| layer.forward(&h).tanh())
+}
+
+#[traced]
+fn changed(net: &Net, x: &Tensor) -> Tensor {
+    let mut net = net.clone();
+    net.out = &net.out * x;
+    net.layers[1].w = &net.layers[0].w * 0.5;
+    net.layers.reverse();
+    net.out *= 2.0;
+    let h = net.layers[0].forward(x);
+    net.layers[1].doubled().forward(&h) + net.out
+}
+
+#[traced]
+fn made(x: &Tensor) -> Tensor {
+    let mut state = State {
+        h: Tensor::zeros([2, 3], DType::F64),
+        c: x.cos(),
+    };
+    for _ in 0..3 {
+        let c = &state.c * 0.5 + x;
+        state = State {
+            h: &state.h + c.tanh(),
+            c,
+        };
+    }
+    state.h * state.c
+}
+
+#[traced]
+fn updated(x: &Tensor) -> State {
+    let state = State {
+        h: x.sin(),
+        c: x.cos(),
+    };
+    State {
+        c: &state.h * x,
+        ..state
+    }
+}
+
+#[traced]
+fn a_variant(x: &Tensor, n: usize) -> Shape {
+    match n {
+        0 => Shape::Dot(x.exp()),
+        _ => Shape::Box {
+            a: x.sin(),
+            b: x.square(),
+        },
+    }
+}
+
+#[traced]
+fn of_variants(x: &Tensor, n: usize) -> Tensor {
+    match a_variant(x, n) {
+        Shape::Dot(y) => y * 2.0,
+        Shape::Box { a, b } => a - b * 3.0,
+    }
+}
+
+#[traced]
+fn best(net: &Net, x: &Tensor) -> Tensor {
+    let mut last = None;
+    for layer in &net.layers {
+        last = Some(layer.forward(x));
+    }
+    match last {
+        Some(y) => y * x,
+        None => x.clone(),
+    }
+}
+
+#[traced]
+fn twice_the_same(x: &Tensor) -> Vec<Tensor> {
+    let y = x.sin();
+    vec![y.clone(), y.clone(), &y * &y, x.clone()]
+}
+
+#[traced]
+fn of_twice(x: &Tensor) -> Tensor {
+    let parts = twice_the_same(x);
+    parts[0].exp() + &parts[1] * 2.0 + &parts[2] * 3.0 + &parts[3]
+}
+
+#[traced]
+fn second_order(x: &Tensor) -> Tensor {
+    let g = grad(|x: &Tensor| (x.sin() * x).sum(..))(x);
+    g * x
+}
+
+fn net() -> Net {
+    let layer = |seed, bias: bool| Layer {
+        w: noise(&[3, 3], seed),
+        b: bias.then(|| noise(&[3], seed + 1)),
+        scale: seed as f64 * 0.25,
+    };
+    Net {
+        layers: vec![layer(2, true), layer(4, false)],
+        out: noise(&[3], 7),
+    }
+}
+
+fn x() -> Tensor {
+    noise(&[2, 3], 9)
+}
+
+macro_rules! compiled {
+    ($f:ident) => {
+        assert!(!$f::PROGRAM.contains("recorded"), "{}", $f::PROGRAM);
+        assert_eq!($f::RECORDED, None, stringify!($f));
+    };
+}
+
+macro_rules! of_net {
+    ($f:ident) => {{
+        compiled!($f);
+        let x = (net(), x());
+        evaluate(&x).unwrap();
+        Companions {
+            call: &|x: &(Net, Tensor)| $f(&x.0, &x.1),
+            vjp: &|x, ct| {
+                let (y, pullback) = $f::vjp(&x.0, &x.1);
+                let cts = pullback(ct);
+                (y, (cts.0, cts.1))
+            },
+            jvp: &|x, dx| $f::jvp((&x.0, &x.1), (&dx.0, &dx.1)),
+        }
+        .check(&x);
+        plans_nothing(|| {
+            let (y, pullback) = $f::vjp(&x.0, &x.1);
+            evaluate(&pullback(&y)).unwrap();
+        });
+    }};
+}
+
+macro_rules! of_tensor {
+    ($f:ident $(, $n:expr)?) => {{
+        compiled!($f);
+        let x = x();
+        Companions {
+            call: &|x: &Tensor| $f(x $(, $n)?),
+            vjp: &|x, ct| {
+                let (y, pullback) = $f::vjp(x $(, $n)?);
+                (y, pullback(ct))
+            },
+            jvp: &|x, dx| $f::jvp((x $(, $n)?), dx),
+        }
+        .check(&x);
+    }};
+}
+
+#[test]
+fn tensors_are_pushed_to_local_lists() {
+    of_net!(pushed);
+    of_net!(stacked);
+}
+
+#[test]
+fn iterators_have_closures() {
+    of_net!(mapped);
+    of_net!(filtered);
+    of_net!(folded);
+}
+
+#[test]
+fn local_trees_are_made_and_changed() {
+    of_net!(changed);
+    of_tensor!(made);
+    of_tensor!(updated);
+    of_net!(best);
+}
+
+#[test]
+fn enums_are_returned() {
+    of_tensor!(a_variant, 0);
+    of_tensor!(a_variant, 1);
+    of_tensor!(of_variants, 0);
+    of_tensor!(of_variants, 1);
+}
+
+#[test]
+fn a_tensor_that_occurs_twice_has_two_cotangents() {
+    of_tensor!(twice_the_same);
+    of_tensor!(of_twice);
+}
+
+#[test]
+fn a_transform_of_a_closure_is_a_step_of_a_compiled_body() {
+    of_tensor!(second_order);
+}
