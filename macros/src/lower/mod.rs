@@ -16,6 +16,7 @@ mod host;
 mod state;
 mod stmt;
 
+use flow::assemble::has_checkpoint;
 use host::items::Items;
 use state::block_builder::BlockBuilder;
 use state::diagnostics::Diagnostics;
@@ -24,7 +25,7 @@ use state::kinds::Kind;
 use state::scope::Scope;
 use state::value::{Base, Expected, Host, Local, Place, Value};
 
-use crate::input::{Func, OutShape};
+use crate::input::{Func, OutShape, text};
 use crate::program::Body;
 use crate::report::Errors;
 use gradloom_ir::{Attr, Op, Var};
@@ -67,6 +68,8 @@ struct Cx<'a> {
     host: HostState,
     diagnostics: Diagnostics<'a>,
     choices: &'a BTreeSet<Choice>,
+    /// True if code that is not lowered to equations may be a step of the program.
+    forms: bool,
     /// Path of the run time.
     rt: TokenStream,
 }
@@ -85,20 +88,33 @@ pub(crate) fn lower(
     }
     let items = Items::new(func, block);
     let mut choices = BTreeSet::new();
+    let mut forms = true;
     loop {
-        let mut cx = Cx::new(func, block, &items, &choices, rt);
+        let mut cx = Cx::new(func, block, &items, &choices, forms, rt);
         match cx.function(block) {
-            Err(Abort::Again(choice)) if choices.len() < MOST_CHOICES => choices.insert(choice),
+            Err(Abort::Again(choice)) if choices.len() < MOST_CHOICES => {
+                choices.insert(choice);
+            }
+            // The error may come from an assumption about a type.
+            Ok(()) | Err(Abort::Error) if forms && cx.has_failed() => {
+                if !func.output.shape.is_known() {
+                    return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
+                }
+                forms = false;
+            }
             found => return finished(cx, found, block, errors),
-        };
+        }
     }
 }
 
 /// Returns the body that was lowered, or the reason why it is recorded.
 fn finished(cx: Cx, found: LowerResult<()>, block: &syn::Block, errors: &mut Errors) -> Body {
     let stopped = match found {
-        Ok(()) if cx.diagnostics.errors.is_empty() && !cx.builder.kinds.clash() => {
+        Ok(()) if !cx.has_failed() => {
             return Body::Compiled(Box::new(cx.pieces()));
+        }
+        Ok(()) if cx.diagnostics.errors.is_empty() && cx.cuts_trees() => {
+            recorded_with_checkpoint(block, errors, "it makes trees")
         }
         Ok(()) if cx.diagnostics.errors.is_empty() => {
             "a local holds a tensor on one path and a tree on another".to_owned()
@@ -106,20 +122,24 @@ fn finished(cx: Cx, found: LowerResult<()>, block: &syn::Block, errors: &mut Err
         Ok(()) | Err(Abort::Error) => "its body has errors".to_owned(),
         Err(Abort::Again(_)) => "too much of it is not lowered to equations".to_owned(),
         Err(Abort::Mixed) => "its branches have values of different kinds".to_owned(),
-        Err(Abort::Recorded(reason)) => {
-            if cx.diagnostics.errors.is_empty()
-                && let Some(attr) = flow::checkpoint::find(block)
-            {
-                let message = format!(
-                    "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
-                );
-                errors.push(&attr, message);
-            }
-            reason
-        }
+        Err(Abort::Recorded(reason)) => match cx.diagnostics.errors.is_empty() {
+            true => recorded_with_checkpoint(block, errors, &reason),
+            false => reason,
+        },
     };
     errors.append(cx.diagnostics.errors);
     Body::Recorded(stopped)
+}
+
+/// Reports a `#[checkpoint]` in a body that is recorded, and returns the reason.
+fn recorded_with_checkpoint(block: &syn::Block, errors: &mut Errors, reason: &str) -> String {
+    if let Some(attr) = flow::checkpoint::find(block) {
+        let message = format!(
+            "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
+        );
+        errors.push(&attr, message);
+    }
+    reason.to_owned()
 }
 
 /// Maximum number of choices for one body.
@@ -131,6 +151,7 @@ impl<'a> Cx<'a> {
         source: &'a syn::Block,
         items: &'a Items,
         choices: &'a BTreeSet<Choice>,
+        forms: bool,
         rt: &TokenStream,
     ) -> Cx<'a> {
         let mut cx = Cx {
@@ -141,6 +162,7 @@ impl<'a> Cx<'a> {
             host: HostState::new(),
             diagnostics: Diagnostics::new(source),
             choices,
+            forms,
             rt: rt.clone(),
         };
         for name in &items.names {
@@ -152,6 +174,21 @@ impl<'a> Cx<'a> {
 }
 
 impl Cx<'_> {
+    /// Returns whether lowering has found errors, or values of contradictory kinds.
+    fn has_failed(&self) -> bool {
+        !self.diagnostics.errors.is_empty() || self.builder.kinds.clash() || self.cuts_trees()
+    }
+
+    /// Returns whether the body has both trees and a loop that is cut into segments.
+    fn cuts_trees(&self) -> bool {
+        self.host
+            .flow
+            .open
+            .iter()
+            .any(|nodes| has_checkpoint(nodes))
+            && !self.builder.kinds.trees(false).is_empty()
+    }
+
     /// Appends the variables of `value`, which must have the structure `shape`, to `outs`.
     fn outs(&mut self, value: Value, shape: &OutShape, outs: &mut Vec<Var>) -> LowerResult<()> {
         match (value, shape) {
@@ -172,8 +209,8 @@ impl Cx<'_> {
                 outs.push(var);
                 Ok(())
             }
-            (Value::Host(host), OutShape::Opaque) if host.reads.is_empty() => {
-                let value = self.made(&host.expr, None)?;
+            (Value::Host(host), OutShape::Opaque) if self.forms => {
+                let value = self.made(host, None)?;
                 self.outs(value, shape, outs)
             }
             (value @ (Value::Tensor { .. } | Value::Place(_)), OutShape::Opaque) => {

@@ -333,19 +333,31 @@ impl PurityVisitor<'_> {
         }
         self.passed_on(open, exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
-            // Functions do not have such names; rustc warns of them.
-            if self.own.hides || !self.is_outside(path) {
+            // `Self(..)` is a constructor and cannot be another function.
+            if path.is_ident("Self") {
                 return Val::unknown();
             }
-            let args: Option<Vec<&TokenStream>> = args.iter().map(Val::exact).collect();
-            let probe = args.and_then(|args| Probe::exact(ours!(#path(#(#args),*))));
-            return Val::unknown().with(probe);
+            if self.own.hides || !self.is_outside(path) || !self.is_of_signature(path) {
+                return self.found(what, span, "it may be a function call", Remedy::Promise);
+            }
+            self.ask_constructor(path, what, span);
+            return Val::unknown().with(self.probe_of_call(path, args));
         }
         let known = self.ask_traced(path, what);
         if !known {
             return self.found(what, span, "it is not known to be traced", Remedy::Trace);
         }
         self.of_traced(&last, self.probe_of_call(path, args))
+    }
+
+    /// Returns whether a path is a type that the signature names, or a variant of one.
+    fn is_of_signature(&self, path: &Path) -> bool {
+        let mut owner = path.clone();
+        owner.segments.pop();
+        owner.segments.pop_punct();
+        [path, &owner]
+            .iter()
+            .any(|path| path.is_ident("Self") || self.written.contains(&text(path)))
     }
 
     /// Returns an expression of the type that a function returns.

@@ -205,6 +205,18 @@ impl PurityVisitor<'_> {
         self.ask_callee(ours!(<#ty>::#mark(#rt::some())), what, span, Some(mark));
     }
 
+    /// Lets rustc refuse a path that is called and is no constructor.
+    pub(super) fn ask_constructor(&mut self, path: &Path, what: &str, span: Span) {
+        let rt = self.rt;
+        let constructor = ours!({
+            #[allow(unreachable_patterns)]
+            let _ = || match #rt::some() { #path(..) => {} _ => {} };
+            0i32
+        });
+        let val = Val::from(super::Ty::Scalar).with(super::Probe::exact(constructor));
+        self.ask_class(&val, class::SCALAR, false, what, span);
+    }
+
     /// Asks whether a path is a traced function.
     ///
     /// A traced function has a type of the same path beside it, and a marker in that type.

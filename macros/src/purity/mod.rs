@@ -138,6 +138,24 @@ pub(crate) struct Impurity {
     pub(crate) span: Span,
 }
 
+/// Returns the types without generic arguments that a type consists of.
+fn paths_in(ty: &Type) -> Vec<&Type> {
+    struct Plain<'ast>(Vec<&'ast Type>);
+    impl<'ast> Visit<'ast> for Plain<'ast> {
+        fn visit_type(&mut self, ty: &'ast Type) {
+            if let Type::Path(path) = ty
+                && path.path.segments.iter().all(|s| s.arguments.is_none())
+            {
+                self.0.push(ty);
+            }
+            syn::visit::visit_type(self, ty);
+        }
+    }
+    let mut found = Plain(Vec::new());
+    found.visit_type(ty);
+    found.0
+}
+
 /// Returns whether the type of an argument is a mutable reference.
 fn writes(ty: &Type) -> bool {
     match ty {
@@ -336,6 +354,9 @@ impl<'a> PurityVisitor<'a> {
         let generics = func.generics();
         if func.output.shape == OutShape::Tensor {
             self.tensors.insert(text(&func.output.ty));
+        }
+        for ty in paths_in(&func.output.ty) {
+            self.written.insert(text(ty));
         }
         for (param, input) in func.params.iter().zip(&func.sig.inputs) {
             let (rt, ty) = (self.rt, without_lifetimes(&param.ty));

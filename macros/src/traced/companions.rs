@@ -14,6 +14,7 @@ use crate::emit::names::{ItemNames, allow};
 use crate::emit::program_text::Places;
 use crate::feature::compiled_loops::Loops;
 use crate::feature::cost::CostItems;
+use crate::input::args::Args;
 use crate::input::{Func, OutShape, text};
 use crate::program::Body;
 use proc_macro2::TokenStream;
@@ -115,6 +116,36 @@ pub(crate) fn companions(
         register: (!register.is_empty()).then_some(register),
         causes: calls.causes().into_iter().chain(causes).collect(),
     }
+}
+
+/// Emits the facts of a function that makes a tree from no tensors, such as `fn new(key: Key)`.
+///
+/// It has no derivative, but functions that call it are cached if it only computes.
+pub(crate) fn facts_of_builder(
+    func: &Func,
+    (block, plain): (&Block, &Block),
+    args: &Args,
+    rt: &TokenStream,
+) -> [TokenStream; 2] {
+    let body = Body::Recorded("it takes no tensors".to_owned());
+    let calls = CachedCallEmitter::new(func, (block, plain), &body, args, rt);
+    let digest = Digest::new(func, block, args);
+    let names = ItemNames::new(func);
+    let docs = Docs::new(func, &body, "", "", None, calls.recorded());
+    let cx = EmitCx {
+        func,
+        names: &names,
+        rt,
+        places: &Places::new(&names.saved),
+        docs: &docs,
+        loop_uses: &[],
+        calls: &calls,
+        callers: None,
+        asked_for: &[],
+    };
+    let facts = cx.fact_items(&body, plain, &digest);
+    let (asking, associated) = (calls.asking(&cx), facts.associated);
+    [ours!(#associated #asking), facts.items]
 }
 
 impl EmitCx<'_> {

@@ -1,7 +1,7 @@
 //! Parses and expands one function or method.
 
 use super::attributes::{misplaced, misspelt, strip_attributes};
-use super::companions::companions;
+use super::companions::{companions, facts_of_builder};
 use super::wrap_body::wrap_body;
 use crate::digest::Digest;
 use crate::emit::CachedCallEmitter;
@@ -17,6 +17,9 @@ use crate::program::Body;
 use crate::report::Errors;
 use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Block, ImplItemFn, ItemFn, Signature, Visibility};
+
+/// Maximum number of lengths in a tuple that is a shape.
+const LONGEST_TUPLE: usize = 8;
 
 /// Function or method as the user wrote it.
 pub(super) struct UserItem<'a> {
@@ -48,6 +51,7 @@ impl<'a> UserItem<'a> {
     /// Parses the signature, and removes the macro's attributes and misplaced ones.
     pub(super) fn read(&mut self, owner: Option<Owner>, errors: &mut Errors) -> Func {
         parenthesise(self.block);
+        mixed_shapes(self.block);
         misplaced(self.attrs, errors);
         misspelt(self.block, errors);
         input::signature(self.vis, self.attrs, self.sig, owner, errors)
@@ -114,6 +118,21 @@ pub(super) fn emit(
         beside,
         warnings,
     }
+}
+
+/// Returns the facts of a function that makes a tree from no tensors, for its callers.
+pub(super) fn builder(
+    method: &ImplItemFn,
+    owner: Owner,
+    args: &Args,
+    rt: &TokenStream,
+) -> [TokenStream; 2] {
+    let mut method = method.clone();
+    let mut written = UserItem::method(&mut method);
+    let func = written.read(Some(owner), &mut Errors::default());
+    let mut plain = written.block.clone();
+    strip_attributes(&mut plain);
+    facts_of_builder(&func, (written.block, &plain), args, rt)
 }
 
 /// Returns the tests of `#[traced(check)]`.
@@ -208,6 +227,40 @@ fn parenthesise(block: &mut syn::Block) {
         }
     }
     syn::visit_mut::VisitMut::visit_block_mut(&mut GroupParenthesiser, block);
+}
+
+/// Makes a tuple of an array of lengths with `-1` in it, as in `x.reshape([n, -1])`.
+///
+/// A length is a `usize`, so the array has no type, but a tuple of different integers is a shape.
+fn mixed_shapes(block: &mut syn::Block) {
+    struct ShapeRewriter;
+    impl syn::visit_mut::VisitMut for ShapeRewriter {
+        fn visit_expr_method_call_mut(&mut self, call: &mut syn::ExprMethodCall) {
+            syn::visit_mut::visit_expr_method_call_mut(self, call);
+            if call.method != "reshape" {
+                return;
+            }
+            let Some(shape @ syn::Expr::Array(_)) = call.args.first_mut() else {
+                return;
+            };
+            let syn::Expr::Array(array) = &*shape else {
+                unreachable!("the shape is an array")
+            };
+            let mixed = array.elems.iter().any(is_negative)
+                && !array
+                    .elems
+                    .iter()
+                    .all(|e| is_negative(e) || matches!(e, syn::Expr::Lit(_)));
+            if mixed && array.elems.len() <= LONGEST_TUPLE {
+                let elems = &array.elems;
+                *shape = syn::parse_quote_spanned!(array.bracket_token.span.join()=> (#elems));
+            }
+        }
+    }
+    fn is_negative(elem: &syn::Expr) -> bool {
+        matches!(elem, syn::Expr::Unary(u) if matches!(u.op, syn::UnOp::Neg(_)) && matches!(&*u.expr, syn::Expr::Lit(_)))
+    }
+    syn::visit_mut::VisitMut::visit_block_mut(&mut ShapeRewriter, block);
 }
 
 /// Returns whether a parameter is a `&Vec` of trees.

@@ -1,7 +1,7 @@
 //! Expands a traced impl block.
 
 use super::attributes::refuse_second;
-use super::item::{UserItem, emit, tests};
+use super::item::{self, UserItem, emit, tests};
 use crate::emit::paths;
 use crate::input;
 use crate::input::Owner;
@@ -50,6 +50,11 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             own_order,
         } = &of_method(method, args, errors);
         if !marked && !computes(method) {
+            if builds(method) {
+                let [facts, beside] = item::builder(method, owner.clone(), args, &rt);
+                associated.extend(facts);
+                items.extend(beside);
+            }
             continue;
         }
         any = true;
@@ -188,6 +193,18 @@ fn computes(method: &ImplItemFn) -> bool {
         true => receives || tensors,
         false => tensors && may_be_tree(output, method),
     }
+}
+
+/// Returns whether an associated function makes a value of the type from no tensors.
+fn builds(method: &ImplItemFn) -> bool {
+    let syn::ReturnType::Type(_, output) = &method.sig.output else {
+        return false;
+    };
+    let plain = method.sig.inputs.iter().all(|input| match input {
+        FnArg::Receiver(_) => false,
+        FnArg::Typed(p) => is_static(&p.ty),
+    });
+    plain && mentions(output, &["Self"]) && method.sig.generics.params.is_empty()
 }
 
 fn is_helper(attr: &Attribute) -> bool {

@@ -451,6 +451,7 @@ impl Ord for Ranked {
 }
 
 /// A tensor behind a reference that counts.
+#[derive(Clone, Tree)]
 struct Wrapped {
     even: Tensor,
     odd: Tensor,

@@ -121,7 +121,12 @@ fn made(x: &Tensor) -> Tensor {
             c,
         };
     }
-    state.h * state.c
+    product(&state)
+}
+
+#[traced]
+fn product(state: &State) -> Tensor {
+    &state.h * &state.c
 }
 
 #[traced]

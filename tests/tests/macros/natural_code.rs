@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 #[traced]
 fn flattened(x: &Tensor) -> Tensor {
-    x.reshape((x.dim(0), -1)) * 2.0
+    x.reshape([x.dim(0), -1]) * 2.0
 }
 
 #[traced]

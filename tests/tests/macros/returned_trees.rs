@@ -309,3 +309,38 @@ fn a_body_calls_functions_that_return_options_and_lists() {
     of_tensor!(of_an_option, 1);
     of_tensor!(of_a_list);
 }
+
+#[traced]
+impl State {
+    fn new(n: usize) -> Self {
+        State {
+            h: Tensor::ones([2, n], DType::F64),
+            c: State::start(n),
+        }
+    }
+
+    fn start(n: usize) -> Tensor {
+        Tensor::zeros([2, n], DType::F64)
+    }
+
+    fn next(self, x: &Tensor) -> State {
+        State {
+            h: self.h * x,
+            c: self.c + x,
+        }
+    }
+}
+
+#[traced]
+fn from_a_builder(x: &Tensor) -> State {
+    let mut state = State::new(x.dim(1));
+    for _ in 0..2 {
+        state = state.next(x);
+    }
+    state
+}
+
+#[test]
+fn a_builder_of_a_traced_type_is_called() {
+    of_tensor!(from_a_builder);
+}

@@ -8,7 +8,8 @@ use super::call::is_companion;
 use super::syntax::{assigned, exits, has_return, peel};
 use crate::input::{OutShape, classify, text, unraw};
 use crate::lower::state::kinds::Kind;
-use crate::lower::{Abort, Base, Choice, Cx, Expected, LowerResult, Place, Value, host};
+use crate::lower::{Abort, Base, Choice, Cx, Expected, Host, LowerResult, Place, Value, host};
+use crate::method_table::methods;
 use crate::program::{Call, CallArg, Callee, Effect, Inline};
 use crate::report::Errors;
 use gradloom_ir::{Static, Var};
@@ -39,34 +40,19 @@ pub(in crate::lower) const CHANGES: [&str; 14] = [
     "truncate",
 ];
 
-/// Methods of iterators and options whose result is a value, and no iterator or reference.
-const GIVE_VALUES: [&str; 12] = [
-    "clone",
-    "cloned",
-    "collect",
-    "concat",
-    "fold",
-    "map_or",
-    "map_or_else",
-    "product",
-    "sum",
-    "to_vec",
-    "unwrap_or_default",
-    "unwrap_or_else",
-];
-
-/// Methods after which a chain iterates.
-const ITERATE: [&str; 10] = [
-    "chunks",
-    "drain",
-    "into_iter",
-    "into_values",
-    "iter",
-    "iter_mut",
-    "keys",
-    "split",
-    "values",
-    "windows",
+/// Iterator methods that keep the items of their receiver.
+const KEEP_ITEMS: [&str; 11] = [
+    "chain",
+    "enumerate",
+    "filter",
+    "flatten",
+    "inspect",
+    "rev",
+    "skip",
+    "skip_while",
+    "step_by",
+    "take",
+    "take_while",
 ];
 
 /// Maximum length of the text by which programs show code.
@@ -98,7 +84,7 @@ impl Cx<'_> {
             return self.inline(expr, want);
         }
         match self.eval(expr, want) {
-            Err(Abort::Recorded(_)) if !self.host.reads_places && self.may_inline(expr) => {
+            Err(Abort::Recorded(_)) if !self.host.reads_places && self.may_inline(expr, want) => {
                 Err(Abort::Again(choice))
             }
             found => found,
@@ -107,48 +93,99 @@ impl Cx<'_> {
 
     /// Returns whether an expression can be recorded: its value owns its tensors, and all that it
     /// reads can be passed.
-    fn may_inline(&self, expr: &Expr) -> bool {
-        self.gives_value(expr)
+    fn may_inline(&self, expr: &Expr, want: &Expected) -> bool {
+        self.forms
+            && self.gives_value(expr, want)
             && !leaves(expr)
             && !self.names.assigns(expr)
             && self.can_capture(&Stmt::Expr(expr.clone(), None))
     }
 
     /// Returns whether an expression is known to have a value that owns its tensors.
-    fn gives_value(&self, expr: &Expr) -> bool {
+    fn gives_value(&self, expr: &Expr, want: &Expected) -> bool {
+        let written = want.ty.as_ref().is_some_and(|ty| {
+            let mut tensors = *ty == self.func.output.ty;
+            host::in_tokens(ty.to_token_stream(), &mut |ident| {
+                tensors |= ident == "Tensor"
+            });
+            tensors
+        });
         match peel(expr) {
-            Expr::Struct(_) | Expr::Binary(_) | Expr::Unary(_) => true,
-            Expr::Macro(m) => m.mac.path.is_ident("vec"),
-            Expr::Reference(r) => r.mutability.is_none() && self.gives_value(&r.expr),
-            Expr::Field(f) => matches!(peel(&f.base), Expr::Call(_) | Expr::MethodCall(_)),
+            Expr::Struct(e) => self.is_tree_type(&e.path),
+            Expr::Reference(r) => r.mutability.is_none() && self.gives_value(&r.expr, want),
+            Expr::Field(f) => match peel(&f.base) {
+                Expr::Call(_) | Expr::MethodCall(_) => self.gives_tensors(&f.base),
+                _ => false,
+            },
+            Expr::MethodCall(m) => match m.method.to_string().as_str() {
+                "collect" => {
+                    iterates_values(&m.receiver) && (written || self.gives_tensors(&m.receiver))
+                }
+                _ => written || self.gives_tensors(expr),
+            },
+            Expr::Binary(_) | Expr::Unary(_) | Expr::Call(_) => written || self.gives_tensors(expr),
+            _ => false,
+        }
+    }
+
+    /// Returns whether the value of an expression certainly consists of tensors: not of numbers,
+    /// functions or references.
+    fn gives_tensors(&self, expr: &Expr) -> bool {
+        match peel(tail(expr)) {
+            Expr::Path(p) => p.path.get_ident().is_some_and(|ident| {
+                let value = self.names.lookup(&unraw(ident));
+                matches!(value, Some(Value::Tensor { .. }))
+            }),
+            Expr::Reference(e) => self.gives_tensors(&e.expr),
+            Expr::Unary(e) => self.gives_tensors(&e.expr),
+            Expr::Binary(e) => self.gives_tensors(&e.left) || self.gives_tensors(&e.right),
+            Expr::Tuple(e) => !e.elems.is_empty() && e.elems.iter().all(|e| self.gives_tensors(e)),
+            Expr::Struct(e) => self.is_tree_type(&e.path),
+            Expr::Closure(e) => self.gives_tensors(&e.body),
             Expr::Call(call) => match &*call.func {
-                Expr::Path(_) => !call.args.iter().any(lends),
+                Expr::Path(p) if p.qself.is_none() => {
+                    let mut names = p.path.segments.iter().rev().map(|s| unraw(&s.ident));
+                    let (last, owner) = (names.next(), names.next());
+                    let (last, owner) = (last.unwrap_or_default(), owner.unwrap_or_default());
+                    owner == "Tensor"
+                        || ["tree", "optim"].contains(&&*owner)
+                        || !owner.is_empty() && gives_tree(&last)
+                }
                 // `grad(|x| ..)(&x)`
                 Expr::Call(_) => true,
                 _ => false,
             },
             Expr::MethodCall(m) => {
                 let name = m.method.to_string();
-                let number = m.turbofish.as_ref().is_some_and(names_no_tensor);
-                if number || is_number(m) {
-                    return false;
-                }
+                let any_arg = || m.args.iter().any(|arg| self.gives_tensors(arg));
                 match &*name {
-                    "collect" => iterates_values(&m.receiver),
-                    "map" | "zip" => !iterates(&m.receiver) && m.args.iter().all(gives_values),
-                    "unwrap" | "expect" => self.gives_value(&m.receiver),
-                    "unwrap_or" => !m.args.iter().any(lends) && self.gives_value(&m.receiver),
-                    "cloned" => !iterates(&m.receiver),
-                    "reduce" => iterates_values(&m.receiver),
-                    name => {
-                        GIVE_VALUES.contains(&name)
-                            || is_companion(name)
-                            || super::op::find(name, false).is_some()
-                    }
+                    _ if m.turbofish.as_ref().is_some_and(names_no_tensor) => false,
+                    "fold" => m.args.first().is_some_and(|init| self.gives_tensors(init)),
+                    "map" => m.args.iter().any(|f| self.gives_tensors(f)),
+                    "unwrap_or" | "unwrap_or_else" | "map_or" | "map_or_else" => any_arg(),
+                    "iter" | "as_ref" => false,
+                    _ if gives_tree(&name) => true,
+                    _ if crate::method_table::reads_tensor(&name) => false,
+                    _ => match super::op::find(&name, false) {
+                        Some(_) if methods(&name).next().is_none() => true,
+                        None if methods(&name).next().is_none() => any_arg(),
+                        _ => self.gives_tensors(&m.receiver),
+                    },
                 }
             }
             _ => false,
         }
+    }
+
+    /// Returns whether a type is known to be a tree: the signature names it, or a local of it is an
+    /// argument of a call.
+    pub(in crate::lower) fn is_tree_type(&self, path: &syn::Path) -> bool {
+        let hint = self.host.flow.hint.as_ref();
+        hint.is_some_and(|local| self.items.passed.contains(&unraw(local)))
+            || path
+                .segments
+                .iter()
+                .any(|s| self.items.types.contains(&unraw(&s.ident)))
     }
 
     /// Returns whether all locals that code mentions can be passed to it.
@@ -192,7 +229,7 @@ impl Cx<'_> {
             return false;
         };
         let changed = self.changed(expr);
-        !changed.is_empty() && !exits(expr) && !leaves(expr) && self.can_capture(stmt)
+        self.forms && !changed.is_empty() && !exits(expr) && !leaves(expr) && self.can_capture(stmt)
     }
 
     /// Returns the locals with tensors that code changes.
@@ -399,6 +436,9 @@ impl Cx<'_> {
     /// Lowers `Net { w, ..base }`.
     pub(in crate::lower) fn structure(&mut self, e: &syn::ExprStruct) -> LowerResult<Value> {
         let fields = e.fields.iter().map(|f| &f.expr).chain(e.rest.as_deref());
+        if !self.forms || !self.is_tree_type(&e.path) {
+            return self.recorded("a struct", e.path.span());
+        }
         let values = self.parts(fields)?;
         let shown = match &e.rest {
             Some(_) => format!("{} {{ .. }}", text(&e.path)),
@@ -418,8 +458,19 @@ impl Cx<'_> {
 
     /// Lowers a call of a constructor, such as `Some(x)` or `Box::new(x)`.
     pub(in crate::lower) fn constructor(&mut self, call: &syn::ExprCall) -> LowerResult<Value> {
-        let values = self.parts(call.args.iter())?;
         let func = &call.func;
+        let known = match &**func {
+            Expr::Path(p) => {
+                let last = p.path.segments.last().map(|s| unraw(&s.ident));
+                let last = last.unwrap_or_default();
+                ["Some", "Ok", "new"].contains(&&*last) || self.is_tree_type(&p.path)
+            }
+            _ => false,
+        };
+        if !self.forms || !known {
+            return self.recorded(&format!("a call of `{}`", text(func)), func.span());
+        }
+        let values = self.parts(call.args.iter())?;
         let make = |parts: Vec<TokenStream>| quote!(#func(#(#parts),*));
         self.build(values, make, (text(func), call.span()))
     }
@@ -429,6 +480,9 @@ impl Cx<'_> {
         let tokens = e.mac.tokens.clone();
         let elems = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(tokens.clone());
         let path = &e.mac.path;
+        if !self.forms {
+            return self.recorded("`vec!`", path.span());
+        }
         if let Ok(elems) = elems {
             let values = self.parts(elems.iter())?;
             let make = |parts: Vec<TokenStream>| quote!(#path![#(#parts),*]);
@@ -459,6 +513,9 @@ impl Cx<'_> {
         let syn::Pat::Ident(p) = pat else {
             return false;
         };
+        if !self.forms {
+            return false;
+        }
         let mut tensors = false;
         if let Some(ty) = ty {
             host::in_tokens(ty.to_token_stream(), &mut |ident| {
@@ -470,23 +527,26 @@ impl Cx<'_> {
             );
         }
         let chosen = self.choices.contains(&tree_at(&p.ident));
-        let is_host = !self.names.mentions_traced(init) && !leaves(init) && !exits(init);
-        is_host && (chosen || tensors && !super::makes_tensor_inside(init))
+        chosen || tensors && !super::makes_tensor_inside(init)
     }
 
     /// Lowers the first value of a local that holds a tree.
     pub(in crate::lower) fn made(
         &mut self,
-        init: &Expr,
+        host: Host,
         ty: Option<&syn::Type>,
     ) -> LowerResult<Value> {
-        let expr = self.rename(init);
+        let (shown, span) = (text(&host.expr), host.expr.span());
+        let host = match host.reads.is_empty() {
+            true => host,
+            false => self.hoisted(host, "made"),
+        };
+        let expr = host.expr;
         let code = match ty {
             Some(ty) => quote!({ let made: #ty = #expr; made }),
             None => quote!(#expr),
         };
-        let operands = Operands::default();
-        let var = self.emit_inline(operands, code, Effect::Moves, text(init), init.span())?;
+        let var = self.emit_inline(Operands::default(), code, Effect::Moves, shown, span)?;
         self.builder.kinds.decide(var, Kind::Tree);
         Ok(Value::Tensor { var, by_ref: false })
     }
@@ -505,14 +565,18 @@ impl Cx<'_> {
         };
         let declared = ident.and_then(|ident| self.names.declared.get(&unraw(ident)));
         match declared {
-            Some(choice) if !self.choices.contains(choice) => Err(Abort::Again(*choice)),
+            Some(choice) if self.forms && !self.choices.contains(choice) => {
+                Err(Abort::Again(*choice))
+            }
             _ => Ok(()),
         }
     }
 
     /// Returns whether a method changes a local that is a tree.
     pub(in crate::lower) fn changes_tree(&self, call: &syn::ExprMethodCall) -> bool {
-        CHANGES.contains(&&*call.method.to_string()) && self.tree_behind(&call.receiver).is_some()
+        self.forms
+            && CHANGES.contains(&&*call.method.to_string())
+            && self.tree_behind(&call.receiver).is_some()
     }
 
     /// Returns the local that a place is a part of, if it is a tree that can be changed.
@@ -602,17 +666,6 @@ fn mentioned(code: &Stmt, f: &mut dyn FnMut(&Ident)) {
     }
 }
 
-/// Returns whether an argument lends a tensor to the result, as in `Some(&x)`.
-fn lends(arg: &Expr) -> bool {
-    match peel(arg) {
-        Expr::Call(call) => call
-            .args
-            .iter()
-            .any(|a| matches!(peel(a), Expr::Reference(_))),
-        _ => false,
-    }
-}
-
 /// Returns whether a turbofish names types without tensors, as in `collect::<Vec<usize>>()`.
 fn names_no_tensor(turbofish: &syn::AngleBracketedGenericArguments) -> bool {
     let (mut tensor, mut other) = (false, false);
@@ -622,39 +675,6 @@ fn names_no_tensor(turbofish: &syn::AngleBracketedGenericArguments) -> bool {
         other |= !plain.contains(&&*ident.to_string());
     });
     other && !tensor
-}
-
-/// Returns whether a fold starts from a number, or a map of an iterator gives numbers.
-fn is_number(call: &syn::ExprMethodCall) -> bool {
-    match call.method.to_string().as_str() {
-        "fold" => call
-            .args
-            .first()
-            .is_some_and(|init| host::literal(init).is_some()),
-        "collect" | "sum" | "product" | "reduce" => {
-            let Expr::MethodCall(before) = peel(&call.receiver) else {
-                return false;
-            };
-            before.method == "map" && before.args.iter().any(gives_numbers)
-        }
-        "map_or" => call
-            .args
-            .first()
-            .is_some_and(|init| host::literal(init).is_some()),
-        _ => false,
-    }
-}
-
-/// Returns whether a closure returns something that is not a tensor.
-fn gives_numbers(closure: &Expr) -> bool {
-    let Expr::Closure(closure) = closure else {
-        return false;
-    };
-    match peel(tail(&closure.body)) {
-        Expr::MethodCall(m) => crate::method_table::reads_tensor(&m.method.to_string()),
-        Expr::Cast(_) | Expr::Lit(_) => true,
-        _ => false,
-    }
 }
 
 fn tail(expr: &Expr) -> &Expr {
@@ -688,30 +708,22 @@ fn gives_values(closure: &Expr) -> bool {
     }
 }
 
-/// Returns whether a chain of methods iterates over something.
-fn iterates(expr: &Expr) -> bool {
+/// Returns whether the items of an iterator are values.
+fn iterates_values(expr: &Expr) -> bool {
     match peel(expr) {
-        Expr::MethodCall(m) => ITERATE.contains(&&*m.method.to_string()) || iterates(&m.receiver),
+        Expr::MethodCall(m) => match m.method.to_string().as_str() {
+            "map" | "filter_map" | "flat_map" | "scan" => m.args.last().is_some_and(gives_values),
+            "cloned" | "into_values" | "drain" => true,
+            name => KEEP_ITEMS.contains(&name) && iterates_values(&m.receiver),
+        },
         Expr::Range(_) => true,
         _ => false,
     }
 }
 
-/// Returns whether the items of an iterator are values.
-fn iterates_values(expr: &Expr) -> bool {
-    match peel(expr) {
-        Expr::MethodCall(m) => match m.method.to_string().as_str() {
-            "map" | "filter_map" | "flat_map" | "scan" => {
-                m.args.iter().rev().take(1).all(gives_values)
-            }
-            "cloned" | "into_values" | "drain" => true,
-            "filter" | "rev" | "take" | "skip" | "step_by" | "enumerate" | "chain" | "zip"
-            | "take_while" | "skip_while" | "inspect" | "flatten" => iterates_values(&m.receiver),
-            _ => false,
-        },
-        Expr::Range(_) => true,
-        _ => false,
-    }
+/// Returns whether a name is that of a companion that returns a tree.
+fn gives_tree(name: &str) -> bool {
+    is_companion(name) && !name.ends_with("vjp") && !name.ends_with("saved")
 }
 
 /// Returns the name of a local in recorded code, where `self` is not allowed.

@@ -8,7 +8,7 @@ use super::{by_ref, copy};
 use crate::input::text;
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value, host};
-use crate::method_table::{is_of_values, reads_tensor};
+use crate::method_table::{is_of_values, methods, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
 use quote::ToTokens;
@@ -236,10 +236,23 @@ impl Cx<'_> {
             values.push(self.eval(arg, &Expected::tensor())?);
         }
         let Some(values) = self.hosts(&values) else {
-            if let Some(Value::Host(receiver)) = values.first()
-                && CHANGES.contains(&&*call.method.to_string())
-            {
-                self.promote(&receiver.expr)?;
+            let name = call.method.to_string();
+            let receiver = values
+                .into_iter()
+                .next()
+                .expect("the receiver is the first");
+            match find(&name, false) {
+                // `key.bernoulli(p, x.shape()).select(&x, 0.0)`
+                Some((op, method)) if methods(&name).next().is_none() => {
+                    let want = Expected::tensor();
+                    return self.op_method(op, method, Some(receiver), call, &want);
+                }
+                None if !is_of_numbers(&name) => {
+                    if let Value::Host(receiver) = receiver {
+                        self.promote(&receiver.expr)?;
+                    }
+                }
+                _ => {}
             }
             return self.recorded(
                 &format!("the method `{}` of a host value", call.method),
@@ -259,6 +272,12 @@ impl Cx<'_> {
             other => Ok(other),
         }
     }
+}
+
+/// Returns whether a method with a tensor among its arguments may be one of a number or a list of
+/// numbers.
+fn is_of_numbers(method: &str) -> bool {
+    is_of_values(method) && !CHANGES.contains(&method)
 }
 
 /// Returns the message for `x.slice(1..3)`.

@@ -1,8 +1,6 @@
 //! Lowers calls of ops, as the table of methods describes them.
 
-use super::syntax::peel;
-use crate::input::text;
-use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Value, host};
+use crate::lower::{Abort, Cx, Expected, LowerResult, Value};
 use gradloom_ir::op::{Method, Operands, Param};
 use gradloom_ir::{Attr, Op, Static, Var};
 use proc_macro2::{Ident, Span};
@@ -136,7 +134,7 @@ impl Cx<'_> {
                     Some(Err(stop)) => return Err(stop),
                     None => missing = true,
                 },
-                Param::Static => match args.next().map(|a| (a, self.shape_or_axes(a))) {
+                Param::Static => match args.next().map(|a| (a, self.static_value(a))) {
                     Some((arg, Ok(host))) if is_text(&host.expr) => {
                         return self.recorded("text", arg.span());
                     }
@@ -170,24 +168,6 @@ impl Cx<'_> {
         Ok(read)
     }
 
-    /// Lowers a static argument. An array of a `usize` and `-1` has an error of its own, because
-    /// that of rustc does not name the remedy.
-    fn shape_or_axes(&mut self, arg: &Expr) -> LowerResult<Host> {
-        if let Expr::Array(array) = peel(arg)
-            && let Some(negative) = array.elems.iter().find(|e| is_negative(e))
-            && array.elems.iter().any(is_length)
-        {
-            let elems = array.elems.iter().map(text);
-            let tuple = elems.collect::<Vec<String>>().join(", ");
-            self.diagnostics.errors.push(
-                negative,
-                format!("an array of lengths, which are `usize`, cannot contain `{}`; write a tuple: `({tuple})`", text(negative)),
-            );
-            return Err(Abort::Error);
-        }
-        self.static_value(arg)
-    }
-
     /// Lowers a list of tensors: `&[&a, &b]`.
     fn list(&mut self, arg: &Expr) -> LowerResult<Vec<Var>> {
         match self.eval(arg, &Expected::tensor())? {
@@ -196,21 +176,6 @@ impl Cx<'_> {
             // The length of the list is not known.
             _ => self.recorded("a list of tensors that is not written out", arg.span()),
         }
-    }
-}
-
-fn is_negative(expr: &Expr) -> bool {
-    matches!(host::literal(expr), Some(Static::Int(n)) if n < 0)
-}
-
-/// Returns whether an expression is a length of a tensor: `x.dim(0)`, `x.numel()`, `x.shape()[0]`.
-fn is_length(expr: &Expr) -> bool {
-    match peel(expr) {
-        Expr::MethodCall(call) => call.method == "dim" || call.method == "numel",
-        Expr::Index(index) => {
-            matches!(peel(&index.expr), Expr::MethodCall(call) if call.method == "shape")
-        }
-        _ => false,
     }
 }
 

@@ -17,7 +17,7 @@ impl Cx<'_> {
         let Value::Tensor { var, by_ref } = value else {
             return value;
         };
-        if !self.builder.kinds.decide(var, Kind::Tree) {
+        if !self.forms || !self.builder.kinds.decide(var, Kind::Tree) {
             return value;
         }
         self.host.read(&[var]);

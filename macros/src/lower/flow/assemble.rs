@@ -164,7 +164,7 @@ impl RawBlock {
 }
 
 /// Returns whether a loop is cut into segments. These keep tensors, and no trees, as their state.
-fn has_checkpoint(nodes: &[Node<HostCode>]) -> bool {
+pub(in crate::lower) fn has_checkpoint(nodes: &[Node<HostCode>]) -> bool {
     nodes.iter().any(|node| match node {
         Node::Scope { head, body } => {
             matches!(head, HostCode::Checkpoint(_)) || has_checkpoint(body)

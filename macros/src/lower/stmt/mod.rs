@@ -177,7 +177,6 @@ impl Cx<'_> {
         }
         let value = match &*init.expr {
             Expr::Closure(c) => self.closure(c),
-            init if self.is_tree_local(pat, ty, init) => self.made(init, ty),
             init => self.top(init, &want),
         };
         self.host.reads_places = outer;
@@ -200,6 +199,7 @@ impl Cx<'_> {
             return Err(Abort::Error);
         }
         let value = match value {
+            Value::Host(host) if self.is_tree_local(pat, ty, &init.expr) => self.made(host, ty)?,
             Value::Place(place) if static_kind => Value::Host(Host {
                 reads: place.reads(),
                 expr: place.expr,
