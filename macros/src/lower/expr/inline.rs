@@ -95,6 +95,7 @@ impl Cx<'_> {
     /// reads can be passed.
     fn may_inline(&self, expr: &Expr, want: &Expected) -> bool {
         self.forms
+            && self.diagnostics.errors.is_empty()
             && self.gives_value(expr, want)
             && !leaves(expr)
             && !self.names.assigns(expr)
@@ -229,7 +230,12 @@ impl Cx<'_> {
             return false;
         };
         let changed = self.changed(expr);
-        self.forms && !changed.is_empty() && !exits(expr) && !leaves(expr) && self.can_capture(stmt)
+        self.forms
+            && self.diagnostics.errors.is_empty()
+            && !changed.is_empty()
+            && !exits(expr)
+            && !leaves(expr)
+            && self.can_capture(stmt)
     }
 
     /// Returns the locals with tensors that code changes.
