@@ -364,3 +364,31 @@ fn generic_methods_with_numbers_are_pure_for_each_instance() {
     finds(|| scaled.forward(&x));
     finds(|| scaled.of(&x, [0.5, -0.25]));
 }
+
+#[derive(Clone, Tree)]
+struct Parts {
+    y: Tensor,
+    z: Tensor,
+}
+
+#[traced]
+fn in_parts(x: &Tensor) -> (Tensor, Parts) {
+    let (y, z) = (x.exp(), x.sin());
+    (x.tanh(), Parts { y, z })
+}
+
+/// Calls methods on values whose types only rustc knows.
+#[traced]
+fn joined(x: &Tensor) -> Tensor {
+    let (h, Parts { y, .. }) = in_parts(x);
+    let (first, scale) = (h.slice([0], [1], [1]), h.rank());
+    first.sum(..) * scale as f64 + y.transpose()
+}
+
+#[test]
+fn methods_of_parts_of_results_are_pure() {
+    assert_eq!(joined::RECORDED, None);
+    let x = noise(&[4, 3], 1);
+    finds(|| joined(&x));
+    finds(|| joined::vjp(&x).0);
+}
