@@ -152,7 +152,7 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden("f", "a type by inference", "l@.0").stmts("let l@: Level = [0.5, ‹1.5›].into_iter().sum();"),
     // g: methods of extension traits.
     hidden_tensor("g", "normal", "$h.normal()"),
-    hidden_tensor("g", "clamp", "$h.clamp(-‹1.5›, 1.0)"),
+    hidden_tensor("g", "mul_add", "$h.mul_add(-‹1.5›, 1.0)"),
     hidden_tensor("g", "flatten", "$h.flatten()"),
     hidden_tensor("g", "inspect", "$h.inspect(\"h\")"),
     hidden_tensor("g", "first", "$h.first()"),

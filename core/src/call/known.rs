@@ -182,7 +182,7 @@ macro_rules! pointers {
         impl<T: FullyKnownType + ?Sized> FullyKnownType for $ty {}
     )*};
 }
-pointers! { &T Box<T> }
+pointers! { &T &mut T Box<T> }
 
 /// A value whose type rustc determines for the macro.
 ///

@@ -66,6 +66,8 @@ pub(crate) enum Obstacle {
     Static(&'static str),
     /// A tree whose type does not implement `Tree::__key`.
     Tree(&'static str),
+    /// A map of trees by keys that are neither strings nor whole numbers.
+    Names(&'static str),
     /// A skipped field of a result that may share its contents with other results.
     Shared(&'static str),
     /// A constant or static that the body names and a key cannot hold.
@@ -226,16 +228,19 @@ impl<'a> CallKey<'a> {
         self.meet(Obstacle::Tree(type_name::<T>()));
     }
 
-    /// Adds the keys of a map of trees. They are an obstacle for arguments, and for results if two
-    /// maps could share them.
-    pub(crate) fn names<'k, K: Debug + 'k, T>(&mut self, keys: impl Iterator<Item = &'k K>) {
-        let shares = needs_drop::<K>() && typeid::of::<K>() != TypeId::of::<String>();
-        if self.content != Content::Structure {
-            self.unknown_tree::<T>();
-        } else if shares {
-            self.meet(Obstacle::Shared(type_name::<K>()));
-        } else {
-            keys.for_each(|k| format!("{k:?}").words(self));
+    /// Adds the keys of a map of trees. They are an obstacle for arguments if their text does not
+    /// identify them, and for results if two maps could share them.
+    pub(crate) fn names<'k, K: Debug + 'k>(&mut self, keys: impl Iterator<Item = &'k K>) {
+        let named = is_identified_by_text(typeid::of::<K>());
+        match self.content {
+            Content::KeyLeaves => {}
+            Content::All if !named => self.meet(Obstacle::Names(type_name::<K>())),
+            Content::Structure if !named && needs_drop::<K>() => {
+                self.meet(Obstacle::Shared(type_name::<K>()));
+            }
+            Content::All | Content::Structure => {
+                keys.for_each(|k| format!("{k:?}").words(self));
+            }
         }
     }
 
@@ -265,6 +270,11 @@ impl<'a> CallKey<'a> {
             }
             Obstacle::Tree(ty) => {
                 format!("{what} holds a `{ty}`, whose `Tree` is not derived")
+            }
+            Obstacle::Names(ty) => {
+                format!(
+                    "{what} holds a map by `{ty}`: only maps by strings and whole numbers can be part of a cache key"
+                )
             }
             Obstacle::Shared(ty) => shared(ty),
             Obstacle::Other => {
@@ -302,6 +312,31 @@ impl<'a> CallKey<'a> {
     pub(crate) fn has_aliases_of(&self, other: &OwnedKey) -> bool {
         self.own().aliases == other.aliases
     }
+}
+
+/// Returns whether two values of a type are equal if they print the same with `{:?}`.
+fn is_identified_by_text(ty: TypeId) -> bool {
+    macro_rules! is_one_of {
+        ($($ty:ty),*) => { $(ty == TypeId::of::<$ty>())||* };
+    }
+    is_one_of!(
+        String,
+        &'static str,
+        char,
+        bool,
+        u8,
+        u16,
+        u32,
+        u64,
+        u128,
+        usize,
+        i8,
+        i16,
+        i32,
+        i64,
+        i128,
+        isize
+    )
 }
 
 /// Returns why a result with a skipped field of type `ty` is recorded each time.

@@ -231,7 +231,7 @@ impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
     }
     fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
         key.word(self.len() as u64);
-        key.names::<K, Self>(self.keys());
+        key.names(self.keys());
         self.values().for_each(|x| x.__key(key));
     }
     const __SHARED: Option<&'static str> = T::__SHARED;

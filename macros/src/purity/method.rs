@@ -218,12 +218,8 @@ impl PurityVisitor<'_> {
             return self.traced_method(call, receiver, name, args, what, span);
         }
         if !self.ask_class(receiver, mask, false, what, span) {
-            return self.found(
-                what,
-                span,
-                "the type of its receiver is not known",
-                Remedy::Move,
-            );
+            let why = "the type of its receiver is not known";
+            self.ask_at(receiver, place(open, 0), mask, what, span, why);
         }
         let exact = self.exact_call(call, receiver, args);
         if rows.is_empty() {

@@ -350,7 +350,7 @@ impl Drop for Seeded {
 /// Extension trait for tensors.
 pub trait Modes: Sized {
     fn normal(&self) -> Tensor;
-    fn clamp(&self, lo: f64, hi: f64) -> Tensor;
+    fn mul_add(&self, lo: f64, hi: f64) -> Tensor;
     fn flatten(&self) -> Tensor;
     fn inspect(&self, what: &str) -> Tensor;
     fn first(&self) -> Tensor;
@@ -363,7 +363,7 @@ impl Modes for Tensor {
     fn normal(&self) -> Tensor {
         self * noise()
     }
-    fn clamp(&self, lo: f64, hi: f64) -> Tensor {
+    fn mul_add(&self, lo: f64, hi: f64) -> Tensor {
         let (lo, hi) = (self.full_like(lo - noise()), self.full_like(hi + noise()));
         self.maximum(&lo).minimum(&hi) * noise()
     }

@@ -940,3 +940,38 @@ fn items_of_the_user_may_have_names_of_this_library() {
     }
     assert!(wrong.is_empty(), "{wrong:?}");
 }
+
+#[derive(Clone, Tree)]
+struct WithOdd {
+    y: Tensor,
+    #[tree(skip)]
+    odd: Odd,
+}
+
+#[traced(pure)]
+fn with_odd(x: &Tensor) -> (Tensor, WithOdd) {
+    let odd = Odd { n: 1 };
+    (x.exp(), WithOdd { y: x.sin(), odd })
+}
+
+#[traced(allow(recorded_call))]
+fn methods_of_a_part(x: &Tensor) -> Tensor {
+    let (z, WithOdd { y, odd }) = with_odd(x);
+    z.sum(..) * odd.len() as f64 + y
+}
+
+#[traced(allow(recorded_call))]
+fn methods_of_an_element(x: &Tensor) -> Tensor {
+    let (_, WithOdd { y, odd }) = with_odd(x);
+    let total: f64 = [1.0, 2.0].iter().map(|by| odd.min(*by)).sum();
+    y * total
+}
+
+#[test]
+fn methods_of_parts_of_results_may_have_side_effects() {
+    let x = Tensor::from([1.0f64, 2.0]);
+    for f in [methods_of_a_part, methods_of_an_element] {
+        let [a, b] = [(); 2].map(|()| f(&x).to_vec::<f64>());
+        assert_ne!(a, b);
+    }
+}

@@ -364,3 +364,55 @@ fn generic_methods_with_numbers_are_pure_for_each_instance() {
     finds(|| scaled.forward(&x));
     finds(|| scaled.of(&x, [0.5, -0.25]));
 }
+
+#[derive(Clone, Tree)]
+struct Parts {
+    y: Tensor,
+    z: Tensor,
+}
+
+#[traced]
+fn in_parts(x: &Tensor) -> (Tensor, Parts) {
+    let (y, z) = (x.exp(), x.sin());
+    (x.tanh(), Parts { y, z })
+}
+
+/// Calls methods on values whose types only rustc knows.
+#[traced]
+fn joined(x: &Tensor) -> Tensor {
+    let (h, Parts { y, .. }) = in_parts(x);
+    let (first, scale) = (h.slice([0], [1], [1]), h.rank());
+    first.sum(..) * scale as f64 + y.transpose()
+}
+
+#[test]
+fn methods_of_parts_of_results_are_pure() {
+    assert_eq!(joined::RECORDED, None);
+    let x = noise(&[4, 3], 1);
+    finds(|| joined(&x));
+    finds(|| joined::vjp(&x).0);
+}
+
+#[traced]
+fn popped(x: &Tensor, by: &[f64], key: Option<Key>) -> Tensor {
+    let mut factors = by.to_vec();
+    let last = &mut factors;
+    let factor = last.pop().unwrap_or(1.0) * last.len() as f64;
+    let mut keys = key.map(|key| key.split_many(2));
+    match keys.as_mut().and_then(|keys| keys.pop()) {
+        Some(key) => x * factor + key.normal(x.shape(), x.dtype()),
+        None => x * factor,
+    }
+}
+
+#[test]
+fn methods_of_mutable_references_to_locals_are_pure() {
+    assert_eq!(popped::RECORDED, None);
+    let x = noise(&[4, 3], 1);
+    for key in [|| Some(Key::new(1)), || None] {
+        finds(|| popped(&x, &[0.5, 2.0], key()));
+        finds(|| popped::vjp(&x, &[0.5, 2.0], key()).0);
+    }
+    let plain = popped(&x, &[0.5, 2.0], None);
+    assert_eq!(plain.to_vec::<f64>(), (&x * 2.0).to_vec::<f64>());
+}

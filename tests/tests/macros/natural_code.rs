@@ -2,6 +2,7 @@
 //! maps of parameters.
 
 use gradloom::prelude::*;
+use gradloom_tests::observe::{finds, is_recorded, log, plans_nothing};
 use std::collections::BTreeMap;
 
 #[traced]
@@ -112,4 +113,41 @@ fn the_key_of_a_map_is_a_host_value() {
 
     let short: BTreeMap<&'static str, Tensor> = map.iter().map(|(k, v)| (*k, leaf(*v))).collect();
     assert_eq!(by_iter(&short, &leaf(1.0)).to_vec::<f64>(), [2.0]);
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Slot(u8);
+
+#[traced]
+fn total(map: &BTreeMap<Slot, Tensor>) -> Tensor {
+    map.values().fold(Tensor::scalar(0.0), |sum, x| sum + x)
+}
+
+#[test]
+fn a_call_with_a_map_reuses_its_plan_only_for_the_same_keys() {
+    let map = |keys: [&'static str; 2]| {
+        let leaf =
+            |(i, key): (usize, &'static str)| (key.to_owned(), Tensor::from([i as f64 + 2.0]));
+        BTreeMap::from_iter(keys.into_iter().enumerate().map(leaf))
+    };
+    let x = Tensor::from([5.0f64]);
+    assert_eq!(weights_only::RECORDED, None);
+    for (keys, expected) in [
+        (["w1", "w2"], 30.0),
+        (["bias", "w"], 21.0),
+        (["a", "w"], 15.0),
+    ] {
+        let map = map(keys);
+        finds(|| weights_only(&map, &x));
+        let step = || evaluate(&weights_only::vjp(&map, &x).1(&x)).unwrap();
+        step();
+        plans_nothing(step);
+        assert_eq!(weights_only(&map, &x).to_vec::<f64>(), [expected]);
+    }
+
+    // The text of a user's type may hide a difference.
+    let map = BTreeMap::from([(Slot(1), Tensor::scalar(3.0))]);
+    is_recorded(|| total(&map));
+    let (_, events) = log(|| total(&map));
+    assert!(events[0].contains("holds a map by `"), "{events:?}");
 }

@@ -4,7 +4,7 @@
 
 mod adaptive_ode;
 mod batch_norm;
-mod leapfrog;
+mod hmc;
 mod maml;
 mod newton;
 mod pinn;

@@ -3,47 +3,78 @@
 
 use gradloom::optim::{Adam, AdamState};
 use gradloom::prelude::*;
-use gradloom_tests::derivatives::Companions;
-use gradloom_tests::noise;
+use gradloom_tests::derivatives::{Companions, entries, near};
 use gradloom_tests::observe::{finds, plans_nothing};
 use std::f64::consts::PI;
 
 #[derive(Clone, Tree)]
+struct Dense {
+    w: Tensor,
+    b: Tensor,
+}
+
+#[traced]
+impl Dense {
+    fn new(key: Key, inputs: usize, outputs: usize) -> Self {
+        let (w, b) = key.split();
+        Dense {
+            w: w.normal([inputs, outputs], DType::F64) / (inputs as f64).sqrt(),
+            b: b.normal([outputs], DType::F64) * 0.5,
+        }
+    }
+
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.matmul(&self.w) + &self.b
+    }
+}
+
+#[derive(Clone, Tree)]
 struct Net {
-    w1: Tensor,
-    b1: Tensor,
-    w2: Tensor,
-    b2: Tensor,
-    w3: Tensor,
+    layers: Vec<Dense>,
 }
 
 #[traced]
 impl Net {
+    fn new(key: Key, widths: &[usize]) -> Self {
+        let layers = key
+            .split_many(widths.len() - 1)
+            .into_iter()
+            .zip(widths.windows(2))
+            .map(|(key, pair)| Dense::new(key, pair[0], pair[1]))
+            .collect();
+        Net { layers }
+    }
+
+    /// Returns the solution at `x`. The last factor makes the boundary values 0.
     fn forward(&self, x: &Tensor) -> Tensor {
-        let h = (x.matmul(&self.w1) + &self.b1).tanh();
-        let h = (h.matmul(&self.w2) + &self.b2).tanh();
-        // This factor makes the boundary values 0.
-        h.matmul(&self.w3) * x * (1.0 - x)
+        let mut h = x.clone();
+        for (i, layer) in self.layers.iter().enumerate() {
+            h = layer.forward(&h);
+            if i + 1 < self.layers.len() {
+                h = h.tanh();
+            }
+        }
+        h * x * (1.0 - x)
+    }
+
+    /// Returns `u'` and `u''`.
+    fn derivatives(&self, x: &Tensor) -> (Tensor, Tensor) {
+        let one = x.ones_like();
+        let u = |x: &Tensor| self.forward(x);
+        let du = |x: &Tensor| jvp(u, x, &one).1;
+        jvp(du, x, &one)
     }
 }
 
 #[traced]
 fn residual(net: &Net, #[nodiff] x: &Tensor) -> Tensor {
-    let u = |x: &Tensor| net.forward(x);
-    let du = |x: &Tensor| jvp(u, x, &x.ones_like()).1;
-    let d2u = jvp(du, x, &x.ones_like()).1;
+    let (_, d2u) = net.derivatives(x);
     let source = (x * PI).sin() * (PI * PI);
     (d2u + source).square().mean(..)
 }
 
 fn net(width: usize) -> Net {
-    let net = Net {
-        w1: noise(&[1, width], 1) * 2.0,
-        b1: noise(&[width], 2),
-        w2: noise(&[width, width], 3) * 0.5,
-        b2: noise(&[width], 4) * 0.5,
-        w3: noise(&[width, 1], 5),
-    };
+    let net = Net::new(Key::new(1), &[1, width, width, 1]);
     evaluate(&net).unwrap();
     net
 }
@@ -79,6 +110,21 @@ fn the_network_learns_the_solution_and_a_step_plans_nothing() {
 }
 
 #[test]
+fn both_derivatives_agree_with_differences() {
+    let (net, x) = (net(5), points(7));
+    let (du, d2u) = net.derivatives(&x);
+    let at = |by: f64| entries(&net.forward(&(&x + by)));
+    let h = 1e-4;
+    let (below, now, above) = (at(-h), at(0.0), at(h));
+    let first: Vec<f64> = (0..7).map(|i| (above[i] - below[i]) / (2.0 * h)).collect();
+    let second: Vec<f64> = (0..7)
+        .map(|i| (above[i] - 2.0 * now[i] + below[i]) / (h * h))
+        .collect();
+    near("u'", &entries(&du), &first, 1e-6).unwrap();
+    near("u''", &entries(&d2u), &second, 1e-6).unwrap();
+}
+
+#[test]
 fn the_gradient_of_the_residual_is_right() {
     let x = points(3);
     Companions {
@@ -95,6 +141,8 @@ fn the_gradient_of_the_residual_is_right() {
 #[test]
 fn a_second_gradient_is_not_recorded() {
     let (net, x) = (net(4), points(5));
+    assert_eq!(Net::FORWARD_RECORDED, None);
+    assert_eq!(Net::DERIVATIVES_RECORDED, None);
     assert_eq!(residual::RECORDED, None);
     finds(|| residual(&net, &x));
     finds(|| residual::grad(&net, &x).net);
