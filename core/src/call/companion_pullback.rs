@@ -99,6 +99,15 @@ pub fn rebuild<T: Tree>(like: &T, pulled: &LeafCotangents, param: usize) -> T {
     filled(like, &pulled.params[param])
 }
 
+/// Replaces list `i` by several, of the given lengths. Leaves that are missing at its end stay
+/// missing.
+fn split_at<T: Clone>(lists: &[Vec<T>], i: usize, lengths: &[usize]) -> Vec<Vec<T>> {
+    let mut rest = lists[i].iter().cloned();
+    let parts = lengths.iter().map(|n| rest.by_ref().take(*n).collect());
+    let parts: Vec<Vec<T>> = parts.collect();
+    [&lists[..i], &parts, &lists[i + 1..]].concat()
+}
+
 type PullFn = dyn Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync;
 
 /// A pullback between companions. The caller does not need to know the residuals of its callee.
@@ -129,6 +138,21 @@ impl CompanionPullback {
             likes: Arc::from(likes),
             bytes,
             run: Arc::new(run),
+        }
+    }
+
+    /// Returns the pullback in which `param` becomes several parameters, one for each of the parts
+    /// of an argument that have these numbers of leaves.
+    pub fn split(self, param: usize, lengths: &[usize]) -> CompanionPullback {
+        let likes = split_at(&self.likes, param, lengths);
+        let (bytes, lengths) = (self.bytes, lengths.to_vec());
+        CompanionPullback {
+            likes: Arc::from(likes),
+            bytes,
+            run: Arc::new(move |cts| LeafCotangents {
+                params: split_at(&self.call(cts).params, param, &lengths),
+                likes: Arc::from([]),
+            }),
         }
     }
 

@@ -47,6 +47,16 @@ pub fn leaves<const N: usize>(leaves: [Option<Tensor>; N]) -> Leaves {
     leaves.into()
 }
 
+/// Returns the leaves of a tree, given the number of leaves of each of its parts, and the leaves
+/// themselves. Leaves that are missing are zero.
+pub fn joined_leaves<const N: usize>(parts: [(usize, Leaves); N]) -> Leaves {
+    let parts = parts.into_iter().flat_map(|(n, mut leaves)| {
+        leaves.resize(n, None);
+        leaves
+    });
+    parts.collect()
+}
+
 /// Clones a tree: the leaves share their tensors.
 pub fn copy<T: Tree>(tree: &T) -> T {
     share(tree)

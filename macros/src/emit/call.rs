@@ -2,7 +2,7 @@
 
 use super::statements::{Emitter, HiddenCompanion, Tangents, tangents_ident};
 use crate::input::{OutShape, unraw};
-use crate::program::{Call, CallArg, Callee, Source};
+use crate::program::{Built, Call, CallArg, Callee, Source};
 use gradloom_ir::{Eqn, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
@@ -14,9 +14,15 @@ impl<'a> Emitter<'a> {
 
     /// Returns the arguments of a call, the receiver first.
     fn args(&self, call: &Call, operands: &[Var]) -> Vec<TokenStream> {
-        let rt = self.rt;
         let mut operands = operands.iter();
-        let args = call.args.iter().map(|arg| match arg {
+        let args = call.args.iter().map(|arg| self.arg(arg, &mut operands));
+        args.collect()
+    }
+
+    /// Returns an argument, which takes the next operands.
+    fn arg(&self, arg: &CallArg, operands: &mut std::slice::Iter<'_, Var>) -> TokenStream {
+        let rt = self.rt;
+        match arg {
             CallArg::Host(tokens) => tokens.clone(),
             CallArg::Tree(tokens) => {
                 operands.next();
@@ -34,8 +40,17 @@ impl<'a> Emitter<'a> {
                     ours!(#rt::share_tensor(&#x))
                 }
             }
-        });
-        args.collect()
+            CallArg::Built(built, parts) => {
+                let parts: Vec<_> = parts.iter().map(|part| self.arg(part, operands)).collect();
+                match built {
+                    Built::Some => ours!(::core::option::Option::Some(#(#parts),*)),
+                    Built::Tuple => ours!((#(#parts,)*)),
+                    Built::TupleRef => ours!(&(#(#parts,)*)),
+                    Built::Array => ours!([#(#parts),*]),
+                    Built::ArrayRef => ours!(&[#(#parts),*]),
+                }
+            }
+        }
     }
 
     /// Returns the call expression, of the user's function or of one of its companions.
@@ -118,26 +133,66 @@ impl<'a> Emitter<'a> {
         let pattern = self.pattern(&call.shape, &mut outs.iter());
         let saved = self.ident(*saved);
         let active = self.active(eqn, call);
-        let asked = (0..call.args.len()).map(|i| active.iter().any(|(position, _)| *position == i));
+        let asked = (0..call.args.len()).map(|i| active.iter().any(|a| a.arg == i));
         let value = self.invoke(
             call,
             Some(HiddenCompanion::Forward),
             self.args(call, &eqn.args),
             Some(ours!([#(#asked),*])),
         );
-        ours!(let (#pattern, #saved) = #value;)
+        let split = self.split(call, &saved, &eqn.args);
+        ours!(let (#pattern, #saved) = #value; #split)
     }
 
-    /// Returns the position of each active argument in the callee's parameters, and whether it is a
-    /// tree.
-    fn active(&self, eqn: &Eqn, call: &Call) -> Vec<(usize, bool)> {
-        let traced: Vec<(usize, bool)> = call
-            .args
-            .iter()
-            .enumerate()
-            .filter(|(_, a)| !matches!(a, CallArg::Host(_)))
-            .map(|(i, a)| (i, matches!(a, CallArg::Tree(_))))
-            .collect();
+    /// Returns the statements that give each part of an argument a cotangent of its own.
+    ///
+    /// The last argument comes first, because the numbers of later parameters change.
+    fn split(&self, call: &Call, saved: &Ident, operands: &[Var]) -> TokenStream {
+        let rt = self.rt;
+        let mut operands = operands.iter();
+        let args = call.args.iter().enumerate().map(|(i, arg)| {
+            let CallArg::Built(_, parts) = arg else {
+                self.arg(arg, &mut operands);
+                return TokenStream::new();
+            };
+            let lengths = parts.iter().map(|part| self.n_leaves(part, &mut operands));
+            let lengths: Vec<TokenStream> = lengths.collect();
+            match parts.len() {
+                1 => TokenStream::new(),
+                _ => {
+                    ours!(let #saved = #rt::CompanionPullback::split(#saved, #i, &[#(#lengths),*]);)
+                }
+            }
+        });
+        let args: Vec<TokenStream> = args.collect();
+        args.into_iter().rev().collect()
+    }
+
+    /// Returns the number of leaves of a part of an argument, which takes the next operand.
+    fn n_leaves(&self, part: &CallArg, operands: &mut std::slice::Iter<'_, Var>) -> TokenStream {
+        let (rt, x) = (self.rt, self.arg(part, operands));
+        match part {
+            CallArg::Tensor { .. } => ours!(1usize),
+            _ => ours!({ use #rt::BorrowedPlace as _; #rt::n_leaves((#x).located()) }),
+        }
+    }
+
+    /// Returns the active operands of a call.
+    fn active(&self, eqn: &Eqn, call: &Call) -> Vec<CallOperand> {
+        let (mut traced, mut slot) = (Vec::new(), 0);
+        for (arg, form) in call.args.iter().enumerate() {
+            let parts = match form {
+                CallArg::Built(_, parts) => &**parts,
+                form => std::slice::from_ref(form),
+            };
+            for part in parts {
+                let is_tree = matches!(part, CallArg::Tree(_));
+                if !matches!(part, CallArg::Host(_)) {
+                    traced.push(CallOperand { arg, slot, is_tree });
+                }
+                slot += 1;
+            }
+        }
         let active = self.program.attr(eqn.attrs[1]).ints().unwrap_or(&[]);
         active.iter().map(|k| traced[*k as usize]).collect()
     }
@@ -148,31 +203,48 @@ impl<'a> Emitter<'a> {
         let active = self.active(eqn, call);
         let (args, dx) = eqn.args.split_at(eqn.args.len() - active.len());
         let (y, dy) = eqn.outs.split_at(eqn.outs.len() / 2);
-        let given = (0..call.args.len()).map(|i| {
-            let Some(k) = active.iter().position(|(position, _)| *position == i) else {
-                return ours!(#rt::Leaves::new());
-            };
-            let (dx, is_tree) = (dx[k], active[k].1);
-            if !is_tree {
+        let (mut slot, mut operands) = (0, args.iter());
+        let mut leaves = || {
+            let k = active.iter().position(|operand| operand.slot == slot);
+            slot += 1;
+            let k = k?;
+            let (dx, is_tree) = (dx[k], active[k].is_tree);
+            Some(if !is_tree {
                 let maybe = self.maybe.contains(dx);
                 let dx = self.ident(dx);
-                return match maybe {
+                match maybe {
                     true => ours!(::std::vec![::core::clone::Clone::clone(&#dx)]),
                     false => ours!(#rt::leaf(&#dx)),
+                }
+            } else {
+                let source = tangents
+                    .to
+                    .get(dx)
+                    .and_then(|x| self.inputs.get(*x))
+                    .map(|i| &i.source)
+                    .expect("the tangent of a tree is a parameter's");
+                let Source::Tree { param, .. } = source else {
+                    unreachable!("a tree argument is a tree input")
                 };
+                let (given, at) = (tangents_ident(), self.find(source));
+                ours!(#rt::part(&#given[#param], #at))
+            })
+        };
+        let given = call.args.iter().map(|arg| match arg {
+            CallArg::Built(_, parts) => {
+                let parts = parts.iter().map(|part| {
+                    let (length, leaves) = (self.n_leaves(part, &mut operands), leaves());
+                    let leaves = leaves.unwrap_or(ours!(#rt::Leaves::new()));
+                    ours!((#length, #leaves))
+                });
+                ours!(#rt::joined_leaves([#(#parts),*]))
             }
-            let source = tangents
-                .to
-                .get(dx)
-                .and_then(|x| self.inputs.get(*x))
-                .map(|i| &i.source)
-                .expect("the tangent of a tree is a parameter's");
-            let Source::Tree { param, .. } = source else {
-                unreachable!("a tree argument is a tree input")
-            };
-            let (given, at) = (tangents_ident(), self.find(source));
-            ours!(#rt::part(&#given[#param], #at))
+            arg => {
+                self.arg(arg, &mut operands);
+                leaves().unwrap_or(ours!(#rt::Leaves::new()))
+            }
         });
+        let given: Vec<TokenStream> = given.collect();
         let given = ours!([#(#given),*]);
         let pattern = self.pattern(&call.shape, &mut y.iter());
         let value = self.invoke(
@@ -215,21 +287,27 @@ impl<'a> Emitter<'a> {
             None => ours!(::core::option::Option::None),
         });
         let pulled = format_ident!("cotangents_of_{}", saved, span = Span::mixed_site());
-        let each = eqn
-            .outs
-            .iter()
-            .zip(active)
-            .map(|(out, (position, is_tree))| {
-                let take = match is_tree {
-                    true => ours!(tree),
-                    false if self.maybe.contains(*out) => ours!(given),
-                    false => ours!(tensor),
-                };
-                let out = self.ident(*out);
-                ours!(let #out = #pulled.#take(#position);)
-            });
+        let each = eqn.outs.iter().zip(active).map(|(out, operand)| {
+            let take = match operand.is_tree {
+                true => ours!(tree),
+                false if self.maybe.contains(*out) => ours!(given),
+                false => ours!(tensor),
+            };
+            let (out, slot) = (self.ident(*out), operand.slot);
+            ours!(let #out = #pulled.#take(#slot);)
+        });
         ours!(let #pulled = #saved.call(&[#(#cts),*]); #(#each)*)
     }
+}
+
+/// Operand of a call.
+#[derive(Clone, Copy)]
+struct CallOperand {
+    /// Position of the argument that it belongs to.
+    arg: usize,
+    /// Position of its cotangent in the pullback, where each part of an argument has its own.
+    slot: usize,
+    is_tree: bool,
 }
 
 /// Splits `f::<T>` into the type `f` and the generic arguments of its companions, `::<T>`.

@@ -39,6 +39,7 @@ impl EmitCx<'_> {
             &pair,
         );
         let both = self.calls.gradients(&both, &n.grads);
+        let owned = self.owned();
         let grad_returns = self.returns(grads_ty);
         let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
         let value_and_grad = self.own(&n.value_and_grad);
@@ -59,7 +60,7 @@ impl EmitCx<'_> {
             #[doc = #both_doc]
             #[track_caller]
             #[inline]
-            #vis #both_signature { #both }
+            #vis #both_signature { #owned #both }
 
             #head
             #[doc = #grad_doc]

@@ -46,6 +46,7 @@ impl EmitCx<'_> {
             None => format!("{}::{}", text(&func.sig.ident), n.vjp),
             Some(_) => n.vjp.to_string(),
         };
+        let owned_forms = self.owned();
         let run = self.calls.pullback(&checked, &ours!(#fwd #question));
         let doc = self.docs.reverse(&format!(
             "Reverse mode: the result of `{}`, and the pullback from its cotangent to those of its arguments.",
@@ -57,6 +58,7 @@ impl EmitCx<'_> {
             #[track_caller]
             #[inline]
             #vis #signature {
+                #owned_forms
                 #(#structures)*
                 #run
                 let made = #rt::TransformSite::by(#companion);

@@ -108,44 +108,24 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
     }
 }
 
-/// Reports trees that contain references: a gradient has the structure of its parameter, and owns
-/// its tensors.
-pub(super) fn owned_form(ty: &Type, errors: &mut Errors) {
+/// Reports references inside a tree whose structure the macro does not know: a gradient has the
+/// structure of its parameter, and owns its tensors.
+pub(super) fn refuse_references(ty: &Type, errors: &mut Errors) {
     struct References<'a>(&'a mut Errors);
     impl<'ast> syn::visit::Visit<'ast> for References<'_> {
         fn visit_type_reference(&mut self, r: &'ast syn::TypeReference) {
             // References to function types and trait objects are not parts of the tree.
-            let elem = match peel(&r.elem) {
-                Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == "Tensor") => {
-                    "Tensor"
-                }
-                Type::Slice(s)
-                    if !matches!(
-                        classify(&s.elem, &mut Errors::default()),
-                        Kind::Static { .. }
-                    ) =>
-                {
-                    self.0.push(r, "a slice of tensors has no owned form to hold its gradient; take `&Vec<Tensor>` or an array");
-                    return;
-                }
-                _ => return,
-            };
-            self.0.push(
-                r,
-                format!("a tree of `&{elem}` has no owned form to hold its gradient; take a reference to a tree of `{elem}`"),
-            );
+            if let Type::Path(p) = peel(&r.elem)
+                && p.path.segments.last().is_some_and(|s| s.ident == "Tensor")
+            {
+                self.0.push(r, "a tree of `&Tensor` has no owned form to hold its gradient; take a reference to a tree of `Tensor`");
+            }
         }
         fn visit_type_fn_ptr(&mut self, _: &'ast syn::TypeFnPtr) {}
         fn visit_type_trait_object(&mut self, _: &'ast syn::TypeTraitObject) {}
         fn visit_type_impl_trait(&mut self, _: &'ast syn::TypeImplTrait) {}
     }
-    let mut references = References(errors);
-    match peel(ty) {
-        Type::Reference(r) if !matches!(peel(&r.elem), Type::Slice(_)) => {
-            syn::visit::Visit::visit_type(&mut references, &r.elem);
-        }
-        ty => syn::visit::Visit::visit_type(&mut references, ty),
-    }
+    syn::visit::Visit::visit_type(&mut References(errors), ty);
 }
 
 /// Strips parentheses and groups from a type.

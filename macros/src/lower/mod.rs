@@ -66,15 +66,13 @@ pub(crate) fn lower(
     rt: &TokenStream,
     errors: &mut Errors,
 ) -> Body {
-    if let Some(p) = func.params.iter().find(|p| p.pattern) {
-        return Body::Recorded(format!("parameter {} is a pattern", p.name));
-    }
     if !func.output.shape.is_known() {
         return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
     }
     let items = Items::new(func, block);
     let mut cx = Cx::new(func, block, &items, rt);
-    let stopped = match cx.function(block) {
+    let lowered = cx.patterns().and_then(|()| cx.function(block));
+    let stopped = match lowered {
         Ok(()) if cx.diagnostics.errors.is_empty() => return Body::Compiled(Box::new(cx.pieces())),
         Ok(()) | Err(Abort::Error) => "its body has errors".to_owned(),
         Err(Abort::Mixed) => "its branches have values of different kinds".to_owned(),

@@ -5,7 +5,7 @@ pub(crate) mod checkpoint;
 mod flow;
 mod names;
 
-pub(crate) use block::{Call, CallArg, Callee, HostStmt, Input, LoweredProgram, Source};
+pub(crate) use block::{Built, Call, CallArg, Callee, HostStmt, Input, LoweredProgram, Source};
 pub(crate) use flow::{Declaration, HostCode, LoweredFlow, Piece, Store};
 pub(crate) use names::{at, ident_of, ours};
 

@@ -4,6 +4,7 @@ mod companions;
 mod constants;
 mod function_forms;
 mod natural_code;
+mod parameters;
 mod plain_bodies;
 pub mod user_code;
 mod warnings;

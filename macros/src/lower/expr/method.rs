@@ -16,6 +16,9 @@ use syn::{Expr, Token};
 const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
 /// Methods that return the receiver by reference.
 const BORROWS: [&str; 2] = ["as_ref", "borrow"];
+/// Methods that return a value that borrows from the receiver, which is a part of a tree.
+const LENDS: [&str; 3] = ["as_ref", "as_slice", "as_deref"];
+
 impl Cx<'_> {
     /// Lowers a method call on a tensor, a tree, a tuple or a host value.
     pub(in crate::lower) fn method(
@@ -44,6 +47,13 @@ impl Cx<'_> {
                 if plain && COPIES.contains(&name.as_str()) =>
             {
                 Ok(copy(value, |e| syn::parse_quote!(#e.clone())))
+            }
+            Value::Place(place) if plain && LENDS.contains(&name.as_str()) => {
+                Ok(Value::Place(Place {
+                    by_ref: true,
+                    lent: Some(call.method.clone()),
+                    ..place
+                }))
             }
             value @ (Value::Tensor { .. } | Value::Place(_))
                 if plain && BORROWS.contains(&name.as_str()) =>

@@ -1,6 +1,6 @@
 //! Lowers tuples, lists, fields, indices, ranges and casts.
 
-use crate::input::OutShape;
+use crate::input::{OutShape, View};
 use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -170,6 +170,12 @@ impl Cx<'_> {
         hosts.collect()
     }
 
+    /// Returns whether a parameter is a list of references to trees.
+    pub(in crate::lower) fn is_list_of_references(&self, param: usize) -> bool {
+        let view = self.func.params[param].view.as_ref();
+        view.is_some_and(View::is_list_of_references)
+    }
+
     /// Returns a field of a place.
     pub(in crate::lower) fn field(&self, place: &Place, member: &syn::Member) -> Value {
         let base = &place.expr;
@@ -180,6 +186,7 @@ impl Cx<'_> {
             by_ref: false,
             root: false,
             owned: place.owned,
+            lent: None,
         })
     }
 
@@ -201,13 +208,18 @@ impl Cx<'_> {
                     false => self.fixed_index(index.expr, &index.reads),
                 };
                 let base = &place.expr;
+                let of_references = place.root && self.is_list_of_references(place.param);
+                if of_references && matches!(index, Expr::Range(_)) {
+                    return self.recorded("a part of a list of references", i.span());
+                }
                 let expr = syn::parse_quote!(#base[#index]);
                 Ok(Value::Place(Place {
                     param: place.param,
                     expr,
-                    by_ref: false,
+                    by_ref: of_references,
                     root: false,
                     owned: place.owned,
+                    lent: None,
                 }))
             }
             Value::Host(h) => Ok(self.rebuild(

@@ -278,7 +278,7 @@ impl Cx<'_> {
                     return self.recorded("a part taken out of a parameter", at);
                 }
                 let tokens = match place.by_ref || taken.is_some() {
-                    true => self.reference(&place),
+                    true => self.whole(&place),
                     false => place.expr.to_token_stream(),
                 };
                 Ok((tokens, Item::Place { param: place.param }))
@@ -329,6 +329,7 @@ impl Cx<'_> {
             by_ref: true,
             root: false,
             owned: false,
+            lent: None,
         })))
     }
 

@@ -1,7 +1,7 @@
 //! Lowers the inputs of a program: parameters, leaves of trees, and tensors that depend on no
 //! parameter.
 
-use crate::input::{Kind, unraw};
+use crate::input::{Kind, View, unraw};
 use crate::lower::LowerResult;
 use crate::lower::state::names::spelt;
 use crate::lower::{Cx, Host, Place, Value};
@@ -36,13 +36,18 @@ impl Cx<'_> {
                 }
                 Kind::Tree => {
                     let ident = &p.ident;
-                    Value::Place(Place {
+                    let place = Place {
                         param: i,
                         expr: syn::parse_quote!(#ident),
                         by_ref: p.by_ref,
                         root: true,
                         owned: false,
-                    })
+                        lent: None,
+                    };
+                    match &p.view {
+                        Some(View::Tuple(parts)) => self.parts_of_view(&place, parts),
+                        _ => Value::Place(place),
+                    }
                 }
                 Kind::Static { number } => {
                     let ident = &p.ident;
@@ -59,6 +64,37 @@ impl Cx<'_> {
             };
             self.names.scopes[0].insert(unraw(&p.ident), value.into());
         }
+    }
+
+    /// Returns the parts of a parameter that is a tuple of references.
+    fn parts_of_view(&self, place: &Place, parts: &[View]) -> Value {
+        let parts = parts.iter().enumerate().map(|(i, part)| {
+            let mut value = self.field(place, &syn::Member::from(i));
+            if let Value::Place(place) = &mut value {
+                place.by_ref = part.is_reference();
+            }
+            value
+        });
+        Value::Tuple(parts.collect())
+    }
+
+    /// Binds the names of parameters that are patterns.
+    pub(in crate::lower) fn patterns(&mut self) -> LowerResult<()> {
+        let func = self.func;
+        for (param, input) in func.params.iter().zip(&func.sig.inputs) {
+            let syn::FnArg::Typed(typed) = input else {
+                continue;
+            };
+            if !param.pattern {
+                continue;
+            }
+            let value = self.names.lookup(&unraw(&param.ident));
+            match value.expect("the parameter is declared").clone() {
+                Value::Host(host) => self.bind_host(&typed.pat, None, &host, host.number)?,
+                value => self.bind(&typed.pat, value)?,
+            }
+        }
+        Ok(())
     }
 
     /// Returns the variable of a leaf of a tree parameter.

@@ -3,9 +3,12 @@
 //! The pattern also determines the structure that is expected of the value.
 
 use crate::input::{OutShape, unraw};
-use crate::lower::{Cx, Expected, Host, LowerResult, Value};
+use crate::lower::expr::by_ref;
+use crate::lower::stmt::pattern::Item;
+use crate::lower::{Cx, Expected, Host, LowerResult, Place, Value};
 use proc_macro2::Ident;
 use quote::quote;
+use std::collections::BTreeMap;
 use syn::Pat;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
@@ -33,6 +36,20 @@ impl Cx<'_> {
                 scope.insert(unraw(&p.ident), value.into());
                 Ok(())
             }
+            // `ref x`
+            (Pat::Ident(p), value @ (Value::Tensor { .. } | Value::Place(_)))
+                if p.subpat.is_none() && p.mutability.is_none() =>
+            {
+                let plain = Pat::Ident(syn::PatIdent {
+                    by_ref: None,
+                    ..p.clone()
+                });
+                let value = by_ref(value, true, |expr| expr);
+                self.bind(&plain, value)
+            }
+            (Pat::Reference(p), value @ (Value::Tensor { .. } | Value::Place(_))) => {
+                self.bind(&p.pat, by_ref(value, false, |expr| expr))
+            }
             (
                 Pat::Tuple(syn::PatTuple { elems, .. }) | Pat::Slice(syn::PatSlice { elems, .. }),
                 Value::Tuple(values),
@@ -56,8 +73,39 @@ impl Cx<'_> {
                     self.bind(p, part)
                 })
             }
+            (
+                Pat::Struct(_) | Pat::TupleStruct(_) | Pat::Tuple(_) | Pat::Slice(_),
+                Value::Place(place),
+            ) => self.bind_parts(pat, &place),
             (pat, _) => self.recorded("a pattern", pat.span()),
         }
+    }
+
+    /// Binds the names of a pattern to parts of a tree, by reference: the parts are located by their
+    /// addresses in the tree.
+    fn bind_parts(&mut self, pat: &Pat, place: &Place) -> LowerResult<()> {
+        let mut pat = pat.clone();
+        let Some(borrowed) = take_modes(&mut pat) else {
+            return self.recorded("a pattern", pat.span());
+        };
+        // The elements of a list of references are references.
+        let by_ref = place.by_ref || place.root && self.is_list_of_references(place.param);
+        let pat = self.bind_item(&pat, &Item::Place { param: place.param })?;
+        let tokens = self.whole(place);
+        self.builder
+            .push_host(Vec::new(), quote!(let #pat = #tokens;));
+        let scope = self.names.scopes.last_mut().expect("there is a scope");
+        for (name, local) in scope {
+            if let Value::Place(part) = &mut local.value
+                && let (Some(borrowed), false) = (borrowed.get(name), by_ref)
+                && !borrowed
+            {
+                let expr = &part.expr;
+                part.expr = syn::parse_quote!((*#expr));
+                part.by_ref = false;
+            }
+        }
+        Ok(())
     }
 
     /// Emits a `let` of host values under names that are unique in the emitted code.
@@ -109,6 +157,31 @@ impl Cx<'_> {
         }
         Ok(())
     }
+}
+
+/// Removes `ref` and `mut` from the bindings of a pattern.
+///
+/// Returns the names with whether they are bound by `ref`, or `None` if the pattern contains `&`.
+fn take_modes(pat: &mut Pat) -> Option<BTreeMap<String, bool>> {
+    #[derive(Default)]
+    struct ModeTaker {
+        modes: BTreeMap<String, bool>,
+        dereferences: bool,
+    }
+    impl VisitMut for ModeTaker {
+        fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+            let borrowed = p.by_ref.take().is_some();
+            p.mutability = None;
+            self.modes.insert(unraw(&p.ident), borrowed);
+            syn::visit_mut::visit_pat_ident_mut(self, p);
+        }
+        fn visit_pat_reference_mut(&mut self, _: &mut syn::PatReference) {
+            self.dereferences = true;
+        }
+    }
+    let mut taker = ModeTaker::default();
+    taker.visit_pat_mut(pat);
+    (!taker.dereferences).then_some(taker.modes)
 }
 
 /// Returns what a pattern expects of the value that it is bound to.
