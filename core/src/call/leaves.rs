@@ -57,6 +57,11 @@ pub fn joined_leaves<const N: usize>(parts: [(usize, Leaves); N]) -> Leaves {
     parts.collect()
 }
 
+/// Returns the list of the results of `f` for each element.
+pub fn map_list<'a, T, U>(list: &'a [T], f: impl FnMut(&'a T) -> U) -> Vec<U> {
+    list.iter().map(f).collect()
+}
+
 /// Clones a tree: the leaves share their tensors.
 pub fn copy<T: Tree>(tree: &T) -> T {
     share(tree)

@@ -188,7 +188,7 @@ impl View {
             View::Reference(inner) => inner.own(&ours!((&**#x)), rt),
             View::Slice(elem) | View::List(elem) => {
                 let each = each(elem);
-                ours!(#x.iter().map(#each).collect::<::std::vec::Vec<_>>())
+                ours!(#rt::map_list(&(#x)[..], #each))
             }
             View::Option(elem) => {
                 let each = each(elem);
@@ -227,11 +227,11 @@ impl View {
             },
             View::Slice(elem) => {
                 let each = each(elem);
-                ours!((#x).iter().map(#each).collect::<::std::vec::Vec<_>>()[..])
+                ours!(#rt::map_list(&(#x)[..], #each)[..])
             }
             View::List(elem) => {
                 let each = each(elem);
-                ours!((#x).iter().map(#each).collect::<::std::vec::Vec<_>>())
+                ours!(#rt::map_list(&(#x)[..], #each))
             }
             View::Option(elem) => {
                 let each = each(elem);

@@ -217,7 +217,7 @@ fn pair_of_references(pair: (&Tensor, &Tensor)) -> Tensor {
 #[traced]
 fn mixed_pair(pair: (Tensor, &[Tensor])) -> Tensor {
     let (a, rest) = pair;
-    (a * slice(rest)).sum(..)
+    (a * &rest[0] * slice(rest)).sum(..)
 }
 
 #[traced]
@@ -329,4 +329,197 @@ fn a_parameter_may_be_a_pattern() {
         "{}",
         ignored::PROGRAM
     );
+}
+
+// ---- Companions, methods, generics ----
+
+#[derive(Clone, Debug, Tree)]
+struct Net {
+    layers: Vec<Layer>,
+    bias: Option<Tensor>,
+}
+
+#[traced]
+impl Net {
+    fn forward(&self, xs: &[Tensor], bias: Option<&Tensor>) -> Tensor {
+        let h = dense(&xs[0], &self.layers[0].w, bias);
+        h + slice_of_layers(&self.layers) + slice(&xs[1..])
+    }
+
+    fn loss(&self, pair: (&Tensor, &Tensor)) -> Tensor {
+        let (x, y) = pair;
+        let own = self.forward(&[x.clone(), y * 2.0], self.bias.as_ref());
+        let other = self.forward(&[x.sin(), y.clone()], None);
+        let whole = optional_layer(Some(&self.layers[0]));
+        (own * other).mean(..) + slice_of_layers(self.layers.as_slice()) * whole
+    }
+}
+
+type OfNet = (Net, (Tensor, Tensor));
+
+#[test]
+fn methods_pass_borrowed_parts_to_each_other() {
+    let net = Net {
+        layers: vec![layer(3), layer(5)],
+        bias: Some(noise(&[2, 2], 9).cast(DType::F64)),
+    };
+    assert!(
+        !Net::LOSS_PROGRAM.starts_with("recorded"),
+        "{}",
+        Net::LOSS_PROGRAM
+    );
+    assert!(
+        !Net::FORWARD_PROGRAM.starts_with("recorded"),
+        "{}",
+        Net::FORWARD_PROGRAM
+    );
+    assert_eq!(Net::LOSS_RECORDED, None);
+    let x: OfNet = (net, pair());
+    Companions {
+        call: &|(net, pair): &OfNet| net.loss((&pair.0, &pair.1)),
+        vjp: &|(net, pair): &OfNet, ct| {
+            let (y, pullback) = net.loss_vjp((&pair.0, &pair.1));
+            (y, pullback(ct))
+        },
+        jvp: &|(net, pair): &OfNet, dx| net.loss_jvp((&pair.0, &pair.1), (&dx.0, &dx.1)),
+    }
+    .check(&x);
+    let (net, (a, b)) = &x;
+    finds(|| net.loss_grad((a, b)));
+}
+
+#[traced(order = 2)]
+fn cubed(xs: &[Tensor], scale: Option<&Tensor>) -> Tensor {
+    let y = (&xs[0] * &xs[1] * &xs[0]).sum(..);
+    match scale {
+        Some(scale) => y * scale,
+        None => y,
+    }
+}
+
+#[test]
+fn a_list_has_a_hessian_vector_product() {
+    let (xs, dx) = (tensors::<2>(), tensors::<2>().map(|x| x.cos()).to_vec());
+    let scale = Tensor::from(2.0f64);
+    let (gradient, change) = cubed::hvp(
+        (&xs[..], Some(&scale)),
+        (&dx, &None::<Tensor>.or(Some(scale.zeros_like()))),
+    );
+    let plain = |xs: &Vec<Tensor>| cubed::grad(xs, Some(&scale)).xs;
+    let (expected, derivative) = jvp(plain, &xs.to_vec(), &dx);
+    gradloom::tree::assert_close(&gradient.xs, &expected, 1e-12);
+    gradloom::tree::assert_close(&change.xs, &derivative, 1e-12);
+}
+
+#[traced(order = 2)]
+fn product((a, b): (&Tensor, &Tensor)) -> Tensor {
+    (a * b * a).sum(..)
+}
+
+#[test]
+fn a_pattern_has_a_hessian_vector_product() {
+    let (x, dx) = (pair(), pair());
+    let (_, change) = product::hvp((&x.0, &x.1), &dx);
+    let plain = |x: &(Tensor, Tensor)| product::grad((&x.0, &x.1)).arg_0;
+    let (_, derivative) = jvp(plain, &x, &dx);
+    gradloom::tree::assert_close(&change.arg_0, &derivative, 1e-12);
+}
+
+#[traced]
+fn generic<T: Tree + Clone>(xs: &[Tensor], _models: &[T], rest: Option<&T>) -> Tensor {
+    match rest {
+        Some(_) => slice(xs) * 2.0,
+        None => slice(xs),
+    }
+}
+
+#[traced]
+fn fallible(xs: &[Tensor], [n, m]: [usize; 2]) -> gradloom::Result<Tensor> {
+    Ok(dense(&xs[0], &xs[1], Some(&xs[0])).reshape([n, m]))
+}
+
+#[traced(record, pure)]
+fn recorded(xs: &[Tensor], bias: Option<&Tensor>, (a, b): (&Tensor, &Tensor)) -> Tensor {
+    slice(xs) * dense(a, b, bias)
+}
+
+#[traced]
+fn calls_recorded(a: &Tensor, b: &Tensor) -> Tensor {
+    let c = a.sin();
+    recorded(&[a.clone(), c.clone()], Some(&c), (b, &c)).sum(..)
+}
+
+#[traced]
+fn through_nodiff(x: &Tensor, #[nodiff] weights: &[Tensor]) -> Tensor {
+    (x * &weights[0]).sum(..)
+}
+
+#[traced]
+fn differentiates_weights(x: &Tensor) -> Tensor {
+    through_nodiff(x, &[x.sin()])
+}
+
+#[traced]
+fn recursive(xs: &[Tensor]) -> Tensor {
+    if xs.len() == 1 {
+        return xs[0].sum(..);
+    }
+    recursive(&xs[1..]) * xs[0].sum(..)
+}
+
+#[traced]
+fn checkpointed(xs: &[Tensor], (a, b): (&Tensor, &Tensor), bias: Option<&Tensor>) -> Tensor {
+    let mut h = a.clone();
+    #[checkpoint(every = 2)]
+    for i in 0..4 {
+        h = (h.matmul(b) + &xs[i % 2]).tanh();
+        if let Some(bias) = bias {
+            h = h + bias;
+        }
+    }
+    h.sum(..)
+}
+
+#[test]
+fn borrowed_parts_go_through_every_kind_of_call() {
+    let xs = tensors::<2>();
+    let twice = generic::grad(&xs, &[layer(1)], Some(&layer(2))).xs;
+    let once = slice::grad(&xs).xs;
+    let doubled: Vec<Tensor> = once.iter().map(|x| x * 2.0).collect();
+    gradloom::tree::assert_close(&twice, &doubled, 1e-12);
+
+    let y = fallible(&xs, [4, 1]).unwrap();
+    assert_eq!(y.shape(), [4, 1]);
+    assert!(fallible::vjp(&xs, [3, 1]).is_err());
+    let (_, pullback) = fallible::vjp(&xs, [4, 1]).unwrap();
+    assert_eq!(pullback(&y).len(), 2);
+
+    check!(differentiates_weights, xs[0].clone(), |x: &Tensor| x);
+    check!(recursive, tensors::<3>().to_vec(), |x: &Vec<Tensor>| x);
+    assert!(!calls_recorded::PROGRAM.starts_with("recorded"));
+    let f = |x: &(Tensor, Tensor)| calls_recorded(&x.0, &x.1);
+    let g = calls_recorded::grad(&xs[0], &xs[1]);
+    gradloom::tree::assert_close(&(g.a, g.b), &grad(f)(&pair()), 1e-12);
+    assert!(
+        !checkpointed::PROGRAM.starts_with("recorded"),
+        "{}",
+        checkpointed::PROGRAM
+    );
+    type All = (Vec<Tensor>, (Tensor, Tensor), Option<Tensor>);
+    let all: All = (xs.to_vec(), pair(), Some(layer(7).w));
+    let f = |x: &All| checkpointed(&x.0, (&x.1.0, &x.1.1), x.2.as_ref());
+    Companions {
+        call: &f,
+        vjp: &|x: &All, ct| {
+            let (y, pullback) = checkpointed::vjp(&x.0, (&x.1.0, &x.1.1), x.2.as_ref());
+            (y, pullback(ct))
+        },
+        jvp: &|x: &All, dx| {
+            checkpointed::jvp(
+                (&x.0, (&x.1.0, &x.1.1), x.2.as_ref()),
+                (&dx.0, &dx.1, &dx.2),
+            )
+        },
+    }
+    .check(&all);
 }

@@ -72,6 +72,7 @@ impl Cx<'_> {
             let mut value = self.field(place, &syn::Member::from(i));
             if let Value::Place(place) = &mut value {
                 place.by_ref = part.is_reference();
+                place.owned = !place.by_ref;
             }
             value
         });
