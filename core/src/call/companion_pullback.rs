@@ -2,7 +2,7 @@
 
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, filled, zeros};
-use crate::tree::leaves as leaves_of;
+use crate::tree::{frozen, leaves as leaves_of};
 use crate::{Aval, Result, Tensor, Tree, check};
 use std::fmt;
 use std::sync::Arc;
@@ -91,6 +91,25 @@ impl LeafCotangents {
     /// Returns the cotangents of the leaves of a parameter.
     pub fn tree(&self, param: usize) -> Leaves {
         self.params[param].clone()
+    }
+}
+
+/// Returns the pullback in which the cotangents of the frozen leaves of a parameter are zero.
+pub fn freeze<T: Tree>(pull: CompanionPullback, param: usize, x: &T) -> CompanionPullback {
+    let frozen = frozen(x);
+    if !frozen.contains(&true) {
+        return pull;
+    }
+    CompanionPullback {
+        likes: pull.likes.clone(),
+        bytes: pull.bytes,
+        run: Arc::new(move |cts| {
+            let mut pulled = pull.call(cts);
+            for (leaf, frozen) in pulled.params[param].iter_mut().zip(&frozen) {
+                leaf.take_if(|_| *frozen);
+            }
+            pulled
+        }),
     }
 }
 

@@ -124,6 +124,18 @@ impl EmitCx<'_> {
         views.collect()
     }
 
+    /// Returns the statements that make the cotangents of frozen leaves zero; `trees` are the
+    /// parameters by position, each with a reference to a value of its structure.
+    pub(crate) fn frozen<'p>(
+        &self,
+        trees: impl Iterator<Item = (usize, &'p Param, TokenStream)>,
+    ) -> TokenStream {
+        let rt = self.rt;
+        let trees = trees.filter(|(_, param, _)| param.kind == Kind::Tree);
+        let trees = trees.map(|(i, _, x)| ours!(let pull = #rt::freeze(pull, #i, #x);));
+        trees.collect()
+    }
+
     /// Returns the arguments that one companion passes to another, without the receiver.
     pub(crate) fn arguments(&self) -> Vec<&Ident> {
         self.func

@@ -143,7 +143,13 @@ impl EmitCx<'_> {
     /// Returns the statement that records the user's body if the user asked to run it.
     fn when_bodies_run(&self) -> TokenStream {
         let (rt, recorded) = (self.rt, self.record_fwd());
-        ours!(if #rt::runs_bodies() { return { #recorded }; })
+        // The rules of ops are valid for floats only. A frozen leaf may have another dtype.
+        let trees = self.func.diff().filter(|(_, d)| d.kind == Kind::Tree);
+        let floats = trees.map(|(_, d)| {
+            let x = reference(d);
+            ours!(#rt::all_floats(#x))
+        });
+        ours!(if #rt::runs_bodies() #(|| !#floats)* { return { #recorded }; })
     }
 
     /// Returns the functions with which callers start reverse mode.

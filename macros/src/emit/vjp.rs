@@ -47,7 +47,13 @@ impl EmitCx<'_> {
             Some(_) => n.vjp.to_string(),
         };
         let owned_forms = self.owned();
-        let run = self.calls.pullback(&checked, &ours!(#fwd #question));
+        let structures_of = func.diff().zip(&likes);
+        let frozen = self.frozen(structures_of.map(|((i, d), like)| (i, d, ours!(&#like))));
+        let forward = match frozen.is_empty() {
+            true => ours!(#fwd #question),
+            false => ours!({ let (y, pull) = #fwd #question; #frozen (y, pull) }),
+        };
+        let run = self.calls.pullback(&checked, &forward);
         let doc = self.docs.reverse(&format!(
             "Reverse mode: the result of `{}`, and the pullback from its cotangent to those of its arguments.",
             text(&func.sig.ident)

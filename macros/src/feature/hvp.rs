@@ -204,6 +204,11 @@ impl EmitCx<'_> {
         let diff: Vec<_> = func.diff().collect();
         let parts: Vec<usize> = diff.iter().map(|(i, _)| *i).collect();
         let fwd = self.public_fwd(&self.parts_of(&tree, &parts));
+        let trees = diff.iter().enumerate().map(|(k, (i, d))| {
+            let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
+            (*i, *d, ours!(&#tree #(.#rest)* .#first))
+        });
+        let frozen = self.frozen(trees);
         let copies = nested(diff.iter().map(|(_, d)| {
             let x = reference(d);
             ours!(#rt::copy(#x))
@@ -242,6 +247,7 @@ impl EmitCx<'_> {
             let (copies, changes) = (#copies, #tangents);
             let (gradient, change) = #rt::#run(|#tree: &#ty| -> #closure_returns {
                 let (y, pull) = #fwd #question;
+                #frozen
                 let cotangents = pull.call(&#rt::seed(&y));
                 #value
             }, &copies, &changes)#question;

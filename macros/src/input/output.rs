@@ -24,6 +24,15 @@ impl OutShape {
         }
     }
 
+    /// Returns whether the result is a tensor or starts with one, so that it may have a gradient.
+    pub(crate) fn starts_with_tensor(&self) -> bool {
+        match self {
+            OutShape::Tensor => true,
+            OutShape::Tuple(parts) => parts.first() == Some(&OutShape::Tensor),
+            OutShape::Opaque => false,
+        }
+    }
+
     /// Returns the number of tensors; an opaque tree counts as one.
     pub(crate) fn len(&self) -> usize {
         match self {

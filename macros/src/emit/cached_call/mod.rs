@@ -260,18 +260,30 @@ impl<'a> CachedCallEmitter<'a> {
             let x = reference(d);
             ours!(#field: results.like(#x))
         });
-        let found = self.ok(ours!((results.tensor(), #grads { #(#found),* })));
+        let y = self.rebuilt(1);
+        let found = self.ok(ours!((#y, #grads { #(#found),* })));
         let enter = self.enter(Companion::Gradients, &found);
         let recording = recording();
+        let visit = ours!(#(#rt::Tree::visit_mut(&mut #locals, f);)*);
+        let end = match self.func.output.shape.is_known() {
+            true => ours!(#recording.end_with(|f| {
+                #rt::Tree::visit_mut(&mut y, f);
+                #visit
+            });),
+            false => {
+                let whole = self.whole(1);
+                ours! {{
+                    use #rt::by_type::*;
+                    (&&#whole).end_beside(#recording, &mut y, &mut |f| { #visit });
+                }}
+            }
+        };
         ours! {
             #enter
             let (mut y, (#(mut #locals,)*)) = { #body } #question;
             // The gradients are visited before they become fields: if the user has a struct with
             // the same name, rustc then reports only one error.
-            #recording.end_with(|f| {
-                #rt::Tree::visit_mut(&mut y, f);
-                #(#rt::Tree::visit_mut(&mut #locals, f);)*
-            });
+            #end
             #both
         }
     }
