@@ -76,10 +76,16 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
         },
         Type::Tuple(t) => {
             let parts: Vec<Kind> = t.elems.iter().map(|t| classify(t, errors)).collect();
-            let n_static = parts
-                .iter()
-                .filter(|k| matches!(k, Kind::Static { .. }))
-                .count();
+            let is_static = |k: &Kind| matches!(k, Kind::Static { .. });
+            let is_mixed = parts.iter().any(|k| !is_static(k));
+            // A key beside tensors is a part of the tree.
+            let parts = parts.into_iter().zip(&t.elems);
+            let parts = parts.map(|(kind, ty)| match is_mixed && holds_keys(ty) {
+                true => Kind::Tree,
+                false => kind,
+            });
+            let parts: Vec<Kind> = parts.collect();
+            let n_static = parts.iter().filter(|k| is_static(k)).count();
             if n_static > 0 && n_static < parts.len() {
                 errors.push(
                     ty,
@@ -126,6 +132,28 @@ pub(super) fn refuse_references(ty: &Type, errors: &mut Errors) {
         fn visit_type_impl_trait(&mut self, _: &'ast syn::TypeImplTrait) {}
     }
     syn::visit::Visit::visit_type(&mut References(errors), ty);
+}
+
+/// Returns whether a static type is a random key, or a list or an option of keys.
+pub(super) fn holds_keys(ty: &Type) -> bool {
+    let inner = match peel(ty) {
+        Type::Array(a) => Some(&*a.elem),
+        Type::Path(p) => {
+            let last = p.path.segments.last();
+            if last.is_some_and(|s| s.ident == "Key" && s.arguments.is_none()) {
+                return true;
+            }
+            last.and_then(|last| match &last.arguments {
+                syn::PathArguments::AngleBracketed(args) => match args.args.first()? {
+                    syn::GenericArgument::Type(ty) if args.args.len() == 1 => Some(ty),
+                    _ => None,
+                },
+                _ => None,
+            })
+        }
+        _ => None,
+    };
+    inner.is_some_and(holds_keys)
 }
 
 /// Strips parentheses and groups from a type.

@@ -1,7 +1,7 @@
 //! Parses the result type of a function.
 
 use super::Owner;
-use super::kind::{Kind, classify, peel, spell_self};
+use super::kind::{Kind, classify, holds_keys, peel, spell_self};
 use crate::report::Errors;
 use syn::{ReturnType, Signature, Type};
 
@@ -132,6 +132,7 @@ fn out_shape(ty: &Type, errors: &mut Errors) -> OutShape {
         Type::Tuple(t) => OutShape::Tuple(t.elems.iter().map(|t| out_shape(t, errors)).collect()),
         other => match classify(other, &mut Errors::default()) {
             Kind::Tensor => OutShape::Tensor,
+            Kind::Static { .. } if holds_keys(other) => OutShape::Opaque,
             Kind::Static { .. } => {
                 errors.push(other, "a traced function returns tensors; a static value has no derivative, so return it from another function");
                 OutShape::Opaque

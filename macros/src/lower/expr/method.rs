@@ -77,6 +77,9 @@ impl Cx<'_> {
                     ["dim", "rank", "numel", "item"].contains(&name.as_str()),
                 )
             }
+            Value::Host(host) if draws(call) && self.names.is_key(&host.expr) => {
+                self.drawn(call, host)
+            }
             Value::Host(host) => self.host_method(call, host, false),
             Value::Tensor { var, by_ref } => {
                 if let Some((op, method)) = find(&name, false) {
@@ -123,6 +126,20 @@ impl Cx<'_> {
             };
             return self.host_method(call, host, number);
         }
+        if (draws(call) || derives_keys(call)) && !place.root {
+            let (rt, expr) = (&self.rt, &place.expr);
+            // The user's code moves the key out of the tree. A part that is moved out could not be
+            // located any more.
+            let key = Host {
+                expr: syn::parse_quote!(#rt::key_of(&#expr)),
+                reads: Vec::new(),
+                number: false,
+            };
+            return match draws(call) {
+                true => self.drawn(call, key),
+                false => self.host_method(call, key, false),
+            };
+        }
         // The receiver is probably a number or a collection, which has no traced methods, so the
         // body is traced at run time.
         if is_of_values(&name) {
@@ -139,6 +156,17 @@ impl Cx<'_> {
             );
         }
         self.traced_method(call, place, want, fallible)
+    }
+
+    /// Lowers `key.normal(shape, dtype)` and other draws: a tensor that depends on no parameter.
+    fn drawn(&mut self, call: &syn::ExprMethodCall, key: Host) -> LowerResult<Value> {
+        match self.host_method(call, key, false)? {
+            Value::Host(host) => Ok(Value::Tensor {
+                var: self.constant(&host, None),
+                by_ref: false,
+            }),
+            value => Ok(value),
+        }
     }
 
     /// Lowers `x.clamp(low, high)`, which is `x.maximum(low).minimum(high)`.
@@ -235,6 +263,22 @@ impl Cx<'_> {
             other => Ok(other),
         }
     }
+}
+
+/// Returns whether a method call has the form of a draw with a random key.
+fn draws(call: &syn::ExprMethodCall) -> bool {
+    matches!(
+        (&*call.method.to_string(), call.args.len()),
+        ("uniform" | "normal" | "bernoulli", 2) | ("bits" | "permutation", 1)
+    )
+}
+
+/// Returns whether a method call has the form of a call that makes keys of a key.
+fn derives_keys(call: &syn::ExprMethodCall) -> bool {
+    matches!(
+        (&*call.method.to_string(), call.args.len()),
+        ("split" | "split_n", 0) | ("split_many" | "fold_in", 1)
+    )
 }
 
 /// Returns the message for `x.slice(1..3)`.

@@ -55,6 +55,9 @@ impl Cx<'_> {
                         self.names.host_mut.insert(unraw(ident));
                     }
                     self.names.host_names.push(unraw(ident));
+                    if mentions_key(&p.owned) {
+                        self.names.host_keys.insert(unraw(ident));
+                    }
                     Value::Host(Host {
                         expr: syn::parse_quote!(#ident),
                         reads: Vec::new(),
@@ -165,4 +168,11 @@ impl Cx<'_> {
         });
         var
     }
+}
+
+/// Returns whether a static parameter is a random key, or holds some.
+fn mentions_key(ty: &syn::Type) -> bool {
+    let mut found = false;
+    super::in_tokens(ty.to_token_stream(), &mut |ident| found |= ident == "Key");
+    found
 }

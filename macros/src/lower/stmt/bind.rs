@@ -138,6 +138,10 @@ impl Cx<'_> {
         fresh.visit_pat_mut(&mut pat);
         let bound = fresh.bound;
         self.note_dims(&pat, &host.expr, &host.reads);
+        if self.names.is_key(&host.expr) {
+            let keys = bound.iter().map(|(_, fresh)| unraw(fresh));
+            self.names.host_keys.extend(keys);
+        }
         let ty = ty.map(|t| quote!(: #t));
         let expr = &self.unborrowed(host);
         self.builder
