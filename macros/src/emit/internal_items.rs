@@ -145,11 +145,11 @@ impl EmitCx<'_> {
         let (rt, recorded) = (self.rt, self.record_fwd());
         // The rules of ops are valid for floats only. A frozen leaf may have another dtype.
         let trees = self.func.diff().filter(|(_, d)| d.kind == Kind::Tree);
-        let floats = trees.map(|(_, d)| {
-            let x = reference(d);
-            ours!(#rt::all_floats(#x))
+        let others = trees.map(|(i, d)| {
+            let (x, asked) = (reference(d), asked());
+            ours!(#asked[#i] && !#rt::all_floats(#x))
         });
-        ours!(if #rt::runs_bodies() #(|| !#floats)* { return { #recorded }; })
+        ours!(if #rt::runs_bodies() #(|| #others)* { return { #recorded }; })
     }
 
     /// Returns the functions with which callers start reverse mode.
