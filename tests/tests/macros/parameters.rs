@@ -523,3 +523,74 @@ fn borrowed_parts_go_through_every_kind_of_call() {
     }
     .check(&all);
 }
+
+// ---- Methods of borrowed parts ----
+
+#[traced]
+fn methods(xs: &[Tensor], ys: &[&Tensor], bias: Option<&Tensor>) -> Tensor {
+    let mut h = xs.first().unwrap() * xs.last().unwrap() + ys[0] * ys[ys.len() - 1];
+    if bias.is_some_and(|b| b.dim(0) > 1) {
+        h = h + bias.unwrap();
+    }
+    if let [first, .., last] = ys {
+        h = h * *first + *last;
+    }
+    for (x, y) in xs.iter().zip(ys) {
+        h = h + x * *y;
+    }
+    for y in ys.iter().copied() {
+        h = h + y;
+    }
+    (h + bias.cloned().unwrap_or_else(|| xs[0].clone())).sum(..)
+}
+
+#[traced]
+fn stacked(xs: &[Tensor], ys: &[&Tensor], bias: Option<&Tensor>) -> Tensor {
+    let bias = bias.map(|b| b * 2.0).unwrap_or_else(|| xs[0].clone());
+    (Tensor::stack(xs, 0).sum(0) * Tensor::concat(ys, 0).sum(..) * bias).sum(..)
+}
+
+#[traced]
+fn split_first(xs: &[Tensor]) -> Tensor {
+    let (first, rest) = xs.split_first().expect("not empty");
+    let own = xs.to_vec();
+    let mut h = first * &own[0];
+    for x in rest {
+        h = h + x;
+    }
+    let total: Tensor = xs.iter().map(|x| x.sin()).reduce(|a, b| a + b).unwrap();
+    (h * total).sum(..)
+}
+
+#[traced]
+fn moved(pair: (Tensor, &Tensor), [a, b]: [&Tensor; 2], Pair { mut x, .. }: Pair) -> Tensor {
+    let (p, q) = pair;
+    x = x + a * b;
+    let both = (p, q);
+    (x * &both.0 + both.1).sum(..)
+}
+
+#[test]
+fn methods_of_borrowed_parts_have_derivatives() {
+    let all = tensors::<3>();
+    let ys = all.each_ref();
+    let f = |xs: &Vec<Tensor>| methods(xs, &ys, Some(&all[1]));
+    let g = methods::grad(&all, &ys, Some(&all[1]));
+    gradloom::tree::assert_close(&g.xs, &grad(f)(&all.to_vec()), 1e-12);
+    let f = |bias: &Tensor| methods(&all, &ys, Some(bias));
+    gradloom::tree::assert_close(&g.bias.unwrap(), &grad(f)(&all[1]), 1e-12);
+    let f = |ys: &Vec<Tensor>| methods(&all, &ys.iter().collect::<Vec<_>>(), Some(&all[1]));
+    gradloom::tree::assert_close(&g.ys, &grad(f)(&all.to_vec()), 1e-12);
+
+    let f = |xs: &Vec<Tensor>| stacked(xs, &ys, None);
+    let g = stacked::grad(&all, &ys, None).xs;
+    gradloom::tree::assert_close(&g, &grad(f)(&all.to_vec()), 1e-12);
+    let g = split_first::grad(&all).xs;
+    let f = |xs: &Vec<Tensor>| split_first(xs);
+    gradloom::tree::assert_close(&g, &grad(f)(&all.to_vec()), 1e-12);
+
+    let [a, b, c] = all;
+    let f = |p: &(Tensor, Tensor)| moved((p.0.clone(), &p.1), [&b, &c], of_pair());
+    let g = moved::grad((a.clone(), &b), [&b, &c], of_pair()).pair;
+    gradloom::tree::assert_close(&g, &grad(f)(&(a, b.clone())), 1e-12);
+}

@@ -126,7 +126,12 @@ impl Cx<'_> {
             };
             return self.host_method(call, host, number);
         }
-        if (draws(call) || derives_keys(call)) && !place.root {
+        // A tensor as an argument is that of a traced method.
+        let takes_tensors = call.args.iter().any(|arg| {
+            let is_value = matches!(peel_references(arg), Expr::Path(_) | Expr::Field(_));
+            is_value && self.names.mentions_traced(arg)
+        });
+        if (draws(call) || derives_keys(call)) && !place.root && !takes_tensors {
             let (rt, expr) = (&self.rt, &place.expr);
             // The user's code moves the key out of the tree. A part that is moved out could not be
             // located any more.
@@ -262,6 +267,13 @@ impl Cx<'_> {
             Value::Host(h) => Ok(Value::Host(Host { number, ..h })),
             other => Ok(other),
         }
+    }
+}
+
+fn peel_references(expr: &Expr) -> &Expr {
+    match peel(expr) {
+        Expr::Reference(r) => peel_references(&r.expr),
+        expr => expr,
     }
 }
 

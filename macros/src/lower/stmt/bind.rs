@@ -163,29 +163,30 @@ impl Cx<'_> {
     }
 }
 
-/// Removes `ref` and `mut` from the bindings of a pattern.
+/// Removes `ref` from the bindings of a pattern.
 ///
-/// Returns the names with whether they are bound by `ref`, or `None` if the pattern contains `&`.
+/// Returns the names with whether they are bound by `ref`, or `None` if the pattern contains `&` or
+/// `mut`.
 fn take_modes(pat: &mut Pat) -> Option<BTreeMap<String, bool>> {
     #[derive(Default)]
     struct ModeTaker {
         modes: BTreeMap<String, bool>,
-        dereferences: bool,
+        is_other: bool,
     }
     impl VisitMut for ModeTaker {
         fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
             let borrowed = p.by_ref.take().is_some();
-            p.mutability = None;
+            self.is_other |= p.mutability.is_some();
             self.modes.insert(unraw(&p.ident), borrowed);
             syn::visit_mut::visit_pat_ident_mut(self, p);
         }
         fn visit_pat_reference_mut(&mut self, _: &mut syn::PatReference) {
-            self.dereferences = true;
+            self.is_other = true;
         }
     }
     let mut taker = ModeTaker::default();
     taker.visit_pat_mut(pat);
-    (!taker.dereferences).then_some(taker.modes)
+    (!taker.is_other).then_some(taker.modes)
 }
 
 /// Returns what a pattern expects of the value that it is bound to.
