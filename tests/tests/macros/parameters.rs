@@ -527,6 +527,24 @@ fn borrowed_parts_go_through_every_kind_of_call() {
 // ---- Methods of borrowed parts ----
 
 #[traced]
+fn lowered_methods(xs: &[Tensor], ys: &[&Tensor], bias: Option<&Tensor>) -> Tensor {
+    let mut h = xs.first().unwrap() * xs.last().unwrap() + ys[0] * ys[ys.len() - 1];
+    if bias.is_some() {
+        h = h + bias.unwrap();
+    }
+    if let [first, .., last] = ys {
+        h = h * *first + *last;
+    }
+    for (x, y) in xs.iter().zip(ys) {
+        h = h + x * *y;
+    }
+    for y in ys.iter().copied() {
+        h = h + y;
+    }
+    h.sum(..)
+}
+
+#[traced]
 fn methods(xs: &[Tensor], ys: &[&Tensor], bias: Option<&Tensor>) -> Tensor {
     let mut h = xs.first().unwrap() * xs.last().unwrap() + ys[0] * ys[ys.len() - 1];
     if bias.is_some_and(|b| b.dim(0) > 1) {
@@ -581,6 +599,14 @@ fn methods_of_borrowed_parts_have_derivatives() {
     gradloom::tree::assert_close(&g.bias.unwrap(), &grad(f)(&all[1]), 1e-12);
     let f = |ys: &Vec<Tensor>| methods(&all, &ys.iter().collect::<Vec<_>>(), Some(&all[1]));
     gradloom::tree::assert_close(&g.ys, &grad(f)(&all.to_vec()), 1e-12);
+
+    let program = lowered_methods::PROGRAM;
+    assert!(!program.starts_with("recorded"), "{program}");
+    type All = (Vec<Tensor>, Vec<Tensor>, Option<Tensor>);
+    let f = |x: &All| lowered_methods(&x.0, &Vec::from_iter(&x.1), x.2.as_ref());
+    let g = lowered_methods::grad(&all, &ys, Some(&all[1]));
+    let owned: All = (all.to_vec(), all.to_vec(), Some(all[1].clone()));
+    gradloom::tree::assert_close(&(g.xs, g.ys, g.bias), &grad(f)(&owned), 1e-12);
 
     let f = |xs: &Vec<Tensor>| stacked(xs, &ys, None);
     let g = stacked::grad(&all, &ys, None).xs;

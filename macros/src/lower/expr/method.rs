@@ -3,12 +3,13 @@
 use super::op::find;
 use super::syntax::peel;
 use super::{by_ref, copy};
-use crate::input::text;
+use crate::input::{View, text};
 use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::method_table::{is_of_values, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
-use quote::ToTokens;
+use proc_macro2::{Ident, Span};
+use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
 use syn::{Expr, Token};
 
@@ -126,6 +127,10 @@ impl Cx<'_> {
             };
             return self.host_method(call, host, number);
         }
+        let view = self.func.params[place.param].view.as_ref();
+        if let (true, Some(View::Option(_)), "unwrap" | "expect") = (place.root, view, &*name) {
+            return self.payload(call, &place);
+        }
         // A tensor as an argument is that of a traced method.
         let takes_tensors = call.args.iter().any(|arg| {
             let is_value = matches!(peel_references(arg), Expr::Path(_) | Expr::Field(_));
@@ -161,6 +166,23 @@ impl Cx<'_> {
             );
         }
         self.traced_method(call, place, want, fallible)
+    }
+
+    /// Lowers `bias.unwrap()` for a parameter `bias: Option<&Tensor>`: a reference to a part of a tree.
+    fn payload(&mut self, call: &syn::ExprMethodCall, place: &Place) -> LowerResult<Value> {
+        let args = call.args.iter().map(|arg| self.rename(arg));
+        let (args, method, expr) = (Vec::from_iter(args), &call.method, &place.expr);
+        let part = self.host_ident(&Ident::new("part", Span::mixed_site()));
+        self.builder.push_host(
+            Vec::new(),
+            quote!(let #part = (#expr).as_ref().#method(#(#args),*);),
+        );
+        Ok(Value::Place(Place {
+            expr: syn::parse_quote!(#part),
+            by_ref: true,
+            root: false,
+            ..place.clone()
+        }))
     }
 
     /// Lowers `key.normal(shape, dtype)` and other draws: a tensor that depends on no parameter.
