@@ -1,21 +1,25 @@
 //! Checks of trees: matching structures and avals, and differentiable leaves.
 
-use crate::{Aval, Error, Result, Tensor, Tree};
+use crate::{Aval, Error, Result, Tensor, Tree, tree};
 
-/// Returns an error if a leaf is not a float. `name` is the user's name of the tree.
-pub(crate) fn floats(tree: &impl Tree, name: &str) -> Result<()> {
+/// Returns an error if a leaf is neither frozen nor a float. `name` is the user's name of the tree.
+pub(crate) fn floats(x: &impl Tree, name: &str) -> Result<()> {
     let mut found = None;
     let mut i = 0;
-    tree.visit(&mut |leaf| {
+    let mut frozen = None;
+    x.visit(&mut |leaf| {
         if found.is_none() && !leaf.dtype().is_float() {
-            found = Some((i, leaf.aval().clone()));
+            let frozen = frozen.get_or_insert_with(|| tree::frozen(x));
+            if !frozen[i] {
+                found = Some((i, leaf.aval().clone()));
+            }
         }
         i += 1;
     });
     match found {
         None => Ok(()),
         Some((i, aval)) => Err(Error::NotDifferentiable {
-            path: path(tree, name, i),
+            path: path(x, name, i),
             aval,
         }),
     }

@@ -125,7 +125,8 @@ pub enum Error {
 
     /// A gradient was requested with respect to a tensor that is not a float.
     #[error(
-        "`{path}` is {aval}, and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`"
+        "`{path}` is {aval}, and only floats have gradients; {}",
+        remedy_for_integers(path)
     )]
     NotDifferentiable {
         /// Path of the argument, or of its leaf.
@@ -303,5 +304,14 @@ impl fmt::Display for AnnotationFault {
                 first.2, first.1, first.0, second.2, second.1, second.0
             ),
         }
+    }
+}
+
+/// Returns the remedy for a leaf that is not a float: a field of a model can be frozen.
+fn remedy_for_integers(path: &str) -> &'static str {
+    let mut members = path.split('.').skip(1);
+    match members.any(|member| !member.starts_with(|c: char| c.is_ascii_digit())) {
+        true => "mark the field `#[nodiff]`, cast it, or mark the parameter `#[nodiff]`",
+        false => "cast it, or mark the parameter `#[nodiff]`",
     }
 }

@@ -195,7 +195,7 @@ pub use statics::IntoStatic;
 pub use tensor::{Branch, IntoShape, Operand, Tensor};
 pub use traced::{Point, Traced};
 pub use transform::{
-    Outcome, Pullback, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp,
+    Loss, Outcome, Pullback, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp,
 };
 pub use tree::Tree;
 

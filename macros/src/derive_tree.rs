@@ -17,12 +17,27 @@ pub(crate) fn derive(input: TokenStream) -> TokenStream {
 #[derive(Default)]
 struct Options {
     skip: bool,
+    /// True if `#[nodiff]` freezes the leaves of the field.
+    frozen: bool,
     krate: Option<Path>,
 }
 
 impl Options {
     fn parse(attrs: &[syn::Attribute], on_field: bool) -> syn::Result<Options> {
         let mut options = Options::default();
+        for attr in attrs.iter().filter(|a| a.path().is_ident("nodiff")) {
+            let wrong = match (&attr.meta, on_field) {
+                (syn::Meta::Path(_), true) => None,
+                (_, true) => Some("`#[nodiff]` takes no arguments"),
+                (_, false) => {
+                    Some("`#[nodiff]` goes on a field, or on a parameter of a traced function")
+                }
+            };
+            if let Some(wrong) = wrong {
+                return Err(syn::Error::new(attr.span(), wrong));
+            }
+            options.frozen = true;
+        }
         for attr in attrs.iter().filter(|a| a.path().is_ident("tree")) {
             attr.parse_nested_meta(|meta| {
                 if on_field && meta.path.is_ident("skip") {
@@ -37,6 +52,11 @@ impl Options {
                     Err(meta.error("a type takes `#[tree(crate = path)]`; `skip` goes on a field"))
                 }
             })?;
+        }
+        let both = attrs.iter().find(|a| a.path().is_ident("nodiff"));
+        if let (Some(nodiff), true) = (both, options.skip) {
+            let message = "a skipped field has no gradient anyway; remove `#[nodiff]`";
+            return Err(syn::Error::new(nodiff.span(), message));
         }
         Ok(options)
     }
@@ -81,6 +101,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         .iter()
         .enumerate()
         .map(|(i, v)| v.key(several.then_some(i as u64), &krate));
+    let frozen = variants.iter().map(|v| v.frozen(&krate));
     let shared = shared(&variants, name, &krate);
     // A reference to an enum without variants needs a wildcard arm.
     let empty = variants
@@ -104,6 +125,9 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             }
             fn __key<'__key>(&'__key self, key: &mut #krate::__private::CallKey<'__key>) {
                 match self { #(#keys)* #empty }
+            }
+            fn __frozen(&self, out: &mut ::std::vec::Vec<bool>) {
+                match self { #(#frozen)* #empty }
             }
             #shared
         }
@@ -185,6 +209,7 @@ struct TreeField {
     local: Ident,
     ty: Type,
     skip: bool,
+    frozen: bool,
     /// A call's key cannot store a field that may borrow.
     borrowing: Borrowing,
 }
@@ -205,11 +230,13 @@ impl Variant {
             // the type, so errors point there.
             let span = proc_macro2::Span::mixed_site().located_at(field.ty.span());
             let local = format_ident!("field_{i}", span = span);
+            let options = Options::parse(&field.attrs, true)?;
             Ok(TreeField {
                 member,
                 local,
                 ty: field.ty.clone(),
-                skip: Options::parse(&field.attrs, true)?.skip,
+                skip: options.skip,
+                frozen: options.frozen,
                 borrowing: match params.may_borrow(&field.ty) {
                     true => Borrowing::Possible,
                     false => Borrowing::Never,
@@ -285,6 +312,17 @@ impl Variant {
         quote!(#pattern => { #variant #(#fields)* })
     }
 
+    /// Returns the arm that lists which leaves are frozen.
+    fn frozen(&self, krate: &TokenStream) -> TokenStream {
+        let pattern = self.pattern(false);
+        let fields = self.fields.iter().filter(|f| !f.skip);
+        let fields = fields.map(|TreeField { local, frozen, .. }| match frozen {
+            true => quote!(#krate::Tree::visit(#local, &mut |_| out.push(true));),
+            false => quote!(#krate::Tree::__frozen(#local, out);),
+        });
+        quote!(#pattern => { #(#fields)* })
+    }
+
     fn paths(&self, krate: &TokenStream) -> TokenStream {
         let pattern = self.pattern(false);
         let fields = self.fields.iter().filter(|f| !f.skip).map(
@@ -332,5 +370,8 @@ mod tests {
         assert!(message("union U { a: u8 }").contains("derived for a union"));
         assert!(message("struct S { #[tree(skp)] a: u8 }").contains("#[tree(skip)]"));
         assert!(message("#[tree(skip)] struct S;").contains("goes on a field"));
+        assert!(message("#[nodiff] struct S;").contains("goes on a field"));
+        assert!(message("struct S { #[nodiff(1)] a: u8 }").contains("takes no arguments"));
+        assert!(message("struct S { #[nodiff] #[tree(skip)] a: u8 }").contains("remove"));
     }
 }

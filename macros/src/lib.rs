@@ -218,8 +218,10 @@ pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
 /// are visited in field order. Messages show their paths, such as `layers[0].w`.
 ///
 /// - `#[tree(skip)]` on a field excludes it from the tree. Skipped fields are cloned.
+/// - `#[nodiff]` on a field freezes its leaves: derivatives with respect to them are zero, optimisers
+///   keep them, and they need not be floats.
 /// - `#[tree(crate = path)]` on the type names the `gradloom` crate, if the dependency is renamed.
-#[proc_macro_derive(Tree, attributes(tree))]
+#[proc_macro_derive(Tree, attributes(tree, nodiff))]
 pub fn tree(input: TokenStream) -> TokenStream {
     on_a_large_stack(|| derive_tree::derive(input.into())).into()
 }

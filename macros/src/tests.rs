@@ -413,7 +413,10 @@ pub(crate) const MISTAKES: &[(&str, &str)] = &[
     ("", "fn f(#[nodiff] x: &Tensor) -> Tensor { x.sin() }"),
     ("", "fn f(x: &mut Tensor) -> Tensor { x.sin() }"),
     ("", "fn f(p: (Tensor, usize)) -> Tensor { p.0.sin() }"),
-    ("", "fn f(x: &[Tensor]) -> Tensor { x[0].sin() }"),
+    (
+        "",
+        "fn f(x: &[(&Tensor, &Tensor)]) -> Tensor { x[0].0.sin() }",
+    ),
     (
         "",
         "fn f(x: impl AsRef<Tensor>) -> Tensor { x.as_ref().sin() }",

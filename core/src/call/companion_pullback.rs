@@ -2,7 +2,7 @@
 
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, avals, filled, joined, zeros};
-use crate::tree::leaves as leaves_of;
+use crate::tree::{frozen, leaves as leaves_of};
 use crate::{Aval, Result, Tensor, Tree, check};
 use std::fmt;
 use std::sync::Arc;
@@ -94,6 +94,25 @@ impl LeafCotangents {
     }
 }
 
+/// Returns the pullback in which the cotangents of the frozen leaves of a parameter are zero.
+pub fn freeze<T: Tree>(pull: CompanionPullback, param: usize, x: &T) -> CompanionPullback {
+    let frozen = frozen(x);
+    if !frozen.contains(&true) {
+        return pull;
+    }
+    CompanionPullback {
+        likes: pull.likes.clone(),
+        bytes: pull.bytes,
+        run: Arc::new(move |cts| {
+            let mut pulled = pull.call(cts);
+            for (leaf, frozen) in pulled.params[param].iter_mut().zip(&frozen) {
+                leaf.take_if(|_| *frozen);
+            }
+            pulled
+        }),
+    }
+}
+
 /// Returns the cotangent of an argument, in its structure.
 pub fn rebuild<T: Tree>(like: &T, pulled: &LeafCotangents, param: usize) -> T {
     filled(like, &pulled.params[param])
@@ -108,6 +127,15 @@ pub fn part_fwd<T: Tree, P>(tree: &T, at: LeafRange, part: P) -> (P, CompanionPu
         pulled
     });
     (part, pullback)
+}
+
+/// Replaces list `i` by several, of the given lengths. Leaves that are missing at its end stay
+/// missing.
+fn split_at<T: Clone>(lists: &[Vec<T>], i: usize, lengths: &[usize]) -> Vec<Vec<T>> {
+    let mut rest = lists[i].iter().cloned();
+    let parts = lengths.iter().map(|n| rest.by_ref().take(*n).collect());
+    let parts: Vec<Vec<T>> = parts.collect();
+    [&lists[..i], &parts, &lists[i + 1..]].concat()
 }
 
 type PullFn = dyn Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync;
@@ -172,6 +200,22 @@ impl CompanionPullback {
     pub fn call_results(&self, cts: &[Leaves]) -> LeafCotangents {
         let lengths = self.lengths.iter().copied();
         self.call(&joined(lengths.zip(cts.iter().cloned())))
+    }
+
+    /// Returns the pullback in which `param` becomes several parameters, one for each of the parts
+    /// of an argument that have these numbers of leaves.
+    pub fn split(self, param: usize, lengths: &[usize]) -> CompanionPullback {
+        let likes = split_at(&self.likes, param, lengths);
+        let (bytes, lengths) = (self.bytes, lengths.to_vec());
+        CompanionPullback {
+            likes: Arc::from(likes),
+            bytes,
+            lengths: self.lengths.clone(),
+            run: Arc::new(move |cts| LeafCotangents {
+                params: split_at(&self.call(cts).params, param, &lengths),
+                likes: Arc::from([]),
+            }),
+        }
     }
 
     /// Returns the cotangents of the parameters, given those of the results.

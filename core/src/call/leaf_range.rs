@@ -11,10 +11,32 @@ pub struct LeafRange {
     pub(crate) len: usize,
 }
 
+/// A part of a tree: a tree, or a part of a list.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not implement `Tree`",
+    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`"
+)]
+pub trait TreePart {
+    /// Calls `f` with each leaf.
+    fn visit_part(&self, f: &mut dyn FnMut(&Tensor));
+}
+
+impl<T: Tree> TreePart for T {
+    fn visit_part(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.visit(f);
+    }
+}
+
+impl<T: Tree> TreePart for [T] {
+    fn visit_part(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.iter().for_each(|x| x.visit(f));
+    }
+}
+
 /// Returns the leaves of `root` that its part `place` covers. A part is identified by its address.
-pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> LeafRange {
+pub fn find<R: Tree, T: TreePart + ?Sized>(root: &R, place: &T) -> LeafRange {
     let (mut first, mut len) = (None, 0);
-    place.visit(&mut |leaf| {
+    place.visit_part(&mut |leaf| {
         first.get_or_insert(std::ptr::from_ref(leaf));
         len += 1;
     });

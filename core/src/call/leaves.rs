@@ -6,7 +6,7 @@
 use crate::call::leaf_range::{part, positions};
 use crate::graph::value::ValueSource;
 use crate::tree::share;
-use crate::{Aval, Tensor, Tree};
+use crate::{Aval, Key, Tensor, Tree};
 use std::sync::Arc;
 
 /// Leaves of one tree. `None` stands for zero.
@@ -77,6 +77,51 @@ pub fn sum_leaves(x: &[Option<Tensor>], y: &[Option<Tensor>]) -> Leaves {
         (x, y) => x.or(y),
     });
     sums.collect()
+}
+
+/// Returns the list of the results of `f` for each element.
+pub fn map_list<'a, T, U>(list: &'a [T], f: impl FnMut(&'a T) -> U) -> Vec<U> {
+    list.iter().map(f).collect()
+}
+
+/// Returns the key in a tree, whose uses in the body are those of a copy.
+pub fn key_of(key: &Key) -> Key {
+    share(key)
+}
+
+/// A host value that a segment of a loop copies.
+pub struct HostCopy<'a, T>(pub &'a T);
+
+impl<T> Clone for HostCopy<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for HostCopy<'_, T> {}
+
+/// Copies a host value that is `Clone`.
+pub trait CopyByClone<T> {
+    /// Returns the copy.
+    fn copied(self) -> T;
+}
+
+impl<T: Clone> CopyByClone<T> for &HostCopy<'_, T> {
+    fn copied(self) -> T {
+        self.0.clone()
+    }
+}
+
+/// Copies random keys, which are not `Clone`. Method resolution prefers [`CopyByClone`].
+pub trait CopyByMap<T> {
+    /// Returns the copy.
+    fn copied(self) -> T;
+}
+
+impl<T: Tree> CopyByMap<T> for HostCopy<'_, T> {
+    fn copied(self) -> T {
+        share(self.0)
+    }
 }
 
 /// Clones a tree: the leaves share their tensors.

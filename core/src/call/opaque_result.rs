@@ -1,11 +1,11 @@
 //! Results that are trees of a type unknown to the macro.
 
 use super::pullback::CallPullback;
-use super::site::{CallRecording, CallResults, RecordedPullback, Shape, Template};
-use crate::Tree;
+use super::site::{CallRecording, CallResults, RecordedPullback, Shape, Template, VisitAll};
 use crate::call::companion_pullback::CompanionPullback;
 use crate::call::leaves::structure;
 use crate::tree::key::{CallKey, Obstacle, shared};
+use crate::{Tensor, Tree};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
@@ -26,6 +26,8 @@ pub trait TreeResult<T> {
         pull: CompanionPullback,
         wrt: &[usize],
     ) -> (T, CallPullback);
+    /// Ends the recording of a body that also returns gradients, whose leaves `visit` visits.
+    fn end_beside(self, recording: CallRecording, y: &mut T, visit: &mut VisitAll<'_>);
 }
 
 impl<T: Tree + 'static> TreeResult<T> for &&OpaqueResult<T> {
@@ -53,6 +55,17 @@ impl<T: Tree + 'static> TreeResult<T> for &&OpaqueResult<T> {
     ) -> (T, CallPullback) {
         let shape = shape(&y);
         recording.end_pull_like(y, pull, wrt, shape)
+    }
+
+    fn end_beside(self, recording: CallRecording, y: &mut T, visit: &mut VisitAll<'_>) {
+        if let Some(begun) = recording.begun {
+            let shape = shape(y);
+            let mut visit_all = |f: &mut dyn FnMut(&mut Tensor)| {
+                y.visit_mut(f);
+                visit(f);
+            };
+            begun.end(&mut visit_all, shape, RecordedPullback::default());
+        }
     }
 }
 
@@ -125,6 +138,8 @@ pub trait NonTreeResult<T> {
         pull: CompanionPullback,
         wrt: &[usize],
     ) -> (T, CallPullback);
+    /// Ends the recording of a body that also returns gradients, whose leaves `visit` visits.
+    fn end_beside(self, recording: CallRecording, y: &mut T, visit: &mut VisitAll<'_>);
 }
 
 impl<T> NonTreeResult<T> for &OpaqueResult<T> {
@@ -146,5 +161,9 @@ impl<T> NonTreeResult<T> for &OpaqueResult<T> {
     ) -> (T, CallPullback) {
         drop(recording);
         (y, CallPullback::recorded(pull, &()))
+    }
+
+    fn end_beside(self, recording: CallRecording, _: &mut T, _: &mut VisitAll<'_>) {
+        drop(recording);
     }
 }

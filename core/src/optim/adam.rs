@@ -3,7 +3,7 @@
 use super::{leaves_beside, rate, zeros_like};
 use crate::call::{CallSite, begin};
 use crate::function::{Function, Param};
-use crate::tree::{leaves, with_leaves};
+use crate::tree::{frozen, leaves, with_leaves};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;
 
@@ -208,8 +208,15 @@ impl Adam {
         let correction = |beta: f64| -(&count * beta.ln()).expm1();
         let (c1, c2) = (correction(self.beta1), correction(self.beta2));
 
+        let mut frozen = frozen(params).into_iter();
         let (mut new_xs, mut new_ms, mut new_vs) = (Vec::new(), Vec::new(), Vec::new());
         for (((x, g), m), v) in leaves(params).iter().zip(&gs).zip(&ms).zip(&vs) {
+            if frozen.next() == Some(true) {
+                new_xs.push(x.clone());
+                new_ms.push(m.clone());
+                new_vs.push(v.clone());
+                continue;
+            }
             let dtype = x.dtype();
             let m = m * self.beta1 + g * (1.0 - self.beta1);
             let v = v * self.beta2 + g.square() * (1.0 - self.beta2);

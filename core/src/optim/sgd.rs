@@ -3,7 +3,7 @@
 use super::{leaves_beside, rate, zeros_like};
 use crate::call::{CallSite, begin};
 use crate::function::{Function, Param};
-use crate::tree::{leaves, with_leaves};
+use crate::tree::{frozen, leaves, with_leaves};
 use crate::{Tensor, Tree};
 
 /// Stochastic gradient descent.
@@ -147,7 +147,11 @@ impl Sgd {
                     Some(velocity) => leaves_beside(params, velocity, "velocity")
                         .iter()
                         .zip(&gs)
-                        .map(|(v, g)| v * self.momentum + g)
+                        .zip(frozen(params))
+                        .map(|((v, g), frozen)| match frozen {
+                            true => v.clone(),
+                            false => v * self.momentum + g,
+                        })
                         .collect(),
                     // A missing velocity counts as zero.
                     None => gs.clone(),
@@ -158,17 +162,22 @@ impl Sgd {
                     true => vs
                         .iter()
                         .zip(&gs)
-                        .map(|(v, g)| g + v * self.momentum)
+                        .zip(frozen(params))
+                        .map(|((v, g), frozen)| match frozen {
+                            true => g.clone(),
+                            false => g + v * self.momentum,
+                        })
                         .collect(),
                 };
                 (moves, Some(velocity))
             }
         };
-        let xs: Vec<Tensor> = leaves(params)
-            .iter()
-            .zip(&moves)
-            .map(|(x, m)| x - lr.cast(x.dtype()) * m)
-            .collect();
+        let xs = leaves(params).into_iter().zip(&moves).zip(frozen(params));
+        let xs = xs.map(|((x, m), frozen)| match frozen {
+            true => x,
+            false => &x - lr.cast(x.dtype()) * m,
+        });
+        let xs: Vec<Tensor> = xs.collect();
         (with_leaves(params, &xs), SgdState { velocity })
     }
 }

@@ -76,6 +76,12 @@ impl<T: Tree> BorrowedPlace for T {
     }
 }
 
+impl<T: Tree> BorrowedPlace for [T] {
+    fn located(&self) -> &[T] {
+        self
+    }
+}
+
 macro_rules! numbers {
     ($($ty:ident)*) => {$(
         impl BorrowedPlace for $ty {

@@ -1,6 +1,7 @@
 //! Derivatives of functions that are recorded at run time.
 
 use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
+use crate::call::leaf_range::TreePart;
 use crate::call::leaves::Leaves;
 use crate::raise::expect;
 use crate::transform::{Outcome, vjp};
@@ -139,9 +140,9 @@ fn on_leaves<X: Tree, R>(
 }
 
 /// Returns the number of leaves of an argument.
-pub fn n_leaves<T: Tree>(x: &T) -> usize {
+pub fn n_leaves<T: TreePart + ?Sized>(x: &T) -> usize {
     let mut n = 0;
-    x.visit(&mut |_| n += 1);
+    x.visit_part(&mut |_| n += 1);
     n
 }
 

@@ -4,7 +4,7 @@ use crate::__private::part;
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, filled, zeros};
 use crate::raise::expect;
-use crate::tree::leaves as leaves_of;
+use crate::tree::{frozen, leaves as leaves_of};
 use crate::{Tensor, Tree, check};
 
 /// Returns the tangent of a parameter that is a tensor.
@@ -47,7 +47,9 @@ pub fn tangent_leaves<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
         &found,
         check::avals(&expected),
     ));
-    found.into_iter().map(Some).collect()
+    // The tangent of a frozen leaf is zero.
+    let found = found.into_iter().zip(frozen(x));
+    found.map(|(dx, frozen)| (!frozen).then_some(dx)).collect()
 }
 
 /// Panics if a result is not a single float.

@@ -7,7 +7,7 @@ use crate::statics::IntoStatic;
 use crate::tensor::record;
 use crate::tensor::{check_shape, shape_static};
 use crate::tree::key::CallKey;
-use crate::{Aval, DType, Error, IntoShape, Tensor, recycle};
+use crate::{Aval, DType, Error, IntoShape, Tensor, Tree, recycle};
 use gradloom_ir::{Fault, Op, OpError, Static};
 use gradloom_kernels::lock::get_or_init;
 use gradloom_kernels::memory::Buffer;
@@ -264,6 +264,34 @@ impl crate::tree::key::Words for Key {
     fn words(&self, key: &mut CallKey<'_>) {
         key.words_of_key(self.tensor());
     }
+}
+
+/// A key is a frozen leaf of a tree: an `i64` tensor with its two words.
+///
+/// A copy of a tree, such as [`Tree::map`] makes it, has keys with the same words. As for
+/// [`Key::from_words`], the caller is responsible for using only one of them.
+impl Tree for Key {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        f(self.tensor());
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        let mut words = self.tensor().clone();
+        f(&mut words);
+        *self = Key(KeyRepr::Op(words));
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Key {
+        Key(KeyRepr::Op(f(self.tensor())))
+    }
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        out.push(prefix.to_owned());
+    }
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        key.leaf(self.tensor());
+    }
+    fn __frozen(&self, out: &mut Vec<bool>) {
+        out.push(true);
+    }
+    const __SHARED: Option<&'static str> = None;
 }
 
 impl fmt::Debug for Key {

@@ -1,10 +1,11 @@
 //! Gradients of functions whose result is a single float.
 
+use super::loss::Loss;
 use super::outcome::{TransformSite, Uncaught};
 use super::vjp::try_vjp;
 use crate::transform::Outcome;
 use crate::transform::jvp::linear;
-use crate::{Result, Tensor, Tree, check};
+use crate::{Result, Tree, check};
 
 /// Returns the gradient of `f`, as a function.
 ///
@@ -16,13 +17,14 @@ use crate::{Result, Tensor, Tree, check};
 ///
 /// # Panics
 ///
-/// The returned function panics if the result of `f` is not a single float, or a leaf of its
+/// The returned function panics if the result of `f` is not a single float or a tuple that starts
+/// with one, or a leaf of its
 /// argument is not a float. If `f` returns `Result`, this is an error instead.
 #[track_caller]
 pub fn grad<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<X>
 where
     X: Tree,
-    R: Outcome<Tree = Tensor>,
+    R: Outcome<Tree: Loss>,
     F: Fn(&X) -> R,
 {
     let made = TransformSite::by("grad");
@@ -39,29 +41,40 @@ where
 /// assert_eq!(ct.to_vec::<f32>(), [2.0, 6.0]);
 /// ```
 ///
+/// `f` may return further results beside the loss, which are not differentiated:
+///
+/// ```
+/// # use gradloom::{Tensor, value_and_grad};
+/// let f = |x: &Tensor| ((x * x).sum(..), x.relu());
+/// let ((y, h), ct) = value_and_grad(f)(&Tensor::from([1.0f32, -3.0]));
+/// assert_eq!(y.item::<f32>(), 10.0);
+/// assert_eq!(h.to_vec::<f32>(), [1.0, 0.0]);
+/// assert_eq!(ct.to_vec::<f32>(), [2.0, -6.0]);
+/// ```
+///
 /// # Panics
 ///
 /// As for [`grad`].
 #[track_caller]
-pub fn value_and_grad<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<(Tensor, X)>
+pub fn value_and_grad<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<(R::Tree, X)>
 where
     X: Tree,
-    R: Outcome<Tree = Tensor>,
+    R: Outcome<Tree: Loss>,
     F: Fn(&X) -> R,
 {
     let made = TransformSite::by("value_and_grad");
     move |x: &X| R::wrap_made(try_value_and_grad(&f, x), made)
 }
 
-pub(super) fn try_value_and_grad<X, R, F>(f: &F, x: &X) -> Result<(Tensor, X)>
+pub(super) fn try_value_and_grad<X, R, F>(f: &F, x: &X) -> Result<(R::Tree, X)>
 where
     X: Tree,
-    R: Outcome<Tree = Tensor>,
+    R: Outcome<Tree: Loss>,
     F: Fn(&X) -> R,
 {
     let (y, pullback) = try_vjp(f, x)?;
-    check::scalar(&y)?;
-    let gradient = pullback.try_call(&y.ones_like())?;
+    check::scalar(y.loss())?;
+    let gradient = pullback.call_first(y.loss().ones_like())?;
     Ok((y, gradient))
 }
 
@@ -82,7 +95,7 @@ where
 pub fn hvp<X, R, F>(f: F, x: &X, v: &X) -> R::Wrap<X>
 where
     X: Tree,
-    R: Outcome<Tree = Tensor>,
+    R: Outcome<Tree: Loss>,
     F: Fn(&X) -> R,
 {
     let gradient = |x: &X| Uncaught(try_value_and_grad(&f, x).map(|(_, g)| g));

@@ -5,7 +5,7 @@ use super::replay::{Bound, replay_known};
 use crate::check;
 use crate::transform::trace;
 use crate::transform::trace::Trace;
-use crate::tree::{leaves, share, with_leaves};
+use crate::tree::{free_leaves, frozen, leaves, share, with_leaves};
 use crate::{Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Var, pass};
@@ -70,8 +70,10 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
     pub(crate) fn call(&self, dx: &X) -> Result<(Y, Y)> {
         let (x, dx) = (leaves(&self.x), leaves(dx));
         check::beside("tangent", &self.x, "argument", &dx, check::avals(&x))?;
-        let mut args = trace::args(&x, &self.captured);
-        args.extend(dx.into_iter().map(Bound::Tensor));
+        let mut args = trace::args(&free_leaves(&self.x), &self.captured);
+        let dx = dx.into_iter().zip(frozen(&self.x));
+        let dx = dx.filter(|(_, frozen)| !frozen).map(|(dx, _)| dx);
+        args.extend(dx.map(Bound::Tensor));
         let outs = replay_known(&self.jvp.program, args, &self.known)?;
         let (y, dy) = outs.split_at(self.jvp.active.len());
         let y: Vec<Tensor> = y.iter().map(|y| y.tensor().clone()).collect();

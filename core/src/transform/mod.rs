@@ -7,6 +7,7 @@
 mod grad;
 mod jacobian;
 mod jvp;
+mod loss;
 mod outcome;
 mod replay;
 mod trace;
@@ -15,6 +16,7 @@ mod vjp;
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jvp::jvp;
+pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
 pub use replay::replay;
 pub(crate) use replay::{Bound, Env, replay_bound};

@@ -11,7 +11,7 @@ use crate::graph::trace_scope::Scope;
 use crate::graph::value::{Edges, Producer, Shared};
 use crate::plan::Lowered;
 use crate::tensor::record::traced_input;
-use crate::tree::{leaves, with_leaves};
+use crate::tree::{free_leaves, frozen, leaves, with_leaves};
 use crate::{Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) struct Trace<Y> {
     /// `x..., captured... -> y...`.
     pub(crate) program: Program,
-    /// Number of parameters that stand for leaves of the argument.
+    /// Number of parameters that stand for leaves of the argument that are not frozen.
     pub(crate) n_inputs: usize,
     /// Values that the closure used besides its argument. They are bound to the parameters after
     /// the leaves.
@@ -38,7 +38,7 @@ impl<Y> Trace<Y> {
     }
 }
 
-/// Returns the arguments of a traced program: the leaves of the argument, then the captured values.
+/// Returns the arguments of a traced program: the free leaves of the argument, then the captured values.
 pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
     let x = x.iter().cloned().map(Bound::Tensor);
     x.chain(captured.iter().cloned()).collect()
@@ -48,9 +48,9 @@ pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
 ///
 /// # Errors
 ///
-/// If a leaf is not a float, or `f` fails.
+/// If a free leaf is not a float, or `f` fails.
 pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trace<R::Tree>> {
-    let leaves_x = leaves(x);
+    let (leaves_x, frozen) = (leaves(x), frozen(x));
     check::floats(x, "argument")?;
     /// Closes the scope, even if `f` panics.
     struct ScopeGuard(Arc<Scope>);
@@ -61,11 +61,16 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
     }
     let close = ScopeGuard(Scope::open());
     let since = seq_no_of_all();
-    let inputs: Vec<Tensor> = leaves_x
-        .iter()
-        .map(|leaf| traced_input(leaf, &close.0))
-        .collect();
-    let fresh = with_leaves(x, &inputs);
+    // A frozen leaf is a constant, which the closure captures.
+    let fresh = leaves_x
+        .into_iter()
+        .zip(&frozen)
+        .map(|(leaf, frozen)| match frozen {
+            true => leaf,
+            false => traced_input(&leaf, &close.0),
+        });
+    let fresh = with_leaves(x, &Vec::from_iter(fresh));
+    let inputs = free_leaves(&fresh);
     let y = R::run(|| f(&fresh))?;
     let GraphPart {
         program,

@@ -4,7 +4,7 @@ use super::replay::{Bound, replay_bound, replay_known};
 use super::trace::Trace;
 use super::{Outcome, trace};
 use crate::raise::expect;
-use crate::tree::{self, leaves, share, with_leaves};
+use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, ad};
 
@@ -54,7 +54,7 @@ where
         nonzero,
         shape_only,
     } = ad::vjp(&trace.program, trace.wrt());
-    let args = trace::args(&leaves(x), &trace.captured);
+    let args = trace::args(&free_leaves(x), &trace.captured);
     let outs = replay_known(&primal, args, &trace.known)?;
     let (outs, residuals) = outs.split_at(n_outs);
     let outs: Vec<Tensor> = outs.iter().map(|y| y.tensor().clone()).collect();
@@ -151,13 +151,32 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         args.extend(active.map(|(ct, _)| Bound::Tensor(ct)));
         let mut found = replay_bound(program, &args)?.into_iter();
         let mut nonzero = nonzero.iter();
-        Ok(self.zeros.map(&mut |zero| match nonzero.next() {
-            Some(true) => found
+        let mut frozen = frozen(&self.zeros).into_iter();
+        Ok(self.zeros.map(&mut |zero| match frozen.next() {
+            Some(false) if nonzero.next() == Some(&true) => found
                 .next()
                 .expect("the program returns a cotangent for each nonzero leaf")
                 .tensor()
                 .clone(),
             _ => zero.clone(),
+        }))
+    }
+
+    /// Returns the cotangent of the argument, given the cotangent of the first leaf of the result.
+    /// Those of all other leaves are zero.
+    pub(super) fn call_first(self, ct: Tensor) -> Result<X> {
+        if let [_] = self.inner.outs[..] {
+            return self.try_call(&with_leaves(&self.y, &[ct]));
+        }
+        let zeros = self.zeros;
+        let mut found = LeafPullback(self.inner).call(&[Some(ct)])?.into_iter();
+        let mut frozen = frozen(&zeros).into_iter();
+        Ok(zeros.map(&mut |zero| {
+            let ct = match frozen.next() {
+                Some(false) => found.next().flatten(),
+                _ => None,
+            };
+            ct.unwrap_or_else(|| zero.clone())
         }))
     }
 

@@ -3,7 +3,7 @@
 //! Functions that return a tensor are traced, so a traced body may call them. The others take
 //! closures or return trees: a traced body that calls one is recorded.
 
-use super::leaves;
+use super::{frozen, leaves};
 use crate::raise::{expect, raise};
 use crate::{Aval, DType, Error, Operand, Result, Tensor, Tree};
 use gradloom_macros::traced;
@@ -35,7 +35,7 @@ pub fn map2<T: Tree>(left: &T, right: &T, f: impl FnMut(&Tensor, &Tensor) -> Ten
     )
 }
 
-/// Returns the sum of two trees, leaf by leaf.
+/// Returns the sum of two trees, leaf by leaf. Frozen leaves are those of `left`.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -51,14 +51,11 @@ pub fn map2<T: Tree>(left: &T, right: &T, f: impl FnMut(&Tensor, &Tensor) -> Ten
 /// If the trees have different structures, or corresponding leaves different shapes or dtypes.
 #[track_caller]
 pub fn add<T: Tree>(left: &T, right: &T) -> T {
-    zip(
-        expect(pairs("tree::add", left, right, Leaves::Equal)),
-        left,
-        |x, y| x + y,
-    )
+    let pairs = expect(pairs("tree::add", left, right, Leaves::Equal));
+    zip(pairs, left, free(left, |x, y| x + y))
 }
 
-/// Returns the difference of two trees, leaf by leaf.
+/// Returns the difference of two trees, leaf by leaf. Frozen leaves are those of `left`.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -73,16 +70,13 @@ pub fn add<T: Tree>(left: &T, right: &T) -> T {
 /// As for [`add`].
 #[track_caller]
 pub fn sub<T: Tree>(left: &T, right: &T) -> T {
-    zip(
-        expect(pairs("tree::sub", left, right, Leaves::Equal)),
-        left,
-        |x, y| x - y,
-    )
+    let pairs = expect(pairs("tree::sub", left, right, Leaves::Equal));
+    zip(pairs, left, free(left, |x, y| x - y))
 }
 
 /// Returns the tree with each leaf multiplied by a number or a tensor of rank 0.
 ///
-/// A tensor is cast to the dtype of each leaf.
+/// A tensor is cast to the dtype of each leaf. Frozen leaves are kept.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -99,8 +93,12 @@ pub fn sub<T: Tree>(left: &T, right: &T) -> T {
 /// If the factor has a rank other than 0, or is a number that does not fit the dtype of a leaf.
 #[track_caller]
 pub fn scale<T: Tree>(tree: &T, factor: impl Operand + Copy) -> T {
-    let mut i = 0;
+    let (mut i, frozen) = (0, frozen(tree));
     tree.map(&mut |leaf| {
+        if frozen[i] {
+            i += 1;
+            return leaf.clone();
+        }
         let factor = factor.beside(leaf).cast(leaf.dtype());
         if factor.rank() != 0 {
             raise(Error::Mismatch {
@@ -117,7 +115,8 @@ pub fn scale<T: Tree>(tree: &T, factor: impl Operand + Copy) -> T {
 
 /// Returns the sum of the products of corresponding elements, as a tensor of rank 0.
 ///
-/// Its dtype is that of the leaves, or `f64` if they have different dtypes.
+/// Its dtype is that of the leaves, or `f64` if they have different dtypes. Frozen leaves do not
+/// count.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -138,7 +137,7 @@ pub fn dot<T: Tree>(left: &T, right: &T) -> Tensor {
 
 /// Returns the Euclidean norm of all elements, as a tensor of rank 0.
 ///
-/// Its dtype is that of [`dot()`]. Its gradient at zero is NaN, as that of a square root.
+/// Its dtype is that of [`dot()`]. Frozen leaves do not count. Its gradient at zero is NaN, as that of a square root.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -304,11 +303,25 @@ fn zip<T: Tree>(
     })
 }
 
-/// Returns the sum of the elements of all products of two leaves.
+/// Returns `f` for leaves that are not frozen. A frozen leaf of the left tree is kept.
+fn free(
+    left: &impl Tree,
+    mut f: impl FnMut(&Tensor, &Tensor) -> Tensor,
+) -> impl FnMut(&Tensor, &Tensor) -> Tensor {
+    let mut frozen = frozen(left).into_iter();
+    move |x, y| match frozen.next() {
+        Some(true) => x.clone(),
+        _ => f(x, y),
+    }
+}
+
+/// Returns the sum of the elements of all products of two leaves that are not frozen.
 #[track_caller]
 fn products<T: Tree>(function: &'static str, left: &T, right: &T) -> Tensor {
     let pairs = expect(pairs(function, left, right, Leaves::Equal));
-    total(pairs.into_iter().map(|(x, y)| x * y).collect())
+    let pairs = pairs.into_iter().zip(frozen(left));
+    let free = pairs.filter(|(_, frozen)| !frozen).map(|(pair, _)| pair);
+    total(free.map(|(x, y)| x * y).collect())
 }
 
 /// Returns the sum of all elements, in `f64` if the dtypes differ.

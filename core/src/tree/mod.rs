@@ -38,7 +38,8 @@ use std::collections::BTreeMap;
 /// A value whose leaves are tensors: a tensor, a tuple, a `Vec`, a model.
 ///
 /// Derive it for structs and enums with `#[derive(Tree)]`. Leaves are visited in the order of the
-/// fields. A field marked `#[tree(skip)]` is not a leaf; it is cloned.
+/// fields. A field marked `#[tree(skip)]` is not a leaf; it is cloned. The leaves of a field marked
+/// `#[nodiff]` are frozen: derivatives with respect to them are zero, and optimisers keep them.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -84,6 +85,14 @@ pub trait Tree: Sized {
         key.unknown_tree::<Self>();
     }
 
+    /// Appends, for each leaf, whether it is frozen: it is in a field marked `#[nodiff]`.
+    ///
+    /// `#[derive(Tree)]` implements it.
+    #[doc(hidden)]
+    fn __frozen(&self, out: &mut Vec<bool>) {
+        self.visit(&mut |_| out.push(false));
+    }
+
     /// Reason why a call site cannot cache the skipped fields of a result of this type.
     ///
     /// It depends only on the type. `#[derive(Tree)]` implements it.
@@ -96,6 +105,22 @@ pub(crate) fn leaves(tree: &impl Tree) -> Vec<Tensor> {
     let mut out = Vec::new();
     tree.visit(&mut |leaf| out.push(leaf.clone()));
     out
+}
+
+/// Returns, for each leaf, whether it is frozen: it keeps its value in a step of an optimiser, and
+/// derivatives with respect to it are zero.
+pub(crate) fn frozen(tree: &impl Tree) -> Vec<bool> {
+    let mut out = Vec::new();
+    tree.__frozen(&mut out);
+    out
+}
+
+/// Returns the leaves that are not frozen.
+pub(crate) fn free_leaves(tree: &impl Tree) -> Vec<Tensor> {
+    let free = leaves(tree).into_iter().zip(frozen(tree));
+    free.filter(|(_, frozen)| !frozen)
+        .map(|(leaf, _)| leaf)
+        .collect()
 }
 
 /// Returns a tree with handles to the same leaves.
@@ -155,6 +180,9 @@ macro_rules! sequence {
             key.word(self.len() as u64);
             self.iter().for_each(|x| x.__key(key));
         }
+        fn __frozen(&self, out: &mut Vec<bool>) {
+            self.iter().for_each(|x| x.__frozen(out));
+        }
         const __SHARED: Option<&'static str> = T::__SHARED;
     };
 }
@@ -190,6 +218,9 @@ impl<T: Tree> Tree for Option<T> {
         key.word(self.is_some().into());
         self.iter().for_each(|x| x.__key(key));
     }
+    fn __frozen(&self, out: &mut Vec<bool>) {
+        self.iter().for_each(|x| x.__frozen(out));
+    }
     const __SHARED: Option<&'static str> = T::__SHARED;
 }
 
@@ -208,6 +239,9 @@ impl<T: Tree> Tree for Box<T> {
     }
     fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
         (**self).__key(key);
+    }
+    fn __frozen(&self, out: &mut Vec<bool>) {
+        (**self).__frozen(out);
     }
     const __SHARED: Option<&'static str> = T::__SHARED;
 }
@@ -234,6 +268,9 @@ impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
         key.names(self.keys());
         self.values().for_each(|x| x.__key(key));
     }
+    fn __frozen(&self, out: &mut Vec<bool>) {
+        self.values().for_each(|x| x.__frozen(out));
+    }
     const __SHARED: Option<&'static str> = T::__SHARED;
 }
 
@@ -259,6 +296,10 @@ macro_rules! tuple {
             #[allow(unused_variables)]
             fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
                 $(self.$index.__key(key);)*
+            }
+            #[allow(unused_variables)]
+            fn __frozen(&self, out: &mut Vec<bool>) {
+                $(self.$index.__frozen(out);)*
             }
             const __SHARED: Option<&'static str> = {
                 #[allow(unused_mut)]

@@ -2,7 +2,7 @@
 
 use super::statements::{Emitter, HiddenCompanion, Tangents, tangents_ident};
 use crate::input::{OutShape, unraw};
-use crate::program::{Call, CallArg, Callee, Source};
+use crate::program::{Built, Call, CallArg, Callee, Source};
 use gradloom_ir::{Eqn, Op, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
@@ -14,9 +14,15 @@ impl<'a> Emitter<'a> {
 
     /// Returns the arguments of a call, the receiver first.
     fn args(&self, call: &Call, operands: &[Var]) -> Vec<TokenStream> {
-        let rt = self.rt;
         let mut operands = operands.iter();
-        let args = call.args.iter().map(|arg| match arg {
+        let args = call.args.iter().map(|arg| self.arg(arg, &mut operands));
+        args.collect()
+    }
+
+    /// Returns an argument, which takes the next operands.
+    fn arg(&self, arg: &CallArg, operands: &mut std::slice::Iter<'_, Var>) -> TokenStream {
+        let rt = self.rt;
+        match arg {
             CallArg::Host(tokens) => tokens.clone(),
             CallArg::Tree(tokens) => {
                 operands.next();
@@ -33,8 +39,17 @@ impl<'a> Emitter<'a> {
                     (false, false) => ours!(#rt::share_tensor(&#x)),
                 }
             }
-        });
-        args.collect()
+            CallArg::Built(built, parts) => {
+                let parts: Vec<_> = parts.iter().map(|part| self.arg(part, operands)).collect();
+                match built {
+                    Built::Some => ours!(::core::option::Option::Some(#(#parts),*)),
+                    Built::Tuple => ours!((#(#parts,)*)),
+                    Built::TupleRef => ours!(&(#(#parts,)*)),
+                    Built::Array => ours!([#(#parts),*]),
+                    Built::ArrayRef => ours!(&[#(#parts),*]),
+                }
+            }
+        }
     }
 
     /// Returns the call expression, of the user's function or of one of its companions.
@@ -126,7 +141,7 @@ impl<'a> Emitter<'a> {
             return ours!(let (#pattern, #saved) = #rt::part_fwd(#tree, #place, #value););
         }
         let active = self.active(eqn, call);
-        let asked = (0..call.args.len()).map(|i| active.iter().any(|(position, _)| *position == i));
+        let asked = (0..call.args.len()).map(|i| active.iter().any(|a| a.arg == i));
         let asked: Vec<bool> = asked.collect();
         if let Callee::Inline(inline) = &call.callee {
             let operands = self.references(call, &eqn.args);
@@ -139,35 +154,76 @@ impl<'a> Emitter<'a> {
             self.args(call, &eqn.args),
             Some(ours!([#(#asked),*])),
         );
+        let split = self.split(call, &saved, &eqn.args);
         let lengths = self
             .lengths(call, outs)
             .map(|lengths| ours!(let #saved = #saved.of_results([#(#lengths),*]);));
-        ours!(let (#pattern, #saved) = #value; #lengths)
+        ours!(let (#pattern, #saved) = #value; #split #lengths)
     }
 
     /// Returns the numbers of leaves of the results, if there are several and some are trees.
     fn lengths(&self, call: &Call, outs: &[Var]) -> Option<Vec<TokenStream>> {
+        let rt = self.rt;
         let trees = call.outs.iter().any(|out| self.low.trees.contains(out));
-        (trees && outs.len() > 1).then(|| outs.iter().map(|out| self.n_leaves(*out)).collect())
+        let length = |out: &Var| {
+            let out = self.ident(*out);
+            ours!(#rt::n_leaves(&#out))
+        };
+        (trees && outs.len() > 1).then(|| outs.iter().map(length).collect())
     }
 
-    /// Returns the number of leaves of a variable.
-    pub(super) fn n_leaves(&self, var: Var) -> TokenStream {
-        let (rt, x) = (self.rt, self.ident(var));
-        ours!(#rt::n_leaves(&#x))
+    /// Returns the statements that give each part of an argument a cotangent of its own.
+    ///
+    /// The last argument comes first, because the numbers of later parameters change.
+    fn split(&self, call: &Call, saved: &Ident, operands: &[Var]) -> TokenStream {
+        let rt = self.rt;
+        let mut operands = operands.iter();
+        let args = call.args.iter().enumerate().map(|(i, arg)| {
+            let CallArg::Built(_, parts) = arg else {
+                self.arg(arg, &mut operands);
+                return TokenStream::new();
+            };
+            let lengths = parts.iter().map(|part| self.n_leaves(part, &mut operands));
+            let lengths: Vec<TokenStream> = lengths.collect();
+            match parts.len() {
+                1 => TokenStream::new(),
+                _ => {
+                    ours!(let #saved = #rt::CompanionPullback::split(#saved, #i, &[#(#lengths),*]);)
+                }
+            }
+        });
+        let args: Vec<TokenStream> = args.collect();
+        args.into_iter().rev().collect()
     }
 
-    /// Returns the position of each active argument in the callee's parameters, and whether it is a
-    /// tree.
-    fn active(&self, eqn: &Eqn, call: &Call) -> Vec<(usize, bool)> {
-        let traced = call
-            .args
-            .iter()
-            .enumerate()
-            .filter(|(_, a)| !matches!(a, CallArg::Host(_)))
-            .zip(&call.operands)
-            .map(|((i, _), x)| (i, self.is_tree(*x)));
-        let traced: Vec<(usize, bool)> = traced.collect();
+    /// Returns the number of leaves of a part of an argument, which takes the next operand.
+    fn n_leaves(&self, part: &CallArg, operands: &mut std::slice::Iter<'_, Var>) -> TokenStream {
+        let is_tree = operands.clone().next().is_some_and(|x| self.is_tree(*x));
+        let (rt, x) = (self.rt, self.arg(part, operands));
+        match part {
+            CallArg::Var { .. } if !is_tree => ours!(1usize),
+            _ => ours!({ use #rt::BorrowedPlace as _; #rt::n_leaves((#x).located()) }),
+        }
+    }
+
+    /// Returns the active operands of a call.
+    fn active(&self, eqn: &Eqn, call: &Call) -> Vec<CallOperand> {
+        let (mut traced, mut slot) = (Vec::new(), 0);
+        let mut operands = call.operands.iter();
+        for (arg, form) in call.args.iter().enumerate() {
+            let parts = match form {
+                CallArg::Built(_, parts) => &**parts,
+                form => std::slice::from_ref(form),
+            };
+            for part in parts {
+                if !matches!(part, CallArg::Host(_)) {
+                    let operand = operands.next().expect("one operand for each traced argument");
+                    let is_tree = self.is_tree(*operand);
+                    traced.push(CallOperand { arg, slot, is_tree });
+                }
+                slot += 1;
+            }
+        }
         let active = self.program.attr(eqn.attrs[1]).ints().unwrap_or(&[]);
         active.iter().map(|k| traced[*k as usize]).collect()
     }
@@ -182,7 +238,7 @@ impl<'a> Emitter<'a> {
         match eqn.op {
             Op::CallPull => {
                 let active = self.active(eqn, self.info(eqn)).into_iter();
-                active.map(|(_, is_tree)| is_tree).collect()
+                active.map(|operand| operand.is_tree).collect()
             }
             Op::CallJvp => {
                 let outs = &self.info(eqn).outs;
@@ -233,12 +289,29 @@ impl<'a> Emitter<'a> {
                 ours!(let (#pattern, #of_y) = (#value, #rt::part(&#given, #place));)
             }
             _ => {
-                let given = (0..call.args.len()).map(|i| {
-                    match active.iter().position(|(position, _)| *position == i) {
+                let (mut slot, mut operands) = (0, args.iter());
+                let mut leaves = || {
+                    let k = active.iter().position(|operand| operand.slot == slot);
+                    slot += 1;
+                    match k {
                         Some(k) => self.given(dx[k], tangents),
                         None => ours!(#rt::Leaves::new()),
                     }
+                };
+                let given = call.args.iter().map(|arg| match arg {
+                    CallArg::Built(_, parts) => {
+                        let parts = parts.iter().map(|part| {
+                            let (length, leaves) = (self.n_leaves(part, &mut operands), leaves());
+                            ours!((#length, #leaves))
+                        });
+                        ours!(#rt::join_leaves([#(#parts),*]))
+                    }
+                    arg => {
+                        self.arg(arg, &mut operands);
+                        leaves()
+                    }
                 });
+                let given: Vec<TokenStream> = given.collect();
                 let given = ours!([#(#given),*]);
                 let value = match &call.callee {
                     Callee::Inline(inline) => {
@@ -327,19 +400,15 @@ impl<'a> Emitter<'a> {
             }
         };
         let pulled = format_ident!("cotangents_of_{}", saved, span = Span::mixed_site());
-        let each = eqn
-            .outs
-            .iter()
-            .zip(active)
-            .map(|(out, (position, is_tree))| {
-                let take = match is_tree {
-                    true => ours!(tree),
-                    false if self.maybe.contains(*out) => ours!(given),
-                    false => ours!(tensor),
-                };
-                let out = self.ident(*out);
-                ours!(let #out = #pulled.#take(#position);)
-            });
+        let each = eqn.outs.iter().zip(active).map(|(out, operand)| {
+            let take = match operand.is_tree {
+                true => ours!(tree),
+                false if self.maybe.contains(*out) => ours!(given),
+                false => ours!(tensor),
+            };
+            let (out, slot) = (self.ident(*out), operand.slot);
+            ours!(let #out = #pulled.#take(#slot);)
+        });
         ours!(let #pulled = #called; #(#each)*)
     }
 
@@ -350,6 +419,16 @@ impl<'a> Emitter<'a> {
         let [x, y] = [0, 1].map(|i| self.ident(eqn.args[i]));
         ours!(let #out = #rt::sum_leaves(&#x, &#y);)
     }
+}
+
+/// Operand of a call.
+#[derive(Clone, Copy)]
+struct CallOperand {
+    /// Position of the argument that it belongs to.
+    arg: usize,
+    /// Position of its cotangent in the pullback, where each part of an argument has its own.
+    slot: usize,
+    is_tree: bool,
 }
 
 /// Splits `f::<T>` into the type `f` and the generic arguments of its companions, `::<T>`.

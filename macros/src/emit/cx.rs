@@ -113,6 +113,29 @@ impl EmitCx<'_> {
         ours!(#(let mut #names = #names;)*)
     }
 
+    /// Returns the first statements of a companion: a parameter that borrows parts of a tree becomes
+    /// a reference to its owned form.
+    pub(crate) fn owned(&self) -> TokenStream {
+        let views = self.func.params.iter().filter_map(|param| {
+            let (ident, view) = (&param.ident, param.view.as_ref()?);
+            let value = view.own(&ours!((&#ident)), self.rt);
+            Some(ours!(let #ident = &#value;))
+        });
+        views.collect()
+    }
+
+    /// Returns the statements that make the cotangents of frozen leaves zero; `trees` are the
+    /// parameters by position, each with a reference to a value of its structure.
+    pub(crate) fn frozen<'p>(
+        &self,
+        trees: impl Iterator<Item = (usize, &'p Param, TokenStream)>,
+    ) -> TokenStream {
+        let rt = self.rt;
+        let trees = trees.filter(|(_, param, _)| param.kind == Kind::Tree);
+        let trees = trees.map(|(i, _, x)| ours!(let pull = #rt::freeze(pull, #i, #x);));
+        trees.collect()
+    }
+
     /// Returns the arguments that one companion passes to another, without the receiver.
     pub(crate) fn arguments(&self) -> Vec<&Ident> {
         self.func
@@ -274,11 +297,8 @@ impl EmitCx<'_> {
     /// Returns all arguments for a hidden companion, the receiver first. By-value arguments are
     /// moved.
     pub(crate) fn forwarded(&self) -> Vec<TokenStream> {
-        self.func
-            .params
-            .iter()
-            .map(|p| p.ident.to_token_stream())
-            .collect()
+        let params = self.func.params.iter();
+        params.map(|param| passed(param, self.rt)).collect()
     }
 
     /// Returns all arguments for a hidden companion; by-value arguments are copied because they are
@@ -289,10 +309,19 @@ impl EmitCx<'_> {
             let ident = &param.ident;
             match param.diff && !param.by_ref {
                 true => ours!(#rt::copy(&#ident)),
-                false => ours!(#ident),
+                false => passed(param, rt),
             }
         });
         args.collect()
+    }
+}
+
+/// Returns the argument that a companion passes for a parameter of its own.
+fn passed(param: &Param, rt: &TokenStream) -> TokenStream {
+    let ident = param.ident.to_token_stream();
+    match &param.view {
+        Some(view) => view.lend(&ident, rt),
+        None => ident,
     }
 }
 

@@ -28,17 +28,24 @@ impl EmitCx<'_> {
         let returns = self.returns(ours!((#out, #grads_ty)));
         let types = func.diff().map(|(_, d)| &d.owned);
         let pair = ours!((#out, (#(#types,)*)));
+        let frozen = self.frozen(func.diff().map(|(i, d)| (i, d, reference(d))));
+        let (loss, of_loss) = match func.output.shape {
+            OutShape::Tensor => (ours!(&y), "a single float"),
+            _ => (ours!(&y.0), "whose first part is a single float"),
+        };
         let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
         let both = self.body(
             ours! {
                 #(#checks)*
                 let (y, pull) = #fwd #question;
-                let cotangents = pull.call(&#rt::seed(&y));
+                #frozen
+                let cotangents = pull.call(&#rt::seed(#loss));
                 (y, (#(#fields,)*))
             },
             &pair,
         );
         let both = self.calls.gradients(&both, &n.grads);
+        let owned = self.owned();
         let grad_returns = self.returns(grads_ty);
         let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
         let value_and_grad = self.own(&n.value_and_grad);
@@ -49,17 +56,17 @@ impl EmitCx<'_> {
             Some(_) => ours!(::core::result::Result::Ok(#value_and_grad(#(#all),*)?.1)),
         };
         let both_doc = self.docs.reverse(&format!(
-            "The result of `{user}`, a single float, and its gradients."
+            "The result of `{user}`, {of_loss}, and its gradients."
         ));
         let grad_doc = self.docs.reverse(&format!(
-            "The gradients of the result of `{user}`, a single float."
+            "The gradients of the result of `{user}`, {of_loss}."
         ));
         ours! {
             #head
             #[doc = #both_doc]
             #[track_caller]
             #[inline]
-            #vis #both_signature { #both }
+            #vis #both_signature { #owned #both }
 
             #head
             #[doc = #grad_doc]
@@ -98,11 +105,11 @@ impl EmitCx<'_> {
         }
     }
 
-    /// Returns the struct of gradients, or `None` if the result is not a single tensor.
+    /// Returns the struct of gradients, or `None` if the result does not start with a tensor.
     ///
     /// It is `Tree`, `Clone` and `Debug` if its fields are.
     pub(crate) fn grads_struct(&self) -> Option<TokenStream> {
-        if self.func.output.shape != OutShape::Tensor {
+        if !self.func.output.shape.starts_with_tensor() {
             return None;
         }
         let (vis, grads, allow, attrs) =
@@ -181,6 +188,10 @@ fn grads_traits(
                 #[inline]
                 fn __key<'key>(&'key self, key: &mut #rt::CallKey<'key>) {
                     #(#rt::Tree::__key(&(*self).#fields, key);)*
+                }
+                #[inline]
+                fn __frozen(&self, out: &mut ::std::vec::Vec<bool>) {
+                    #(#rt::Tree::__frozen(&(*self).#fields, out);)*
                 }
                 const __SHARED: ::core::option::Option<&'static str> = ::core::option::Option::None;
             }

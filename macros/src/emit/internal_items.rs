@@ -127,9 +127,9 @@ impl EmitCx<'_> {
         let saved_struct = self.saved_struct(residuals, &fields, &pull);
         let (_, vis) = self.associated();
         let signature = self.signature(name, &self.inputs(), &returns);
-        let (mutable, mark) = (self.mutable(), self.calls.mark());
+        let (owned, mutable, mark) = (self.owned(), self.mutable(), self.calls.mark());
         let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Reverse]);
-        let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
+        let forward = self.body(ours!(#mark #register #owned #mutable #forward), &pair);
         Residuals {
             items: saved_struct,
             forward: ours! {
@@ -143,7 +143,13 @@ impl EmitCx<'_> {
     /// Returns the statement that records the user's body if the user asked to run it.
     fn when_bodies_run(&self) -> TokenStream {
         let (rt, recorded) = (self.rt, self.record_fwd());
-        ours!(if #rt::runs_bodies() { return { #recorded }; })
+        // The rules of ops are valid for floats only. A frozen leaf may have another dtype.
+        let trees = self.func.diff().filter(|(_, d)| d.kind == Kind::Tree);
+        let others = trees.map(|(i, d)| {
+            let (x, asked) = (reference(d), asked());
+            ours!(#asked[#i] && !#rt::all_floats(#x))
+        });
+        ours!(if #rt::runs_bodies() #(|| #others)* { return { #recorded }; })
     }
 
     /// Returns the functions with which callers start reverse mode.
@@ -175,6 +181,7 @@ impl EmitCx<'_> {
     ) -> TokenStream {
         let (rt, out) = (self.rt, &self.func.output.ty);
         let (head, vis) = self.associated();
+        let owned = self.owned();
         let signature = self.signature(
             name,
             inputs,
@@ -185,7 +192,7 @@ impl EmitCx<'_> {
             #[doc(hidden)]
             #[track_caller]
             #[inline]
-            #vis #signature { #body }
+            #vis #signature { #owned #body }
         }
     }
 
@@ -300,7 +307,9 @@ impl EmitCx<'_> {
         let conditions = partial.chain(nodiff);
         let RecordCall { copies, arguments } = self.record();
         let (_, jvp) = self.recorders();
+        let owned = self.owned();
         let body = ours! {
+            #owned
             if #rt::runs_bodies() #(|| #conditions)* {
                 #copies
                 return #rt::#jvp(&#given, #arguments);
@@ -348,13 +357,15 @@ impl EmitCx<'_> {
         let rt = self.rt;
         let call = self.func.params.iter().enumerate().map(|(i, param)| {
             let ident = &param.ident;
-            let Some(k) = parts.iter().position(|part| *part == i) else {
-                return ours!(#ident);
-            };
-            let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
-            match param.by_ref {
-                true => ours!(&#tree #(.#rest)* .#first),
-                false => ours!(#rt::copy(&#tree #(.#rest)* .#first)),
+            let part = parts.iter().position(|part| *part == i).map(|k| {
+                let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
+                ours!(&#tree #(.#rest)* .#first)
+            });
+            match (part, &param.view) {
+                (part, Some(view)) => view.lend(&part.unwrap_or(ours!(#ident)), rt),
+                (None, None) => ours!(#ident),
+                (Some(part), None) if param.by_ref => part,
+                (Some(part), None) => ours!(#rt::copy(#part)),
             }
         });
         call.collect()
@@ -398,6 +409,7 @@ impl EmitCx<'_> {
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
         let forward_doc = self.forward_doc();
         let (begun, question) = (self.public_fwd(&self.forwarded()), self.question());
+        let owned = self.owned();
         let result = match &func.output.result {
             None => ours!((y, #saved { #field })),
             Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
@@ -408,6 +420,7 @@ impl EmitCx<'_> {
             #[track_caller]
             #[inline]
             #vis #forward_signature {
+                #owned
                 let (y, #field) = #begun #question;
                 #result
             }
@@ -419,6 +432,7 @@ impl EmitCx<'_> {
             #[track_caller]
             #[inline]
             #vis #jvp_signature {
+                #owned
                 #copies
                 #rt::#jvp(&#given, #arguments)
             }

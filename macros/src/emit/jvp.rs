@@ -102,6 +102,7 @@ impl EmitCx<'_> {
             &pair,
         );
         let body = self.calls.tangents(&body, &given.tangents);
+        let owned = self.owned();
         let doc = self.docs.other(&format!(
             "Forward mode: the result of `{}` for the given arguments, and its tangent for theirs.",
             text(&func.sig.ident)
@@ -111,7 +112,7 @@ impl EmitCx<'_> {
             #[doc = #doc]
             #[track_caller]
             #[inline]
-            #vis #signature { #body }
+            #vis #signature { #owned #body }
         }
     }
 }

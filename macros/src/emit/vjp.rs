@@ -46,7 +46,14 @@ impl EmitCx<'_> {
             None => format!("{}::{}", text(&func.sig.ident), n.vjp),
             Some(_) => n.vjp.to_string(),
         };
-        let run = self.calls.pullback(&checked, &ours!(#fwd #question));
+        let owned_forms = self.owned();
+        let structures_of = func.diff().zip(&likes);
+        let frozen = self.frozen(structures_of.map(|((i, d), like)| (i, d, ours!(&#like))));
+        let forward = match frozen.is_empty() {
+            true => ours!(#fwd #question),
+            false => ours!({ let (y, pull) = #fwd #question; #frozen (y, pull) }),
+        };
+        let run = self.calls.pullback(&checked, &forward);
         let doc = self.docs.reverse(&format!(
             "Reverse mode: the result of `{}`, and the pullback from its cotangent to those of its arguments.",
             text(&func.sig.ident)
@@ -57,6 +64,7 @@ impl EmitCx<'_> {
             #[track_caller]
             #[inline]
             #vis #signature {
+                #owned_forms
                 #(#structures)*
                 #run
                 let made = #rt::TransformSite::by(#companion);

@@ -52,6 +52,7 @@ impl EmitCx<'_> {
         let signature = self.signature(&n.hvp, &given.inputs, &returns);
         let body = self.body(body, &pair);
         let body = self.calls.hvp(&body, &n.grads, &given.tangents);
+        let owned = self.owned();
         let doc = self.docs.other(&format!(
             "Second order, forward over reverse: the gradients of the result of `{user}`, a single float, and their change \
              along the tangents, which is the product of the Hessian with them. {how}"
@@ -61,7 +62,7 @@ impl EmitCx<'_> {
             #[doc = #doc]
             #[track_caller]
             #[inline]
-            #vis #signature { #body }
+            #vis #signature { #owned #body }
         }
     }
 
@@ -111,6 +112,7 @@ impl EmitCx<'_> {
             None => (statements, None),
         };
         let statements = self.body(statements, &pair);
+        let owned = self.owned();
         ours! {
             #public
 
@@ -118,7 +120,7 @@ impl EmitCx<'_> {
             #[doc(hidden)]
             #tracked
             #[inline]
-            #vis #signature { #statements }
+            #vis #signature { #owned #statements }
         }
     }
 
@@ -202,6 +204,11 @@ impl EmitCx<'_> {
         let diff: Vec<_> = func.diff().collect();
         let parts: Vec<usize> = diff.iter().map(|(i, _)| *i).collect();
         let fwd = self.public_fwd(&self.parts_of(&tree, &parts));
+        let trees = diff.iter().enumerate().map(|(k, (i, d))| {
+            let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
+            (*i, *d, ours!(&#tree #(.#rest)* .#first))
+        });
+        let frozen = self.frozen(trees);
         let copies = nested(diff.iter().map(|(_, d)| {
             let x = reference(d);
             ours!(#rt::copy(#x))
@@ -240,6 +247,7 @@ impl EmitCx<'_> {
             let (copies, changes) = (#copies, #tangents);
             let (gradient, change) = #rt::#run(|#tree: &#ty| -> #closure_returns {
                 let (y, pull) = #fwd #question;
+                #frozen
                 let cotangents = pull.call(&#rt::seed(&y));
                 #value
             }, &copies, &changes)#question;

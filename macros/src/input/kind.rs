@@ -76,10 +76,16 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
         },
         Type::Tuple(t) => {
             let parts: Vec<Kind> = t.elems.iter().map(|t| classify(t, errors)).collect();
-            let n_static = parts
-                .iter()
-                .filter(|k| matches!(k, Kind::Static { .. }))
-                .count();
+            let is_static = |k: &Kind| matches!(k, Kind::Static { .. });
+            let is_mixed = parts.iter().any(|k| !is_static(k));
+            // A key beside tensors is a part of the tree.
+            let parts = parts.into_iter().zip(&t.elems);
+            let parts = parts.map(|(kind, ty)| match is_mixed && holds_keys(ty) {
+                true => Kind::Tree,
+                false => kind,
+            });
+            let parts: Vec<Kind> = parts.collect();
+            let n_static = parts.iter().filter(|k| is_static(k)).count();
             if n_static > 0 && n_static < parts.len() {
                 errors.push(
                     ty,
@@ -108,44 +114,46 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
     }
 }
 
-/// Reports trees that contain references: a gradient has the structure of its parameter, and owns
-/// its tensors.
-pub(super) fn owned_form(ty: &Type, errors: &mut Errors) {
+/// Reports references inside a tree whose structure the macro does not know: a gradient has the
+/// structure of its parameter, and owns its tensors.
+pub(super) fn refuse_references(ty: &Type, errors: &mut Errors) {
     struct References<'a>(&'a mut Errors);
     impl<'ast> syn::visit::Visit<'ast> for References<'_> {
         fn visit_type_reference(&mut self, r: &'ast syn::TypeReference) {
             // References to function types and trait objects are not parts of the tree.
-            let elem = match peel(&r.elem) {
-                Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == "Tensor") => {
-                    "Tensor"
-                }
-                Type::Slice(s)
-                    if !matches!(
-                        classify(&s.elem, &mut Errors::default()),
-                        Kind::Static { .. }
-                    ) =>
-                {
-                    self.0.push(r, "a slice of tensors has no owned form to hold its gradient; take `&Vec<Tensor>` or an array");
-                    return;
-                }
-                _ => return,
-            };
-            self.0.push(
-                r,
-                format!("a tree of `&{elem}` has no owned form to hold its gradient; take a reference to a tree of `{elem}`"),
-            );
+            if let Type::Path(p) = peel(&r.elem)
+                && p.path.segments.last().is_some_and(|s| s.ident == "Tensor")
+            {
+                self.0.push(r, "a tree of `&Tensor` has no owned form to hold its gradient; take a reference to a tree of `Tensor`");
+            }
         }
         fn visit_type_fn_ptr(&mut self, _: &'ast syn::TypeFnPtr) {}
         fn visit_type_trait_object(&mut self, _: &'ast syn::TypeTraitObject) {}
         fn visit_type_impl_trait(&mut self, _: &'ast syn::TypeImplTrait) {}
     }
-    let mut references = References(errors);
-    match peel(ty) {
-        Type::Reference(r) if !matches!(peel(&r.elem), Type::Slice(_)) => {
-            syn::visit::Visit::visit_type(&mut references, &r.elem);
+    syn::visit::Visit::visit_type(&mut References(errors), ty);
+}
+
+/// Returns whether a static type is a random key, or a list or an option of keys.
+pub(super) fn holds_keys(ty: &Type) -> bool {
+    let inner = match peel(ty) {
+        Type::Array(a) => Some(&*a.elem),
+        Type::Path(p) => {
+            let last = p.path.segments.last();
+            if last.is_some_and(|s| s.ident == "Key" && s.arguments.is_none()) {
+                return true;
+            }
+            last.and_then(|last| match &last.arguments {
+                syn::PathArguments::AngleBracketed(args) => match args.args.first()? {
+                    syn::GenericArgument::Type(ty) if args.args.len() == 1 => Some(ty),
+                    _ => None,
+                },
+                _ => None,
+            })
         }
-        ty => syn::visit::Visit::visit_type(&mut references, ty),
-    }
+        _ => None,
+    };
+    inner.is_some_and(holds_keys)
 }
 
 /// Strips parentheses and groups from a type.

@@ -17,6 +17,7 @@ mod output;
 mod param;
 pub(crate) mod selftest;
 mod signature;
+mod view;
 
 pub(crate) use attribute::{REMAT_HINTS, is_checkpoint, is_remat_hint, is_traced};
 pub(crate) use format::format_names;
@@ -25,6 +26,7 @@ pub(crate) use lint::Lint;
 pub(crate) use output::{OutShape, Output};
 pub(crate) use param::Param;
 pub(crate) use signature::{lint_attributes, signature};
+pub(crate) use view::View;
 
 use annotation::DeclaredResult;
 use generic::Params;

@@ -1,7 +1,7 @@
 //! Parses the result type of a function.
 
 use super::Owner;
-use super::kind::{Kind, classify, peel, spell_self};
+use super::kind::{Kind, classify, holds_keys, peel, spell_self};
 use crate::report::Errors;
 use syn::{ReturnType, Signature, Type};
 
@@ -20,6 +20,15 @@ impl OutShape {
         match self {
             OutShape::Tensor => true,
             OutShape::Tuple(parts) => parts.iter().all(OutShape::is_known),
+            OutShape::Opaque => false,
+        }
+    }
+
+    /// Returns whether the result is a tensor or starts with one, so that it may have a gradient.
+    pub(crate) fn starts_with_tensor(&self) -> bool {
+        match self {
+            OutShape::Tensor => true,
+            OutShape::Tuple(parts) => parts.first() == Some(&OutShape::Tensor),
             OutShape::Opaque => false,
         }
     }
@@ -123,6 +132,7 @@ fn out_shape(ty: &Type, errors: &mut Errors) -> OutShape {
         Type::Tuple(t) => OutShape::Tuple(t.elems.iter().map(|t| out_shape(t, errors)).collect()),
         other => match classify(other, &mut Errors::default()) {
             Kind::Tensor => OutShape::Tensor,
+            Kind::Static { .. } if holds_keys(other) => OutShape::Opaque,
             Kind::Static { .. } => {
                 errors.push(other, "a traced function returns tensors; a static value has no derivative, so return it from another function");
                 OutShape::Opaque

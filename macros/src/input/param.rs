@@ -1,7 +1,8 @@
 //! Parses a parameter of the user's function, and its attributes.
 
 use super::annotation::AvalArg;
-use super::kind::{Kind, classify, owned_form, peel, spell_self};
+use super::kind::{Kind, classify, peel, spell_self};
+use super::view::View;
 use super::{Owner, unraw};
 use crate::report::{Errors, nearest};
 use gradloom_ir::Aval;
@@ -19,10 +20,13 @@ pub(crate) struct Param {
     /// Type as written, except that `Self` is replaced where the type is used outside of the impl
     /// block.
     pub(crate) ty: Type,
-    /// The type without its reference.
+    /// The type without its references.
     pub(crate) owned: Type,
-    /// True if it is taken by reference.
+    /// True if it is taken by reference, or if companions take it apart into `owned` and keep a
+    /// reference to that.
     pub(crate) by_ref: bool,
+    /// The written type, if it borrows parts of a tree.
+    pub(crate) view: Option<View>,
     pub(crate) kind: Kind,
     /// True if derivatives are taken with respect to it.
     pub(crate) diff: bool,
@@ -74,8 +78,12 @@ pub(super) fn parameter(
         FnArg::Typed(p) => typed(i, p, owner, unsound),
     };
     helper_attributes(&mut param, &helpers, errors);
-    if let (Kind::Tree, FnArg::Typed(p)) = (param.kind, &*input) {
-        owned_form(&p.ty, unsound);
+    if let (Kind::Tree, false) = (param.kind, param.receiver)
+        && let Some(view) = View::new(&param.ty, unsound)
+    {
+        param.owned = view.owned();
+        param.by_ref = true;
+        param.view = Some(view);
     }
     param
 }
@@ -138,6 +146,7 @@ fn receiver(r: &syn::Receiver, owner: Option<&Owner>, errors: &mut Errors) -> Pa
         },
         owned,
         by_ref,
+        view: None,
         kind: Kind::Tree,
         diff: true,
         aval: Aval::UNKNOWN,
@@ -169,6 +178,7 @@ fn typed(i: usize, p: &syn::PatType, owner: Option<&Owner>, errors: &mut Errors)
         ty,
         owned,
         by_ref,
+        view: None,
         kind,
         diff: !is_static,
         aval: Aval::UNKNOWN,

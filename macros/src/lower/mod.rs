@@ -83,15 +83,12 @@ pub(crate) fn lower(
     rt: &TokenStream,
     errors: &mut Errors,
 ) -> Body {
-    if let Some(p) = func.params.iter().find(|p| p.pattern) {
-        return Body::Recorded(format!("parameter {} is a pattern", p.name));
-    }
     let items = Items::new(func, block);
     let mut choices = BTreeSet::new();
     let mut forms = true;
     loop {
         let mut cx = Cx::new(func, block, &items, &choices, forms, rt);
-        match cx.function(block) {
+        match cx.patterns().and_then(|()| cx.function(block)) {
             Err(Abort::Again(choice)) if choices.len() < MOST_CHOICES => {
                 choices.insert(choice);
             }

@@ -153,6 +153,23 @@ pub(crate) enum CallArg {
     Var { by_ref: bool },
     /// The next operand of the equation, a part of a tree parameter, passed as this expression.
     Tree(TokenStream),
+    /// Value built of the next operands, for each of which it has one element.
+    Built(Built, Vec<CallArg>),
     /// Host expression.
     Host(TokenStream),
+}
+
+/// Expression that builds an argument of its elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Built {
+    /// `Some(x)`.
+    Some,
+    /// `(x, y)`.
+    Tuple,
+    /// `[x, y]`.
+    Array,
+    /// `&(x, y)`.
+    TupleRef,
+    /// `&[x, y]`.
+    ArrayRef,
 }

@@ -6,7 +6,7 @@ mod flow;
 mod names;
 
 pub(crate) use block::{
-    Call, CallArg, Callee, Effect, HostStmt, Inline, Input, LoweredProgram, Source,
+    Built, Call, CallArg, Callee, Effect, HostStmt, Inline, Input, LoweredProgram, Source,
 };
 pub(crate) use flow::{Declaration, HostCode, LoweredFlow, Piece, Store};
 pub(crate) use names::{at, ident_of, ours};

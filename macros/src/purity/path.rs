@@ -32,6 +32,7 @@ impl PurityVisitor<'_> {
             return self.found(&last, path.span(), "it cannot be resolved", Remedy::Promise);
         }
         match (&*owner, &*last) {
+            ("Option", "None") => Val::option(Val::unknown()),
             ("DType", _) => Val::from(Ty::Scalar).with(Probe::exact(path.to_token_stream())),
             (owner, _) if NUMBERS.contains(&owner) => {
                 Val::from(Ty::Scalar).with(Probe::exact(path.to_token_stream()))

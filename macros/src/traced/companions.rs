@@ -15,7 +15,7 @@ use crate::emit::program_text::Places;
 use crate::feature::compiled_loops::Loops;
 use crate::feature::cost::CostItems;
 use crate::input::args::Args;
-use crate::input::{Func, OutShape, text};
+use crate::input::{Func, text};
 use crate::program::Body;
 use proc_macro2::TokenStream;
 use syn::Block;
@@ -202,7 +202,10 @@ impl EmitCx<'_> {
         let given = self.given();
         let vjp = self.vjp(&given.checks);
         let jvp = self.jvp(&given);
-        let grads = (func.output.shape == OutShape::Tensor)
+        let grads = func
+            .output
+            .shape
+            .starts_with_tensor()
             .then(|| self.grad_functions(&head, &vis, &given.checks));
         let second = self.hvp_companion(body, &given);
         ours! {

@@ -2,7 +2,9 @@
 
 mod agree;
 mod checked;
+mod frozen;
 mod gradients_are_trees;
+mod losses;
 mod nodiff;
 mod panic_lines;
 mod pullbacks;

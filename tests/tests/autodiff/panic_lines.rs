@@ -107,24 +107,24 @@ fn panics_of_derivatives_name_the_line_of_the_user() {
         layer.forward_jvp(x, (&Layer { w: bad.clone() }, x)),
     ], @r"
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`; in the function that `grad` made
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`; in the function that `grad` made
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`; in the function that `grad` made
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`; in the function that `value_and_grad` made
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`; in the function that `value_and_grad` made
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`; in the function that `jacfwd` made
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`; in the function that `jacrev` made
-    `result` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`; in the function that `jacrev` made
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`; in the function that `value_and_grad` made
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`; in the function that `jacfwd` made
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`; in the function that `jacrev` made
+    `result` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`; in the function that `jacrev` made
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`; in the function that `hessian` made
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`; in the function that `grad` made
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
     the cotangent of `result` is f32[1], expected f32[2]
     the cotangent of `result` is f32[1], expected f32[2]
     the tangent of `argument` is f32[1], expected f32[2]
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
     the tangent of `argument` is f32[1], expected f32[2]
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`
-    `x` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `x` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
     the cotangent of `result` is f32[1], expected f32[2]; in the function that `product::vjp` made
     the tangent of `x` is f32[1], expected f32[2]
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`

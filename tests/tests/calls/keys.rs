@@ -197,3 +197,151 @@ fn errors_of_draws_are_reported_at_the_call() {
         "{message}"
     );
 }
+
+// ---- Keys in trees ----
+
+#[derive(Tree)]
+struct Env {
+    state: Tensor,
+    key: Key,
+}
+
+fn env(seed: u64) -> Env {
+    let state = noise(&[40], 5);
+    let key = Key::new(seed);
+    Env { state, key }
+}
+
+#[traced]
+fn stepped(env: Env, x: &Tensor) -> Env {
+    let [now, later] = env.key.split_n();
+    let state = &env.state * 0.5 + x * now.normal([40], DType::F64);
+    Env { state, key: later }
+}
+
+#[traced]
+fn drawn(x: &Tensor, key: Key) -> (Tensor, Key) {
+    let (now, later) = key.split();
+    (x * now.uniform([40], DType::F64), later)
+}
+
+#[traced]
+fn of_env(env: Env, x: &Tensor) -> Tensor {
+    let [first, second] = env.key.split_n();
+    let keep = first.bernoulli(0.5, x.shape()).select(x, &env.state);
+    dropout(&keep.square(), 0.5, second).sum(..)
+}
+
+#[traced]
+fn of_env_in_a_pattern(Env { state, key }: Env, x: &Tensor) -> Tensor {
+    dropout(&(x * state), 0.25, key).sum(..)
+}
+
+#[traced]
+fn of_pair(pair: (Tensor, Key)) -> Tensor {
+    let (x, key) = pair;
+    (&x * key.normal([40], DType::F64)).sum(..)
+}
+
+#[test]
+fn a_key_is_a_field_of_a_tree_and_part_of_a_result() {
+    let x = noise(&[40], 7);
+    for program in [
+        of_env::PROGRAM,
+        of_env_in_a_pattern::PROGRAM,
+        of_pair::PROGRAM,
+    ] {
+        assert!(!program.starts_with("recorded"), "{program}");
+    }
+    let recorded = [stepped::RECORDED, drawn::RECORDED, of_env::RECORDED];
+    assert_eq!(recorded, [None; 3]);
+    let env = |key: Key| Env { key, ..env(0) };
+    finds(|key| stepped(env(key), &x));
+    finds(|key| drawn(&x, key));
+    finds(|key| of_env(env(key), &x));
+    finds(|key| of_env_in_a_pattern(env(key), &x));
+    finds(|key| of_pair((x.clone(), key)));
+    finds(|key| of_env::grad(env(key), &x).x);
+    finds(|key| of_env::jvp((env(key), &x), (&env(Key::new(9)), &x)));
+
+    let (now, later) = Key::new(4).split();
+    let state = env(Key::new(0)).state * 0.5 + &x * now.normal([40], DType::F64);
+    let next = stepped(env(Key::new(4)), &x);
+    assert_eq!(bits(&next.state), bits(&state));
+    assert_eq!(next.key.into_words(), later.into_words());
+}
+
+#[test]
+fn the_gradient_of_a_tree_with_a_key_is_that_of_its_floats() {
+    let x = noise(&[40], 7);
+    for seed in 0..3 {
+        let f = |state: &Tensor| {
+            let (state, key) = (state.clone(), Key::new(seed));
+            of_env(Env { state, key }, &x)
+        };
+        let expected = grad(f)(&env(seed).state);
+        let gradient = of_env::grad(env(seed), &x).env;
+        assert_eq!(bits(&gradient.state), bits(&expected));
+        assert_eq!(gradient.key.into_words(), [0, 0]);
+        let (y, pullback) = of_env::vjp(env(seed), &x);
+        assert_eq!(bits(&pullback(&y.ones_like()).0.state), bits(&expected));
+        let draws =
+            |pair: &(Tensor, Key)| (&pair.0 * of_pair((pair.0.clone(), Key::new(seed)))).sum(..);
+        let gradient = grad(draws)(&(x.clone(), Key::new(0)));
+        assert_eq!(gradient.1.into_words(), [0, 0]);
+    }
+}
+
+// ---- Draws as operands ----
+
+#[traced]
+fn in_one_breath(x: &Tensor, key: Key) -> Tensor {
+    let [a, b] = key.split_n();
+    a.bernoulli(0.5, x.shape()).select(&(x * 2.0), x) + b.normal(x.shape(), x.dtype()).abs() * x
+}
+
+#[traced]
+fn checkpointed(x: &Tensor, key: Key, keys: Vec<Key>) -> Tensor {
+    let (mut x, mut key) = (x.clone(), key);
+    #[checkpoint(every = 2)]
+    for _ in 0..5 {
+        let (now, later) = key.split();
+        let noise = now.normal([40], DType::F64);
+        x = (x.square() + noise).tanh();
+        key = later;
+    }
+    for key in keys {
+        x = x * key.uniform([40], DType::F64);
+    }
+    x.sum(..)
+}
+
+#[test]
+fn a_draw_is_an_operand_and_loops_with_draws_run_again() {
+    let x = noise(&[40], 7);
+    for program in [
+        dropout::PROGRAM,
+        in_one_breath::PROGRAM,
+        checkpointed::PROGRAM,
+    ] {
+        assert!(!program.starts_with("recorded"), "{program}");
+    }
+    finds(|key| in_one_breath(&x, key));
+    finds(|key| in_one_breath::vjp(&x, key).0);
+    let keys = || Key::new(3).split_many(2);
+    finds(|key| checkpointed(&x, key, keys()));
+    for seed in 0..3 {
+        let f = |x: &Tensor| checkpointed(x, Key::new(seed), keys());
+        let gradient = checkpointed::grad(&x, Key::new(seed), keys()).x;
+        gradloom::tree::assert_close(&gradient, &grad(f)(&x), 1e-12);
+    }
+}
+
+#[test]
+fn a_closure_draws_from_words_that_it_captures() {
+    let x = noise(&[40], 7);
+    let words = Key::new(5).into_words();
+    let f = |x: &Tensor| (x * Key::from_words(words).normal([40], DType::F64)).sum(..);
+    let expected = Key::new(5).normal([40], DType::F64);
+    assert_eq!(bits(&grad(f)(&x)), bits(&expected));
+}

@@ -5,6 +5,7 @@ mod constants;
 mod function_forms;
 mod local_trees;
 mod natural_code;
+mod parameters;
 mod plain_bodies;
 mod returned_trees;
 pub mod user_code;

@@ -315,13 +315,13 @@ fn wrong_arguments_of_transforms_are_reported() {
         vjp(|p: &(Tensor, Tensor)| p.0.sum(..), pair),
     ], @r"
     a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
     the tangent of `argument` is f32[3, 2], expected f32[2, 3]
     the tangent has 0 leaves, expected 1
     the cotangent of `result.0` is f32[3, 2], expected f32[2, 3]
     the cotangent of `result.1[0]` is f32[3, 2], expected f32[2, 3]
     the cotangent has 1 leaf, expected 2
-    `argument.1` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `argument.1` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
     ");
     // A closure is not `#[track_caller]`, so these panics point into the library.
     let said = [
@@ -336,10 +336,10 @@ fn wrong_arguments_of_transforms_are_reported() {
     assert_snapshot!(said.join("\n"), @r"
     a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
     a gradient needs a result that is a single float, and this is i64[]; sum it, or use `vjp`
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
-    `argument[0]` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
-    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    `argument[0]` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
     a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
     ");
 }
@@ -410,9 +410,9 @@ fn traced_functions_and_their_companions_give_the_same_messages() {
     sum: axis 3 is out of range for rank 2: the operand is f32[2, 3]
     sum: axis 3 is out of range for rank 2: the operand is f32[2, 3]
     a gradient needs a result that is a single float, and this is f32[2, 2]; sum it, or use `vjp`
-    `x` is i64[2, 3], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `x` is i64[2, 3], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
     the tangent of `w` is f32[2, 3], expected f32[3, 2]
-    `net.steps` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `net.steps` is i64[], and only floats have gradients; mark the field `#[nodiff]`, cast it, or mark the parameter `#[nodiff]`
     ");
 }
 

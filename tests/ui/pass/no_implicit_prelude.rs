@@ -38,6 +38,20 @@ impl Linear {
     }
 }
 
+#[traced]
+fn views(
+    xs: &[Tensor],
+    ys: &[&Tensor],
+    [a, b]: [&Tensor; 2],
+    bias: ::std::option::Option<&Tensor>,
+    (c, d): (Tensor, &Tensor),
+) -> Tensor {
+    if bias.is_some() {
+        return views(xs, &[a], [a, b], ::std::option::Option::None, (c, d));
+    }
+    &xs[0] * ys[0] + a * b + c * d
+}
+
 fn main() {
     let x = Tensor::scalar(1.0f32);
     let (y, pullback) = affine::vjp(&x, &x).unwrap();
@@ -46,4 +60,8 @@ fn main() {
     let layer = Layer::Linear(Linear { w, scale });
     branches::grad(&x, &layer);
     branches::grad(&x, &Layer::Flat);
+    let all = [Tensor::scalar(1.0f32), Tensor::scalar(2.0f32)];
+    let bias = ::std::option::Option::Some(&x);
+    let grads = views::grad(&all, &[&x], [&x, &x], bias, (Tensor::scalar(3.0f32), &x));
+    let (_, _) = (grads.xs, grads.ys);
 }

@@ -345,7 +345,7 @@ pub(super) fn siteless(func: &Func) -> Option<(String, Span)> {
     let generics = func.generics();
     let unknown = |p: &&Param| {
         let fixed = matches!(p.kind, Kind::Static { .. });
-        p.pattern || (fixed && generics.may_borrow(&p.owned))
+        fixed && generics.may_borrow(&p.owned)
     };
     let why = |what: String, ty: &Type, otherwise: &str| match generics.borrower(ty) {
         Some(name) => {
@@ -354,14 +354,8 @@ pub(super) fn siteless(func: &Func) -> Option<(String, Span)> {
         None => format!("no cache key can be formed from {what}; {otherwise}"),
     };
     if let Some(param) = func.params.iter().find(unknown) {
-        let otherwise = match param.pattern {
-            true => "name the parameter, and take it apart in the body",
-            false => "take a value that owns what it refers to",
-        };
-        let what = match param.pattern {
-            true => "a parameter that is a pattern".to_owned(),
-            false => format!("the type of `{}`", param.name),
-        };
+        let otherwise = "take a value that owns what it refers to";
+        let what = format!("the type of `{}`", param.name);
         return Some((why(what, &param.owned, otherwise), param.ident.span()));
     }
     let (ty, shape) = (&func.output.ty, &func.output.shape);

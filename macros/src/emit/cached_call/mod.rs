@@ -155,9 +155,13 @@ impl<'a> CachedCallEmitter<'a> {
             }
         };
         // Only the moved body assigns to its parameters.
-        for input in &mut sig.inputs {
+        for (input, param) in sig.inputs.iter_mut().zip(&self.func.params) {
             match input {
                 FnArg::Receiver(r) => r.mutability = None,
+                FnArg::Typed(p) if param.pattern => {
+                    let ident = &param.ident;
+                    *p.pat = syn::parse_quote!(#ident);
+                }
                 FnArg::Typed(p) => {
                     if let Pat::Ident(ident) = &mut *p.pat {
                         ident.mutability = None;
@@ -256,18 +260,30 @@ impl<'a> CachedCallEmitter<'a> {
             let x = reference(d);
             ours!(#field: results.like(#x))
         });
-        let found = self.ok(ours!((results.tensor(), #grads { #(#found),* })));
+        let y = self.rebuilt(1);
+        let found = self.ok(ours!((#y, #grads { #(#found),* })));
         let enter = self.enter(Companion::Gradients, &found);
         let recording = recording();
+        let visit = ours!(#(#rt::Tree::visit_mut(&mut #locals, f);)*);
+        let end = match self.func.output.shape.is_known() {
+            true => ours!(#recording.end_with(|f| {
+                #rt::Tree::visit_mut(&mut y, f);
+                #visit
+            });),
+            false => {
+                let whole = self.whole(1);
+                ours! {{
+                    use #rt::by_type::*;
+                    (&&#whole).end_beside(#recording, &mut y, &mut |f| { #visit });
+                }}
+            }
+        };
         ours! {
             #enter
             let (mut y, (#(mut #locals,)*)) = { #body } #question;
             // The gradients are visited before they become fields: if the user has a struct with
             // the same name, rustc then reports only one error.
-            #recording.end_with(|f| {
-                #rt::Tree::visit_mut(&mut y, f);
-                #(#rt::Tree::visit_mut(&mut #locals, f);)*
-            });
+            #end
             #both
         }
     }
@@ -406,10 +422,15 @@ impl<'a> CachedCallEmitter<'a> {
         };
         let params = self.func.params.iter().enumerate().map(|(i, param)| {
             let x = reference(param);
-            let parts = match param.kind {
-                Kind::Static { .. } => static_key(rt, &x, Borrowing::Never, &key),
-                Kind::Tensor => ours!(#key.leaf(#x);),
-                Kind::Tree => tree_key(rt, &x, &key),
+            let parts = match (param.kind, &param.view, companion) {
+                // A companion has a reference to the owned form.
+                (Kind::Tree, Some(view), Companion::Function) => {
+                    let tree = |x: &TokenStream| tree_key(rt, x, &key);
+                    view.add_to_key(&ours!((&#x)), &key.to_token_stream(), &tree)
+                }
+                (Kind::Static { .. }, ..) => static_key(rt, &x, Borrowing::Never, &key),
+                (Kind::Tensor, ..) => ours!(#key.leaf(#x);),
+                (Kind::Tree, ..) => tree_key(rt, &x, &key),
             };
             ours!(#key.param(#i); #parts)
         });

@@ -55,6 +55,8 @@ impl FlowCx<'_> {
             owned,
         } = self.hosts(loop_);
         let hosts_changing = &loop_.changing;
+        let owned_again = owned.iter().map(|host| copy_host(rt, host));
+        let changing_again = hosts_changing.iter().map(|host| copy_host(rt, host));
         let (head, code) = (without_self(head.clone()), without_self(code));
         ours! {
             let mut #start = 0usize;
@@ -68,9 +70,9 @@ impl FlowCx<'_> {
                     ::std::sync::Arc::new(move || {
                         #(let #references = &#copies;)*
                         #(#borrowed)*
-                        #(let #owned = ::core::clone::Clone::clone(&#owned);)*
+                        #(let #owned = #owned_again;)*
                         #(let mut #changing = #rt::share_tensor(&#changing);)*
-                        #(let mut #hosts_changing = ::core::clone::Clone::clone(&#hosts_changing);)*
+                        #(let mut #hosts_changing = #changing_again;)*
                         let mut #list: ::std::vec::Vec<#rt::Step> = ::std::vec::Vec::new();
                         let (mut turns, mut more) = (0usize, false);
                         #head {
@@ -162,9 +164,8 @@ impl FlowCx<'_> {
                         .push(ours!(let #host: #ty = ::core::borrow::Borrow::borrow(&#host);));
                 }
                 None => {
-                    hosts
-                        .copied
-                        .push(ours!(let #host = ::core::clone::Clone::clone(&#host);));
+                    let copy = copy_host(self.rt, host);
+                    hosts.copied.push(ours!(let #host = #copy;));
                     if !loop_.changing.contains(host) {
                         hosts.owned.push(host);
                     }
@@ -250,6 +251,14 @@ impl LoopVars {
     fn host_code(&mut self, tokens: TokenStream) {
         idents(tokens, &mut self.host_code);
     }
+}
+
+/// Returns a copy of a host local. A random key is not `Clone`, and each run draws the same numbers.
+fn copy_host(rt: &TokenStream, host: &Ident) -> TokenStream {
+    ours!({
+        use #rt::{CopyByClone as _, CopyByMap as _};
+        (&#rt::HostCopy(&#host)).copied()
+    })
 }
 
 /// Returns the local for a copy of `self`.

@@ -199,6 +199,13 @@ impl TestCx<'_> {
     /// Returns the argument of a call; differentiated arguments are in scope as `Arg`s.
     fn argument(&self, param: &Param, draw: &Draw) -> TokenStream {
         let (rt, x) = (self.rt, local(param));
+        if let Some(view) = &param.view {
+            let owned = match param.diff {
+                true => ours!(#x.get()),
+                false => ours!((&#x)),
+            };
+            return view.lend(&owned, rt);
+        }
         match (draw, param.diff, param.by_ref) {
             (Draw::Value(value), ..) if is_static(param) => ours!(#value),
             (_, true, true) => ours!(#x.get()),

@@ -2,9 +2,11 @@
 //! of `Tensor`.
 
 use super::op::{find, tensor_function};
+use super::syntax::peel;
 use crate::input::{OutShape, text, unraw};
+use crate::lower::stmt::is_path;
 use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value};
-use crate::program::{Call, CallArg, Callee};
+use crate::program::{Built, Call, CallArg, Callee};
 use gradloom_ir::{Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -235,7 +237,7 @@ impl Cx<'_> {
         want: &Expected,
     ) -> LowerResult<Option<Value>> {
         let values = self.call_values(receiver, args)?;
-        if values.iter().all(|v| matches!(v, Value::Host(_))) {
+        if values.iter().all(|(v, _)| matches!(v, Value::Host(_))) {
             return Ok(None);
         }
         let TracedCallee {
@@ -287,15 +289,22 @@ impl Cx<'_> {
         &mut self,
         receiver: Option<Value>,
         args: impl Iterator<Item = &'e Expr> + Clone,
-    ) -> LowerResult<Vec<Value>> {
-        let mut values: Vec<Value> = receiver.into_iter().collect();
+    ) -> LowerResult<Vec<(Value, Option<Built>)>> {
+        let receiver = receiver.into_iter().map(|receiver| (receiver, None));
+        let mut values: Vec<(Value, Option<Built>)> = receiver.collect();
         let mut failed = false;
         for (i, arg) in args.clone().enumerate() {
-            match self.eval(arg, &Expected::tensor()) {
+            let value = match self.payload_of_some(arg) {
+                Some(payload) => self
+                    .eval(payload, &Expected::tensor())
+                    .map(|payload| Value::Tuple(vec![payload])),
+                None => self.eval(arg, &Expected::tensor()),
+            };
+            match value {
                 Ok(Value::Poison) | Err(Abort::Error) => failed = true,
                 Ok(value) => {
                     let value = self.fixed_before(value, args.clone().skip(i + 1));
-                    values.push(value);
+                    values.push((value, built_by(arg)));
                 }
                 Err(stop) => return Err(stop),
             }
@@ -306,38 +315,39 @@ impl Cx<'_> {
         }
     }
 
+    /// Returns `x` of the argument `Some(x)`, if it is a tensor or a tree.
+    fn payload_of_some<'e>(&self, arg: &'e Expr) -> Option<&'e Expr> {
+        match peel(arg) {
+            Expr::Call(call) if is_path(&call.func, "Some") && self.names.mentions_traced(arg) => {
+                call.args.first()
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the arguments in the form that a call equation takes.
     fn passed(
         &mut self,
-        values: Vec<Value>,
+        values: Vec<(Value, Option<Built>)>,
         is_method: bool,
         span: Span,
     ) -> LowerResult<PassedArguments> {
         let mut passed = PassedArguments::default();
-        for value in values {
+        for (value, built) in values {
             let shown = match value {
-                Value::Tensor { var, by_ref } => {
-                    passed.operands.push(var);
-                    passed.args.push(CallArg::Var { by_ref });
+                Value::Tuple(parts) if built.is_some() && parts.iter().all(is_operand) => {
+                    let operands = &mut passed.operands;
+                    let parts = parts.into_iter();
+                    let parts = parts.map(|part| self.traced_argument(part, false, operands));
+                    let parts = parts.collect::<LowerResult<_>>()?;
+                    let built = built.expect("the guard of the arm");
+                    passed.args.push(CallArg::Built(built, parts));
                     TRACED.to_owned()
                 }
-                Value::Place(Place {
-                    base: Base::Local(_),
-                    ..
-                }) => {
-                    let Value::Place(place) = value else {
-                        unreachable!("the value is a place")
-                    };
-                    let by_ref = place.by_ref;
-                    passed.operands.push(self.tree(&place)?);
-                    passed.args.push(CallArg::Var { by_ref });
-                    TRACED.to_owned()
-                }
-                Value::Place(place) => {
+                value @ (Value::Tensor { .. } | Value::Place(_)) => {
                     let receives = passed.args.is_empty() && is_method;
-                    let (var, tree) = self.tree_argument(&place, receives);
-                    passed.operands.push(var);
-                    passed.args.push(CallArg::Tree(tree));
+                    let arg = self.traced_argument(value, receives, &mut passed.operands)?;
+                    passed.args.push(arg);
                     TRACED.to_owned()
                 }
                 Value::Host(host) => {
@@ -369,6 +379,37 @@ impl Cx<'_> {
         Ok(passed)
     }
 
+    /// Returns an argument that is a tensor or a tree, and adds its variable to `operands`.
+    fn traced_argument(
+        &mut self,
+        value: Value,
+        receives: bool,
+        operands: &mut Vec<Var>,
+    ) -> LowerResult<CallArg> {
+        Ok(match value {
+            Value::Tensor { var, by_ref } => {
+                operands.push(var);
+                CallArg::Var { by_ref }
+            }
+            Value::Place(
+                place @ Place {
+                    base: Base::Local(_),
+                    ..
+                },
+            ) => {
+                let by_ref = place.by_ref;
+                operands.push(self.tree(&place)?);
+                CallArg::Var { by_ref }
+            }
+            Value::Place(place) => {
+                let (var, tree) = self.tree_argument(&place, receives);
+                operands.push(var);
+                CallArg::Tree(tree)
+            }
+            value => unreachable!("{value:?} is not an operand"),
+        })
+    }
+
     /// Returns the variable of a tree argument, and the tokens that pass it; `receives` is true for
     /// a method's receiver.
     fn tree_argument(&mut self, place: &Place, receives: bool) -> (Var, TokenStream) {
@@ -382,7 +423,11 @@ impl Cx<'_> {
         } else {
             quote!(&#tokens)
         };
-        let passed = if receives {
+        let passed = if let (Some(view), true) = (&self.func.params[param].view, place.root) {
+            view.lend(&tokens, &self.rt)
+        } else if let (Some(method), false) = (&place.lent, receives) {
+            quote!(#tokens.#method())
+        } else if receives {
             tokens
         } else if place.by_ref {
             reference
@@ -421,6 +466,25 @@ struct PassedArguments {
 
 /// Placeholder shown for a traced argument.
 const TRACED: &str = "_";
+
+/// Returns the form of an argument that is built at the call.
+fn built_by(arg: &Expr) -> Option<Built> {
+    match peel(arg) {
+        Expr::Call(_) => Some(Built::Some),
+        Expr::Tuple(_) => Some(Built::Tuple),
+        Expr::Array(_) => Some(Built::Array),
+        Expr::Reference(r) => match peel(&r.expr) {
+            Expr::Tuple(_) => Some(Built::TupleRef),
+            Expr::Array(_) => Some(Built::ArrayRef),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_operand(value: &Value) -> bool {
+    matches!(value, Value::Tensor { .. } | Value::Place(_))
+}
 
 /// Identifiers of a path.
 struct Segments(Vec<String>);

@@ -70,6 +70,8 @@ struct Operands {
     args: Vec<CallArg>,
     vars: Vec<Var>,
     locals: Vec<(Ident, bool)>,
+    /// Statements that give the locals the form that the user's code expects.
+    views: TokenStream,
 }
 
 impl Cx<'_> {
@@ -331,6 +333,10 @@ impl Cx<'_> {
                 }
                 Base::Param(param) => {
                     let place = self.hoisted_place(&place);
+                    if let (Some(view), true) = (self.view(place.base), place.root) {
+                        let lent = view.lend(&local.to_token_stream(), &self.rt);
+                        operands.views.extend(quote!(let #local = #lent;));
+                    }
                     let (var, reference) = (self.tree_input(param, &place), self.located(&place));
                     (var, CallArg::Tree(reference), place.by_ref)
                 }
@@ -362,8 +368,9 @@ impl Cx<'_> {
             shown.push_str("..");
         }
         let attr = self.builder.b.attr(Static::Host(shown));
+        let views = operands.views;
         let inline = Inline {
-            code,
+            code: quote!(#views #code),
             operands: operands.locals,
             effect,
         };
@@ -417,6 +424,16 @@ impl Cx<'_> {
         let var = self.emit_inline(operands, make(parts), Effect::Moves, shown, span)?;
         self.builder.kinds.decide(var, Kind::Tree);
         Ok(Value::Tensor { var, by_ref: false })
+    }
+
+    /// Returns a variable with a copy of a tree.
+    pub(in crate::lower) fn copied_tree(&mut self, var: Var, span: Span) -> LowerResult<Var> {
+        let value = Value::Tensor { var, by_ref: false };
+        let make = |parts: Vec<TokenStream>| quote!(#(#parts)*);
+        match self.build(vec![value], make, ("clone".to_owned(), span))? {
+            Value::Tensor { var, .. } => Ok(var),
+            _ => unreachable!("a copy of a tree is a tree"),
+        }
     }
 
     /// Evaluates the parts of a constructor.

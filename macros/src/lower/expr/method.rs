@@ -5,13 +5,14 @@ use super::inline::CHANGES;
 use super::op::find;
 use super::syntax::peel;
 use super::{by_ref, copy};
-use crate::input::text;
+use crate::input::{View, text};
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::method_table::{is_of_values, methods, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
-use quote::ToTokens;
+use proc_macro2::{Ident, Span};
+use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
 use syn::{Expr, Token};
 
@@ -19,6 +20,9 @@ use syn::{Expr, Token};
 const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
 /// Methods that return the receiver by reference.
 const BORROWS: [&str; 2] = ["as_ref", "borrow"];
+/// Methods that return a value that borrows from the receiver, which is a part of a tree.
+const LENDS: [&str; 3] = ["as_ref", "as_slice", "as_deref"];
+
 impl Cx<'_> {
     /// Lowers a method call on a tensor, a tree, a tuple or a host value.
     pub(in crate::lower) fn method(
@@ -49,6 +53,13 @@ impl Cx<'_> {
             {
                 Ok(copy(value, |e| syn::parse_quote!(#e.clone())))
             }
+            Value::Place(place) if plain && LENDS.contains(&name.as_str()) => {
+                Ok(Value::Place(Place {
+                    by_ref: true,
+                    lent: Some(call.method.clone()),
+                    ..place
+                }))
+            }
             value @ (Value::Tensor { .. } | Value::Place(_))
                 if plain && BORROWS.contains(&name.as_str()) =>
             {
@@ -70,6 +81,9 @@ impl Cx<'_> {
                     host,
                     ["dim", "rank", "numel", "item"].contains(&name.as_str()),
                 )
+            }
+            Value::Host(host) if draws(call) && self.names.is_key(&host.expr) => {
+                self.drawn(call, host)
             }
             Value::Host(host) => self.host_method(call, host, false),
             Value::Tensor { var, by_ref } => {
@@ -136,6 +150,29 @@ impl Cx<'_> {
             };
             return self.host_method(call, host, number);
         }
+        let view = self.view(place.base);
+        if let (true, Some(View::Option(_)), "unwrap" | "expect") = (place.root, view, &*name) {
+            return self.payload(call, &place);
+        }
+        // A tensor as an argument is that of a traced method.
+        let takes_tensors = call.args.iter().any(|arg| {
+            let is_value = matches!(peel_references(arg), Expr::Path(_) | Expr::Field(_));
+            is_value && self.names.mentions_traced(arg)
+        });
+        if (draws(call) || derives_keys(call)) && !place.root && !takes_tensors {
+            let (rt, expr) = (&self.rt, &place.expr);
+            // The user's code moves the key out of the tree. A part that is moved out could not be
+            // located any more.
+            let key = Host {
+                expr: syn::parse_quote!(#rt::key_of(&#expr)),
+                reads: place.reads(),
+                number: false,
+            };
+            return match draws(call) {
+                true => self.drawn(call, key),
+                false => self.host_method(call, key, false),
+            };
+        }
         // The receiver is probably a number or a collection, which has no traced methods, so the
         // body is traced at run time.
         if is_of_values(&name) {
@@ -155,6 +192,34 @@ impl Cx<'_> {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
         self.traced_method(call, place, want, fallible)
+    }
+
+    /// Lowers `bias.unwrap()` for a parameter `bias: Option<&Tensor>`: a reference to a part of a tree.
+    fn payload(&mut self, call: &syn::ExprMethodCall, place: &Place) -> LowerResult<Value> {
+        let args = call.args.iter().map(|arg| self.rename(arg));
+        let (args, method, expr) = (Vec::from_iter(args), &call.method, &place.expr);
+        let part = self.host_ident(&Ident::new("part", Span::mixed_site()));
+        self.builder.push_host(
+            Vec::new(),
+            quote!(let #part = (#expr).as_ref().#method(#(#args),*);),
+        );
+        Ok(Value::Place(Place {
+            expr: syn::parse_quote!(#part),
+            by_ref: true,
+            root: false,
+            ..place.clone()
+        }))
+    }
+
+    /// Lowers `key.normal(shape, dtype)` and other draws: a tensor that depends on no parameter.
+    fn drawn(&mut self, call: &syn::ExprMethodCall, key: Host) -> LowerResult<Value> {
+        match self.host_method(call, key, false)? {
+            Value::Host(host) => Ok(Value::Tensor {
+                var: self.constant(&host, None),
+                by_ref: false,
+            }),
+            value => Ok(value),
+        }
     }
 
     /// Lowers `x.clamp(low, high)`, which is `x.maximum(low).minimum(high)`.
@@ -278,6 +343,29 @@ impl Cx<'_> {
 /// numbers.
 fn is_of_numbers(method: &str) -> bool {
     is_of_values(method) && !CHANGES.contains(&method)
+}
+
+fn peel_references(expr: &Expr) -> &Expr {
+    match peel(expr) {
+        Expr::Reference(r) => peel_references(&r.expr),
+        expr => expr,
+    }
+}
+
+/// Returns whether a method call has the form of a draw with a random key.
+fn draws(call: &syn::ExprMethodCall) -> bool {
+    matches!(
+        (&*call.method.to_string(), call.args.len()),
+        ("uniform" | "normal" | "bernoulli", 2) | ("bits" | "permutation", 1)
+    )
+}
+
+/// Returns whether a method call has the form of a call that makes keys of a key.
+fn derives_keys(call: &syn::ExprMethodCall) -> bool {
+    matches!(
+        (&*call.method.to_string(), call.args.len()),
+        ("split" | "split_n", 0) | ("split_many" | "fold_in", 1)
+    )
 }
 
 /// Returns the message for `x.slice(1..3)`.

@@ -185,6 +185,7 @@ pub(super) fn copy(value: Value, host: impl FnOnce(Expr) -> Expr) -> Value {
     match by_ref(value, false, host) {
         Value::Place(place) => Value::Place(Place {
             owned: true,
+            lent: None,
             ..place
         }),
         value => value,

@@ -14,6 +14,14 @@ impl Cx<'_> {
         match (&u.op, value) {
             (_, Value::Poison) => Err(Abort::Error),
             // A local bound by a pattern is a reference, and dereferencing it gives a place.
+            //
+            // The user's local is a reference to a reference, if it is an element of a list of
+            // references.
+            (UnOp::Deref(_), Value::Place(p))
+                if p.is_bound_reference() && self.is_list_of_references(p.base) =>
+            {
+                Ok(Value::Place(p))
+            }
             (UnOp::Deref(_), Value::Place(mut p)) if p.is_bound_reference() => {
                 let expr = &p.expr;
                 p.expr = syn::parse_quote!((*#expr));

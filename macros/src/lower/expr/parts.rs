@@ -1,7 +1,7 @@
 //! Lowers tuples, lists, fields, indices, ranges and casts.
 
-use crate::input::OutShape;
-use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
+use crate::input::{OutShape, View};
+use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value, host};
 use syn::Expr;
 use syn::spanned::Spanned;
 
@@ -179,6 +179,20 @@ impl Cx<'_> {
         hosts.collect()
     }
 
+    /// Returns whether a parameter is a list of references to trees.
+    pub(in crate::lower) fn is_list_of_references(&self, base: Base) -> bool {
+        self.view(base).is_some_and(View::is_list_of_references)
+    }
+
+    /// Returns the form in which the user's code has a parameter, if it is not that of the emitted
+    /// code.
+    pub(in crate::lower) fn view(&self, base: Base) -> Option<&View> {
+        match base {
+            Base::Param(param) => self.func.params[param].view.as_ref(),
+            Base::Local(_) => None,
+        }
+    }
+
     /// Returns a field of a place.
     pub(in crate::lower) fn field(&self, place: &Place, member: &syn::Member) -> Value {
         let base = &place.expr;
@@ -189,6 +203,7 @@ impl Cx<'_> {
             by_ref: false,
             root: false,
             owned: place.owned,
+            lent: None,
         })
     }
 
@@ -211,13 +226,18 @@ impl Cx<'_> {
                     false => self.fixed_index(index.expr, &index.reads),
                 };
                 let base = &place.expr;
+                let of_references = place.root && self.is_list_of_references(place.base);
+                if of_references && matches!(index, Expr::Range(_)) {
+                    return self.recorded("a part of a list of references", i.span());
+                }
                 let expr = syn::parse_quote!(#base[#index]);
                 Ok(Value::Place(Place {
                     base: place.base,
                     expr,
-                    by_ref: false,
+                    by_ref: of_references,
                     root: false,
                     owned: place.owned,
+                    lent: None,
                 }))
             }
             Value::Host(h) => Ok(self.rebuild(

@@ -28,6 +28,7 @@ impl Cx<'_> {
             by_ref,
             root: true,
             owned: !by_ref,
+            lent: None,
         })
     }
 

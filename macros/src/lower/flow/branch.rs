@@ -283,7 +283,7 @@ impl Cx<'_> {
                 }
                 let is_local = matches!(place.base, Base::Local(_));
                 let tokens = match place.by_ref || is_local || taken.is_some() {
-                    true => self.reference(&place),
+                    true => self.whole(&place),
                     false => place.expr.to_token_stream(),
                 };
                 Ok((tokens, Item::Place { base: place.base }))
@@ -336,6 +336,7 @@ impl Cx<'_> {
             by_ref: true,
             root: false,
             owned: false,
+            lent: None,
         })))
     }
 

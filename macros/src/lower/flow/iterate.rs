@@ -58,6 +58,14 @@ impl Cx<'_> {
                 let items = vec![Item::Host { number: true }, item];
                 Ok((syn::parse_quote!(#base.enumerate()), Item::Tuple(items)))
             }
+            // The companion's list owns its trees, and its items are references already.
+            ("copied" | "cloned", 0) => {
+                let (base, item) = self.iterator(&call.receiver)?;
+                match item {
+                    Item::Place { base: of } if self.is_list_of_references(of) => Ok((base, item)),
+                    _ => self.recorded(&format!("`.{name}()`"), call.method.span()),
+                }
+            }
             // The items of a part of a tree are parts of the tree.
             ("flatten", 0) => {
                 let (base, item) = self.iterator(&call.receiver)?;

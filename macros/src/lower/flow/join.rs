@@ -1,6 +1,7 @@
 //! Lowers the value of a branch: the common kind of its arms' values, and the locals that hold it.
 
 use super::slots::join;
+use crate::input::View;
 use crate::lower::{Abort, Base, Cx, Host, LowerResult, Place, Value};
 use crate::program::{Declaration, Store};
 use gradloom_ir::{Aval, Var};
@@ -179,6 +180,17 @@ impl Cx<'_> {
         }
     }
 
+    /// Returns an expression for a reference to a place that a pattern takes apart: a list that the
+    /// user passes as a slice is a slice.
+    pub(in crate::lower) fn whole(&self, place: &Place) -> proc_macro2::TokenStream {
+        let view = self.view(place.base);
+        let reference = self.reference(place);
+        match place.root && view.is_some_and(View::is_slice) {
+            true => quote!(&(#reference)[..]),
+            false => reference,
+        }
+    }
+
     /// Returns an expression for a reference to a place.
     pub(in crate::lower) fn reference(&self, place: &Place) -> proc_macro2::TokenStream {
         let expr = place.expr.to_token_stream();
@@ -207,6 +219,7 @@ fn value_of(kind: JoinKind) -> Value {
             by_ref: true,
             root: false,
             owned: false,
+            lent: None,
         }),
         JoinKind::Tuple(kinds) => Value::Tuple(kinds.into_iter().map(value_of).collect()),
     }

@@ -1,7 +1,7 @@
 //! Lowers the inputs of a program: parameters, leaves of trees, and tensors that depend on no
 //! parameter.
 
-use crate::input::{Kind, unraw};
+use crate::input::{Kind, View, unraw};
 use crate::lower::LowerResult;
 use crate::lower::state::names::spelt;
 use crate::lower::{Base, Cx, Host, Place, Value};
@@ -39,13 +39,18 @@ impl Cx<'_> {
                     // The emitted code finds leaves in the parameter after the user may have
                     // shadowed it.
                     self.names.host_names.push(unraw(ident));
-                    Value::Place(Place {
+                    let place = Place {
                         base: Base::Param(i),
                         expr: syn::parse_quote!(#ident),
                         by_ref: p.by_ref,
                         root: true,
                         owned: false,
-                    })
+                        lent: None,
+                    };
+                    match &p.view {
+                        Some(View::Tuple(parts)) => self.parts_of_view(&place, parts),
+                        _ => Value::Place(place),
+                    }
                 }
                 Kind::Static { number } => {
                     let ident = &p.ident;
@@ -53,6 +58,9 @@ impl Cx<'_> {
                         self.names.host_mut.insert(unraw(ident));
                     }
                     self.names.host_names.push(unraw(ident));
+                    if mentions_key(&p.owned) {
+                        self.names.host_keys.insert(unraw(ident));
+                    }
                     Value::Host(Host {
                         expr: syn::parse_quote!(#ident),
                         reads: Vec::new(),
@@ -62,6 +70,38 @@ impl Cx<'_> {
             };
             self.names.scopes[0].insert(unraw(&p.ident), value.into());
         }
+    }
+
+    /// Returns the parts of a parameter that is a tuple of references.
+    fn parts_of_view(&self, place: &Place, parts: &[View]) -> Value {
+        let parts = parts.iter().enumerate().map(|(i, part)| {
+            let mut value = self.field(place, &syn::Member::from(i));
+            if let Value::Place(place) = &mut value {
+                place.by_ref = part.is_reference();
+                place.owned = !place.by_ref;
+            }
+            value
+        });
+        Value::Tuple(parts.collect())
+    }
+
+    /// Binds the names of parameters that are patterns.
+    pub(in crate::lower) fn patterns(&mut self) -> LowerResult<()> {
+        let func = self.func;
+        for (param, input) in func.params.iter().zip(&func.sig.inputs) {
+            let syn::FnArg::Typed(typed) = input else {
+                continue;
+            };
+            if !param.pattern {
+                continue;
+            }
+            let value = self.names.lookup(&unraw(&param.ident));
+            match value.expect("the parameter is declared").clone() {
+                Value::Host(host) => self.bind_host(&typed.pat, None, &host, host.number)?,
+                value => self.bind(&typed.pat, value)?,
+            }
+        }
+        Ok(())
     }
 
     /// Returns the variable of a leaf of a tree parameter.
@@ -136,4 +176,11 @@ impl Cx<'_> {
         });
         var
     }
+}
+
+/// Returns whether a static parameter is a random key, or holds some.
+fn mentions_key(ty: &syn::Type) -> bool {
+    let mut found = false;
+    super::in_tokens(ty.to_token_stream(), &mut |ident| found |= ident == "Key");
+    found
 }

@@ -27,6 +27,8 @@ pub(in crate::lower) struct Scope {
     pub(in crate::lower) host_mut: BTreeSet<String>,
     /// Declarations of host locals, by their emitted names.
     pub(in crate::lower) declared: BTreeMap<String, Choice>,
+    /// Host locals that are random keys, or hold some.
+    pub(in crate::lower) host_keys: BTreeSet<String>,
     /// Lengths known of host numbers.
     pub(in crate::lower) host_dims: BTreeMap<String, Dim>,
     /// Variables mentioned by host code, which must keep their names.
@@ -41,8 +43,45 @@ impl Scope {
             host_names: HostNames::default(),
             host_mut: BTreeSet::new(),
             declared: BTreeMap::new(),
+            host_keys: BTreeSet::new(),
             host_dims: BTreeMap::new(),
             named_by_host_code: BTreeSet::new(),
+        }
+    }
+
+    /// Returns whether a host expression is known to be a random key, or to hold some.
+    pub(in crate::lower) fn is_key(&self, expr: &Expr) -> bool {
+        const KEEP: [&str; 7] = [
+            "split",
+            "split_n",
+            "split_many",
+            "fold_in",
+            "unwrap",
+            "remove",
+            "swap_remove",
+        ];
+        match expr {
+            Expr::Paren(e) => self.is_key(&e.expr),
+            Expr::Field(e) => self.is_key(&e.base),
+            Expr::Index(e) => self.is_key(&e.expr),
+            Expr::Path(p) => {
+                let ident = p.path.get_ident();
+                ident.is_some_and(|i| self.host_keys.contains(&unraw(i)))
+            }
+            Expr::MethodCall(m) => {
+                KEEP.contains(&&*m.method.to_string()) && self.is_key(&m.receiver)
+            }
+            Expr::Call(call) => match &*call.func {
+                Expr::Path(p) => {
+                    let mut path = p.path.segments.iter().rev().map(|s| s.ident.to_string());
+                    let (last, owner) = (path.next(), path.next());
+                    last.as_deref() == Some("key_of")
+                        || owner.as_deref() == Some("Key")
+                            && matches!(last.as_deref(), Some("new" | "from_words"))
+                }
+                _ => false,
+            },
+            _ => false,
         }
     }
 

@@ -4,7 +4,7 @@ use crate::input::OutShape;
 use crate::lower::expr::closure;
 use crate::lower::flow::slots;
 use gradloom_ir::Var;
-use proc_macro2::Span;
+use proc_macro2::{Ident, Span};
 use std::rc::Rc;
 use syn::Expr;
 
@@ -59,6 +59,8 @@ pub(in crate::lower) struct Place {
     pub(in crate::lower) root: bool,
     /// True if it is a copy, which may be moved.
     pub(in crate::lower) owned: bool,
+    /// Method with which the user lends it, as in `self.bias.as_ref()`.
+    pub(in crate::lower) lent: Option<Ident>,
 }
 
 impl Place {

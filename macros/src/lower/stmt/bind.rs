@@ -3,12 +3,15 @@
 //! The pattern also determines the structure that is expected of the value.
 
 use crate::input::{OutShape, unraw};
-use crate::lower::{Cx, Expected, Host, LowerResult, Place, Value};
-use proc_macro2::{Ident, Span};
+use crate::lower::expr::by_ref;
+use crate::lower::stmt::pattern::Item;
+use crate::lower::{Base, Cx, Expected, Host, LowerResult, Place, Value};
+use proc_macro2::Ident;
 use quote::quote;
+use std::collections::BTreeMap;
+use syn::Pat;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
-use syn::{Pat, PatTuple, PatTupleStruct};
 
 impl Cx<'_> {
     /// Binds the names of a pattern to the parts of a value.
@@ -33,6 +36,20 @@ impl Cx<'_> {
                 scope.insert(unraw(&p.ident), value.into());
                 Ok(())
             }
+            // `ref x`
+            (Pat::Ident(p), value @ (Value::Tensor { .. } | Value::Place(_)))
+                if p.subpat.is_none() && p.mutability.is_none() =>
+            {
+                let plain = Pat::Ident(syn::PatIdent {
+                    by_ref: None,
+                    ..p.clone()
+                });
+                let value = by_ref(value, true, |expr| expr);
+                self.bind(&plain, value)
+            }
+            (Pat::Reference(p), value @ (Value::Tensor { .. } | Value::Place(_))) => {
+                self.bind(&p.pat, by_ref(value, false, |expr| expr))
+            }
             (
                 Pat::Tuple(syn::PatTuple { elems, .. }) | Pat::Slice(syn::PatSlice { elems, .. }),
                 Value::Tuple(values),
@@ -44,42 +61,66 @@ impl Cx<'_> {
                     v => self.bind(p, v),
                 })
             }
-            (Pat::Struct(s), value @ (Value::Place(_) | Value::Tensor { .. })) => {
-                let place = self.whole(value, s.span())?;
-                s.fields
-                    .iter()
-                    .try_for_each(|f| self.bind_part(&f.pat, &place, &f.member))
-            }
             (
-                Pat::TupleStruct(PatTupleStruct { elems, .. }) | Pat::Tuple(PatTuple { elems, .. }),
+                Pat::Struct(_) | Pat::TupleStruct(_) | Pat::Tuple(_) | Pat::Slice(_),
                 value @ (Value::Place(_) | Value::Tensor { .. }),
-            ) if !elems.iter().any(|p| matches!(p, Pat::Rest(_))) => {
-                let place = self.whole(value, pat.span())?;
-                let mut elems = elems.iter().enumerate();
-                elems.try_for_each(|(i, p)| {
-                    self.bind_part(p, &place, &syn::Member::Unnamed(i.into()))
-                })
-            }
+            ) => match self.as_place(value) {
+                Value::Place(place) => {
+                    let place = self.kept(place)?;
+                    self.bind_parts(pat, &place)
+                }
+                _ => self.recorded("a pattern", pat.span()),
+            },
             (pat, _) => self.recorded("a pattern", pat.span()),
         }
     }
 
-    /// Returns a value that a pattern takes apart as a tree.
-    fn whole(&mut self, value: Value, span: Span) -> LowerResult<Place> {
-        match self.as_place(value) {
+    /// Returns a tree of which references to parts stay valid if its local is assigned to.
+    fn kept(&mut self, place: Place) -> LowerResult<Place> {
+        let Base::Local(var) = place.base else {
+            return Ok(place);
+        };
+        if place.by_ref || self.slot_avals().is_empty() {
+            return Ok(place);
+        }
+        let copy = match place.root {
+            true => self.copied_tree(var, place.expr.span())?,
+            false => self.tree(&place)?,
+        };
+        match self.as_place(Value::Tensor {
+            var: copy,
+            by_ref: false,
+        }) {
             Value::Place(place) => Ok(place),
-            _ => self.recorded("a pattern", span),
+            _ => unreachable!("a copy of a tree is a tree"),
         }
     }
 
-    /// Binds a part of a tree.
-    fn bind_part(&mut self, pat: &Pat, tree: &Place, member: &syn::Member) -> LowerResult<()> {
-        let mut part = self.field(tree, member);
-        // A pattern matched against a reference binds references.
-        if let Value::Place(part) = &mut part {
-            part.by_ref = tree.by_ref;
+    /// Binds the names of a pattern to parts of a tree, by reference: the parts are located by their
+    /// addresses in the tree.
+    fn bind_parts(&mut self, pat: &Pat, place: &Place) -> LowerResult<()> {
+        let mut pat = pat.clone();
+        let Some(borrowed) = take_modes(&mut pat) else {
+            return self.recorded("a pattern", pat.span());
+        };
+        // The elements of a list of references are references.
+        let by_ref = place.by_ref || place.root && self.is_list_of_references(place.base);
+        let pat = self.bind_item(&pat, &Item::Place { base: place.base })?;
+        let tokens = self.whole(place);
+        self.builder
+            .push_host(place.reads(), quote!(let #pat = #tokens;));
+        let scope = self.names.scopes.last_mut().expect("there is a scope");
+        for (name, local) in scope {
+            if let Value::Place(part) = &mut local.value
+                && let (Some(borrowed), false) = (borrowed.get(name), by_ref)
+                && !borrowed
+            {
+                let expr = &part.expr;
+                part.expr = syn::parse_quote!((*#expr));
+                part.by_ref = false;
+            }
         }
-        self.bind(pat, part)
+        Ok(())
     }
 
     /// Emits a `let` of host values under names that are unique in the emitted code.
@@ -112,6 +153,10 @@ impl Cx<'_> {
         fresh.visit_pat_mut(&mut pat);
         let bound = fresh.bound;
         self.note_dims(&pat, &host.expr, &host.reads);
+        if self.names.is_key(&host.expr) {
+            let keys = bound.iter().map(|(_, fresh)| unraw(fresh));
+            self.names.host_keys.extend(keys);
+        }
         let ty = ty.map(|t| quote!(: #t));
         let expr = &self.unborrowed(host);
         self.builder
@@ -132,6 +177,32 @@ impl Cx<'_> {
         }
         Ok(())
     }
+}
+
+/// Removes `ref` from the bindings of a pattern.
+///
+/// Returns the names with whether they are bound by `ref`, or `None` if the pattern contains `&` or
+/// `mut`.
+fn take_modes(pat: &mut Pat) -> Option<BTreeMap<String, bool>> {
+    #[derive(Default)]
+    struct ModeTaker {
+        modes: BTreeMap<String, bool>,
+        is_other: bool,
+    }
+    impl VisitMut for ModeTaker {
+        fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+            let borrowed = p.by_ref.take().is_some();
+            self.is_other |= p.mutability.is_some();
+            self.modes.insert(unraw(&p.ident), borrowed);
+            syn::visit_mut::visit_pat_ident_mut(self, p);
+        }
+        fn visit_pat_reference_mut(&mut self, _: &mut syn::PatReference) {
+            self.is_other = true;
+        }
+    }
+    let mut taker = ModeTaker::default();
+    taker.visit_pat_mut(pat);
+    (!taker.is_other).then_some(taker.modes)
 }
 
 /// Returns what a pattern expects of the value that it is bound to.

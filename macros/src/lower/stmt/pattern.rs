@@ -78,6 +78,7 @@ impl Cx<'_> {
                         by_ref: true,
                         root: false,
                         owned: false,
+                        lent: None,
                     })
                 }))
             }

@@ -1,0 +1,9 @@
+use gradloom::prelude::*;
+
+#[derive(Clone, Tree)]
+#[nodiff]
+struct Frozen {
+    w: Tensor,
+}
+
+fn main() {}
