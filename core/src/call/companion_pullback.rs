@@ -103,6 +103,7 @@ pub fn freeze<T: Tree>(pull: CompanionPullback, param: usize, x: &T) -> Companio
     CompanionPullback {
         likes: pull.likes.clone(),
         bytes: pull.bytes,
+        lengths: pull.lengths.clone(),
         run: Arc::new(move |cts| {
             let mut pulled = pull.call(cts);
             for (leaf, frozen) in pulled.params[param].iter_mut().zip(&frozen) {

@@ -1,41 +1,60 @@
 //! Code of a body that is not a program: it moves tensors between trees, or is recorded.
 
 use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
-use crate::call::leaf_range::{LeafRange, find};
+use crate::call::leaf_range::{LeafRange, TreePart, find};
 use crate::call::leaves::{Leaves, avals, copy};
 use crate::tree::key::CallKey;
 use crate::{Aval, Tensor, Tree};
 use std::collections::HashMap;
 
 /// A part of a tree or a local that code reads: a tree, or a value without tensors.
-pub struct PartOf<'a, T>(pub &'a T);
+pub struct PartOf<'a, T: ?Sized>(pub &'a T);
 
 /// Returns a tensor by reference; a reference to it is followed.
 pub fn tensor_ref(x: &Tensor) -> &Tensor {
     x
 }
 
+/// Parts that have leaves, and a position among those of a tree.
+pub trait LocatedPart {
+    /// Returns the leaves of `root` that the part covers.
+    fn found_in<R: Tree>(&self, root: &R) -> LeafRange;
+}
+
+impl<T: TreePart + ?Sized> LocatedPart for PartOf<'_, T> {
+    fn found_in<R: Tree>(&self, root: &R) -> LeafRange {
+        find(root, self.0)
+    }
+}
+
+/// Other parts, which method resolution reaches only if the part has no leaves.
+pub trait PartWithoutPlace {
+    /// Returns an empty range.
+    fn found_in<R: Tree>(&self, root: &R) -> LeafRange;
+}
+
+impl<T: ?Sized> PartWithoutPlace for &PartOf<'_, T> {
+    fn found_in<R: Tree>(&self, _: &R) -> LeafRange {
+        LeafRange { start: 0, len: 0 }
+    }
+}
+
 /// Parts that are trees.
-pub trait TreePart<T> {
+pub trait TreeOperand<T> {
     /// Form in which a recorded closure takes the part.
     type Captured: Tree;
     /// Returns a copy whose leaves share their tensors.
     fn copied(&self) -> T;
-    /// Returns the leaves of `root` that the part covers.
-    fn found_in<R: Tree>(&self, root: &R) -> LeafRange;
     /// Returns the argument of a recorded closure.
     fn captured(&self) -> Self::Captured;
     /// Returns the next operand of code that moves tensors.
     fn moved_by(&self, moved: &mut MovedLeaves) -> T;
 }
 
-impl<T: Tree> TreePart<T> for PartOf<'_, T> {
+impl<T: Tree> TreeOperand<T> for PartOf<'_, T> {
     type Captured = Captured<T>;
     fn copied(&self) -> T {
         copy(self.0)
-    }
-    fn found_in<R: Tree>(&self, root: &R) -> LeafRange {
-        find(root, self.0)
     }
     fn captured(&self) -> Captured<T> {
         Captured(copy(self.0))
@@ -51,8 +70,6 @@ pub trait SkippedPart<T> {
     type Captured: Tree;
     /// Returns a clone.
     fn copied(&self) -> T;
-    /// Returns an empty range.
-    fn found_in<R: Tree>(&self, root: &R) -> LeafRange;
     /// Returns the argument of a recorded closure.
     fn captured(&self) -> Self::Captured;
     /// Returns the next operand of code that moves tensors.
@@ -63,9 +80,6 @@ impl<T: Clone> SkippedPart<T> for &PartOf<'_, T> {
     type Captured = CapturedValue<T>;
     fn copied(&self) -> T {
         self.0.clone()
-    }
-    fn found_in<R: Tree>(&self, _: &R) -> LeafRange {
-        LeafRange { start: 0, len: 0 }
     }
     fn captured(&self) -> CapturedValue<T> {
         CapturedValue(self.0.clone())

@@ -72,7 +72,7 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 ///
 /// Method resolution selects the first trait that applies to the type.
 pub mod by_type {
-    pub use super::inline::{SkippedPart, TreePart};
+    pub use super::inline::{LocatedPart, PartWithoutPlace, SkippedPart, TreeOperand};
     pub use crate::call::known::{
         ElementOf, FullyKnownClass, IsMarked, IsNotMarked, IteratedItem, KnownClass, NoElement,
         NoItem, NoTarget, OwnDeref, OwnPlain, PartlyKnownClass, PointerTarget, RefDeref, RefPlain,

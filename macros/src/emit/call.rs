@@ -217,7 +217,9 @@ impl<'a> Emitter<'a> {
             };
             for part in parts {
                 if !matches!(part, CallArg::Host(_)) {
-                    let operand = operands.next().expect("one operand for each traced argument");
+                    let operand = operands
+                        .next()
+                        .expect("one operand for each traced argument");
                     let is_tree = self.is_tree(*operand);
                     traced.push(CallOperand { arg, slot, is_tree });
                 }

@@ -181,5 +181,5 @@ fn operand(i: usize) -> Ident {
 }
 
 fn uses(rt: &TokenStream) -> TokenStream {
-    ours!(use #rt::by_type::{SkippedPart as _, TreePart as _};)
+    ours!(use #rt::by_type::{SkippedPart as _, TreeOperand as _};)
 }

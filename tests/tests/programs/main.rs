@@ -4,8 +4,20 @@
 
 mod adaptive_ode;
 mod batch_norm;
+mod black_scholes;
+mod cartpole;
+mod char_gpt;
+mod cnn;
+mod gaussian_process;
 mod hmc;
+mod logistic_newton;
 mod maml;
+mod meta_learning;
+mod neural_ode;
 mod newton;
+mod per_example_gradients;
 mod pinn;
+mod recurrent;
+mod robot_arm;
 mod training_loop;
+mod vae;
