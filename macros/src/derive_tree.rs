@@ -34,7 +34,7 @@ impl Options {
                 }
             };
             if let Some(wrong) = wrong {
-                return Err(syn::Error::new(attr.span(), wrong));
+                return Err(syn::Error::new_spanned(attr, wrong));
             }
             options.frozen = true;
         }
@@ -56,7 +56,7 @@ impl Options {
         let both = attrs.iter().find(|a| a.path().is_ident("nodiff"));
         if let (Some(nodiff), true) = (both, options.skip) {
             let message = "a skipped field has no gradient anyway; remove `#[nodiff]`";
-            return Err(syn::Error::new(nodiff.span(), message));
+            return Err(syn::Error::new_spanned(nodiff, message));
         }
         Ok(options)
     }

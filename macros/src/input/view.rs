@@ -15,7 +15,7 @@ use syn::{GenericArgument, PathArguments, Type};
 #[derive(Clone, Debug)]
 pub(crate) enum View {
     /// Owned tree.
-    Tree(Type),
+    Tree(Box<Type>),
     /// `&T`.
     Reference(Box<View>),
     /// `[T]`.
@@ -71,17 +71,17 @@ impl View {
                             View::Option(Box::new(View::of(ty)))
                         }
                         ("Vec", [GenericArgument::Type(ty)]) => View::List(Box::new(View::of(ty))),
-                        _ => View::Tree(ty.clone()),
+                        _ => View::Tree(Box::new(ty.clone())),
                     },
-                    None => View::Tree(ty.clone()),
+                    None => View::Tree(Box::new(ty.clone())),
                 }
             }
-            _ => View::Tree(ty.clone()),
+            _ => View::Tree(Box::new(ty.clone())),
         };
         // An owned tree is a tree whatever its structure.
         match view.borrows() {
             true => view,
-            false => View::Tree(peel(ty).clone()),
+            false => View::Tree(Box::new(peel(ty).clone())),
         }
     }
 
@@ -156,7 +156,7 @@ impl View {
     /// Returns the type that owns its tensors.
     pub(crate) fn owned(&self) -> Type {
         match self {
-            View::Tree(ty) => ty.clone(),
+            View::Tree(ty) => (**ty).clone(),
             View::Reference(inner) => inner.owned(),
             View::Slice(elem) | View::List(elem) => {
                 let elem = elem.owned();

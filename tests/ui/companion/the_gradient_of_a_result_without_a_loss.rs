@@ -1,8 +1,8 @@
 use gradloom::prelude::*;
 
 #[traced]
-fn pair(x: &Tensor) -> (Tensor, Tensor) {
-    (x.sin(), x.cos())
+fn pair(x: &Tensor) -> ((Tensor, Tensor), Tensor) {
+    ((x.sin(), x.cos()), x.clone())
 }
 
 fn main() {
