@@ -1,28 +1,26 @@
 //! Expands a traced impl block.
 
 use super::attributes::refuse_second;
-use super::item::{UserItem, emit, tests};
+use super::item::{UserItem, emit, emit_body, tests};
+use crate::emit::names::allow;
 use crate::emit::paths;
 use crate::input;
-use crate::input::Owner;
 use crate::input::annotation::declare;
 use crate::input::args::Args;
 use crate::input::fallback;
+use crate::input::generic::Params;
 use crate::input::is_traced;
 use crate::input::order;
+use crate::input::{Func, OfTrait, Owner, TraitPlace};
 use crate::report::Errors;
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
-use syn::{ImplItem, ImplItemFn, ItemImpl, Type};
+use quote::quote;
+use syn::{ImplItem, ImplItemFn, ItemImpl, Signature, Type};
 
 /// Returns the impl block with the companions of its methods.
 pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut imp.attrs, errors);
-    if let Some((path, _)) = &imp.trait_ {
-        errors.push(path, "the methods of a trait cannot be traced: companions would not belong to it; trace an inherent impl, and call that");
-        strip(&mut imp);
-        return imp.to_token_stream();
-    }
+    qualify(&mut imp);
     if let Some(returns) = &args.returns {
         errors.push(
             returns,
@@ -37,7 +35,9 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     let owner = Owner {
         self_ty: (*imp.self_ty).clone(),
         generics: imp.generics.clone(),
+        of_trait: None,
     };
+    let companions_fit = companions_fit(&imp);
     let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
     let outer = input::lint_attributes(&imp.attrs);
     let mut traced = Vec::new();
@@ -48,15 +48,36 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             marked,
             own_order,
         } = &of_method(method, args, errors);
-        if !marked && !computes(method) {
+        if !marked && !computes(&method.sig) {
             continue;
         }
         any = true;
+        let of_trait = imp.trait_.as_ref().map(|(path, _)| OfTrait {
+            path: path.clone(),
+            place: match companions_fit && !delegates(method, &imp.self_ty) {
+                true => TraitPlace::Impl,
+                false => TraitPlace::ForeignImpl,
+            },
+            hooked: Vec::new(),
+        });
+        let owner = Owner {
+            of_trait,
+            ..owner.clone()
+        };
         let mut written = UserItem::method(method);
-        let mut func = written.read(Some(owner.clone()), errors);
+        let mut func = written.read(Some(owner), errors);
         if !func.sound {
             written.leave();
             continue;
+        }
+        if !func.has_companions() {
+            emit_body(&mut func, written, args, &rt, errors);
+            continue;
+        }
+        if func.of_trait().is_some() {
+            // The methods of a trait are as visible as the trait.
+            func.vis = syn::parse_quote!(pub);
+            associated.extend(only_one(&func, &rt));
         }
         declare(&mut func, args.returns.as_ref(), errors);
         match *own_order {
@@ -87,8 +108,167 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         );
     }
     imp.items.iter_mut().for_each(fallback::print_method);
-    imp.items.push(ImplItem::Verbatim(associated));
-    quote!(#imp #items)
+    if imp.trait_.is_none() {
+        imp.items.push(ImplItem::Verbatim(associated));
+        return quote!(#imp #items);
+    }
+    let (generics, self_ty) = (&imp.generics, &imp.self_ty);
+    let (params, _, bounds) = generics.split_for_impl();
+    let allow = allow();
+    let companions = (!associated.is_empty())
+        .then(|| quote!(#(#outer)* #allow impl #params #self_ty #bounds { #associated }));
+    quote!(#imp #companions #items)
+}
+
+/// Returns whether the companions of an impl of a trait can be inherent functions of its type.
+///
+/// The type has to be of this crate, which the macro assumes of a path that it does not know. A
+/// generic trait may be implemented several times.
+fn companions_fit(imp: &ItemImpl) -> bool {
+    let arguments = |path: &syn::Path| path.segments.iter().any(|s| !s.arguments.is_none());
+    let generic = imp.trait_.as_ref().is_some_and(|(path, _)| arguments(path));
+    let Type::Path(ty) = &*imp.self_ty else {
+        return false;
+    };
+    let name = ty.path.segments.last().map(|s| s.ident.to_string());
+    let name = name.unwrap_or_default();
+    let first = ty.path.segments.first().map(|s| s.ident.to_string());
+    let foreign = ["std", "core", "alloc", "gradloom"];
+    let is_parameter = imp
+        .generics
+        .type_params()
+        .any(|param| ty.path.is_ident(&param.ident));
+    !generic
+        && ty.qself.is_none()
+        && !is_parameter
+        && !first.is_some_and(|first| foreign.contains(&&*first))
+        && !FOREIGN.contains(&&*name)
+        && !input::NUMBERS.contains(&&*name)
+}
+
+/// Types of other crates that traits are implemented for.
+const FOREIGN: [&str; 13] = [
+    "Tensor", "Vec", "Box", "Rc", "Arc", "Option", "Result", "String", "str", "bool", "char",
+    "BTreeMap", "HashMap",
+];
+
+/// Returns whether a method of a trait calls an inherent method with its name, which has companions
+/// of its own.
+fn delegates(method: &ImplItemFn, self_ty: &Type) -> bool {
+    struct CallFinder<'a> {
+        name: &'a syn::Ident,
+        owner: String,
+        found: bool,
+    }
+    impl<'ast> syn::visit::Visit<'ast> for CallFinder<'_> {
+        fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+            let on_self = matches!(&*call.receiver, syn::Expr::Path(p) if p.path.is_ident("self"));
+            self.found |= on_self && call.method == *self.name;
+            syn::visit::visit_expr_method_call(self, call);
+        }
+        fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {
+            let mut segments = path.path.segments.iter().rev();
+            let (last, owner) = (segments.next(), segments.next());
+            let is_own = owner.is_some_and(|o| o.ident == "Self" || o.ident == self.owner);
+            let last = last.is_some_and(|last| last.ident == *self.name);
+            self.found |= path.qself.is_none() && is_own && last;
+        }
+    }
+    let owner = match self_ty {
+        Type::Path(p) => p.path.segments.last().map(|s| s.ident.to_string()),
+        _ => None,
+    };
+    let mut finder = CallFinder {
+        name: &method.sig.ident,
+        owner: owner.unwrap_or_default(),
+        found: false,
+    };
+    syn::visit::Visit::visit_block(&mut finder, &method.block);
+    finder.found
+}
+
+/// Returns a function that does not compile if the type has an inherent method with the name of the
+/// trait's.
+///
+/// Calls would run the inherent method, and companions would differentiate the trait's.
+fn only_one(func: &Func, rt: &TokenStream) -> Option<TokenStream> {
+    let of = func.of_trait()?;
+    let (mut imported, name) = (of.path.clone(), &func.sig.ident);
+    imported
+        .segments
+        .iter_mut()
+        .for_each(|s| s.arguments = syn::PathArguments::None);
+    let path = &of.path;
+    let (attrs, check) = (
+        &func.attrs,
+        quote::format_ident!("__traced_{name}_only_one"),
+    );
+    if Params::new([&func.sig.generics]).decide() {
+        return None;
+    }
+    Some(quote::quote_spanned! {name.span()=>
+        #(#attrs)*
+        #[doc(hidden)]
+        fn #check() {
+            use #imported as _;
+            let functions = #rt::function_pair(&Self::#name, &<Self as #path>::#name);
+            #rt::is_method_of_trait(functions);
+        }
+    })
+}
+
+/// Replaces `Self::Out` by `<Self as Trait>::Out`, for the types and constants of an impl of a trait:
+/// companions are outside of it.
+fn qualify(imp: &mut ItemImpl) {
+    struct Qualifier {
+        path: syn::Path,
+        names: Vec<syn::Ident>,
+    }
+    impl Qualifier {
+        fn qualified(&self, path: &syn::Path) -> Option<TokenStream> {
+            let mut segments = path.segments.iter();
+            let (first, item) = (segments.next()?, segments.next()?);
+            let rest = segments;
+            let known = first.ident == "Self" && self.names.contains(&item.ident);
+            let path = &self.path;
+            known.then(|| quote!(<Self as #path>::#item #(::#rest)*))
+        }
+    }
+    impl syn::visit_mut::VisitMut for Qualifier {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            if let Type::Path(p) = ty
+                && p.qself.is_none()
+                && let Some(tokens) = self.qualified(&p.path)
+            {
+                *ty = syn::parse_quote!(#tokens);
+            }
+            syn::visit_mut::visit_type_mut(self, ty);
+        }
+        fn visit_expr_mut(&mut self, expr: &mut syn::Expr) {
+            if let syn::Expr::Path(p) = expr
+                && p.qself.is_none()
+                && let Some(tokens) = self.qualified(&p.path)
+            {
+                *expr = syn::parse_quote!(#tokens);
+            }
+            syn::visit_mut::visit_expr_mut(self, expr);
+        }
+    }
+    let Some((path, _)) = &imp.trait_ else { return };
+    let names = imp.items.iter().filter_map(|item| match item {
+        ImplItem::Type(item) => Some(item.ident.clone()),
+        ImplItem::Const(item) => Some(item.ident.clone()),
+        _ => None,
+    });
+    let mut qualifier = Qualifier {
+        path: path.clone(),
+        names: names.collect(),
+    };
+    for item in &mut imp.items {
+        if let ImplItem::Fn(method) = item {
+            syn::visit_mut::VisitMut::visit_impl_item_fn_mut(&mut qualifier, method);
+        }
+    }
 }
 
 /// Options of a method in a traced impl block.
@@ -112,7 +292,7 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> Meth
         found.marked = true;
         let syn::Meta::List(list) = &attr.meta else {
             // A method that returns another tree is traced only if it is marked.
-            if !computes(method) {
+            if !computes(&method.sig) {
                 continue;
             }
             errors.push(
@@ -157,7 +337,7 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
 
 /// Returns whether a method is traced by default: it takes a receiver or a tensor, and returns
 /// tensors.
-fn computes(method: &ImplItemFn) -> bool {
+pub(super) fn computes(sig: &Signature) -> bool {
     struct TensorMention(bool);
     impl<'ast> syn::visit::Visit<'ast> for TensorMention {
         fn visit_type_path(&mut self, p: &'ast syn::TypePath) {
@@ -170,28 +350,13 @@ fn computes(method: &ImplItemFn) -> bool {
         syn::visit::Visit::visit_type(&mut found, ty);
         found.0
     };
-    let returns = match &method.sig.output {
+    let returns = match &sig.output {
         syn::ReturnType::Type(_, ty) => mentions(ty),
         syn::ReturnType::Default => false,
     };
-    let takes = method.sig.inputs.iter().any(|i| match i {
+    let takes = sig.inputs.iter().any(|i| match i {
         syn::FnArg::Receiver(_) => true,
         syn::FnArg::Typed(p) => mentions(&p.ty),
     });
     returns && takes
-}
-
-/// Removes the helper attributes of an impl block that is emitted as it is.
-fn strip(imp: &mut ItemImpl) {
-    for item in &mut imp.items {
-        if let ImplItem::Fn(method) = item {
-            input::signature(
-                &method.vis,
-                &method.attrs,
-                &mut method.sig,
-                None,
-                &mut Errors::default(),
-            );
-        }
-    }
 }

@@ -5,5 +5,6 @@ mod constants;
 mod function_forms;
 mod natural_code;
 mod plain_bodies;
+mod traits;
 pub mod user_code;
 mod warnings;
