@@ -25,7 +25,7 @@ mod traced;
 
 use proc_macro::TokenStream;
 
-/// Differentiates a function, or the methods of an impl block, at compile time.
+/// Differentiates a function, or the methods of an impl block or of a trait, at compile time.
 ///
 /// ```text
 /// #[traced]
@@ -75,8 +75,14 @@ use proc_macro::TokenStream;
 ///
 /// In an impl block, a method is traced if it takes a receiver or tensors, and its result type
 /// mentions `Tensor`. A method that returns another tree, as in `-> Self`, is traced if it has its
-/// own `#[traced]`. Other methods are left alone. Methods of a trait cannot be traced; have them
-/// call an inherent method.
+/// own `#[traced]`. Other methods are left alone.
+///
+/// # Traits
+///
+/// An impl block of a trait is traced like any other. Its companions are inherent functions of the
+/// type, if that is a type of the crate. `#[traced]` on a trait adds hidden functions with default
+/// bodies, through which generic callers find out at run time whether an impl is traced. Calls of a
+/// generic function can then reuse plans. They do not if the impl is not `#[traced]`.
 ///
 /// # Parameters and results
 ///

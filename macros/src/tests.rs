@@ -246,6 +246,16 @@ pub(crate) const EXPANSIONS: &[(&str, &str, &str)] = &[
         "impl<M: Layer> Block<M> { pub fn new(m: M) -> Self { Block { m } } pub fn forward(&self, x: &Tensor) -> (Tensor, Tensor) { (x * &self.gain, x.sin()) } }",
     ),
     (
+        "expansion_trait",
+        "",
+        "pub trait Activation<T>: Sized { const GAIN: f64; fn apply(&self, x: &Tensor, by: T) -> Tensor; fn of(x: &Tensor) -> Tensor { Self::scaled(x).tanh() } fn scaled(x: &Tensor) -> Tensor; fn name(&self) -> String; }",
+    ),
+    (
+        "expansion_trait_impl",
+        "",
+        "impl<A: Activation + Clone> Layer for Net<A> { const GAIN: f64 = 2.0; fn forward(&self, x: &Tensor) -> Tensor { self.activation.apply(&x.matmul(&self.w)) * Self::GAIN } }",
+    ),
+    (
         "expansion_second_order",
         "order = 2",
         "pub fn loss(net: &Net, x: Tensor, #[nodiff] y: &Tensor, n: i64) -> Result<Tensor> { let h = x * &net.w; Ok((h - y).square().sum(n)) }",
@@ -389,13 +399,13 @@ pub(crate) const MISTAKES: &[(&str, &str)] = &[
     ("", "extern \"C\" fn f(x: &Tensor) -> Tensor { x.sin() }"),
     ("", "fn main(x: &Tensor) -> Tensor { x.sin() }"),
     ("", "struct S { x: Tensor }"),
-    ("", "trait T { fn f(x: &Tensor) -> Tensor; }"),
+    ("", "trait T { fn f(x: &Tensor); }"),
+    (
+        "order = 2",
+        "trait T { fn f(&self, #[shape(2)] x: &Tensor) -> Tensor { x.sin() } }",
+    ),
     ("", "const X: usize = 3;"),
     ("", "mod m { fn f() {} }"),
-    (
-        "",
-        "impl Layer for Linear { fn f(&self, x: &Tensor) -> Tensor { x.sin() } }",
-    ),
     ("", "impl Linear { fn new() -> Linear { Linear } }"),
     (
         "",

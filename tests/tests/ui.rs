@@ -58,6 +58,7 @@ fn a_mistake_has_at_most_two_errors_and_no_panic_of_the_macro() {
         // rustc looks for both companions, and for the metadata of the callee.
         ("call/an_associated_function_that_is_not_traced.stderr", 3),
         ("call/a_method_that_is_not_traced.stderr", 4),
+        ("call/a_method_of_an_impl_that_is_not_traced.stderr", 4),
         // The name is defined twice, and rustc reports each field that the user's struct lacks,
         // both for reads and for construction.
         ("names/of_the_struct_of_gradients.stderr", 3),

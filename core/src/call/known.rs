@@ -192,6 +192,12 @@ pub struct Probe<'a, T: ?Sized>(pub &'a T);
 /// Answers whether a type is of a class in `MASK`.
 pub struct ClassAnswer<C, const MASK: u32>(PhantomData<C>);
 
+impl<C, const MASK: u32> ClassAnswer<C, MASK> {
+    pub(super) const fn new() -> ClassAnswer<C, MASK> {
+        ClassAnswer(PhantomData)
+    }
+}
+
 /// Class of a type that implements `KnownType`.
 pub trait KnownClass: Sized {
     /// Class of the type.
@@ -298,7 +304,7 @@ pub trait NoTarget<'a, T: ?Sized>: Sized {
 
 impl<'a, T: ?Sized> NoTarget<'a, T> for &Probe<'a, T> {
     fn peel(self) -> &'a T {
-        never()
+        self.0
     }
 }
 
@@ -307,7 +313,7 @@ macro_rules! peels {
         impl<'a, T: ?Sized> PointerTarget<'a> for &&Probe<'a, $ty> {
             type Target = T;
             fn peel(self) -> &'a T {
-                never()
+                self.0
             }
         }
     )*};
@@ -385,11 +391,14 @@ pub trait IsNotMarked: Sized {
 impl<T: ?Sized> IsNotMarked for &Probe<'_, T> {}
 
 /// Fallbacks for the names of markers. An import of a real marker in an inner scope shadows them.
+#[allow(non_upper_case_globals)]
 pub mod unmarked {
     /// Fallback for the type beside a traced function, if a function is not traced.
     pub enum __Traced {}
     /// Fallback for the marker of a traced function: answers that a function is not traced.
     pub const __TRACED: super::Foreign = super::Foreign;
+    /// Fallback for the marker of a traced trait: answers that a trait is not traced.
+    pub const __Trait: super::NotTraced = super::ClassAnswer::new();
 }
 
 /// Answer to a question about a type.
@@ -415,7 +424,7 @@ pub struct Either<A, B>(PhantomData<(A, B)>);
 
 impl<A: Answer, B: Answer> Answer for Either<A, B> {
     const YES: bool = A::YES || B::YES;
-    type Facts = NoFacts;
+    type Facts = A::Facts;
 }
 
 /// Combines two answers into the answer whether one of them is yes.

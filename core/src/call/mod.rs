@@ -17,6 +17,7 @@ pub(crate) mod marks;
 mod opaque_result;
 mod pullback;
 mod site;
+pub(crate) mod traits;
 
 pub use checks::{check_every_call, check_no_call};
 pub use opaque_result::{

@@ -1,7 +1,8 @@
 //! Modes of a thread: the recording of a traced function, and evaluation op by op.
 
 use crate::function::Reason;
-use std::cell::Cell;
+use std::any::TypeId;
+use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
 
 /// An action of a recorded body that a cached plan would not repeat.
@@ -15,6 +16,10 @@ pub(crate) enum UnrepeatedAction {
     Calls,
     /// It calls a function of this name, which is recorded at each call.
     CallsFunction(&'static str),
+    /// It calls a function of a type parameter, whose trait is not traced.
+    CallsUntracedTrait,
+    /// It calls a function of a traced trait, in an impl that is not traced.
+    CallsUntracedImpl(&'static str),
 }
 
 impl UnrepeatedAction {
@@ -24,6 +29,8 @@ impl UnrepeatedAction {
             UnrepeatedAction::Names => "the body, or a function that it calls, uses a constant or static that may be mutable or hold a tensor".into(),
             UnrepeatedAction::Calls => "the body calls a function that may have side effects".into(),
             UnrepeatedAction::CallsFunction(name) => format!("the body calls `{name}`, which is recorded").into(),
+            UnrepeatedAction::CallsUntracedTrait => "the body calls a function of a type parameter that is not traced; put `#[traced]` on the trait and its impls".into(),
+            UnrepeatedAction::CallsUntracedImpl(name) => format!("the body calls `{name}`, and this impl is not `#[traced]`").into(),
         }
     }
 }
@@ -36,6 +43,57 @@ thread_local! {
     static RECORDING: Cell<bool> = const { Cell::new(false) };
     /// First action of the recorded body that a cached plan would not repeat.
     static UNREPEATED_ACTION: Cell<Option<UnrepeatedAction>> = const { Cell::new(None) };
+    /// Functions of traits that the recorded body calls.
+    static TRAIT_CALLS: RefCell<TraitCalls> = const { RefCell::new(TraitCalls::new()) };
+}
+
+/// Functions of traits that a recorded body calls.
+///
+/// A traced caller cannot see whether the impl that it calls is traced. It notes the call, and a
+/// traced impl notes that it runs. A function that is called and does not run such code may have
+/// side effects.
+struct TraitCalls {
+    called: Vec<(TypeId, &'static str)>,
+    entered: Vec<TypeId>,
+}
+
+impl TraitCalls {
+    const fn new() -> TraitCalls {
+        TraitCalls {
+            called: Vec::new(),
+            entered: Vec::new(),
+        }
+    }
+
+    fn untraced(&self) -> Option<UnrepeatedAction> {
+        let mut called = self.called.iter();
+        let (_, name) = called.find(|(function, _)| !self.entered.contains(function))?;
+        Some(UnrepeatedAction::CallsUntracedImpl(name))
+    }
+}
+
+/// Notes that the recorded body calls a function of a trait, with this name.
+pub(crate) fn call_of_trait(function: TypeId, name: &'static str) {
+    let noted = TRAIT_CALLS.try_with(|calls| {
+        let called = &mut calls.borrow_mut().called;
+        if !called.iter().any(|(other, _)| *other == function) {
+            called.push((function, name));
+        }
+    });
+    if noted.is_err() {
+        impure_call();
+    }
+}
+
+/// Notes that a traced impl of this function of a trait runs.
+pub(crate) fn enter_traced_impl(function: TypeId) {
+    // If the list is gone, the caller has noted an impure call.
+    let _ = TRAIT_CALLS.try_with(|calls| {
+        let entered = &mut calls.borrow_mut().entered;
+        if !entered.contains(&function) {
+            entered.push(function);
+        }
+    });
 }
 
 /// Notes an action of the recorded body.
@@ -53,6 +111,11 @@ pub(crate) fn impure() {
 /// Notes that the current recording calls a function that is not known to be pure.
 pub fn impure_call() {
     note_action(UnrepeatedAction::Calls);
+}
+
+/// Notes that the current recording calls a function of a trait that is not traced.
+pub(crate) fn untraced_call() {
+    note_action(UnrepeatedAction::CallsUntracedTrait);
 }
 
 /// Notes whether a key can hold the constants and statics that a body names.
@@ -91,6 +154,7 @@ pub(crate) fn is_recording() -> bool {
 pub(crate) fn begin() {
     RECORDING.set(true);
     UNREPEATED_ACTION.set(None);
+    let _ = TRAIT_CALLS.try_with(|calls| calls.replace(TraitCalls::new()));
 }
 
 /// Ends the recording.
@@ -100,7 +164,10 @@ pub(crate) fn end() {
 
 /// Returns the first action of the recorded body that a cached plan would not repeat.
 pub(crate) fn unrepeated_action() -> Option<UnrepeatedAction> {
-    UNREPEATED_ACTION.get()
+    let untraced = || TRAIT_CALLS.try_with(|calls| calls.borrow().untraced());
+    UNREPEATED_ACTION
+        .get()
+        .or_else(|| untraced().ok().flatten())
 }
 
 /// Returns whether ops are evaluated as soon as they are recorded.

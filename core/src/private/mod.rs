@@ -25,6 +25,10 @@ pub use crate::call::known::{
 pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;
 pub use crate::call::leaves::*;
+pub use crate::call::traits::{
+    TraitCallee, TraitMethod, enter_impl, function_pair, is_method_of_trait, note_function,
+    note_method, trait_function, trait_method, untraced_method,
+};
 pub use crate::call::{
     CallPullback, CallRecording, CallResults, CallSite, Cotangents, OpaqueResult, begin,
     recorded as record_call, recorded_impure as record_impure, why_not_cached,

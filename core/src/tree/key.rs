@@ -581,15 +581,20 @@ impl<'a, T: Tree> ByTree<'a> for &&Static<'a, T> {
     }
 }
 
-/// A type that is not a tree, which is reported as an error at the function's signature.
+/// A type that is not a tree: the receiver of a method of a trait. In other places it is an error at
+/// the function's signature.
 pub trait MissingTree {
-    /// Marks the key as incomplete.
+    /// Marks the key as incomplete, unless the type has size 0.
     fn add_tree_to_key(self, key: &mut CallKey<'_>);
 }
 
 impl<T: ?Sized> MissingTree for &Static<'_, T> {
     fn add_tree_to_key(self, key: &mut CallKey<'_>) {
-        key.unknown_tree::<T>();
+        // The values of a trait object without bytes may have several types.
+        let is_sized = size_of::<&T>() == size_of::<usize>();
+        if !is_sized || size_of_val(self.0) > 0 {
+            key.unknown_tree::<T>();
+        }
     }
 }
 

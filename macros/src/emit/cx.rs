@@ -231,9 +231,21 @@ impl EmitCx<'_> {
         let generics = &self.func.sig.generics;
         let written = generics.where_clause.iter().flat_map(|w| &w.predicates);
         let written = written.map(ToTokens::to_token_stream);
-        let bounds: Vec<TokenStream> = written.chain(self.trees()).collect();
+        let receiver = self.receiver_tree().filter(|_| !inputs.is_empty());
+        let bounds: Vec<TokenStream> = written.chain(self.trees()).chain(receiver).collect();
         let bounds = (!bounds.is_empty()).then(|| ours!(where #(#bounds),*));
         ours!(fn #name #generics (#(#inputs),*) -> #returns #bounds)
+    }
+
+    /// Returns the `Tree` bound of the receiver of a method of a trait.
+    ///
+    /// A type that is not a tree has no companions. rustc does not check a bound with `for` before
+    /// they are called.
+    fn receiver_tree(&self) -> Option<TokenStream> {
+        let receiver = self.func.params.iter().find(|param| param.receiver)?;
+        let rt = self.rt;
+        (self.func.of_trait().is_some() && receiver.kind == Kind::Tree)
+            .then(|| ours!(for<'any> Self: #rt::Tree))
     }
 
     /// Returns `Tree` bounds for the types that the macro treats as trees.

@@ -366,7 +366,7 @@ impl EmitCx<'_> {
                 MarkerSlot::Known(facts) => ours!(#rt::CalleeSlot::of(#facts)),
                 MarkerSlot::Method(slot, _) => slot.to_token_stream(),
                 MarkerSlot::Asked(question) => {
-                    let unmarked = unmarked(&question.mark, rt);
+                    let unmarked = unmarked(&question.marks, rt);
                     let tokens = &question.tokens;
                     ours! {
                         #rt::CalleeSlot::answered(&|| {

@@ -325,12 +325,11 @@ impl EmitCx<'_> {
     /// called on its parts.
     fn record(&self) -> RecordCall {
         let (rt, func) = (self.rt, self.func);
-        let user = match func.owner {
-            Some(_) => self.own(&func.sig.ident),
-            None => {
-                let (name, generics) = (&func.sig.ident, self.generics());
-                ours!(#name #generics)
-            }
+        let (name, generics) = (&func.sig.ident, self.generics());
+        let user = match (func.path_in_trait(), &func.owner) {
+            (Some(path), _) => ours!(#path #generics),
+            (None, Some(_)) => self.own(name),
+            (None, None) => ours!(#name #generics),
         };
         let tree = Ident::new("tree", Span::mixed_site());
         let call = self.parts_of(&tree, self.asked_for);

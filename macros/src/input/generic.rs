@@ -6,23 +6,26 @@ use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;
 use std::collections::BTreeSet;
 use syn::visit::Visit;
-use syn::{GenericParam, Generics, Type, TypeParamBound, WherePredicate};
+use syn::{GenericParam, Generics, Path, Type, TypeParamBound, WherePredicate};
 
 /// Generic parameters of an item and of its impl block.
 pub(crate) struct Params<'a> {
     all: Vec<&'a GenericParam>,
     /// Names of the type parameters that cannot borrow.
     owned: BTreeSet<String>,
+    /// Bounds of type parameters by traits.
+    bounds: Vec<(String, Path)>,
 }
 
 impl<'a> Params<'a> {
     pub(crate) fn new(generics: impl IntoIterator<Item = &'a Generics>) -> Params<'a> {
-        let (mut all, mut owned) = (Vec::new(), BTreeSet::new());
+        let (mut all, mut owned, mut bounds) = (Vec::new(), BTreeSet::new(), Vec::new());
         for generics in generics {
             all.extend(&generics.params);
             owned.extend(owned_types(generics));
+            bounds.extend(trait_bounds(generics));
         }
-        Params { all, owned }
+        Params { all, owned, bounds }
     }
 
     /// Returns whether instances may behave differently: there are type or const parameters.
@@ -39,6 +42,18 @@ impl<'a> Params<'a> {
         types.collect()
     }
 
+    /// Returns the names of the type parameters without a bound `?Sized`.
+    pub(crate) fn sized_types(&self) -> BTreeSet<String> {
+        let types = self.all.iter().filter_map(|param| match param {
+            GenericParam::Type(ty) => Some(ty),
+            _ => None,
+        });
+        let relaxed =
+            |bound: &TypeParamBound| matches!(bound, TypeParamBound::Trait(t) if t.maybe.is_some());
+        let sized = types.filter(|ty| !ty.bounds.iter().any(relaxed));
+        sized.map(|ty| unraw(&ty.ident)).collect()
+    }
+
     /// Returns the names of the const parameters.
     pub(crate) fn constants(&self) -> BTreeSet<String> {
         let constants = self.all.iter().filter_map(|param| match param {
@@ -46,6 +61,19 @@ impl<'a> Params<'a> {
             _ => None,
         });
         constants.collect()
+    }
+
+    /// Returns whether a name is a type parameter or the trait of a bound of one.
+    pub(crate) fn bind(&self, name: &str) -> bool {
+        let of_bound = |path: &Path| path.segments.last().is_some_and(|s| s.ident == name);
+        let types = self.types();
+        types.contains(name) || types.iter().any(|ty| self.bounds(ty).iter().any(of_bound))
+    }
+
+    /// Returns the traits in the bounds of a type parameter.
+    pub(crate) fn bounds(&self, name: &str) -> Vec<Path> {
+        let bounds = self.bounds.iter().filter(|(ty, _)| ty == name);
+        bounds.map(|(_, path)| path.clone()).collect()
     }
 
     /// Returns whether a type is independent of the type and const parameters.
@@ -110,20 +138,34 @@ fn has_ident(tokens: TokenStream, of: &impl Fn(&str) -> bool) -> bool {
 
 /// Returns the type parameters with a bound `T: 'static`.
 fn owned_types(generics: &Generics) -> impl Iterator<Item = String> {
-    fn lasts(bound: &TypeParamBound) -> bool {
-        matches!(bound, TypeParamBound::Lifetime(l) if l.ident == "static")
-    }
+    let bounds = all_bounds(generics);
+    bounds.filter_map(|(name, bound)| {
+        matches!(bound, TypeParamBound::Lifetime(l) if l.ident == "static").then_some(name)
+    })
+}
+
+/// Returns the type parameters with a bound by a trait, and the trait.
+fn trait_bounds(generics: &Generics) -> impl Iterator<Item = (String, Path)> {
+    all_bounds(generics).filter_map(|(name, bound)| match bound {
+        TypeParamBound::Trait(bound) if bound.maybe.is_none() => Some((name, bound.path.clone())),
+        _ => None,
+    })
+}
+
+/// Returns the bounds of the type parameters, at the parameters and in the where-clause.
+fn all_bounds(generics: &Generics) -> impl Iterator<Item = (String, &TypeParamBound)> {
     let params = generics.type_params();
-    let params = params.filter(|ty| ty.bounds.iter().any(lasts));
+    let params = params.map(|ty| (unraw(&ty.ident), &ty.bounds));
     let predicates = generics.where_clause.iter().flat_map(|w| &w.predicates);
     let bounded = predicates.filter_map(|predicate| match predicate {
-        WherePredicate::Type(p) if p.bounds.iter().any(lasts) => match &p.bounded_ty {
-            Type::Path(path) => path.path.get_ident(),
+        WherePredicate::Type(p) => match &p.bounded_ty {
+            Type::Path(path) => Some((unraw(path.path.get_ident()?), &p.bounds)),
             _ => None,
         },
         _ => None,
     });
-    params.map(|ty| &ty.ident).chain(bounded).map(unraw)
+    let all = params.chain(bounded);
+    all.flat_map(|(name, bounds)| bounds.iter().map(move |bound| (name.clone(), bound)))
 }
 
 /// Finds lifetimes other than `'static`, and types that are not written out.

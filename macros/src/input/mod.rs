@@ -30,14 +30,37 @@ pub(crate) use view::View;
 
 use annotation::DeclaredResult;
 use generic::Params;
+use proc_macro2::TokenStream;
 use quote::ToTokens;
-use syn::{Attribute, Generics, Ident, Signature, Type};
+use syn::{Attribute, Generics, Ident, Path, Signature, Type};
 
 /// Impl block of a method.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     pub(crate) self_ty: Type,
     pub(crate) generics: Generics,
+    /// The trait of a method of a trait.
+    pub(crate) of_trait: Option<OfTrait>,
+}
+
+/// Trait that a method belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct OfTrait {
+    pub(crate) path: Path,
+    pub(crate) place: TraitPlace,
+    /// Functions of the trait that have hooks, in a method of the trait itself.
+    pub(crate) hooked: Vec<String>,
+}
+
+/// Place of a method of a trait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TraitPlace {
+    /// An impl for a type of the crate: the companions are inherent functions of the type.
+    Impl,
+    /// An impl for any other type. It has no companions.
+    ForeignImpl,
+    /// A default body in the trait itself. It has no companions.
+    Default,
 }
 
 /// Parsed signature of a function to be traced.
@@ -67,6 +90,23 @@ impl Func {
     pub(crate) fn generics(&self) -> Params<'_> {
         let owner = self.owner.iter().map(|owner| &owner.generics);
         Params::new(owner.chain([&self.sig.generics]))
+    }
+
+    /// Returns the trait of a method of a trait.
+    pub(crate) fn of_trait(&self) -> Option<&OfTrait> {
+        self.owner.as_ref()?.of_trait.as_ref()
+    }
+
+    /// Returns whether companions are emitted.
+    pub(crate) fn has_companions(&self) -> bool {
+        self.of_trait()
+            .is_none_or(|of| of.place == TraitPlace::Impl)
+    }
+
+    /// Returns the path of a method of a trait, `<Self as Trait>::name`.
+    pub(crate) fn path_in_trait(&self) -> Option<TokenStream> {
+        let (path, name) = (&self.of_trait()?.path, &self.sig.ident);
+        Some(ours!(<Self as #path>::#name))
     }
 
     /// Returns the differentiated parameters with their positions.

@@ -28,6 +28,16 @@ impl PurityVisitor<'_> {
         let span = call.func.span();
         let what = format!("{}()", text(&call.func));
         match &*call.func {
+            Expr::Path(path) if self.note_function(path, &what) => {
+                let args = self.arguments(&call.args);
+                let open = call.paren_token.span.open();
+                self.passed_on(open, &call.args, &args, &what, span);
+                let exact: Option<Vec<TokenStream>> =
+                    args.iter().map(|arg| arg.exact().cloned()).collect();
+                let probe = exact.filter(|_| !self.own.hides);
+                let probe = probe.and_then(|args| Probe::exact(ours!(#path(#(#args),*))));
+                Val::unknown().with(probe)
+            }
             Expr::Path(path) if path.qself.is_none() => {
                 let ident = path.path.get_ident().map(unraw);
                 if let Some(local) = ident.and_then(|name| self.local(&name).cloned()) {

@@ -17,8 +17,8 @@ pub(crate) struct Question {
     pub(crate) why: String,
     /// The user's token that the question is about.
     pub(crate) span: Span,
-    /// Marker method for types that do not have it: its default answers "no".
-    pub(crate) mark: Option<Ident>,
+    /// Marker methods for types that do not have them: their defaults answer "no".
+    pub(crate) marks: Vec<Ident>,
     /// The called function or method, if the question is whether it is traced.
     pub(crate) callee: Option<String>,
 }
@@ -56,7 +56,7 @@ impl SpotQuestion {
                 tokens,
                 why,
                 span,
-                mark: None,
+                marks: Vec::new(),
                 callee: None,
             }),
             None => Err(Impurity { why, span }),
@@ -64,9 +64,34 @@ impl SpotQuestion {
     }
 }
 
+/// Item that a path names.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Importable {
+    Function,
+    Type,
+}
+
 /// Returns the name of the marker method of a traced method.
 pub(crate) fn mark_of(method: &str) -> Ident {
     format_ident!("__traced_{method}_mark", span = Span::call_site())
+}
+
+/// Returns the name of the hook of a method of a traced trait, which runs before each call.
+pub(crate) fn hook_of(method: &str) -> Ident {
+    format_ident!("__traced_{method}_hook", span = Span::call_site())
+}
+
+/// Returns the name of the hook of a function of a traced trait, whose type names the function.
+pub(crate) fn function_hook_of(function: &str) -> Ident {
+    format_ident!(
+        "__traced_{function}_function_hook",
+        span = Span::call_site()
+    )
+}
+
+/// Returns whether a marker is a hook of a trait.
+pub(crate) fn is_hook(mark: &Ident) -> bool {
+    mark.to_string().ends_with("_hook")
 }
 
 impl PurityVisitor<'_> {
@@ -75,20 +100,26 @@ impl PurityVisitor<'_> {
             tokens,
             why,
             span,
-            mark: None,
+            marks: Vec::new(),
             callee: None,
         });
     }
 
     /// Asks whether a function or a method is traced.
-    fn ask_callee(&mut self, tokens: TokenStream, what: &str, span: Span, mark: Option<Ident>) {
+    pub(super) fn ask_callee(
+        &mut self,
+        tokens: TokenStream,
+        what: &str,
+        span: Span,
+        marks: Vec<Ident>,
+    ) {
         let why = self.reason(what, span, "it is not traced", Remedy::Trace);
         let callee = what.trim_end_matches("()").trim_start_matches('.');
         self.ask_once(Question {
             tokens,
             why,
             span,
-            mark,
+            marks,
             callee: Some(callee.to_owned()),
         });
     }
@@ -195,14 +226,14 @@ impl PurityVisitor<'_> {
             return false;
         };
         let mark = mark_of(method);
-        self.ask_callee(ours!((#e).#mark()), what, span, Some(mark));
+        self.ask_callee(ours!((#e).#mark()), what, span, vec![mark]);
         true
     }
 
     /// Asks whether a type written in the signature has a traced associated function of this name.
     pub(super) fn ask_associated(&mut self, ty: &TokenStream, name: &str, what: &str, span: Span) {
         let (rt, mark) = (self.rt, mark_of(name));
-        self.ask_callee(ours!(<#ty>::#mark(#rt::some())), what, span, Some(mark));
+        self.ask_callee(ours!(<#ty>::#mark(#rt::some())), what, span, vec![mark]);
     }
 
     /// Lets rustc refuse a path that is called and is no constructor.
@@ -221,7 +252,7 @@ impl PurityVisitor<'_> {
     ///
     /// A traced function has a type of the same path beside it, and a marker in that type.
     pub(super) fn ask_function(&mut self, path: &Path, what: &str, span: Span) -> bool {
-        let Some(path) = self.importable(path) else {
+        let Some(path) = self.importable(path, Importable::Function) else {
             return false;
         };
         let rt = self.rt;
@@ -235,7 +266,7 @@ impl PurityVisitor<'_> {
                 }
             }
         }};
-        self.ask_callee(tokens, what, span, None);
+        self.ask_callee(tokens, what, span, Vec::new());
         true
     }
 
@@ -243,7 +274,7 @@ impl PurityVisitor<'_> {
     ///
     /// It may be a module with a function named `vjp` instead.
     pub(super) fn ask_companion(&mut self, owner: &Path, what: &str, span: Span) -> bool {
-        let Some(owner) = self.importable(owner) else {
+        let Some(owner) = self.importable(owner, Importable::Function) else {
             return false;
         };
         let rt = self.rt;
@@ -254,12 +285,12 @@ impl PurityVisitor<'_> {
                 (&&#rt::Probe(&__TRACED)).marked()
             }
         }};
-        self.ask_callee(tokens, what, span, None);
+        self.ask_callee(tokens, what, span, Vec::new());
         true
     }
 
     /// Returns a path in a form that `use` accepts outside of the body.
-    fn importable(&self, path: &Path) -> Option<Path> {
+    pub(super) fn importable(&self, path: &Path, kind: Importable) -> Option<Path> {
         let mut path = path.clone();
         let first = path.segments.first().map(|s| unraw(&s.ident))?;
         if self.own.hides || first == "Self" {
@@ -268,10 +299,13 @@ impl PurityVisitor<'_> {
         for segment in &mut path.segments {
             // Associated functions cannot be imported.
             let name = unraw(&segment.ident);
+            segment.arguments = syn::PathArguments::None;
+            if kind == Importable::Type {
+                continue;
+            }
             if name.starts_with(char::is_uppercase) || name == "str" || NUMBERS.contains(&&*name) {
                 return None;
             }
-            segment.arguments = syn::PathArguments::None;
         }
         Some(path)
     }

@@ -312,6 +312,21 @@ impl PurityVisitor<'_> {
         span: Span,
     ) -> Val {
         self.passed_on(call.paren_token.span.open(), &call.args, args, what, span);
+        let object = |e: &TokenStream| self.objects.contains(&e.to_string());
+        if receiver.tokens().is_some_and(object) {
+            let why = "the type of a trait object is known at each call only (take a type parameter instead)";
+            return self.found(what, span, why, Remedy::Promise);
+        }
+        let chosen = |e: &TokenStream| self.chosen.contains_key(&e.to_string());
+        let is_chosen = receiver.tokens().is_some_and(chosen);
+        if self.note_method(call, receiver, traced_name(name), what, span) {
+            let probe = self.exact_call(call, receiver, args);
+            return self.of_traced(name, probe);
+        }
+        if is_chosen {
+            let why = "it is a method of a type parameter, which is not followed into a macro";
+            return self.found(what, span, why, Remedy::Promise);
+        }
         if !self.ask_method(receiver, traced_name(name), what, span) {
             return self.found(
                 what,

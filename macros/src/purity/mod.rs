@@ -22,13 +22,17 @@ mod macros;
 mod method;
 mod path;
 mod pattern;
+mod trait_call;
 mod ty;
 
-pub(crate) use ask::{CallPosition, Question, SpotQuestion, mark_of, place};
+pub(crate) use ask::{
+    CallPosition, Question, SpotQuestion, function_hook_of, hook_of, is_hook, mark_of, place,
+};
+pub(crate) use trait_call::TraitCall;
 
 use crate::input::args::Args;
-use crate::input::generic::without_lifetimes;
-use crate::input::{Func, Kind, OutShape, text, unraw};
+use crate::input::generic::{Params, without_lifetimes};
+use crate::input::{Func, Kind, OfTrait, OutShape, TraitPlace, text, unraw};
 use crate::method_table::class;
 use crate::program::{Body, Call, Callee};
 use proc_macro2::{Span, TokenStream};
@@ -51,6 +55,8 @@ pub(crate) struct Verdict {
     pub(crate) spots: Vec<SpotQuestion>,
     /// For a body that is traced at run time: asks of each function that it calls if it is `#[traced]`.
     pub(crate) callees: Vec<Question>,
+    /// Calls that may run a function of a trait, which the recording of the body notes.
+    pub(crate) noted: Vec<TraitCall>,
 }
 
 /// Judges whether the body of a function is pure.
@@ -84,6 +90,7 @@ pub(crate) fn judge(
         Body::Compiled(_) => Vec::new(),
     };
     if args.pure {
+        // A promise holds for all impls.
         return Verdict {
             impure: judge.reads,
             callees,
@@ -100,9 +107,9 @@ pub(crate) fn judge(
             },
             _ => Impurity { why, span },
         });
-    let (globals, questions, spots) = match impure {
+    let (globals, questions, spots, noted) = match impure {
         Some(_) => Default::default(),
-        None => (judge.globals, judge.questions, judge.spots),
+        None => (judge.globals, judge.questions, judge.spots, judge.noted),
     };
     Verdict {
         impure,
@@ -110,6 +117,7 @@ pub(crate) fn judge(
         questions,
         spots,
         callees,
+        noted,
     }
 }
 
@@ -154,6 +162,17 @@ fn paths_in(ty: &Type) -> Vec<&Type> {
     let mut found = Plain(Vec::new());
     found.visit_type(ty);
     found.0
+}
+
+/// Returns the bounds of the type parameters of a function.
+///
+/// Constants of a function hold for all instances. Constants of a method belong to one instance of
+/// its impl block.
+fn bounds(func: &Func) -> BTreeMap<String, Vec<Path>> {
+    let own = Params::new([&func.sig.generics]);
+    let all = func.generics();
+    let own = own.types().into_iter();
+    own.map(|ty| (ty.clone(), all.bounds(&ty))).collect()
 }
 
 /// Returns whether the type of an argument is a mutable reference.
@@ -236,7 +255,7 @@ struct PurityVisitor<'a> {
     functions: BTreeMap<String, Val>,
     /// Traced methods that the body calls: name, position and result.
     methods: Vec<(String, (usize, usize), Val)>,
-    /// Number of method calls by name and position.
+    /// Number of calls by name and position.
     places: BTreeMap<(String, (usize, usize)), usize>,
     own: OwnItems,
     /// Constants and statics defined outside of the body.
@@ -257,6 +276,18 @@ struct PurityVisitor<'a> {
     /// Types of parameters that are certainly tensors.
     tensors: BTreeSet<String>,
     generic: bool,
+    /// Type parameters, of which functions may be called.
+    types: BTreeSet<String>,
+    /// Traits of the type parameters of the function itself.
+    bounds: BTreeMap<String, Vec<Path>>,
+    /// Type parameters that are types of parameters, by the probe of the parameter.
+    chosen: BTreeMap<String, String>,
+    /// Probes of the parameters that are trait objects.
+    objects: BTreeSet<String>,
+    /// The trait of a default body.
+    in_trait: Option<OfTrait>,
+    /// Calls that may run a function of a trait.
+    noted: Vec<TraitCall>,
     /// Names of all locals of the body, in scope or not.
     names: BTreeSet<String>,
     fuel: usize,
@@ -275,6 +306,7 @@ impl<'a> PurityVisitor<'a> {
         own.visit_signature(&func.sig);
         own.items = own.hides;
         let named = std::mem::take(&mut own.named);
+        let is_default = (func.of_trait()).is_some_and(|of| of.place == TraitPlace::Default);
         let mut judge = PurityVisitor {
             impure: None,
             reads: None,
@@ -293,7 +325,13 @@ impl<'a> PurityVisitor<'a> {
             entered: Vec::new(),
             written: BTreeSet::new(),
             tensors: BTreeSet::new(),
-            generic: !func.generics().types().is_empty(),
+            generic: is_default || !func.generics().types().is_empty(),
+            types: func.generics().sized_types(),
+            bounds: bounds(func),
+            chosen: BTreeMap::new(),
+            objects: BTreeSet::new(),
+            in_trait: func.of_trait().filter(|_| is_default).cloned(),
+            noted: Vec::new(),
             names: BTreeSet::new(),
             fuel: FUEL,
             rt,
@@ -380,11 +418,16 @@ impl<'a> PurityVisitor<'a> {
                 true => "self".to_owned(),
                 false => unraw(&param.ident),
             };
-            // A probe names the type. `impl Trait` cannot be named outside of a signature, and the
-            // type of a type parameter is not known.
-            let chosen = generics.types().contains(&text(&param.owned));
-            let probe = (!chosen && !text(&param.ty).contains("impl ")).then_some(probe);
-            let val = Val::from(known).with(probe);
+            // A probe names the type, and `impl Trait` cannot be named outside of a signature.
+            let probe = (!text(&param.ty).contains("impl ")).then_some(probe);
+            let written = text(&param.owned);
+            if let (Some(probe), true) = (&probe, self.bounds.contains_key(&written)) {
+                self.chosen.insert(probe.tokens.to_string(), written);
+            }
+            if let (Some(probe), syn::Type::TraitObject(_)) = (&probe, &param.owned) {
+                self.objects.insert(probe.tokens.to_string());
+            }
+            let val = Val::from(known).with_parts(probe);
             match input {
                 syn::FnArg::Typed(typed) if param.pattern => self.pattern(&typed.pat, &val),
                 _ => self.bind(name, val),
@@ -445,6 +488,9 @@ impl<'a> PurityVisitor<'a> {
             Remedy::Read => {
                 "compute with the tensor instead (`select`, `maximum`), or read it before the call and pass the value"
             }
+            Remedy::Trace if self.generic => {
+                "put `#[traced]` on it, or on its trait and the impls; `#[traced(pure)]` declares that it has none, for all types"
+            }
             _ if self.generic => "`#[traced(pure)]` declares that it has none, for all types",
             Remedy::Trace => {
                 "put `#[traced]` on it, or declare that it has no side effects with `#[traced(pure)]`"
@@ -487,7 +533,7 @@ impl<'ast> Visit<'ast> for BindingNames<'_> {
     }
 }
 
-/// Counts method calls by name and position, which calls from a macro expansion may share.
+/// Counts calls by name and position, which calls from a macro expansion may share.
 struct Places<'a>(&'a mut BTreeMap<(String, (usize, usize)), usize>);
 
 impl<'ast> Visit<'ast> for Places<'_> {
@@ -495,5 +541,12 @@ impl<'ast> Visit<'ast> for Places<'_> {
         let key = (unraw(&call.method), position(call.method.span()));
         *self.0.entry(key).or_default() += 1;
         syn::visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+        if let Some(at) = trait_call::position_of_call(call) {
+            *self.0.entry(at).or_default() += 1;
+        }
+        syn::visit::visit_expr_call(self, call);
     }
 }

@@ -133,6 +133,22 @@ impl Val {
         self
     }
 
+    /// Returns the value with a probe, also for the parts of a tuple.
+    pub(super) fn with_parts(mut self, probe: Option<Probe>) -> Val {
+        if let (Ty::Tuple(parts), Some(probe)) = (&mut self.ty, &probe) {
+            for (i, part) in parts.iter_mut().enumerate() {
+                let (e, i) = (&probe.tokens, syn::Index::from(i));
+                let probe = Probe {
+                    tokens: ours!((#e).#i),
+                    depth: probe.depth + 1,
+                    ..probe.clone()
+                };
+                *part = std::mem::replace(part, Val::unknown()).with_parts(Some(probe));
+            }
+        }
+        self.with(probe)
+    }
+
     /// Returns the tokens of the probe.
     pub(super) fn tokens(&self) -> Option<&TokenStream> {
         self.probe.as_ref().map(|probe| &probe.tokens)

@@ -15,6 +15,7 @@ use crate::input::{Func, Kind, Owner, Param};
 use crate::lower;
 use crate::program::Body;
 use crate::report::Errors;
+use gradloom_ir::Aval;
 use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Block, ImplItemFn, ItemFn, Signature, Visibility};
 
@@ -45,6 +46,20 @@ impl<'a> UserItem<'a> {
             sig: &mut method.sig,
             block: &mut method.block,
             attrs: &mut method.attrs,
+        }
+    }
+
+    /// Creates the item of a method of a trait with this default body.
+    pub(super) fn default_method(
+        sig: &'a mut Signature,
+        attrs: &'a mut Vec<Attribute>,
+        block: &'a mut Block,
+    ) -> Self {
+        UserItem {
+            vis: &Visibility::Inherited,
+            sig,
+            block,
+            attrs,
         }
     }
 
@@ -133,6 +148,33 @@ pub(super) fn builder(
     let mut plain = written.block.clone();
     strip_attributes(&mut plain);
     facts_of_builder(&func, (written.block, &plain), args, rt)
+}
+
+/// Wraps the body of a method that has no companions.
+pub(super) fn emit_body(
+    func: &mut Func,
+    written: UserItem<'_>,
+    args: &Args,
+    rt: &TokenStream,
+    errors: &mut Errors,
+) {
+    let UserItem {
+        sig, block, attrs, ..
+    } = written;
+    for param in func.params.iter_mut().filter(|p| p.aval != Aval::UNKNOWN) {
+        errors.push(
+            &param.ident,
+            "the shapes of a method without companions are not checked; remove `#[shape(..)]`",
+        );
+        param.aval = Aval::UNKNOWN;
+    }
+    let body = Body::Recorded("it has no companions".to_owned());
+    let mut plain = block.clone();
+    strip_attributes(&mut plain);
+    let calls = CachedCallEmitter::new(func, (block, &plain), &body, args, rt);
+    strip_attributes(block);
+    let beside = wrap_body(func, &calls, None, (sig, block, attrs), rt, errors);
+    debug_assert!(beside.is_none(), "the body stays in place");
 }
 
 /// Returns the tests of `#[traced(check)]`.

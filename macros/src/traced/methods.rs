@@ -1,29 +1,26 @@
 //! Expands a traced impl block.
 
 use super::attributes::refuse_second;
-use super::item::{self, UserItem, emit, tests};
+use super::item::{self, UserItem, emit, emit_body, tests};
+use crate::emit::names::allow;
 use crate::emit::paths;
 use crate::input;
-use crate::input::Owner;
 use crate::input::annotation::declare;
 use crate::input::args::Args;
 use crate::input::fallback;
+use crate::input::generic::Params;
 use crate::input::is_traced;
 use crate::input::order;
-use crate::input::{Kind, classify};
+use crate::input::{Func, Kind, OfTrait, Owner, TraitPlace, classify};
 use crate::report::Errors;
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote};
-use syn::{Attribute, FnArg, ImplItem, ImplItemFn, ItemImpl, ReceiverKind, Type};
+use quote::quote;
+use syn::{Attribute, FnArg, ImplItem, ImplItemFn, ItemImpl, ReceiverKind, Signature, Type};
 
 /// Returns the impl block with the companions of its methods.
 pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut imp.attrs, errors);
-    if let Some((path, _)) = &imp.trait_ {
-        errors.push(path, "the methods of a trait cannot be traced: companions would not belong to it; trace an inherent impl, and call that");
-        strip(&mut imp);
-        return imp.to_token_stream();
-    }
+    qualify(&mut imp);
     if let Some(returns) = &args.returns {
         errors.push(
             returns,
@@ -38,7 +35,9 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     let owner = Owner {
         self_ty: (*imp.self_ty).clone(),
         generics: imp.generics.clone(),
+        of_trait: None,
     };
+    let companions_fit = companions_fit(&imp);
     let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
     let outer = input::lint_attributes(&imp.attrs);
     let mut traced = Vec::new();
@@ -49,8 +48,13 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             marked,
             own_order,
         } = &of_method(method, args, errors);
-        if !marked && !computes(method) {
-            if builds(method) {
+        let inherent = imp.trait_.is_none();
+        let computes = match inherent {
+            true => computes(&method.sig),
+            false => gives_tensors(&method.sig),
+        };
+        if !marked && !computes {
+            if inherent && builds(&method.sig) {
                 let [facts, beside] = item::builder(method, owner.clone(), args, &rt);
                 associated.extend(facts);
                 items.extend(beside);
@@ -58,11 +62,32 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             continue;
         }
         any = true;
+        let of_trait = imp.trait_.as_ref().map(|(path, _)| OfTrait {
+            path: path.clone(),
+            place: match companions_fit && !delegates(method, &imp.self_ty) {
+                true => TraitPlace::Impl,
+                false => TraitPlace::ForeignImpl,
+            },
+            hooked: Vec::new(),
+        });
+        let owner = Owner {
+            of_trait,
+            ..owner.clone()
+        };
         let mut written = UserItem::method(method);
-        let mut func = written.read(Some(owner.clone()), errors);
+        let mut func = written.read(Some(owner), errors);
         if !func.sound {
             written.leave();
             continue;
+        }
+        if !func.has_companions() {
+            emit_body(&mut func, written, args, &rt, errors);
+            continue;
+        }
+        if func.of_trait().is_some() {
+            // The methods of a trait are as visible as the trait.
+            func.vis = syn::parse_quote!(pub);
+            associated.extend(only_one(&func, &rt));
         }
         declare(&mut func, args.returns.as_ref(), errors);
         match *own_order {
@@ -93,8 +118,167 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         );
     }
     imp.items.iter_mut().for_each(fallback::print_method);
-    imp.items.push(ImplItem::Verbatim(associated));
-    quote!(#imp #items)
+    if imp.trait_.is_none() {
+        imp.items.push(ImplItem::Verbatim(associated));
+        return quote!(#imp #items);
+    }
+    let (generics, self_ty) = (&imp.generics, &imp.self_ty);
+    let (params, _, bounds) = generics.split_for_impl();
+    let allow = allow();
+    let companions = (!associated.is_empty())
+        .then(|| quote!(#(#outer)* #allow impl #params #self_ty #bounds { #associated }));
+    quote!(#imp #companions #items)
+}
+
+/// Returns whether the companions of an impl of a trait can be inherent functions of its type.
+///
+/// The type has to be of this crate, which the macro assumes of a path that it does not know. A
+/// generic trait may be implemented several times.
+fn companions_fit(imp: &ItemImpl) -> bool {
+    let arguments = |path: &syn::Path| path.segments.iter().any(|s| !s.arguments.is_none());
+    let generic = imp.trait_.as_ref().is_some_and(|(path, _)| arguments(path));
+    let Type::Path(ty) = &*imp.self_ty else {
+        return false;
+    };
+    let name = ty.path.segments.last().map(|s| s.ident.to_string());
+    let name = name.unwrap_or_default();
+    let first = ty.path.segments.first().map(|s| s.ident.to_string());
+    let foreign = ["std", "core", "alloc", "gradloom"];
+    let is_parameter = imp
+        .generics
+        .type_params()
+        .any(|param| ty.path.is_ident(&param.ident));
+    !generic
+        && ty.qself.is_none()
+        && !is_parameter
+        && !first.is_some_and(|first| foreign.contains(&&*first))
+        && !FOREIGN.contains(&&*name)
+        && !input::NUMBERS.contains(&&*name)
+}
+
+/// Types of other crates that traits are implemented for.
+const FOREIGN: [&str; 13] = [
+    "Tensor", "Vec", "Box", "Rc", "Arc", "Option", "Result", "String", "str", "bool", "char",
+    "BTreeMap", "HashMap",
+];
+
+/// Returns whether a method of a trait calls an inherent method with its name, which has companions
+/// of its own.
+fn delegates(method: &ImplItemFn, self_ty: &Type) -> bool {
+    struct CallFinder<'a> {
+        name: &'a syn::Ident,
+        owner: String,
+        found: bool,
+    }
+    impl<'ast> syn::visit::Visit<'ast> for CallFinder<'_> {
+        fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+            let on_self = matches!(&*call.receiver, syn::Expr::Path(p) if p.path.is_ident("self"));
+            self.found |= on_self && call.method == *self.name;
+            syn::visit::visit_expr_method_call(self, call);
+        }
+        fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {
+            let mut segments = path.path.segments.iter().rev();
+            let (last, owner) = (segments.next(), segments.next());
+            let is_own = owner.is_some_and(|o| o.ident == "Self" || o.ident == self.owner);
+            let last = last.is_some_and(|last| last.ident == *self.name);
+            self.found |= path.qself.is_none() && is_own && last;
+        }
+    }
+    let owner = match self_ty {
+        Type::Path(p) => p.path.segments.last().map(|s| s.ident.to_string()),
+        _ => None,
+    };
+    let mut finder = CallFinder {
+        name: &method.sig.ident,
+        owner: owner.unwrap_or_default(),
+        found: false,
+    };
+    syn::visit::Visit::visit_block(&mut finder, &method.block);
+    finder.found
+}
+
+/// Returns a function that does not compile if the type has an inherent method with the name of the
+/// trait's.
+///
+/// Calls would run the inherent method, and companions would differentiate the trait's.
+fn only_one(func: &Func, rt: &TokenStream) -> Option<TokenStream> {
+    let of = func.of_trait()?;
+    let (mut imported, name) = (of.path.clone(), &func.sig.ident);
+    imported
+        .segments
+        .iter_mut()
+        .for_each(|s| s.arguments = syn::PathArguments::None);
+    let path = &of.path;
+    let (attrs, check) = (
+        &func.attrs,
+        quote::format_ident!("__traced_{name}_only_one"),
+    );
+    if Params::new([&func.sig.generics]).decide() {
+        return None;
+    }
+    Some(quote::quote_spanned! {name.span()=>
+        #(#attrs)*
+        #[doc(hidden)]
+        fn #check() {
+            use #imported as _;
+            let functions = #rt::function_pair(&Self::#name, &<Self as #path>::#name);
+            #rt::is_method_of_trait(functions);
+        }
+    })
+}
+
+/// Replaces `Self::Out` by `<Self as Trait>::Out`, for the types and constants of an impl of a trait:
+/// companions are outside of it.
+fn qualify(imp: &mut ItemImpl) {
+    struct Qualifier {
+        path: syn::Path,
+        names: Vec<syn::Ident>,
+    }
+    impl Qualifier {
+        fn qualified(&self, path: &syn::Path) -> Option<TokenStream> {
+            let mut segments = path.segments.iter();
+            let (first, item) = (segments.next()?, segments.next()?);
+            let rest = segments;
+            let known = first.ident == "Self" && self.names.contains(&item.ident);
+            let path = &self.path;
+            known.then(|| quote!(<Self as #path>::#item #(::#rest)*))
+        }
+    }
+    impl syn::visit_mut::VisitMut for Qualifier {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            if let Type::Path(p) = ty
+                && p.qself.is_none()
+                && let Some(tokens) = self.qualified(&p.path)
+            {
+                *ty = syn::parse_quote!(#tokens);
+            }
+            syn::visit_mut::visit_type_mut(self, ty);
+        }
+        fn visit_expr_mut(&mut self, expr: &mut syn::Expr) {
+            if let syn::Expr::Path(p) = expr
+                && p.qself.is_none()
+                && let Some(tokens) = self.qualified(&p.path)
+            {
+                *expr = syn::parse_quote!(#tokens);
+            }
+            syn::visit_mut::visit_expr_mut(self, expr);
+        }
+    }
+    let Some((path, _)) = &imp.trait_ else { return };
+    let names = imp.items.iter().filter_map(|item| match item {
+        ImplItem::Type(item) => Some(item.ident.clone()),
+        ImplItem::Const(item) => Some(item.ident.clone()),
+        _ => None,
+    });
+    let mut qualifier = Qualifier {
+        path: path.clone(),
+        names: names.collect(),
+    };
+    for item in &mut imp.items {
+        if let ImplItem::Fn(method) = item {
+            syn::visit_mut::VisitMut::visit_impl_item_fn_mut(&mut qualifier, method);
+        }
+    }
 }
 
 /// Options of a method in a traced impl block.
@@ -118,7 +302,7 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> Meth
         found.marked = true;
         let syn::Meta::List(list) = &attr.meta else {
             // A method that may return no tree is traced only if it is marked.
-            if !computes(method) {
+            if !computes(&method.sig) {
                 continue;
             }
             errors.push(
@@ -163,48 +347,61 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
 
 /// Returns whether a method is traced by default: it takes a receiver or a tensor, and returns
 /// tensors or what is probably a tree.
-fn computes(method: &ImplItemFn) -> bool {
-    let syn::ReturnType::Type(_, output) = &method.sig.output else {
+fn computes(sig: &Signature) -> bool {
+    if gives_tensors(sig) {
+        return true;
+    }
+    let syn::ReturnType::Type(_, output) = &sig.output else {
         return false;
     };
-    let mut receives = false;
-    let mut tensors = false;
-    let mut writes = false;
-    for input in &method.sig.inputs {
-        match input {
-            FnArg::Receiver(r) => {
-                receives = true;
-                writes |= matches!(&r.kind, ReceiverKind::Reference(_, _, Some(_)));
-            }
-            FnArg::Typed(p) => {
-                // Only parameters of traced functions have such attributes.
-                tensors |= mentions(&p.ty, &["Tensor"]) || p.attrs.iter().any(is_helper);
-                writes |= matches!(&*p.ty, Type::Reference(r) if r.mutability.is_some());
-            }
-        }
-    }
-    if mentions(output, &["Tensor"]) {
-        return receives || tensors;
-    }
+    let writes = sig.inputs.iter().any(|input| match input {
+        FnArg::Receiver(r) => matches!(&r.kind, ReceiverKind::Reference(_, _, Some(_))),
+        FnArg::Typed(p) => matches!(&*p.ty, Type::Reference(r) if r.mutability.is_some()),
+    });
     if writes || matches!(&**output, Type::Reference(_) | Type::ImplTrait(_)) {
         return false;
     }
+    // Only parameters of traced functions have such attributes.
+    let marked = sig.inputs.iter().any(|input| match input {
+        FnArg::Receiver(_) => false,
+        FnArg::Typed(p) => p.attrs.iter().any(is_helper),
+    });
     match mentions(output, &["Self"]) {
-        true => receives || tensors,
-        false => tensors && may_be_tree(output, method),
+        true => marked || takes_tensors(sig),
+        false => (marked || names_tensors(sig)) && may_be_tree(output, sig),
     }
 }
 
-/// Returns whether an associated function makes a value of the type from no tensors.
-fn builds(method: &ImplItemFn) -> bool {
-    let syn::ReturnType::Type(_, output) = &method.sig.output else {
+/// Returns whether a method takes a receiver or a tensor, and its result type mentions tensors.
+pub(super) fn gives_tensors(sig: &Signature) -> bool {
+    let syn::ReturnType::Type(_, output) = &sig.output else {
         return false;
     };
-    let plain = method.sig.inputs.iter().all(|input| match input {
+    mentions(output, &["Tensor"]) && takes_tensors(sig)
+}
+
+fn takes_tensors(sig: &Signature) -> bool {
+    let receives = |input: &FnArg| matches!(input, FnArg::Receiver(_));
+    sig.inputs.iter().any(receives) || names_tensors(sig)
+}
+
+fn names_tensors(sig: &Signature) -> bool {
+    sig.inputs.iter().any(|input| match input {
+        FnArg::Receiver(_) => false,
+        FnArg::Typed(p) => mentions(&p.ty, &["Tensor"]),
+    })
+}
+
+/// Returns whether an associated function makes a value of the type from no tensors.
+fn builds(sig: &Signature) -> bool {
+    let syn::ReturnType::Type(_, output) = &sig.output else {
+        return false;
+    };
+    let plain = sig.inputs.iter().all(|input| match input {
         FnArg::Receiver(_) => false,
         FnArg::Typed(p) => is_static(&p.ty),
     });
-    plain && mentions(output, &["Self"]) && method.sig.generics.params.is_empty()
+    plain && mentions(output, &["Self"]) && sig.generics.params.is_empty()
 }
 
 fn is_helper(attr: &Attribute) -> bool {
@@ -234,8 +431,8 @@ const NEVER_TREES: [&str; 8] = [
 ];
 
 /// Returns whether the result type of a method may be a tree of the user's.
-fn may_be_tree(ty: &Type, method: &ImplItemFn) -> bool {
-    let parameters = method.sig.generics.type_params();
+fn may_be_tree(ty: &Type, sig: &Signature) -> bool {
+    let parameters = sig.generics.type_params();
     let parameters: Vec<String> = parameters.map(|p| p.ident.to_string()).collect();
     let parameters: Vec<&str> = parameters.iter().map(String::as_str).collect();
     let is_static = match peel_result(ty) {
@@ -261,19 +458,4 @@ fn peel_result(ty: &Type) -> &Type {
         return inner;
     }
     ty
-}
-
-/// Removes the helper attributes of an impl block that is emitted as it is.
-fn strip(imp: &mut ItemImpl) {
-    for item in &mut imp.items {
-        if let ImplItem::Fn(method) = item {
-            input::signature(
-                &method.vis,
-                &method.attrs,
-                &mut method.sig,
-                None,
-                &mut Errors::default(),
-            );
-        }
-    }
 }

@@ -6,6 +6,7 @@ mod item;
 mod methods;
 #[cfg(test)]
 mod source;
+mod trait_item;
 mod wrap_body;
 
 #[cfg(test)]
@@ -23,6 +24,7 @@ use methods::methods;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{ItemFn, ItemImpl};
+use trait_item::traced_trait;
 
 /// Returns the item with its companions, followed by any errors.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -30,6 +32,8 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let args = Args::parse(args, &mut errors);
     let tokens = if let Some(imp) = impl_block(&item) {
         methods(imp, &args, &mut errors)
+    } else if let Ok(item) = syn::parse2(item.clone()) {
+        traced_trait(item, &args, &mut errors)
     } else {
         match item_fn(&item) {
             Ok(func) => function(func, &args, &mut errors),
@@ -40,7 +44,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
                     }
                     Ok(other) => errors.push_at(
                         keyword(&other),
-                        "`#[traced]` belongs on a function or on an impl block; move it to the function that computes",
+                        "`#[traced]` belongs on a function, an impl block or a trait; move it to the function that computes",
                     ),
                     Err(_) if syn::parse2::<syn::Expr>(item.clone()).is_ok() => {
                         errors.push(&item, "`#[traced]` belongs on a function; write the closure as one");
@@ -79,7 +83,7 @@ fn keyword(item: &syn::Item) -> Span {
     let tokens = item.to_token_stream().into_iter();
     let word = tokens.into_iter().find(|t| {
         [
-            "struct", "enum", "trait", "mod", "const", "static", "type", "use", "union",
+            "struct", "enum", "mod", "const", "static", "type", "use", "union",
         ]
         .contains(&&*t.to_string())
     });

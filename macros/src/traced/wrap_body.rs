@@ -20,6 +20,9 @@ pub(super) fn wrap_body(
     errors: &Errors,
 ) -> Option<TokenStream> {
     let sound = fallback::unparsed(block).is_none() && errors.is_empty();
+    if sound {
+        calls.note_trait_calls(block);
+    }
     let beside = match sound {
         true => calls.set_aside(sig, block, attrs),
         false => None,

@@ -8,5 +8,6 @@ mod natural_code;
 mod parameters;
 mod plain_bodies;
 mod returned_trees;
+mod traits;
 pub mod user_code;
 mod warnings;

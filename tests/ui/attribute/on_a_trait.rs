@@ -2,7 +2,7 @@ use gradloom::prelude::*;
 
 #[traced]
 trait T {
-    fn f(&self) -> Tensor;
+    fn f(&self) -> f64;
 }
 
 fn main() {}

@@ -8,7 +8,7 @@ use crate::emit::names::ItemNames;
 use crate::input::generic::is_known;
 use crate::input::generic::{Params, names_in, without_lifetimes};
 use crate::input::{Func, Kind, Param, text};
-use crate::purity::{Question, mark_of};
+use crate::purity::{Question, is_hook, mark_of};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use std::collections::BTreeSet;
@@ -50,6 +50,10 @@ impl CachedCallEmitter<'_> {
 
     /// Returns the number of queries that rustc confirms before the first that it does not.
     fn answers(&self) -> TokenStream {
+        if !self.func.has_companions() {
+            let count = self.count_answers();
+            return ours!(({ #count }));
+        }
         let owner = self.owner();
         let generics = self.answers_differ().then(|| turbofish(self.func));
         let name = ItemNames::new(self.func).answers;
@@ -121,13 +125,8 @@ impl CachedCallEmitter<'_> {
     }
 
     /// Returns the expression that counts confirmed queries.
-    ///
-    /// The answers are the types of closures that never run. The queries are split into chunks to
-    /// limit the depth of these types.
     fn count_answers(&self) -> TokenStream {
-        const AT_ONCE: usize = 24;
         let rt = self.rt;
-        let chunks: Vec<&[Question]> = self.questions.chunks(AT_ONCE).collect();
         let last = match &self.asked {
             None => ours!(0usize),
             Some(_) => {
@@ -137,22 +136,20 @@ impl CachedCallEmitter<'_> {
                 ours!(#rt::n_yes(&|| #owner::#name #generics(#(#never),*)))
             }
         };
-        chunks.iter().rev().fold(last, |rest, questions| {
-            let n = questions.len();
-            let unmarked = unmarked(questions.iter().filter_map(|q| q.mark.as_ref()), rt);
-            let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
-                let tokens = &question.tokens;
-                ours!((#tokens, #rest))
-            });
-            ours! {
-                let n = #rt::n_yes(&|| {
-                    use #rt::by_type::*;
-                    #unmarked
-                    #answers
-                });
-                if n < #n { n } else { #n + { #rest } }
-            }
-        })
+        count_confirmed(&self.questions.iter().collect::<Vec<_>>(), last, rt)
+    }
+
+    /// Returns the queries about callees whose answers are the same for all instances of a generic
+    /// function, and the number of those that rustc confirms before the first that it does not.
+    fn fixed_answers(&self) -> (Vec<&Question>, TokenStream) {
+        let generics = &self.func.sig.generics;
+        let fixed = self
+            .questions
+            .iter()
+            .filter(|question| question.callee.is_some() && !names_in(generics, &question.tokens));
+        let fixed: Vec<&Question> = fixed.collect();
+        let count = count_confirmed(&fixed, ours!(0usize), self.rt);
+        (fixed, ours!(({ #count })))
     }
 
     fn fits(&self, global: &Path) -> TokenStream {
@@ -241,11 +238,20 @@ impl CachedCallEmitter<'_> {
     /// Returns one cause per query, which applies if that query is the first that rustc does not
     /// confirm.
     ///
-    /// Returns an empty list if the answers depend on generic parameters.
+    /// Answers that depend on generic parameters are left out.
     fn refusals(&self) -> Vec<Cause> {
         let mut owners = self.func.owner.iter().map(|owner| &owner.generics);
-        if owners.any(|owner| Params::new([owner]).decide()) || self.answers_differ() {
+        if owners.any(|owner| Params::new([owner]).decide()) {
             return Vec::new();
+        }
+        if self.answers_differ() {
+            let (fixed, answers) = self.fixed_answers();
+            let causes = fixed.iter().enumerate().map(|(i, question)| Cause {
+                why: question.why.clone(),
+                span: question.span,
+                unless: Some(ours!((#answers != #i))),
+            });
+            return causes.collect();
         }
         let owner = match &self.func.owner {
             None => self.func.sig.ident.to_token_stream(),
@@ -281,11 +287,23 @@ impl CachedCallEmitter<'_> {
     /// Answers that depend on the instance of a generic function are left out, because a constant
     /// cannot hold them.
     fn why_not_confirmed(&self) -> TokenStream {
-        if self.n_asked() == 0 || self.answers_differ() {
+        let (why, answers): (Vec<&String>, TokenStream) = match self.answers_differ() {
+            true => {
+                let (fixed, answers) = self.fixed_answers();
+                (
+                    fixed.iter().map(|question| &question.why).collect(),
+                    answers,
+                )
+            }
+            false => {
+                let why = self.reasons().map(|(why, _)| why).collect();
+                (why, self.answers())
+            }
+        };
+        if why.is_empty() {
             return ours!(::core::option::Option::None);
         }
-        let (answers, n) = (self.answers(), 0..self.n_asked());
-        let why = self.reasons().map(|(why, _)| why);
+        let n = 0..why.len();
         ours! {
             match #answers {
                 #(#n => ::core::option::Option::Some(#why),)*
@@ -300,12 +318,41 @@ impl CachedCallEmitter<'_> {
             return None;
         }
         let (forward, generics) = (ItemNames::new(self.func).internal_fwd, turbofish(self.func));
-        let owner = match &self.func.owner {
-            None => self.func.sig.ident.to_token_stream(),
-            Some(_) => ours!(Self),
-        };
-        Some(ours!(#key.instance(&#owner::#forward #generics);))
+        // The companions of a trait's method need not exist.
+        let function = self.func.path_in_trait().unwrap_or_else(|| {
+            let owner = self.owner();
+            ours!(#owner::#forward)
+        });
+        Some(ours!(#key.instance(&#function #generics);))
     }
+}
+
+/// Returns the expression that counts the queries that rustc confirms before the first that it does
+/// not, or all of them and `last`.
+///
+/// The answers are the types of closures that never run. The queries are split into chunks to limit
+/// the depth of these types.
+fn count_confirmed(questions: &[&Question], last: TokenStream, rt: &TokenStream) -> TokenStream {
+    const AT_ONCE: usize = 24;
+    questions
+        .chunks(AT_ONCE)
+        .rev()
+        .fold(last, |rest, questions| {
+            let n = questions.len();
+            let unmarked = unmarked(questions.iter().flat_map(|q| &q.marks), rt);
+            let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
+                let tokens = &question.tokens;
+                ours!((#tokens, #rest))
+            });
+            ours! {
+                let n = #rt::n_yes(&|| {
+                    use #rt::by_type::*;
+                    #unmarked
+                    #answers
+                });
+                if n < #n { n } else { #n + { #rest } }
+            }
+        })
 }
 
 /// Returns a trait that gives every type the methods that mark traced functions, with the answer
@@ -315,15 +362,26 @@ pub(crate) fn unmarked<'a>(
     rt: &TokenStream,
 ) -> Option<TokenStream> {
     let marks: BTreeSet<&Ident> = marks.into_iter().collect();
-    (!marks.is_empty()).then(|| {
-        let marks = marks.iter();
+    let (hooks, marks): (Vec<&Ident>, Vec<&Ident>) = marks.into_iter().partition(|m| is_hook(m));
+    let marks = (!marks.is_empty()).then(|| {
         ours! {
             trait __Unmarked {
                 #(fn #marks(&self) -> #rt::NotTraced { ::core::unreachable!() })*
             }
             impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
         }
-    })
+    });
+    // Hooks are functions of traits, with which those of a trait for all types would be ambiguous.
+    // A trait for references is found after them.
+    let hooks = (!hooks.is_empty()).then(|| {
+        ours! {
+            trait __Unhooked {
+                #(fn #hooks(&self) -> #rt::NotTraced { #rt::untraced_method() })*
+            }
+            impl<__T: ?::core::marker::Sized> __Unhooked for &__T {}
+        }
+    });
+    (marks.is_some() || hooks.is_some()).then(|| ours!(#marks #hooks))
 }
 
 /// Returns the reason of the first cause that applies, or else `rest`.
@@ -342,6 +400,10 @@ fn first_misfit(causes: Vec<Cause>, rest: &TokenStream) -> TokenStream {
 ///
 /// Returns `None` if they do.
 pub(super) fn siteless(func: &Func) -> Option<(String, Span)> {
+    if !func.has_companions() {
+        let why = "it has no companions, so it is cached with its traced callers only; call it from a traced function";
+        return Some((why.to_owned(), func.sig.ident.span()));
+    }
     let generics = func.generics();
     let unknown = |p: &&Param| {
         let fixed = matches!(p.kind, Kind::Static { .. });

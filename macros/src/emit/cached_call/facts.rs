@@ -2,7 +2,7 @@
 
 use super::{CachedCallEmitter, Purity};
 use crate::emit::names::ItemNames;
-use crate::input::{Kind, NUMBERS, Param, text};
+use crate::input::{Kind, NUMBERS, Param, TraitPlace, text};
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::Type;
 
@@ -37,7 +37,11 @@ impl CachedCallEmitter<'_> {
             (None, Some(name)) => format!("{function}::{name}"),
             (Some(owner), name) => {
                 let name = name.map_or(function, |name| name.to_string());
-                format!("{}::{name}", text(&owner.self_ty))
+                let of = self.func.of_trait();
+                match of.filter(|of| of.place == TraitPlace::Default) {
+                    Some(of) => format!("{}::{name}", text(&of.path)),
+                    None => format!("{}::{name}", text(&owner.self_ty)),
+                }
             }
         };
         let path = format!("::{path}");

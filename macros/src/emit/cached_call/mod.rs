@@ -3,12 +3,14 @@
 mod by_type;
 mod facts;
 mod spots;
+mod trait_calls;
 
 use super::cx::{field, reference, turbofish};
 use crate::input::args::Args;
+use crate::input::generic::Params;
 use crate::input::{Func, Kind, OutShape, Param};
 use crate::program::Body;
-use crate::purity::{Impurity, Question, Verdict, judge};
+use crate::purity::{Impurity, Question, TraitCall, Verdict, judge};
 use by_type::siteless;
 pub(crate) use by_type::unmarked;
 pub(crate) use facts::Companion;
@@ -16,6 +18,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use spots::{BodyWithSpots, asked};
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
+use trait_calls::note_calls;
 
 /// Permission for calls to skip the body.
 pub(crate) enum Purity {
@@ -42,6 +45,8 @@ pub(crate) struct CachedCallEmitter<'a> {
     asked: Option<BodyWithSpots>,
     /// Queries whether the callees of a body traced at run time are `#[traced]`.
     callees: Vec<Question>,
+    /// Calls that may run a function of a trait.
+    noted: Vec<TraitCall>,
 }
 
 /// Cause of recorded calls of a function.
@@ -70,10 +75,11 @@ impl<'a> CachedCallEmitter<'a> {
             mut questions,
             spots,
             callees,
+            noted,
         } = judge(func, block, body, args, rt);
         let mut impure = impure;
-        let (asked, missing) = match spots.is_empty() {
-            true => (None, Vec::new()),
+        let (asked, missing) = match spots.is_empty() || !func.has_companions() {
+            true => (None, spots),
             false => asked(func, plain, spots, rt),
         };
         for spot in missing {
@@ -101,6 +107,15 @@ impl<'a> CachedCallEmitter<'a> {
             questions,
             asked,
             callees,
+            noted,
+        }
+    }
+
+    /// Adds to the body the code that notes its calls of functions of traits.
+    pub(crate) fn note_trait_calls(&self, block: &mut Block) {
+        match self.purity {
+            Purity::Static | Purity::Pure(..) => note_calls(block, &self.noted, self.rt),
+            Purity::Impurity(..) => {}
         }
     }
 
@@ -204,11 +219,15 @@ impl<'a> CachedCallEmitter<'a> {
         let syn::ReturnType::Type(_, ty) = &self.func.sig.output else {
             return;
         };
-        let stmts = &block.stmts;
+        let (rt, stmts) = (self.rt, &block.stmts);
+        // Generic functions of traits have no hooks.
+        let path = self.func.path_in_trait();
+        let path = path.filter(|_| !Params::new([&self.func.sig.generics]).decide());
+        let enter_impl = path.map(|path| ours!(#rt::enter_impl(&#path);));
         let body = match self.purity {
             Purity::Pure(..) | Purity::Impurity(..) => {
                 let count = self.count(Companion::Function);
-                quote::quote!(#count #(#stmts)*)
+                quote::quote!(#enter_impl #count #(#stmts)*)
             }
             Purity::Static => {
                 let enter = self.enter(Companion::Function, &self.result(1));
@@ -216,8 +235,8 @@ impl<'a> CachedCallEmitter<'a> {
                 let end = self.end_recording(&ours!(y), 1);
                 let body = quote::quote!({ #(#stmts)* });
                 match &self.func.output.result {
-                    None => ours!(#enter let #y: #ty = #body; #end),
-                    Some(_) => ours!(#enter let #y: #ty = #body; #y.map(|y| #end)),
+                    None => ours!(#enter #enter_impl let #y: #ty = #body; #end),
+                    Some(_) => ours!(#enter #enter_impl let #y: #ty = #body; #y.map(|y| #end)),
                 }
             }
         };

@@ -90,6 +90,12 @@ impl Cx<'_> {
         if is_local {
             return self.recorded("a call of a value", func.span());
         }
+        let traced = |cx: &Self| call.args.iter().any(|arg| cx.names.mentions_traced(arg));
+        if self.func.generics().bind(path.owner()) && traced(self) {
+            // The type decides whether the function is traced.
+            let what = format!("the function `{}` of a generic type", text(&func.path));
+            return self.recorded(&what, func.span());
+        }
         let of_tree = path.owner() == "tree" && OF_TREES.contains(&path.last());
         if of_tree && call.args.iter().any(|arg| self.names.mentions_traced(arg)) {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
