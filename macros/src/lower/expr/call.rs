@@ -6,6 +6,7 @@ use super::syntax::peel;
 use crate::input::{OutShape, text, unraw};
 use crate::lower::stmt::is_path;
 use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::method_table::TRANSFORMS;
 use crate::program::{Built, Call, CallArg, Callee};
 use gradloom_ir::{Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -14,7 +15,7 @@ use syn::Expr;
 use syn::spanned::Spanned;
 
 /// Functions, types and traits of the prelude whose calls are not traced functions.
-const STD: [&str; 17] = [
+const STD: [&str; 29] = [
     "drop",
     "Box",
     "Vec",
@@ -32,6 +33,18 @@ const STD: [&str; 17] = [
     "Default",
     "ToString",
     "PartialEq",
+    "Arc",
+    "BTreeMap",
+    "BTreeSet",
+    "Cell",
+    "Cow",
+    "HashMap",
+    "HashSet",
+    "Mutex",
+    "Rc",
+    "RefCell",
+    "RwLock",
+    "VecDeque",
 ];
 
 /// Functions of `gradloom::tree` that take closures, return trees or read values.
@@ -84,7 +97,14 @@ impl Cx<'_> {
         if path.is_constructor() && func.qself.is_none() {
             return self.constructor(call);
         }
-        if func.qself.is_some() || path.is_never_traced() || path.is_companion() {
+        let transforms = TRANSFORMS.contains(&path.last())
+            && (path.owner().is_empty() || path.owner() == "gradloom")
+            && call.args.first().is_some_and(|f| matches!(peel(f), Expr::Closure(_)));
+        if func.qself.is_some()
+            || path.is_never_traced()
+            || path.is_companion()
+            || transforms
+        {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
         if is_local {

@@ -150,7 +150,9 @@ impl Cx<'_> {
                     let mut names = p.path.segments.iter().rev().map(|s| unraw(&s.ident));
                     let (last, owner) = (names.next(), names.next());
                     let (last, owner) = (last.unwrap_or_default(), owner.unwrap_or_default());
+                    let transforms = owner.is_empty() && ["hvp", "jvp"].contains(&&*last);
                     owner == "Tensor"
+                        || transforms
                         || ["tree", "optim"].contains(&&*owner)
                         || !owner.is_empty() && gives_tree(&last)
                 }
