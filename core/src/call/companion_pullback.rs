@@ -189,6 +189,22 @@ impl CompanionPullback {
         }
     }
 
+    /// Panics if an argument has another number of leaves than the parameter: a user's `Deref` has
+    /// converted it, and its cotangent would arrive at the wrong leaves.
+    ///
+    /// `given` has the position and the number of leaves of each argument that is a tree.
+    #[track_caller]
+    pub fn check_taken(&self, given: &[(usize, usize)]) {
+        for (i, n) in given {
+            // A parameter that is static or `#[nodiff]` has no leaves.
+            let taken = self.likes[*i].len();
+            assert!(
+                taken == 0 || *n == 0 || taken == *n,
+                "argument {i} is a tree of {n} tensors, and the traced function takes one of {taken}: a `Deref` converts it; pass the part itself"
+            );
+        }
+    }
+
     /// Notes the numbers of leaves of the results, for [`CompanionPullback::call_results`].
     pub fn of_results<const N: usize>(self, lengths: [usize; N]) -> CompanionPullback {
         CompanionPullback {

@@ -79,6 +79,11 @@ pub fn sum_leaves(x: &[Option<Tensor>], y: &[Option<Tensor>]) -> Leaves {
     sums.collect()
 }
 
+/// Clones the trees of a list: the leaves share their tensors.
+pub fn copy_list<T: Tree>(list: &[T]) -> Vec<T> {
+    list.iter().map(copy).collect()
+}
+
 /// Returns the list of the results of `f` for each element.
 pub fn map_list<'a, T, U>(list: &'a [T], f: impl FnMut(&'a T) -> U) -> Vec<U> {
     list.iter().map(f).collect()

@@ -19,11 +19,16 @@ pub fn tensor_ref(x: &Tensor) -> &Tensor {
 pub trait LocatedPart {
     /// Returns the leaves of `root` that the part covers.
     fn found_in<R: Tree>(&self, root: &R) -> LeafRange;
+    /// Returns the number of leaves.
+    fn n_leaves(&self) -> usize;
 }
 
 impl<T: TreePart + ?Sized> LocatedPart for PartOf<'_, T> {
     fn found_in<R: Tree>(&self, root: &R) -> LeafRange {
         find(root, self.0)
+    }
+    fn n_leaves(&self) -> usize {
+        super::n_leaves(self.0)
     }
 }
 
@@ -31,11 +36,16 @@ impl<T: TreePart + ?Sized> LocatedPart for PartOf<'_, T> {
 pub trait PartWithoutPlace {
     /// Returns an empty range.
     fn found_in<R: Tree>(&self, root: &R) -> LeafRange;
+    /// Returns zero.
+    fn n_leaves(&self) -> usize;
 }
 
 impl<T: ?Sized> PartWithoutPlace for &PartOf<'_, T> {
     fn found_in<R: Tree>(&self, _: &R) -> LeafRange {
         LeafRange { start: 0, len: 0 }
+    }
+    fn n_leaves(&self) -> usize {
+        0
     }
 }
 

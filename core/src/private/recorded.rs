@@ -1,5 +1,6 @@
 //! Derivatives of functions that are recorded at run time.
 
+use crate::__private::tangent::check_given;
 use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
 use crate::call::leaf_range::TreePart;
 use crate::call::leaves::Leaves;
@@ -166,7 +167,9 @@ pub fn all_floats<T: Tree>(x: &T) -> bool {
 }
 
 /// Returns whether any tangent of an argument is zero.
+#[track_caller]
 pub fn is_partial<T: Tree>(given: &[Option<Tensor>], x: &T) -> bool {
+    check_given(given, n_leaves(x));
     given.iter().flatten().count() != n_leaves(x)
 }
 

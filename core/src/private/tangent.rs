@@ -8,12 +8,24 @@ use crate::tree::{frozen, leaves as leaves_of};
 use crate::{Tensor, Tree, check};
 
 /// Returns the tangent of a parameter that is a tensor.
+#[track_caller]
 pub fn tangent(given: &[Option<Tensor>], x: &Tensor) -> Tensor {
+    check_given(given, 1);
     given
         .first()
         .cloned()
         .flatten()
         .unwrap_or_else(|| zeros(x.aval()))
+}
+
+/// Panics if an argument has more leaves than the parameter: a user's `Deref` has converted it.
+#[track_caller]
+pub(crate) fn check_given(given: &[Option<Tensor>], n: usize) {
+    assert!(
+        given.len() <= n,
+        "an argument is a tree of {} tensors, and the traced function takes one of {n}: a `Deref` converts it; pass the part itself",
+        given.len()
+    );
 }
 
 /// Returns the tangent of a tensor in a tree.

@@ -4,7 +4,7 @@ use super::statements::{Emitter, HiddenCompanion, Tangents, tangents_ident};
 use crate::input::{OutShape, unraw};
 use crate::program::{Built, Call, CallArg, Callee, Source};
 use gradloom_ir::{Eqn, Op, Var};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote_spanned};
 
 impl<'a> Emitter<'a> {
@@ -28,12 +28,13 @@ impl<'a> Emitter<'a> {
                 operands.next();
                 tokens.clone()
             }
-            CallArg::Var { by_ref } => {
+            CallArg::Var { by_ref, lent } => {
                 let x = *operands
                     .next()
                     .expect("one operand for each traced argument");
                 let (x, is_tree) = (self.ident(x), self.low.trees.contains(&x));
                 match (by_ref, is_tree) {
+                    _ if lent.is_some() => ours!(#x.#lent()),
                     (true, _) => ours!(&#x),
                     (false, true) => ours!(#rt::copy(&#x)),
                     (false, false) => ours!(#rt::share_tensor(&#x)),
@@ -73,6 +74,10 @@ impl<'a> Emitter<'a> {
         let tokens = match &call.callee {
             Callee::Method { name, turbofish } => {
                 let receiver = args.remove(0);
+                let receiver = match is_reference(&receiver) {
+                    true => ours!((#receiver)),
+                    false => receiver,
+                };
                 let name = hidden(name);
                 args.extend(more);
                 quote_spanned!(span=> #receiver.#name #turbofish (#(#args),*))
@@ -128,7 +133,79 @@ impl<'a> Emitter<'a> {
             Callee::Inline(inline) => self.inline(inline, &self.references(call, &eqn.args)),
             _ => self.invoke(call, None, self.args(call, &eqn.args), None),
         };
-        ours!(let #pattern = #value;)
+        let ty = self.ascribed(call).map(|ty| ours!(: #ty));
+        ours!(let #pattern #ty = #value;)
+    }
+
+    /// Returns the type of the results, if some are known to be tensors: a method of a tensor does
+    /// not show it, because the user's type may have a `Deref`.
+    fn ascribed(&self, call: &Call) -> Option<TokenStream> {
+        let rt = self.rt;
+        fn ty(
+            shape: &OutShape,
+            outs: &mut std::slice::Iter<'_, Var>,
+            of: &dyn Fn(Var) -> TokenStream,
+        ) -> TokenStream {
+            match shape {
+                OutShape::Tuple(parts) => {
+                    let parts = parts.iter().map(|part| ty(part, outs, of));
+                    ours!((#(#parts,)*))
+                }
+                _ => of(*outs.next().expect("as many results as leaves")),
+            }
+        }
+        let is_tensor = |out: &Var| !self.low.trees.contains(out);
+        call.outs.iter().any(is_tensor).then(|| {
+            ty(
+                &call.shape,
+                &mut call.outs.iter(),
+                &|out| match is_tensor(&out) {
+                    true => ours!(#rt::Tensor),
+                    false => ours!(_),
+                },
+            )
+        })
+    }
+
+    /// Returns the statement that checks that arguments which are trees are not converted.
+    fn taken(
+        &self,
+        call: &Call,
+        saved: &Ident,
+        active: &[CallOperand],
+        operands: &[Var],
+    ) -> Option<TokenStream> {
+        let rt = self.rt;
+        let is_method = matches!(call.callee, Callee::Method { .. });
+        let mut operands = operands.iter();
+        let mut given = Vec::new();
+        for (i, arg) in call.args.iter().enumerate() {
+            match arg {
+                CallArg::Built(_, parts) => parts.iter().for_each(|part| {
+                    self.arg(part, &mut operands);
+                }),
+                CallArg::Host(_) => {}
+                arg => {
+                    let is_tree = operands.clone().next().is_some_and(|x| self.is_tree(*x));
+                    let is_active = active.iter().any(|operand| operand.arg == i);
+                    // For receivers rustc finds out.
+                    match is_tree && is_active && !(is_method && i == 0) {
+                        true => {
+                            let arg = self.arg(arg, &mut operands);
+                            if is_reference(&arg) {
+                                given.push(ours!((#i, (&#rt::PartOf(#arg)).n_leaves())));
+                            }
+                        }
+                        false => {
+                            self.arg(arg, &mut operands);
+                        }
+                    }
+                }
+            }
+        }
+        (!given.is_empty()).then(|| {
+            ours!({ use #rt::by_type::{LocatedPart as _, PartWithoutPlace as _}; #saved.check_taken(&[#(#given),*]); })
+        })
     }
 
     pub(super) fn call_fwd(&self, eqn: &Eqn) -> TokenStream {
@@ -154,11 +231,13 @@ impl<'a> Emitter<'a> {
             self.args(call, &eqn.args),
             Some(ours!([#(#asked),*])),
         );
+        let taken = self.taken(call, &saved, &active, &eqn.args);
+        let ty = self.ascribed(call).map(|ty| ours!(: (#ty, _)));
         let split = self.split(call, &saved, &eqn.args);
         let lengths = self
             .lengths(call, outs)
             .map(|lengths| ours!(let #saved = #saved.of_results([#(#lengths),*]);));
-        ours!(let (#pattern, #saved) = #value; #split #lengths)
+        ours!(let (#pattern, #saved)#ty = #value; #taken #split #lengths)
     }
 
     /// Returns the numbers of leaves of the results, if there are several and some are trees.
@@ -431,6 +510,12 @@ struct CallOperand {
     /// Position of its cotangent in the pullback, where each part of an argument has its own.
     slot: usize,
     is_tree: bool,
+}
+
+/// Returns whether an argument is `&..`.
+fn is_reference(arg: &TokenStream) -> bool {
+    let first = arg.clone().into_iter().next();
+    matches!(first, Some(TokenTree::Punct(p)) if p.as_char() == '&')
 }
 
 /// Splits `f::<T>` into the type `f` and the generic arguments of its companions, `::<T>`.

@@ -128,6 +128,13 @@ pub(crate) enum Callee {
     },
 }
 
+impl CallArg {
+    /// Returns the next operand, by reference or by value.
+    pub(crate) fn var(by_ref: bool) -> CallArg {
+        CallArg::Var { by_ref, lent: None }
+    }
+}
+
 /// Code of the body that is not lowered to equations.
 #[derive(Clone, Debug)]
 pub(crate) struct Inline {
@@ -150,7 +157,11 @@ pub(crate) enum Effect {
 #[derive(Clone, Debug)]
 pub(crate) enum CallArg {
     /// The next operand of the equation.
-    Var { by_ref: bool },
+    Var {
+        by_ref: bool,
+        /// Method that lends it, such as `as_ref` of an option.
+        lent: Option<Ident>,
+    },
     /// The next operand of the equation, a part of a tree parameter, passed as this expression.
     Tree(TokenStream),
     /// Value built of the next operands, for each of which it has one element.

@@ -290,3 +290,88 @@ fn a_tensor_that_occurs_twice_has_two_cotangents() {
 fn a_transform_of_a_closure_is_a_step_of_a_compiled_body() {
     of_tensor!(second_order);
 }
+
+#[traced]
+fn references_in_a_list(net: &Net, x: &Tensor) -> Tensor {
+    let [w, out] = [&net.layers[0].w, &net.out];
+    let all = net.layers[0].doubled();
+    let both = [&all.w, w];
+    x.matmul(both[0]) * out + x.matmul(both[1])
+}
+
+#[traced]
+fn numbers_of_a_tree_change(net: &Net, x: &Tensor) -> Tensor {
+    let mut layer = net.layers[0].clone();
+    layer.scale += 1.0;
+    layer.w *= 0.5;
+    layer.forward(x)
+}
+
+#[traced]
+fn sum_of(parts: &[Tensor]) -> Tensor {
+    let mut total = parts[0].clone();
+    for part in &parts[1..] {
+        total += part;
+    }
+    total
+}
+
+#[traced]
+fn biased(x: &Tensor, bias: Option<&Tensor>) -> Tensor {
+    match bias {
+        Some(bias) => x * bias,
+        None => x.clone(),
+    }
+}
+
+#[traced]
+fn lent(x: &Tensor) -> Tensor {
+    let parts = vec![x.sin(), x * 2.0, x.cos()];
+    let bias = Some(x.exp());
+    sum_of(&parts[1..]) + biased(x, bias.as_ref())
+}
+
+#[test]
+fn references_to_parts_keep_their_cotangents() {
+    of_net!(references_in_a_list);
+    of_net!(numbers_of_a_tree_change);
+    of_tensor!(lent);
+}
+
+/// A tree that dereferences to one of its parts.
+#[derive(Clone, Tree)]
+struct Padded {
+    pad: Tensor,
+    w: Tensor,
+}
+
+impl std::ops::Deref for Padded {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        &self.w
+    }
+}
+
+#[traced]
+fn squared(x: &Tensor) -> Tensor {
+    x * x
+}
+
+#[traced]
+fn dereferenced(padded: &Padded) -> Tensor {
+    squared(padded)
+}
+
+#[test]
+#[should_panic(expected = "is a tree of 2 tensors, and the traced function takes one of 1")]
+fn a_tree_that_is_dereferenced_has_no_cotangent() {
+    let padded = Padded { pad: x(), w: x() };
+    dereferenced::vjp(&padded);
+}
+
+#[test]
+#[should_panic(expected = "an argument is a tree of 2 tensors")]
+fn a_tree_that_is_dereferenced_has_no_tangent() {
+    let padded = Padded { pad: x(), w: x() };
+    dereferenced::jvp(&padded, &padded);
+}

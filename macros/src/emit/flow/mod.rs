@@ -213,12 +213,22 @@ impl<'a> FlowCx<'a> {
     /// Returns the field with the positions of the results, and its value for results in `locals`.
     fn results_field(&self, locals: &[Ident]) -> Option<(Field, TokenStream)> {
         let (rt, n) = (self.rt, locals.len());
+        let lengths = self.flowing.flow.results.iter().zip(locals);
+        let lengths = lengths.map(|(v, local)| self.n_leaves_of(*v, local));
         self.placed_results().then(|| {
             let name = Ident::new("results", Span::mixed_site());
-            let value = ours!(#name: #rt::positions([#(#rt::n_leaves(&#locals)),*]));
+            let value = ours!(#name: #rt::positions([#(#lengths),*]));
             let doc = "Positions of the results among all their leaves.".to_owned();
             ((name, ours!([#rt::LeafRange; #n]), doc), value)
         })
+    }
+
+    fn n_leaves_of(&self, var: Var, local: &Ident) -> TokenStream {
+        let rt = self.rt;
+        match self.is_tree(var) {
+            true => ours!(#rt::n_leaves(&#local)),
+            false => ours!(1usize),
+        }
     }
 
     /// Returns the tangents of the results as one list of leaves.
@@ -237,7 +247,8 @@ impl<'a> FlowCx<'a> {
                     true => dy.clone(),
                     false => ours!(::std::vec![#dy]),
                 };
-                ours!((#rt::n_leaves(&#y), #list))
+                let n = self.n_leaves_of(*v, y);
+                ours!((#n, #list))
             });
         ours!(#rt::join_leaves([#(#each),*]))
     }

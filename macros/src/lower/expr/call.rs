@@ -99,12 +99,11 @@ impl Cx<'_> {
         }
         let transforms = TRANSFORMS.contains(&path.last())
             && (path.owner().is_empty() || path.owner() == "gradloom")
-            && call.args.first().is_some_and(|f| matches!(peel(f), Expr::Closure(_)));
-        if func.qself.is_some()
-            || path.is_never_traced()
-            || path.is_companion()
-            || transforms
-        {
+            && call
+                .args
+                .first()
+                .is_some_and(|f| matches!(peel(f), Expr::Closure(_)));
+        if func.qself.is_some() || path.is_never_traced() || path.is_companion() || transforms {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
         if is_local {
@@ -415,7 +414,7 @@ impl Cx<'_> {
         Ok(match value {
             Value::Tensor { var, by_ref } => {
                 operands.push(var);
-                CallArg::Var { by_ref }
+                CallArg::var(by_ref)
             }
             Value::Place(
                 place @ Place {
@@ -423,9 +422,9 @@ impl Cx<'_> {
                     ..
                 },
             ) => {
-                let by_ref = place.by_ref;
                 operands.push(self.tree(&place)?);
-                CallArg::Var { by_ref }
+                let (by_ref, lent) = (place.by_ref, place.lent.filter(|_| !receives));
+                CallArg::Var { by_ref, lent }
             }
             Value::Place(place) => {
                 let (var, tree) = self.tree_argument(&place, receives);

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, Stmt, Token};
 
@@ -53,6 +54,55 @@ const KEEP_ITEMS: [&str; 11] = [
     "step_by",
     "take",
     "take_while",
+];
+
+/// Methods of the standard library that change their receiver, or borrow it to be changed.
+const MUTATES: [&str; 45] = [
+    "append",
+    "as_deref_mut",
+    "as_mut",
+    "as_mut_slice",
+    "by_ref",
+    "chunks_mut",
+    "clear",
+    "dedup",
+    "drain",
+    "entry",
+    "extend",
+    "fill",
+    "first_mut",
+    "get_mut",
+    "get_or_insert",
+    "get_or_insert_with",
+    "insert",
+    "iter_mut",
+    "last_mut",
+    "next",
+    "next_back",
+    "nth",
+    "pop",
+    "pop_back",
+    "pop_front",
+    "push",
+    "push_back",
+    "push_front",
+    "remove",
+    "replace",
+    "resize",
+    "retain",
+    "retain_mut",
+    "reverse",
+    "rotate_left",
+    "rotate_right",
+    "sort",
+    "sort_by",
+    "sort_by_key",
+    "split_at_mut",
+    "split_off",
+    "swap",
+    "swap_remove",
+    "take",
+    "truncate",
 ];
 
 /// Maximum length of the text by which programs show code.
@@ -100,6 +150,7 @@ impl Cx<'_> {
             && self.diagnostics.errors.is_empty()
             && self.gives_value(expr, want)
             && !leaves(expr)
+            && !self.changes_captured(expr, &[])
             && !self.names.assigns(expr)
             && self.can_capture(&Stmt::Expr(expr.clone(), None))
     }
@@ -211,6 +262,42 @@ impl Cx<'_> {
         can
     }
 
+    /// Returns whether code may change a local with tensors other than those in `changed`: a step
+    /// would change a copy.
+    fn changes_captured(&self, expr: &Expr, changed: &[Ident]) -> bool {
+        struct Changes<'a, 'b> {
+            cx: &'a Cx<'b>,
+            changed: &'a [Ident],
+            found: bool,
+        }
+        impl<'ast> Visit<'ast> for Changes<'_, '_> {
+            fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+                let method = call.method.to_string();
+                let reads = !MUTATES.contains(&&*method)
+                    && (super::op::find(&method, false).is_some()
+                        || methods(&method).next().is_some()
+                        || is_companion(&method));
+                if let (false, Some(root)) = (reads, root_of(&call.receiver)) {
+                    let mutable = self.cx.names.mutable.contains(&unraw(&root));
+                    let traced = self.cx.names.is_traced(&root);
+                    self.found |= mutable && traced && !self.changed.contains(&root);
+                }
+                syn::visit::visit_expr_method_call(self, call);
+            }
+            fn visit_expr_reference(&mut self, e: &'ast syn::ExprReference) {
+                self.found |= e.mutability.is_some();
+                syn::visit::visit_expr_reference(self, e);
+            }
+        }
+        let mut changes = Changes {
+            cx: self,
+            changed,
+            found: false,
+        };
+        changes.visit_expr(expr);
+        changes.found
+    }
+
     /// Records an expression.
     fn inline(&mut self, expr: &Expr, want: &Expected) -> LowerResult<Value> {
         let (by_ref, inner) = match peel(expr) {
@@ -239,6 +326,7 @@ impl Cx<'_> {
             && !changed.is_empty()
             && !exits(expr)
             && !leaves(expr)
+            && !self.changes_captured(expr, &changed)
             && self.can_capture(stmt)
     }
 
@@ -327,11 +415,11 @@ impl Cx<'_> {
         local: Ident,
     ) -> LowerResult<TokenStream> {
         let (var, arg, by_ref) = match value {
-            Value::Tensor { var, by_ref } => (var, CallArg::Var { by_ref: true }, by_ref),
+            Value::Tensor { var, by_ref } => (var, CallArg::var(true), by_ref),
             Value::Place(place) => match place.base {
                 Base::Local(_) => {
                     let var = self.tree(&place)?;
-                    (var, CallArg::Var { by_ref: true }, place.by_ref)
+                    (var, CallArg::var(true), place.by_ref)
                 }
                 Base::Param(param) => {
                     let place = self.hoisted_place(&place);
@@ -619,6 +707,12 @@ impl Cx<'_> {
             }) => Some(root),
             _ => None,
         }
+    }
+
+    /// Returns whether an expression is a part of a tree that can be changed.
+    pub(in crate::lower) fn is_part_of_tree(&self, place: &Expr) -> bool {
+        let part = matches!(peel(place), Expr::Field(_) | Expr::Index(_));
+        self.forms && part && self.tree_behind(place).is_some()
     }
 
     /// Lowers `list.push(x)`: the local holds a changed copy afterwards.

@@ -118,6 +118,7 @@ impl Cx<'_> {
         let is_tensors = reads_tensor(method) || find(method, false).is_some() || method == "clamp";
         match self.builder.kinds.of(var) {
             Kind::Tensor => value,
+            _ if LENDS.contains(&method) => self.as_place(value),
             _ if is_known => value,
             Kind::Open if is_tensors => {
                 self.builder.kinds.decide(var, Kind::Tensor);

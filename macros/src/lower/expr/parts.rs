@@ -57,7 +57,13 @@ impl Cx<'_> {
             .iter()
             .map(|e| self.eval(e, &Expected::tensor()))
             .collect::<LowerResult<Vec<_>>>()?;
-        if let Some(values) = self.hosts(&values) {
+        // A part that is moved out of a borrowed tree is a number; others may be tensors.
+        let may_be_tensor = |v: &Value| match v {
+            Value::Place(p) => p.by_ref || p.owned || !self.is_reference(p.base),
+            _ => false,
+        };
+        let tensors = !self.host.reads_places && values.iter().any(may_be_tensor);
+        if let (false, Some(values)) = (tensors, self.hosts(&values)) {
             return Ok(self.rebuild(values, |e| {
                 Expr::Array(syn::ExprArray {
                     elems: e.into_iter().collect(),

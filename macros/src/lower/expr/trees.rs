@@ -49,6 +49,9 @@ impl Cx<'_> {
         let (rt, reference) = (&self.rt, self.located(place));
         match &place.expr {
             expr if place.root || matches!(expr, Expr::Path(_)) => quote!(#rt::copy(#reference)),
+            Expr::Index(i) if matches!(&*i.index, Expr::Range(_)) => {
+                quote!(#rt::copy_list(&#i))
+            }
             expr => quote!({
                 use #rt::by_type::*;
                 (&#rt::PartOf(&#expr)).copied()
@@ -130,7 +133,7 @@ impl Cx<'_> {
             place: found,
         };
         let attr = self.builder.b.attr(Static::Host(text(&tokens)));
-        let args = vec![CallArg::Var { by_ref: true }];
+        let args = vec![CallArg::var(true)];
         self.builder.calls.insert(
             attr,
             Call {

@@ -25,6 +25,8 @@ pub(in crate::lower) struct Scope {
     pub(in crate::lower) host_names: HostNames,
     /// Mutable host locals.
     pub(in crate::lower) host_mut: BTreeSet<String>,
+    /// Locals that the user declares with `mut`.
+    pub(in crate::lower) mutable: BTreeSet<String>,
     /// Declarations of host locals, by their emitted names.
     pub(in crate::lower) declared: BTreeMap<String, Choice>,
     /// Host locals that are random keys, or hold some.
@@ -42,6 +44,7 @@ impl Scope {
             idents: BTreeMap::new(),
             host_names: HostNames::default(),
             host_mut: BTreeSet::new(),
+            mutable: BTreeSet::new(),
             declared: BTreeMap::new(),
             host_keys: BTreeSet::new(),
             host_dims: BTreeMap::new(),

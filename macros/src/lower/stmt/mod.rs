@@ -96,6 +96,12 @@ impl Cx<'_> {
                 }
                 Ok(())
             }
+            // A part of a local tree may be a number.
+            Stmt::Expr(Expr::Binary(b), _)
+                if is_compound(&b.op) && self.is_part_of_tree(&b.left) =>
+            {
+                self.recorded("an assignment to a part of a tree", b.left.span())
+            }
             Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
                 self.compound(b, compound(&b.op).expect("compound operator"))
             }
@@ -162,6 +168,11 @@ impl Cx<'_> {
             Pat::Type(t) => (&*t.pat, Some(&*t.ty)),
             other => (other, None),
         };
+        for binding in super::stmt::pattern::take_bindings(&mut pat.clone()) {
+            if binding.mutability.is_some() {
+                self.names.mutable.insert(unraw(&binding.ident));
+            }
+        }
         let kind = ty
             .filter(|t| !matches!(t, syn::Type::Infer(_)))
             .map(|t| classify(t, &mut Errors::default()));
