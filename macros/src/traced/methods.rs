@@ -195,16 +195,25 @@ fn computes(method: &ImplItemFn) -> bool {
     }
 }
 
-/// Returns whether an associated function makes a value of the type from no tensors.
+/// Returns whether a function makes a value of the type from no tensors, or what is probably a tree
+/// from the receiver and no other tensors.
 fn builds(method: &ImplItemFn) -> bool {
     let syn::ReturnType::Type(_, output) = &method.sig.output else {
         return false;
     };
+    let mut receives = false;
     let plain = method.sig.inputs.iter().all(|input| match input {
-        FnArg::Receiver(_) => false,
+        FnArg::Receiver(r) => {
+            receives = true;
+            matches!(&r.kind, ReceiverKind::Reference(_, None, None))
+        }
         FnArg::Typed(p) => is_static(&p.ty),
     });
-    plain && mentions(output, &["Self"]) && method.sig.generics.params.is_empty()
+    let makes = match receives {
+        true => may_be_tree(output, method),
+        false => mentions(output, &["Self"]),
+    };
+    plain && makes && method.sig.generics.params.is_empty()
 }
 
 fn is_helper(attr: &Attribute) -> bool {

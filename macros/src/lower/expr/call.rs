@@ -90,7 +90,8 @@ impl Cx<'_> {
         if is_local {
             return self.recorded("a call of a value", func.span());
         }
-        let of_tree = path.owner() == "tree" && OF_TREES.contains(&path.last());
+        let of_tree = path.owner() == "tree" && OF_TREES.contains(&path.last())
+            || ["", "optim"].contains(&path.owner()) && path.last() == "clip_by_norm";
         if of_tree && call.args.iter().any(|arg| self.names.mentions_traced(arg)) {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
