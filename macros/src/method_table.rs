@@ -46,6 +46,8 @@ pub(crate) mod class {
     pub(crate) const PEEKABLE: u32 = 1 << 28;
     /// Other iterators, a class that only the macro uses.
     pub(crate) const OTHER_ITER: u32 = 1 << 29;
+    /// Optimisers of this library.
+    pub(crate) const OPTIMISER: u32 = 1 << 30;
 
     pub(crate) const INTEGER: u32 = SIGNED | UNSIGNED | BYTE;
     /// Types that are ordered, but not all in total.
@@ -409,6 +411,9 @@ pub(crate) const FUNCTIONS: &[(&[&str], MethodResult, ArgumentUse)] = {
         (&["Key::new", "Key::from_words"], MethodResult::Key, Values),
     ]
 };
+
+/// Types of `gradloom::optim` that consist of numbers.
+pub(crate) const OPTIMISERS: [&str; 3] = ["Adam", "AdamW", "Sgd"];
 
 /// Associated functions of `Tensor` that are not ops.
 pub(crate) const OF_TENSORS: &[&str] = &[

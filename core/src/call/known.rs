@@ -5,7 +5,7 @@
 //! reads the answers from the type of the closure.
 
 use super::facts::{Facts, Marker, NoFacts};
-use crate::{Aval, DType, Key, Tensor};
+use crate::{Aval, DType, Key, Tensor, Tree};
 use std::cell::{Ref, RefMut};
 use std::cmp;
 use std::collections::hash_map::RandomState;
@@ -96,6 +96,8 @@ classes! {
     OfTuple = 1 << 27;
     /// Iterators that can be peeked at.
     OfPeekable = 1 << 28;
+    /// Optimisers of this crate.
+    OfOptimiser = 1 << 30;
 }
 
 /// A type of the standard library or of this crate.
@@ -401,6 +403,46 @@ pub mod unmarked {
     pub const __Trait: super::NotTraced = super::ClassAnswer::new();
 }
 
+/// Answers whether the `Tree` of a type is derived, and all of its skipped fields are plain values.
+pub struct TreeAnswer<T>(PhantomData<T>);
+
+macro_rules! trees {
+    ($($(#[$doc:meta])* $name:ident for $ty:ty;)*) => {$(
+        $(#[$doc])*
+        pub trait $name<T>: Sized {
+            /// Answers whether the tree is derived.
+            fn tree(self) -> TreeAnswer<T> {
+                never()
+            }
+            /// Returns a tree of the same type.
+            fn mapped(self) -> T {
+                never()
+            }
+        }
+        impl<T: Tree> $name<T> for $ty {}
+    )*};
+}
+trees! {
+    /// A reference to a tree.
+    RefTree for &&&Probe<'_, &T>;
+    /// A tree.
+    OwnTree for &&Probe<'_, T>;
+}
+
+/// Any other value.
+pub trait NoTree: Sized {
+    /// Answers no.
+    fn tree(self) -> NotTraced {
+        never()
+    }
+    /// Returns a value of a type without known methods.
+    fn mapped(self) -> Foreign {
+        never()
+    }
+}
+
+impl<T: ?Sized> NoTree for &Probe<'_, T> {}
+
 /// Answer to a question about a type.
 pub trait Answer {
     /// True if the answer is yes.
@@ -419,7 +461,7 @@ impl<F: Facts> Answer for Marker<F> {
     type Facts = F;
 }
 
-/// Answers yes if one of two answers is yes.
+/// Answers yes if one of two answers is yes. The facts are those of the second one.
 pub struct Either<A, B>(PhantomData<(A, B)>);
 
 impl<A: Answer, B: Answer> Answer for Either<A, B> {
@@ -430,6 +472,11 @@ impl<A: Answer, B: Answer> Answer for Either<A, B> {
 /// Combines two answers into the answer whether one of them is yes.
 pub fn either<A: Answer, B: Answer>(_: A, _: B) -> Either<A, B> {
     never()
+}
+
+impl<T: Tree> Answer for TreeAnswer<T> {
+    const YES: bool = T::__SHARED.is_none();
+    type Facts = NoFacts;
 }
 
 /// A list of answers, as nested pairs.

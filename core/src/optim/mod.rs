@@ -22,6 +22,7 @@
 //! see [`Sgd::step_with`], [`Adam::step_with`] and [`AdamW::step_with`].
 
 mod adam;
+mod marks;
 mod sgd;
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ pub use adam::{Adam, AdamState, AdamW};
 pub use sgd::{Sgd, SgdState};
 
 use crate::raise::expect;
-use crate::tree::leaves;
+use crate::tree::{leaves, marks};
 use crate::{DType, Tensor, Tree, check, evaluate, tree};
 use std::cell::RefCell;
 
@@ -58,6 +59,7 @@ pub fn clip_by_norm<P: Tree>(gradients: &P, max_norm: f64) -> P {
     let factor = (norm.ones_like() * max_norm / norm).minimum(1.0);
     tree::scale(gradients, &factor)
 }
+marks! { clip_by_norm }
 
 /// Returns the leaves of a tree that has the structure of the parameters.
 ///

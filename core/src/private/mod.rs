@@ -79,8 +79,8 @@ pub mod by_type {
     pub use super::inline::{LocatedPart, PartWithoutPlace, SkippedPart, TreeOperand};
     pub use crate::call::known::{
         ElementOf, FullyKnownClass, IsMarked, IsNotMarked, IteratedItem, KnownClass, NoElement,
-        NoItem, NoTarget, OwnDeref, OwnPlain, PartlyKnownClass, PointerTarget, RefDeref, RefPlain,
-        SpotValue,
+        NoItem, NoTarget, NoTree, OwnDeref, OwnPlain, OwnTree, PartlyKnownClass, PointerTarget,
+        RefDeref, RefPlain, RefTree, SpotValue,
     };
     pub use crate::call::{NoResultShape, NonTreeResult, TreeResult, TreeResultShape};
     pub use crate::tree::key::{

@@ -5,8 +5,8 @@ use super::ty::{Closure, Probe, Scope, Ty, Val, written};
 use super::{CallPosition, PurityVisitor, Remedy, place};
 use crate::input::{is_traced, text, unraw};
 use crate::method_table::{
-    ArgumentUse, FUNCTIONS, OF_TENSORS, TRANSFORMS, associated, class, gives_list, is_of_number,
-    is_op,
+    ArgumentUse, FUNCTIONS, OF_TENSORS, OPTIMISERS, TRANSFORMS, associated, class, gives_list,
+    is_of_number, is_op,
 };
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -311,7 +311,13 @@ impl PurityVisitor<'_> {
             };
         }
         if let Some(gives) = self.standard(&owner, &last, args, what, span) {
-            return gives;
+            return match (&gives.ty, &gives.probe) {
+                (Ty::Scalar, None) => gives.with(self.probe_of_call(path, args)),
+                _ => gives,
+            };
+        }
+        if last == "default" && args.is_empty() && OPTIMISERS.contains(&&*owner) {
+            return self.default_of_optimiser(path, what);
         }
         if owner == "Default" {
             return self.found(
@@ -339,7 +345,7 @@ impl PurityVisitor<'_> {
             }
             let pair = [self.tensor(), self.tensor()];
             self.apply(f, &pair, what, span);
-            return super::pattern::behind(left);
+            return self.mapped(left);
         }
         self.passed_on(open, exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
@@ -358,6 +364,21 @@ impl PurityVisitor<'_> {
             return self.found(what, span, "it is not known to be traced", Remedy::Trace);
         }
         self.of_traced(&last, self.probe_of_call(path, args))
+    }
+
+    /// Judges a call of `Default::default` by the name of an optimiser.
+    fn default_of_optimiser(&mut self, path: &Path, what: &str) -> Val {
+        let mut ty = path.clone();
+        ty.segments.pop();
+        ty.segments.pop_punct();
+        let rt = self.rt;
+        let made = Val::unknown().with(Probe::exact(ours!(#rt::some::<#ty>())));
+        let hidden = self.own.hides || !self.is_outside(path);
+        if hidden || !self.ask_class(&made, class::OPTIMISER, false, what, path.span()) {
+            let why = "its effects are not known";
+            return self.found(what, path.span(), why, Remedy::Promise);
+        }
+        made
     }
 
     /// Returns whether a path is a type that the signature names, or a variant of one.

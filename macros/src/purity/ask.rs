@@ -230,6 +230,44 @@ impl PurityVisitor<'_> {
         true
     }
 
+    /// Asks whether the type of a value is in one of the classes `mask`, or has a traced method of
+    /// this name. Returns whether the question can be asked.
+    pub(super) fn ask_class_or_method(
+        &mut self,
+        val: &Val,
+        mask: u32,
+        method: &str,
+        what: &str,
+        span: Span,
+    ) -> bool {
+        let Some(e) = val.exact() else {
+            return false;
+        };
+        let (rt, mark) = (self.rt, mark_of(method));
+        let class = ours!((&&&&&#rt::Probe(&#e)).class::<#mask>());
+        self.ask_callee(
+            ours!(#rt::either((#e).#mark(), #class)),
+            what,
+            span,
+            vec![mark],
+        );
+        true
+    }
+
+    /// Asks whether a value is a tree of the user's whose `Tree` is derived.
+    pub(super) fn ask_tree(&mut self, val: &Val, what: &str, span: Span) -> bool {
+        let Some(e) = val.tokens() else {
+            return false;
+        };
+        let rt = self.rt;
+        let why = "its receiver may not be a tree with a derived `Tree`";
+        let why = self.reason(what, span, why, Remedy::Promise);
+        self.ask(ours!((&&&#rt::Probe(&#e)).tree()), why, span);
+        // Options, arrays and iterators have a method `map` of their own.
+        let mask = class::PLAIN | class::TENSOR | class::VEC | class::TREE_MAP | class::TUPLE;
+        self.ask_class(val, mask, false, what, span)
+    }
+
     /// Asks whether a type written in the signature has a traced associated function of this name.
     pub(super) fn ask_associated(&mut self, ty: &TokenStream, name: &str, what: &str, span: Span) {
         let (rt, mark) = (self.rt, mark_of(name));

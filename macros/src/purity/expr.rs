@@ -550,7 +550,7 @@ impl PurityVisitor<'_> {
             }
             _ => {}
         }
-        let mask = class::PLAIN | class::TUPLE | class::RANGE;
+        let mask = class::PLAIN | class::TUPLE | class::RANGE | class::OPTIMISER;
         let Some(probe) = base.probe.as_ref().filter(|_| base.firm().is_some()) else {
             return self.found(
                 &what,

@@ -23,7 +23,7 @@ fn is_inferred(method: &str) -> bool {
 }
 
 /// Iterator methods that pass elements by value, to closures or to the result.
-const MOVERS: [&str; 21] = [
+const MOVERS: [&str; 22] = [
     "all",
     "any",
     "by_ref",
@@ -39,6 +39,7 @@ const MOVERS: [&str; 21] = [
     "iter",
     "map",
     "peekable",
+    "reduce",
     "rev",
     "rfold",
     "skip",
@@ -201,6 +202,12 @@ impl PurityVisitor<'_> {
                 None => behind(receiver),
             };
         }
+        if let ("map", [Expr::Reference(by)], [f]) = (name, &*Vec::from_iter(&call.args), args)
+            && by.mutability.is_some()
+            && matches!(f.ty, Ty::Closure(_))
+        {
+            return self.mapped_tree(receiver, f, what, span);
+        }
         let function = |arg: &Val| matches!(arg.ty, Ty::Closure(_) | Ty::Function(_) | Ty::Pure(_));
         if is_op_method(name) {
             // The receiver is a tensor and not a range, as tensors have an op of this name.
@@ -217,7 +224,13 @@ impl PurityVisitor<'_> {
         if mask == 0 {
             return self.traced_method(call, receiver, name, args, what, span);
         }
-        if !self.ask_class(receiver, mask, false, what, span) {
+        // A type of the user's may have a traced method of this name.
+        let apart = class::SCALAR | class::TENSOR | class::KEY;
+        let may_be_traced = mask & apart == 0
+            && !["is_empty", "len"].contains(&name)
+            && !args.iter().any(function)
+            && self.ask_class_or_method(receiver, mask, name, what, span);
+        if !may_be_traced && !self.ask_class(receiver, mask, false, what, span) {
             let why = "the type of its receiver is not known";
             self.ask_at(receiver, place(open, 0), mask, what, span, why);
         }
@@ -233,10 +246,11 @@ impl PurityVisitor<'_> {
             false => self.one_of(&rows, receiver, mask, args, what, span),
         };
         // rustc knows more about the type than the macro.
-        let settled = matches!(
-            val.ty,
-            Ty::Scalar | Ty::Text | Ty::Tensor | Ty::Key | Ty::Arithmetic(_)
-        );
+        let settled = !may_be_traced
+            && matches!(
+                val.ty,
+                Ty::Scalar | Ty::Text | Ty::Tensor | Ty::Key | Ty::Arithmetic(_)
+            );
         if let (Some(exact), false) = (exact, settled) {
             let iterates = matches!(&val.ty, Ty::Iter(item) if matches!(item.ty, Ty::Opaque));
             let (rt, e) = (self.rt, &exact.tokens);
@@ -254,8 +268,31 @@ impl PurityVisitor<'_> {
             } else {
                 Val::unknown().with(Some(exact))
             };
+        } else if may_be_traced {
+            val = Val::unknown();
         }
         val
+    }
+
+    /// Judges `tree.map(&mut |leaf| ..)`.
+    fn mapped_tree(&mut self, tree: &Val, f: &Val, what: &str, span: Span) -> Val {
+        if !self.ask_tree(tree, what, span) {
+            let why = "the type of its receiver is not known";
+            return self.found(what, span, why, Remedy::Promise);
+        }
+        let leaf = self.tensor();
+        self.apply(f, &[leaf], what, span);
+        self.mapped(tree)
+    }
+
+    /// Returns a tree of the same type as one that may be behind a reference.
+    pub(super) fn mapped(&self, tree: &Val) -> Val {
+        let rt = self.rt;
+        let mapped = tree.tokens().map(|e| ours!((&&&#rt::Probe(&#e)).mapped()));
+        match tree.ty {
+            Ty::Tensor => self.tensor(),
+            _ => Val::unknown().with(mapped.and_then(Probe::exact)),
+        }
     }
 
     /// Judges a method that several types have.

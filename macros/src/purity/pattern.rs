@@ -96,15 +96,10 @@ impl PurityVisitor<'_> {
         if !whole {
             return val;
         }
-        if !matches!(val.ty, Ty::Opaque) {
-            let (rt, ty) = (self.rt, without_lifetimes(ty));
-            return match val.ty {
-                Ty::Scalar => val.with(Probe::exact(ours!(#rt::some::<#ty>()))),
-                _ => val,
-            };
+        if matches!(val.ty, Ty::Opaque) {
+            let text = text.trim_start_matches('&').trim();
+            self.written.insert(text.to_owned());
         }
-        self.written
-            .insert(text.trim_start_matches('&').trim().to_owned());
         let (rt, ty) = (self.rt, without_lifetimes(ty));
         val.with(Probe::exact(ours!(#rt::some::<#ty>())))
     }

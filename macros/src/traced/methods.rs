@@ -392,16 +392,25 @@ fn names_tensors(sig: &Signature) -> bool {
     })
 }
 
-/// Returns whether an associated function makes a value of the type from no tensors.
+/// Returns whether a function makes a value of the type from no tensors, or what is probably a tree
+/// from the receiver and no other tensors.
 fn builds(sig: &Signature) -> bool {
     let syn::ReturnType::Type(_, output) = &sig.output else {
         return false;
     };
+    let mut receives = false;
     let plain = sig.inputs.iter().all(|input| match input {
-        FnArg::Receiver(_) => false,
+        FnArg::Receiver(r) => {
+            receives = true;
+            matches!(&r.kind, ReceiverKind::Reference(_, None, None))
+        }
         FnArg::Typed(p) => is_static(&p.ty),
     });
-    plain && mentions(output, &["Self"]) && sig.generics.params.is_empty()
+    let makes = match receives {
+        true => may_be_tree(output, sig),
+        false => mentions(output, &["Self"]),
+    };
+    plain && makes && sig.generics.params.is_empty()
 }
 
 fn is_helper(attr: &Attribute) -> bool {

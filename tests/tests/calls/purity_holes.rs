@@ -88,6 +88,15 @@ impl Odd {
     fn signum(&self) -> f64 {
         count()
     }
+    fn start(&self, _: usize) -> f64 {
+        count()
+    }
+    fn with(&self, _: &Tensor) -> Odd {
+        Odd { n: self.n }
+    }
+    fn init(&self, _: &Tensor) -> f64 {
+        count()
+    }
 }
 
 impl Iterator for Odd {
@@ -517,6 +526,68 @@ struct Pointed {
     act: fn(f64) -> f64,
 }
 
+/// A type with a method like that of trees.
+struct Mapped(Tensor);
+
+impl Mapped {
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Tensor {
+        f(&self.0) * count()
+    }
+}
+
+/// A tree whose `map` has an effect.
+#[derive(Clone)]
+struct Handmade(Tensor);
+
+impl Tree for Handmade {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        f(&self.0);
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        f(&mut self.0);
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        Handmade(f(&self.0) * count())
+    }
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        out.push(prefix.to_owned());
+    }
+}
+
+/// Has the name of an optimiser of this library.
+#[derive(Clone, Copy)]
+struct Adam {
+    lr: f64,
+}
+
+impl Default for Adam {
+    fn default() -> Adam {
+        Adam { lr: count() }
+    }
+}
+
+impl Adam {
+    fn step(&self, x: &Tensor) -> Tensor {
+        x * self.lr * count()
+    }
+}
+
+mod optim {
+    use gradloom::Tensor;
+
+    pub(super) fn clip_by_norm(x: &Tensor, by: f64) -> Tensor {
+        x * (by * super::count())
+    }
+}
+
+#[traced(allow(recorded_call))]
+impl Model {
+    /// Has the name of a method of ranges.
+    fn end(&self, by: usize) -> Tensor {
+        &self.w * (by as f64 * count())
+    }
+}
+
 /// Defines each body as a traced function and as a plain one.
 macro_rules! attempts {
     ($($name:ident($x:ident, $m:ident) { $($body:tt)* })*) => {
@@ -706,6 +777,23 @@ attempts! {
     passed_to_an_inner_function(x, m) { fn inner(t: &Tensor) -> Tensor { t * 2.0 } let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; inner(&w) }
     added_wrapper(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; &*w + 1.0 }
     method_of_a_wrapper(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; w.sin() }
+    // Types of the user's in the forms of this library's.
+    started(x, m) { let by: f64 = [2].iter().map(|n| m.odd.start(*n)).sum(); x * by }
+    ended(x, m) { let y = m.end(2); let n = [1.0].len() as f64; x * y * n }
+    ended_in_a_list(x, m) { let mut all = Vec::new(); for _ in 0..2 { let y = m.end(2); all.push(y.clone()); } x * &all[1] }
+    annotated_array(x, m) { let odds: [Odd; 2] = [m.odd, m.odd]; let by: f64 = (0..2).map(|i| odds[i] + 1.0).sum(); x * by }
+    annotated_parameter(x, m) { let f = |odd: &Odd| *odd + 1.0; let by: f64 = f(&m.odd); x * by }
+    method_of_a_result(x, m) { let f = |v: &Tensor| { let by: f64 = m.odd.with(v).signum(); v * by }; f(x) }
+    mapped_like_a_tree(x, m) { Mapped(x.clone()).map(&mut |w| w * 2.0) }
+    mapped_local(x, m) { let mapped = Mapped(x.clone()); mapped.map(&mut |w| w * 2.0) }
+    mapped_by_hand(x, m) { let tree = Handmade(x.clone()); tree.map(&mut |w| w * 2.0).0 }
+    counted_in_a_map(x, m) { let y = m.map(&mut |w| w * count()); x * y.w }
+    count_of_a_map(x, m) { let mut n = count(); let y = m.map(&mut |w| { n += 1.0; w * n }); x * y.w }
+    default_of_an_optimiser(x, m) { let by: f64 = Adam::default().lr; x * by }
+    step_of_an_optimiser(x, m) { Adam { lr: 0.1 }.step(x) }
+    bound_optimiser(x, m) { let adam = Adam { lr: 0.1 }; let y = adam.step(x); y * 2.0 }
+    clipped(x, m) { optim::clip_by_norm(x, 2.0) }
+    initial(x, m) { let by: f64 = [2].iter().map(|_| m.odd.init(x)).sum(); x * by }
     inferred_in_a_gradient(x, m) { let g = grad(|x: &Tensor| (x * count()).sum(..))(x); g * 2.0 }
 }
 

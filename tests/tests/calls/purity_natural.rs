@@ -1,7 +1,9 @@
 //! Pure programs as people write them: the second call neither records nor plans.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
+use gradloom::optim::{self, Adam, AdamState, AdamW, Sgd, SgdState};
 use gradloom::prelude::*;
+use gradloom::tree;
 use gradloom_tests::noise;
 use gradloom_tests::observe::finds;
 
@@ -415,4 +417,196 @@ fn methods_of_mutable_references_to_locals_are_pure() {
     }
     let plain = popped(&x, &[0.5, 2.0], None);
     assert_eq!(plain.to_vec::<f64>(), (&x * 2.0).to_vec::<f64>());
+}
+
+#[traced]
+impl Parts {
+    /// Has the name of a method of ranges.
+    fn start(&self, n: usize) -> Parts {
+        let zeros = Tensor::zeros([n], self.y.dtype());
+        Parts {
+            y: &zeros + &self.y,
+            z: zeros,
+        }
+    }
+
+    fn next(&self, t: f64, x: &Tensor) -> Parts {
+        Parts {
+            y: &self.y * t + x,
+            z: &self.z + 1.0,
+        }
+    }
+
+    fn rolled(&self, n: usize) -> (Tensor, Parts) {
+        let mut state = self.start(n);
+        let mut all = Vec::new();
+        for i in 0..n {
+            let t = f64::min(i as f64, 2.0);
+            state = self.next(t, &state.y);
+            all.push(state.y.clone());
+        }
+        (Tensor::stack(&all, 0), state)
+    }
+}
+
+#[test]
+fn methods_with_names_of_the_standard_library_are_pure() {
+    assert_eq!(Parts::NEXT_RECORDED, None);
+    assert_eq!(Parts::ROLLED_RECORDED, None);
+    let parts = Parts {
+        y: noise(&[3], 1),
+        z: noise(&[3], 2),
+    };
+    finds(|| parts.rolled(3));
+    finds(|| parts.rolled_vjp(3).0);
+}
+
+#[traced]
+fn replaced(a: &Tensor, b: &Tensor) -> Tensor {
+    let columns: [Tensor; 3] = a.unbind(1);
+    let whole = product(&columns);
+    let x: Vec<Tensor> = (0..3)
+        .map(|i| {
+            let mut columns = columns.clone();
+            columns[i] = b.clone();
+            product(&columns) / &whole
+        })
+        .collect();
+    Tensor::stack(&x, 0)
+}
+
+#[traced]
+fn product([a, b, c]: &[Tensor; 3]) -> Tensor {
+    a * b * c
+}
+
+#[test]
+fn annotated_arrays_of_tensors_are_pure() {
+    assert_eq!(replaced::RECORDED, None);
+    let (a, b) = (noise(&[3, 3], 1), noise(&[3], 2));
+    finds(|| replaced(&a, &b));
+}
+
+#[traced]
+fn noisy(net: &Net, x: &Tensor, key: Key) -> Tensor {
+    let mut keys = key.split_many(2 * net.layers.len()).into_iter();
+    let noisy = net.map(&mut |w| {
+        let key = keys.next().unwrap();
+        let shape: Vec<usize> = w.shape().iter().copied().collect();
+        w + key.normal(shape, w.dtype()) * 0.1
+    });
+    let mean = tree::map2(net, &noisy, |a, b| (a + b) * 0.5);
+    value(&noisy, x) + value(&mean, x)
+}
+
+#[test]
+fn closures_over_the_leaves_of_a_tree_are_pure() {
+    assert_eq!(noisy::RECORDED, None);
+    let (net, x) = (net(), noise(&[6, 1], 9));
+    finds(|| noisy(&net, &x, Key::new(1)));
+    finds(|| noisy::vjp(&net, &x, Key::new(1)).0);
+}
+
+#[derive(Clone, Tree)]
+struct Trained {
+    w: Tensor,
+    adam: AdamState<Tensor>,
+    sgd: SgdState<Tensor>,
+}
+
+#[traced]
+fn train(now: &Trained, x: &Tensor, y: &Tensor, lr: &Tensor) -> Trained {
+    let gradient = mse::grad(&now.w, x, y).w;
+    let gradient = optim::clip_by_norm(&gradient, 0.5);
+    let adam = Adam {
+        beta1: 0.8,
+        ..Adam::default()
+    };
+    let (w, adam) = adam.step_with(lr, &now.w, &gradient, &now.adam);
+    let (w, adam) = AdamW::default().step(&w, &gradient, &adam);
+    let (w, sgd) = Sgd::default().step(&w, &gradient, &now.sgd);
+    let w = tree::add(&w, &tree::scale(&gradient, 0.1));
+    Trained {
+        w: tree::sub(&w, &gradient),
+        adam,
+        sgd,
+    }
+}
+
+#[test]
+fn optimisers_are_pure() {
+    assert_eq!(train::RECORDED, None);
+    let (w, x, y) = (noise(&[3, 2], 1), noise(&[4, 3], 2), noise(&[4, 2], 3));
+    let now = Trained {
+        adam: Adam::default().init(&w),
+        sgd: Sgd::default().init(&w),
+        w,
+    };
+    finds(|| train(&now, &x, &y, &Tensor::scalar(0.1)));
+}
+
+/// Its code is compiled.
+#[traced]
+fn clipped(w: &Tensor) -> Tensor {
+    let w = optim::clip_by_norm(w, 0.5);
+    w.exp()
+}
+
+#[test]
+fn a_clipped_tensor_has_a_derivative() {
+    assert_eq!(clipped::RECORDED, None);
+    let w = noise(&[3], 1);
+    finds(|| clipped(&w));
+    finds(|| clipped::vjp(&w).0);
+}
+
+#[traced(allow(recorded_call))]
+fn until_small(parts: &Parts) -> Tensor {
+    let (mut t, mut y) = (0.0, parts.y.clone());
+    while t < 1.0 {
+        let step = f64::min(0.3, 1.0 - t);
+        let trial = parts.next(step, &y);
+        if trial.z.item::<f64>() < 9.0 {
+            y = trial.y;
+        }
+        t += step;
+    }
+    y
+}
+
+#[test]
+fn the_reason_for_a_method_of_a_result_is_its_read() {
+    let why = until_small::RECORDED.unwrap();
+    assert!(why.contains("`.item()` at line"), "{why}");
+}
+
+#[traced]
+impl Parts {
+    fn with_y(&self, y: &Tensor) -> Self {
+        Parts {
+            y: y.clone(),
+            ..self.clone()
+        }
+    }
+
+    fn price(&self, by: f64) -> Tensor {
+        (&self.y * &self.z).sin() * by
+    }
+
+    fn slopes(&self, by: f64) -> Tensor {
+        let price = |y: &Tensor| self.with_y(y).price(by);
+        let one = self.y.ones_like();
+        let slope = |y: &Tensor| jvp(price, y, &one).1;
+        jvp(slope, &self.y, &one).1
+    }
+}
+
+#[test]
+fn methods_of_results_of_traced_methods_are_pure() {
+    assert_eq!(Parts::SLOPES_RECORDED, None);
+    let parts = Parts {
+        y: noise(&[3], 1),
+        z: noise(&[3], 2),
+    };
+    finds(|| parts.slopes(0.5));
 }

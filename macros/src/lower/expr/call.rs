@@ -115,7 +115,8 @@ impl Cx<'_> {
             let what = format!("the function `{}` of a generic type", text(&func.path));
             return self.recorded(&what, func.span());
         }
-        let of_tree = path.owner() == "tree" && OF_TREES.contains(&path.last());
+        let of_tree = path.owner() == "tree" && OF_TREES.contains(&path.last())
+            || ["", "optim"].contains(&path.owner()) && path.last() == "clip_by_norm";
         if of_tree && call.args.iter().any(|arg| self.names.mentions_traced(arg)) {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }

@@ -9,7 +9,7 @@ use super::syntax::{assigned, exits, has_return, peel};
 use crate::input::{OutShape, classify, text, unraw};
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Choice, Cx, Expected, Host, LowerResult, Place, Value, host};
-use crate::method_table::methods;
+use crate::method_table::{OPTIMISERS, methods};
 use crate::program::{Call, CallArg, Callee, Effect, Inline};
 use crate::report::Errors;
 use gradloom_ir::{Static, Var};
@@ -640,7 +640,7 @@ impl Cx<'_> {
             );
         }
         let chosen = self.choices.contains(&tree_at(&p.ident));
-        chosen || tensors && !super::makes_tensor_inside(init)
+        chosen && !makes_optimiser(init) || tensors && !super::makes_tensor_inside(init)
     }
 
     /// Lowers the first value of a local that holds a tree.
@@ -755,6 +755,20 @@ impl Cx<'_> {
         let value = self.build(values, code, (shown, span))?;
         self.assign_value(&syn::parse_quote!(#root), value)
     }
+}
+
+/// Returns whether an expression makes an optimiser, which consists of numbers.
+fn makes_optimiser(expr: &Expr) -> bool {
+    let path = match peel(expr) {
+        Expr::Struct(e) => &e.path,
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(p) => &p.path,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let mut names = path.segments.iter().rev().take(2);
+    names.any(|s| OPTIMISERS.contains(&&*unraw(&s.ident)))
 }
 
 /// Returns the local at the root of a place, if the place is one.
