@@ -4,9 +4,7 @@ use super::hvp;
 use crate::derivative::programs;
 use crate::input::{Func, text};
 use crate::program::Body;
-use proc_macro2::TokenStream;
-use quote::ToTokens;
-use std::collections::BTreeSet;
+use proc_macro2::{Group, Ident, Literal, TokenStream, TokenTree};
 use syn::Attribute;
 use syn::visit_mut::VisitMut;
 
@@ -80,29 +78,124 @@ pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String
         },
         Body::Recorded(reason) => out += &format!("// {name}: recorded at run time: {reason}\n\n"),
     }
-    let file = syn::parse2::<syn::File>(expansion.clone());
-    let expansion = match file {
+    let expansion = short(expansion);
+    let expansion = match syn::parse2::<syn::File>(expansion.clone()) {
         Ok(mut file) => {
-            Shortener::default().visit_file_mut(&mut file);
+            AttributeFilter.visit_file_mut(&mut file);
             prettyplease::unparse(&file)
         }
         Err(_) => expansion.to_string(),
     };
-    out + &format!("// {name}: expansion\n{expansion}")
+    out + &format!("// {name}: expansion, {LEGEND}\n{expansion}")
 }
 
-/// Keeps the first of equal `allow` attributes, and the first line of each documentation.
-#[derive(Default)]
-struct Shortener {
-    seen: BTreeSet<String>,
+/// What the printed expansion leaves out.
+const LEGEND: &str = "where `rt` is `::gradloom::__private`, without\n// the attributes for lints, inlining and rustdoc";
+
+/// Names in the prelude, which the expansion spells with their whole paths.
+const PRELUDE: [&str; 17] = [
+    "Some", "None", "Ok", "Err", "Option", "Result", "Clone", "Fn", "FnMut", "FnOnce", "Sized",
+    "Iterator", "Default", "Extend", "Vec", "String", "Box",
+];
+
+/// Returns the tokens with short paths: `rt` for the module of the run time, and bare names for
+/// those in the prelude.
+fn short(tokens: TokenStream) -> TokenStream {
+    let mut out: Vec<TokenTree> = Vec::new();
+    for token in tokens {
+        let token = match token {
+            TokenTree::Group(group) => {
+                let mut inner = Group::new(group.delimiter(), short(group.stream()));
+                inner.set_span(group.span());
+                inner.into()
+            }
+            TokenTree::Literal(literal) => without_suffix(literal).into(),
+            other => other,
+        };
+        let TokenTree::Ident(ident) = &token else {
+            out.push(token);
+            continue;
+        };
+        let (ident, written) = (ident.to_string(), path_before(&out));
+        let names: Vec<&str> = written.iter().map(|segment| segment.0.as_str()).collect();
+        if ident == "__private" {
+            out.truncate(written.first().map_or(out.len(), |first| first.1));
+            out.push(Ident::new("rt", token.span()).into());
+        } else {
+            let in_prelude = match *names {
+                ["core" | "std", module] => module != "fmt",
+                // A variant follows its type, whose path is short already.
+                [ty] => ["Option", "Result"].contains(&ty),
+                _ => false,
+            };
+            if in_prelude && PRELUDE.contains(&&*ident) {
+                out.truncate(written[0].1);
+            }
+            out.push(token);
+        }
+    }
+    out.into_iter().collect()
 }
 
-impl VisitMut for Shortener {
+/// Returns the segments of the path that these tokens end with, if they end with `::`, and the
+/// position at which the path up to each segment starts.
+fn path_before(tokens: &[TokenTree]) -> Vec<(String, usize)> {
+    let is_colon =
+        |i: usize| matches!(&tokens[i], TokenTree::Punct(colon) if colon.as_char() == ':');
+    let mut segments: Vec<(String, usize)> = Vec::new();
+    let mut end = tokens.len();
+    while end >= 2 && is_colon(end - 1) && is_colon(end - 2) {
+        end -= 2;
+        match end.checked_sub(1).map(|i| &tokens[i]) {
+            Some(TokenTree::Ident(ident)) if is_segment(ident) => {
+                end -= 1;
+                segments.insert(0, (ident.to_string(), end));
+            }
+            _ => {
+                // The path starts with `::`.
+                if let Some(first) = segments.first_mut() {
+                    first.1 = end;
+                }
+                break;
+            }
+        }
+    }
+    segments
+}
+
+/// Returns whether an identifier is a segment of a path, and not a keyword before a path.
+fn is_segment(ident: &Ident) -> bool {
+    let name = ident.to_string();
+    ["Self", "self", "crate", "super"].contains(&&*name) || syn::parse_str::<Ident>(&name).is_ok()
+}
+
+/// Returns `3` for `3usize`.
+fn without_suffix(literal: Literal) -> Literal {
+    let number = literal.to_string();
+    let number = number.strip_suffix("usize").and_then(|n| n.parse().ok());
+    number.map_or(literal, Literal::u64_unsuffixed)
+}
+
+/// Removes the attributes that do not change what the code does, and keeps the first line of each
+/// documentation.
+struct AttributeFilter;
+
+impl VisitMut for AttributeFilter {
     fn visit_attributes_mut(&mut self, attrs: &mut Vec<Attribute>) {
         let mut documented = false;
         attrs.retain_mut(|attr| {
-            if attr.path().is_ident("allow") {
-                return self.seen.insert(attr.to_token_stream().to_string());
+            if let syn::Meta::List(list) = &attr.meta {
+                let first = list.tokens.clone().into_iter().next();
+                let first = first.map(|token| token.to_string());
+                let removed = match first.as_deref() {
+                    Some("warnings" | "dead_code") => list.path.is_ident("allow"),
+                    Some("hidden") => list.path.is_ident("doc"),
+                    _ => false,
+                };
+                return !removed;
+            }
+            if attr.path().is_ident("inline") || attr.path().is_ident("automatically_derived") {
+                return false;
             }
             let syn::Meta::NameValue(syn::MetaNameValue { path, value, .. }) = &mut attr.meta
             else {
