@@ -2,7 +2,7 @@
 
 use super::cached_call::CachedCallEmitter;
 use super::docs::Docs;
-use super::names::{ItemNames, allow};
+use super::names::ItemNames;
 use super::program_text::Places;
 use crate::derivative::Wrt;
 use crate::input::{Func, Kind, OutShape, Param, text};
@@ -235,17 +235,13 @@ impl EmitCx<'_> {
             .collect()
     }
 
-    /// Returns the attributes and the visibility of an associated item.
-    ///
-    /// In `enum dense` the impl block has the attributes, and the enum's visibility limits that of
-    /// its items. In the user's own type each item has the attributes and visibility of the user's
-    /// method.
-    pub(crate) fn associated(&self) -> (TokenStream, TokenStream) {
-        if self.func.owner.is_none() {
-            return (TokenStream::new(), ours!(pub));
+    /// Returns the visibility of an associated item: that of the user's method, or of the enum of a
+    /// function, which limits that of its items.
+    pub(crate) fn vis(&self) -> TokenStream {
+        match self.func.owner {
+            None => ours!(pub),
+            Some(_) => self.func.vis.to_token_stream(),
         }
-        let (allow, attrs) = (allow(), &self.func.attrs);
-        (ours!(#(#attrs)* #allow), self.func.vis.to_token_stream())
     }
 
     /// Returns the documentation of the function that returns the residuals.

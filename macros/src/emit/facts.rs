@@ -107,14 +107,13 @@ impl EmitCx<'_> {
     /// Returns the constants for the function itself, without its callees: its hash and its reason.
     fn own_facts(&self, digest: &Digest) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let hash = blake3::hash(digest.text.as_bytes());
         let bytes = hash.as_bytes().iter();
         let constants = digest.constants.iter();
         let why = self.calls.impure();
         let (own, impure) = (&n.own_hash, &n.impure);
         ours! {
-            #head
             #[doc(hidden)]
             #vis const #own: [u8; 32] = {
                 let hash = [#(#bytes),*];
@@ -133,7 +132,6 @@ impl EmitCx<'_> {
                 hash
             };
 
-            #head
             #[doc(hidden)]
             #vis const #impure: ::core::option::Option<&'static str> = #why;
         }
@@ -143,7 +141,7 @@ impl EmitCx<'_> {
     /// for method calls.
     fn marker_functions(&self) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let marker = self.marker(ours!(Self));
         let marker = ours!(#rt::Marker<#marker>);
         let facts = &n.facts;
@@ -154,14 +152,12 @@ impl EmitCx<'_> {
             };
             let signature = self.signature(&n.typed, &self.inputs(), &ours!((#ty, #marker)));
             ours! {
-                #head
                 #[doc(hidden)]
                 #[inline]
                 #vis #signature { loop {} }
             }
         });
         ours! {
-            #head
             #[doc(hidden)]
             #vis fn #facts() -> #marker { #rt::Marker(::core::marker::PhantomData) }
 
@@ -182,7 +178,7 @@ impl EmitCx<'_> {
     /// Returns the constants `HASH` and `RECORDED`.
     fn public_facts(&self, called: &[CalleeMarker]) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let (name, recorded) = (&n.hash, &n.recorded);
         let marker = self.marker(ours!(Self));
         let last = level(LEVELS);
@@ -208,7 +204,6 @@ impl EmitCx<'_> {
             _ => {
                 let words = &n.why;
                 let constant = ours! {
-                    #head
                     #[doc(hidden)]
                     #vis const #words: &'static #rt::Text =
                         &#rt::Text::of(<#marker as #rt::Facts>::#last.why);
@@ -217,13 +212,11 @@ impl EmitCx<'_> {
             }
         };
         ours! {
-            #head
             #[doc = #doc]
             #vis const #name: [u8; 32] = <#marker as #rt::Facts>::#last.hash;
 
             #words
 
-            #head
             #[doc = #recorded_doc]
             #vis const #recorded: ::core::option::Option<&'static str> = #why;
         }
@@ -358,7 +351,7 @@ impl EmitCx<'_> {
     /// Returns the function that returns the slots of all callees; it is never called.
     fn callees(&self, called: &[CalleeMarker], block: &Block) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let name = &n.callees;
         let slots = called.iter().rev().fold(ours!(()), |rest, called| {
             let slot = match &called.slot {
@@ -381,7 +374,6 @@ impl EmitCx<'_> {
         let list = ours!(impl #rt::Callees);
         if !called.iter().any(CalleeMarker::is_method) {
             return ours! {
-                #head
                 #[doc(hidden)]
                 #vis fn #name() -> #list { #slots }
             };
@@ -403,7 +395,6 @@ impl EmitCx<'_> {
         sig.ident = name.clone();
         sig.output = syn::parse_quote!(-> #list);
         ours! {
-            #head
             #[doc(hidden)]
             #vis #sig {
                 #unmarked

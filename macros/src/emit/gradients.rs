@@ -11,7 +11,6 @@ impl EmitCx<'_> {
     /// Returns `grad` and `value_and_grad`.
     pub(crate) fn grad_functions(
         &self,
-        head: &TokenStream,
         vis: &TokenStream,
         checks: &[TokenStream],
     ) -> TokenStream {
@@ -55,13 +54,11 @@ impl EmitCx<'_> {
             "The gradients of the result of `{user}`, a single float."
         ));
         ours! {
-            #head
             #[doc = #both_doc]
             #[track_caller]
             #[inline]
             #vis #both_signature { #both }
 
-            #head
             #[doc = #grad_doc]
             #[track_caller]
             #[inline]

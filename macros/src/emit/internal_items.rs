@@ -67,19 +67,18 @@ impl EmitCx<'_> {
             }
             None => (jvp, None),
         };
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let own = self.residuals(Struct::public(&n.saved), &n.forward, reverse);
         let callers = callers.map(|reverse| {
             let saved = Struct::internal(&n.callers_saved);
             self.residuals(saved, &n.callers_forward, reverse)
         });
         let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
-        let callers_forward = callers_forward.map(|forward| ours!(#head #[doc(hidden)] #forward));
+        let callers_forward = callers_forward.map(|forward| ours!(#[doc(hidden)] #forward));
         let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Forward]);
         let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
         let (doc, forward, fwd) = (self.forward_doc(), own.forward, self.fwd());
         let associated = ours! {
-            #head
             #[doc = #doc]
             #forward
 
@@ -87,7 +86,6 @@ impl EmitCx<'_> {
 
             #fwd
 
-            #head
             #[doc(hidden)]
             #tracked
             #[inline]
@@ -125,7 +123,7 @@ impl EmitCx<'_> {
             fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::LeafCotangents { #pull }
         };
         let saved_struct = self.saved_struct(residuals, &fields, &pull);
-        let (_, vis) = self.associated();
+        let vis = self.vis();
         let signature = self.signature(name, &self.inputs(), &returns);
         let (mutable, mark) = (self.mutable(), self.calls.mark());
         let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Reverse]);
@@ -174,14 +172,13 @@ impl EmitCx<'_> {
         body: &TokenStream,
     ) -> TokenStream {
         let (rt, out) = (self.rt, &self.func.output.ty);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let signature = self.signature(
             name,
             inputs,
             &self.returns(ours!((#out, #rt::CompanionPullback))),
         );
         ours! {
-            #head
             #[doc(hidden)]
             #[track_caller]
             #[inline]
@@ -372,7 +369,7 @@ impl EmitCx<'_> {
     pub(crate) fn recorded(&self) -> InternalItems {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let saved = &n.saved;
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let field = Ident::new("pull", Span::mixed_site());
         let doc = "Residuals of the recorded program.".to_owned();
         let items = self.saved_struct(
@@ -403,7 +400,6 @@ impl EmitCx<'_> {
             Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
         };
         let associated = ours! {
-            #head
             #[doc = #forward_doc]
             #[track_caller]
             #[inline]
@@ -414,7 +410,6 @@ impl EmitCx<'_> {
 
             #fwd
 
-            #head
             #[doc(hidden)]
             #[track_caller]
             #[inline]

@@ -83,7 +83,7 @@ impl EmitCx<'_> {
     /// Returns `jvp`.
     pub(crate) fn jvp(&self, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let out = &func.output.ty;
         let pair = ours!((#out, #out));
         let returns = self.returns(pair.clone());
@@ -107,7 +107,6 @@ impl EmitCx<'_> {
             text(&func.sig.ident)
         ));
         ours! {
-            #head
             #[doc = #doc]
             #[track_caller]
             #[inline]

@@ -9,7 +9,7 @@ impl EmitCx<'_> {
     /// Returns `vjp`; `checks` precede its body.
     pub(crate) fn vjp(&self, checks: &[TokenStream]) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let out = &func.output.ty;
         let diff = self.diff();
         let owned: Vec<TokenStream> = diff.iter().map(|d| d.owned.to_token_stream()).collect();
@@ -52,7 +52,6 @@ impl EmitCx<'_> {
             text(&func.sig.ident)
         ));
         ours! {
-            #head
             #[doc = #doc]
             #[track_caller]
             #[inline]

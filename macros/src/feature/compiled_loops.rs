@@ -166,11 +166,10 @@ impl EmitCx<'_> {
     /// They are not emitted in debug builds, where compiled loops would be slower than those of the
     /// run time.
     pub(crate) fn loops(&self, loops: &Loops) -> TokenStream {
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let functions = LoopUse::ALL.iter().filter_map(|used| {
             let (name, body) = (self.name_of_loops(*used), loops.register(*used, self.rt)?);
             Some(ours! {
-                #head
                 #[cfg(not(debug_assertions))]
                 #[doc(hidden)]
                 #[inline]
@@ -182,7 +181,7 @@ impl EmitCx<'_> {
 
     /// Returns the constant that lists the loops.
     pub(crate) fn kernels(&self, loops: &Loops) -> TokenStream {
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let (name, user) = (&self.names.kernels, &self.func.sig.ident);
         let list: Vec<&str> = loops.signatures().collect();
         let doc = match list.len() {
@@ -192,7 +191,6 @@ impl EmitCx<'_> {
             ),
         };
         ours! {
-            #head
             #[doc = #doc]
             #vis const #name: &'static [&'static str] = &[#(#list),*];
         }

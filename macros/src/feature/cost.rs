@@ -23,7 +23,7 @@ impl EmitCx<'_> {
         let points = self.debug_points(body, reverse.map_or(&[], |r| &r.residuals));
         let (rt, n, func) = (self.rt, self.names, self.func);
         let user = &func.sig.ident;
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let (cost_name, points_name, saved) = (&n.cost, &n.points, &n.saved);
         let value = match costs {
             None => ours!(#rt::Cost::UNKNOWN),
@@ -44,11 +44,9 @@ impl EmitCx<'_> {
         };
         let points_doc = format!("The named values of `{user}`.");
         let constants = ours! {
-            #head
             #[doc = #cost_doc]
             #vis const #cost_name: #rt::Cost = #value;
 
-            #head
             #[doc = #points_doc]
             #vis const #points_name: &'static [#rt::Point] = #points;
         };

@@ -44,7 +44,7 @@ impl EmitCx<'_> {
     /// Returns the public companion around `body`, which evaluates to two structs of gradients.
     fn public_companion(&self, given: &JvpArguments, how: &str, body: TokenStream) -> TokenStream {
         let n = self.names;
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let user = &self.func.sig.ident;
         let grads = self.grads_type();
         let pair = ours!((#grads, #grads));
@@ -57,7 +57,6 @@ impl EmitCx<'_> {
              along the tangents, which is the product of the Hessian with them. {how}"
         ));
         ours! {
-            #head
             #[doc = #doc]
             #[track_caller]
             #[inline]
@@ -67,7 +66,7 @@ impl EmitCx<'_> {
 
     fn compiled(&self, low: &LoweredProgram, hvp: &Hvp, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let (hidden, question) = (self.own(&n.internal_hvp), self.question());
         let (checks, leaves) = (&given.checks, &given.leaves);
         let arguments = self.borrowed_args();
@@ -114,7 +113,6 @@ impl EmitCx<'_> {
         ours! {
             #public
 
-            #head
             #[doc(hidden)]
             #tracked
             #[inline]

@@ -14,15 +14,13 @@ use crate::emit::names::{ItemNames, allow};
 use crate::emit::program_text::Places;
 use crate::feature::compiled_loops::Loops;
 use crate::feature::cost::CostItems;
-use crate::input::{Func, OutShape, text};
+use crate::input::{Func, OutShape, Owner, text};
 use crate::program::Body;
 use proc_macro2::TokenStream;
 use syn::Block;
 
 /// Emitted companions of one function.
 pub(crate) struct Companions {
-    /// Items for the impl block of `enum dense` or, for a method, of the user's type.
-    pub(crate) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(crate) items: TokenStream,
     /// Statement that registers the compiled loops, if there are any.
@@ -105,12 +103,11 @@ pub(crate) fn companions(
     let associated =
         ours!(#public #facts #constants #kernels #internal #annotations #asking #loops);
     let items = ours!(#items #sizes #grads #fact_items #failed);
-    let (associated, items) = match func.owner {
-        Some(_) => (associated, items),
-        None => (TokenStream::new(), cx.of_a_function(&items, &associated)),
+    let items = match &func.owner {
+        Some(owner) => cx.of_a_method(owner, &items, &associated),
+        None => cx.of_a_function(&items, &associated),
     };
     Companions {
-        associated,
         items,
         register: (!register.is_empty()).then_some(register),
         causes: calls.causes().into_iter().chain(causes).collect(),
@@ -118,6 +115,26 @@ pub(crate) fn companions(
 }
 
 impl EmitCx<'_> {
+    /// Returns an impl block with the companions of a method, and the items beside it.
+    fn of_a_method(
+        &self,
+        owner: &Owner,
+        items: &TokenStream,
+        associated: &TokenStream,
+    ) -> TokenStream {
+        let (allow, attrs, ty) = (allow(), &self.func.attrs, &owner.self_ty);
+        let (params, _, bounds) = owner.generics.split_for_impl();
+        ours! {
+            #(#attrs)*
+            #allow
+            impl #params #ty #bounds {
+                #associated
+            }
+
+            #items
+        }
+    }
+
     /// Returns `enum dense`, whose associated items are the companions of `fn dense`, and the items
     /// beside it.
     fn of_a_function(&self, items: &TokenStream, associated: &TokenStream) -> TokenStream {
@@ -164,7 +181,7 @@ impl EmitCx<'_> {
     /// Returns the companions that users call.
     fn public(&self, program: &str, body: &Body) -> TokenStream {
         let (n, func) = (self.names, self.func);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let user = text(&func.sig.ident);
         let program_name = &n.program;
         let program_doc = self.docs.other(&format!("The program of `{user}`."));
@@ -172,10 +189,9 @@ impl EmitCx<'_> {
         let vjp = self.vjp(&given.checks);
         let jvp = self.jvp(&given);
         let grads = (func.output.shape == OutShape::Tensor)
-            .then(|| self.grad_functions(&head, &vis, &given.checks));
+            .then(|| self.grad_functions(&vis, &given.checks));
         let second = self.hvp_companion(body, &given);
         ours! {
-            #head
             #[doc = #program_doc]
             #vis const #program_name: &'static str = #program;
 

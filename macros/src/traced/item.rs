@@ -62,8 +62,6 @@ impl<'a> UserItem<'a> {
 /// Expansion of one function.
 pub(super) struct ItemExpansion {
     pub(super) body: Body,
-    /// Items for the impl block of the companions.
-    pub(super) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(super) items: TokenStream,
     /// Hidden method with the user's body, for the same impl block. A cached call does not run it.
@@ -109,7 +107,6 @@ pub(super) fn emit(
     }
     ItemExpansion {
         body,
-        associated: tokens.associated,
         items: tokens.items,
         beside,
         warnings,

@@ -38,7 +38,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         self_ty: (*imp.self_ty).clone(),
         generics: imp.generics.clone(),
     };
-    let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
+    let (mut beside, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
     let outer = input::lint_attributes(&imp.attrs);
     let mut traced = Vec::new();
     for item in &mut imp.items {
@@ -64,14 +64,9 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             false => order::apply_to_method(&mut func, args.order.as_ref()),
         }
         let emitted = emit(&func, written, args, &rt, &outer, errors);
-        crate::feature::dump::dump(&func, &emitted.body, || {
-            let (associated, items) = (&emitted.associated, &emitted.items);
-            let self_ty = &imp.self_ty;
-            quote!(impl #self_ty { #associated } #items)
-        });
+        crate::feature::dump::dump(&func, &emitted.body, || emitted.items.clone());
         items.extend(emitted.warnings);
-        associated.extend(emitted.beside);
-        associated.extend(emitted.associated);
+        beside.extend(emitted.beside);
         items.extend(emitted.items);
         traced.push(func);
     }
@@ -87,7 +82,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         );
     }
     imp.items.iter_mut().for_each(fallback::print_method);
-    imp.items.push(ImplItem::Verbatim(associated));
+    imp.items.push(ImplItem::Verbatim(beside));
     quote!(#imp #items)
 }
 

@@ -74,12 +74,10 @@ impl CachedCallEmitter<'_> {
     /// function is `#[traced]`.
     pub(crate) fn asking(&self, cx: &EmitCx<'_>) -> TokenStream {
         let rt = self.rt;
-        let (head, _) = cx.associated();
         let mark = self.func.owner.as_ref().map(|_| {
             let (vis, mark) = (&self.func.vis, mark_of(&self.func.name()));
             let marker = cx.marker(ours!(Self));
             ours! {
-                #head
                 #[doc(hidden)]
                 #vis fn #mark(&self) -> #rt::Marker<#marker> {
                     ::core::unreachable!()
@@ -100,7 +98,6 @@ impl CachedCallEmitter<'_> {
             sig.ident = ItemNames::new(self.func).spots;
             sig.output = syn::parse_quote!(-> impl #rt::Answers);
             ours! {
-                #head
                 #[doc(hidden)]
                 #[allow(warnings, clippy::all)]
                 #sig { #body }
@@ -111,7 +108,6 @@ impl CachedCallEmitter<'_> {
 
             #copy
 
-            #head
             #[doc(hidden)]
             #[allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic, clippy::all)]
             const #signature {
