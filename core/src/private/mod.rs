@@ -4,6 +4,7 @@
 
 mod check;
 mod constant;
+mod facts;
 mod listing;
 mod optional;
 mod recorded;
@@ -13,11 +14,15 @@ mod tangent;
 
 pub use check::*;
 
+pub use crate::{__levels as levels, __own_hash as own_hash};
+
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
 pub use crate::call::companion_pullback::*;
-pub use crate::call::facts::{CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, Text, callees};
+pub use crate::call::facts::{
+    CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, OwnFacts, Text, callees,
+};
 pub use crate::call::known::{
     Answers, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
 };
@@ -36,8 +41,9 @@ pub use crate::transform::{TransformSite, jvp as trace_jvp, replay, vjp as trace
 pub use crate::tree::key::{
     CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
 };
-pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
+pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Traced, Tree};
 pub use constant::{Constant, kind_of};
+pub use facts::*;
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
 pub use gradloom_ir::op::element;

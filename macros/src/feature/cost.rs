@@ -30,7 +30,7 @@ impl EmitCx<'_> {
             Some(costs) => {
                 let (value, pullback) = (self.work(&costs.value), self.work(&costs.pullback));
                 let saved = self.formula(&costs.saved);
-                ours!(#rt::Cost { value: #value, pullback: #pullback, saved: #saved })
+                ours!(#rt::cost(#value, #pullback, #saved))
             }
         };
         let cost_doc = match costs {
@@ -71,11 +71,10 @@ impl EmitCx<'_> {
     }
 
     fn work(&self, cost: &Cost) -> TokenStream {
-        let rt = self.rt;
         let flops = self.formula(&cost.flops);
         let transcendentals = self.formula(&cost.transcendentals);
         let bytes = self.formula(&cost.bytes);
-        ours!(#rt::Work { flops: #flops, transcendentals: #transcendentals, bytes: #bytes })
+        ours!([#flops, #transcendentals, #bytes])
     }
 
     fn formula(&self, poly: &Option<Poly>) -> TokenStream {
@@ -86,8 +85,8 @@ impl EmitCx<'_> {
         let terms = poly.terms().iter().map(|term| {
             let coefficient = Literal::i128_unsuffixed(term.coefficient);
             let dims = term.names.iter().map(|name| name.as_str());
-            ours!(#rt::Term { coefficient: #coefficient, dims: &[#(#dims),*] })
+            ours!(#rt::term(#coefficient, &[#(#dims),*]))
         });
-        ours!(::core::option::Option::Some(#rt::Formula::new(&[#(#terms),*])))
+        ours!(#rt::formula(&[#(#terms),*]))
     }
 }

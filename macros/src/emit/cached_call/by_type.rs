@@ -80,7 +80,7 @@ impl CachedCallEmitter<'_> {
             ours! {
                 #[doc(hidden)]
                 #vis fn #mark(&self) -> #rt::Marker<#marker> {
-                    ::core::unreachable!()
+                    loop {}
                 }
             }
         });
@@ -280,14 +280,9 @@ impl CachedCallEmitter<'_> {
         if self.n_asked() == 0 || self.answers_differ() {
             return ours!(::core::option::Option::None);
         }
-        let (answers, n) = (self.answers(), 0..self.n_asked());
+        let (rt, answers) = (self.rt, self.answers());
         let why = self.reasons().map(|(why, _)| why);
-        ours! {
-            match #answers {
-                #(#n => ::core::option::Option::Some(#why),)*
-                _ => ::core::option::Option::None,
-            }
-        }
+        ours!(#rt::unconfirmed(#answers, &[#(#why),*]))
     }
 
     /// Returns the statement that adds the instance of a generic function to a key.
