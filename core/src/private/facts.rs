@@ -41,7 +41,12 @@ pub const fn points<const N: usize>(
     }; N];
     let mut i = 0;
     while i < N {
-        (points[i].name, points[i].line, points[i].column, points[i].saved) = values[i];
+        (
+            points[i].name,
+            points[i].line,
+            points[i].column,
+            points[i].saved,
+        ) = values[i];
         i += 1;
     }
     points

@@ -5,7 +5,9 @@
 mod check;
 mod constant;
 mod facts;
+mod items;
 mod listing;
+mod loops;
 mod optional;
 mod recorded;
 mod residual;
@@ -14,7 +16,10 @@ mod tangent;
 
 pub use check::*;
 
-pub use crate::{__levels as levels, __own_hash as own_hash};
+pub use crate::{
+    __begin as begin_call, __grads as grads, __levels as levels, __loops as loops,
+    __own_hash as own_hash, __saved as saved,
+};
 
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
@@ -47,9 +52,11 @@ pub use facts::*;
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
 pub use gradloom_ir::op::element;
+pub use gradloom_kernels::__fused_table as fused_table;
 pub use gradloom_kernels::elementwise::compiled_loops::{FusedLoop, FusedTable, Loop};
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
+pub use items::*;
 pub use listing::Listing;
 pub use optional::*;
 pub use recorded::*;

@@ -6,7 +6,8 @@ use super::names::ItemNames;
 use super::program_text::Places;
 use crate::derivative::Wrt;
 use crate::input::{Func, Kind, OutShape, Param, text};
-use proc_macro2::{Ident, Span, TokenStream};
+use gradloom_ir::Poly;
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{FnArg, GenericParam, Type};
@@ -242,6 +243,20 @@ impl EmitCx<'_> {
             None => ours!(pub),
             Some(_) => self.func.vis.to_token_stream(),
         }
+    }
+
+    /// Returns a polynomial as an optional formula of the run time.
+    pub(crate) fn formula(&self, poly: &Option<Poly>) -> TokenStream {
+        let rt = self.rt;
+        let Some(poly) = poly else {
+            return ours!(::core::option::Option::None);
+        };
+        let terms = poly.terms().iter().map(|term| {
+            let coefficient = Literal::i128_unsuffixed(term.coefficient);
+            let dims = term.names.iter().map(|name| name.as_str());
+            ours!(#rt::term(#coefficient, &[#(#dims),*]))
+        });
+        ours!(#rt::formula(&[#(#terms),*]))
     }
 
     /// Returns the documentation of the function that returns the residuals.

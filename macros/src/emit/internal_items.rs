@@ -10,39 +10,22 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
 impl EmitCx<'_> {
+    /// Returns a struct of residuals; `size` is the formula of its bytes.
     fn saved_struct(
         &self,
         Struct { saved, attr }: Struct<'_>,
         fields: &[(Ident, TokenStream, String)],
-        pull: &TokenStream,
+        size: &TokenStream,
     ) -> TokenStream {
         let (vis, allow, attrs, rt) = (&self.func.vis, allow(), &self.func.attrs, self.rt);
-        let doc = format!(
-            "Residuals of `{}`: values that the derivative keeps between the forward and the reverse pass.",
-            self.func.sig.ident
-        );
-        let declared = fields
-            .iter()
-            .map(|(name, ty, doc)| ours!(#[doc = #doc] pub #name: #ty));
-        let names = fields.iter().map(|(name, ..)| name);
+        let function = self.func.sig.ident.to_string();
+        let fields = fields.iter().map(|(name, ty, doc)| ours!(#doc #name: #ty));
         ours! {
-            #(#attrs)*
-            #allow
-            #attr
-            #[doc = #doc]
-            #[derive(::core::clone::Clone)]
-            #vis struct #saved { #(#declared),* }
-
-            #(#attrs)*
-            #allow
-            impl #saved {
-                /// Returns the number of bytes of its tensors.
-                #[inline]
-                pub fn bytes(&self) -> usize {
-                    #rt::bytes(&[#(&self.#names),*])
-                }
-
-                #pull
+            #rt::saved! {
+                #(#attrs)*
+                #allow
+                #attr
+                #vis struct #saved of #function, size #size, { #(#fields),* }
             }
         }
     }
@@ -104,6 +87,7 @@ impl EmitCx<'_> {
             forward,
             fields,
             pull,
+            costs,
             ..
         } = reverse;
         let (rt, out, saved) = (self.rt, &self.func.output.ty, residuals.saved);
@@ -117,19 +101,27 @@ impl EmitCx<'_> {
             None => (forward, None),
         };
         let given = Ident::new("cotangents", Span::mixed_site());
-        let pull = ours! {
-            #[track_caller]
-            #[inline]
-            fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::LeafCotangents { #pull }
+        let size = self.formula(&costs.and_then(|costs| costs.saved));
+        let saved_struct = self.saved_struct(residuals, &fields, &size);
+        let (attrs, allow) = (&self.func.attrs, allow());
+        let items = ours! {
+            #saved_struct
+
+            #(#attrs)*
+            #allow
+            impl #saved {
+                #[track_caller]
+                #[inline]
+                fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::LeafCotangents { #pull }
+            }
         };
-        let saved_struct = self.saved_struct(residuals, &fields, &pull);
         let vis = self.vis();
         let signature = self.signature(name, &self.inputs(), &returns);
         let (mutable, mark) = (self.mutable(), self.calls.mark());
         let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Reverse]);
         let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
         Residuals {
-            items: saved_struct,
+            items,
             forward: ours! {
                 #tracked
                 #[inline]
@@ -375,7 +367,7 @@ impl EmitCx<'_> {
         let items = self.saved_struct(
             Struct::public(saved),
             &[(field.clone(), ours!(#rt::CompanionPullback), doc)],
-            &TokenStream::new(),
+            &ours!(::core::option::Option::None),
         );
         let out = &func.output.ty;
         let inputs = self.inputs();

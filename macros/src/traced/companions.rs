@@ -13,7 +13,6 @@ use crate::emit::flow::derivatives;
 use crate::emit::names::{ItemNames, allow};
 use crate::emit::program_text::Places;
 use crate::feature::compiled_loops::Loops;
-use crate::feature::cost::CostItems;
 use crate::input::{Func, OutShape, Owner, text};
 use crate::program::Body;
 use proc_macro2::TokenStream;
@@ -78,7 +77,7 @@ pub(crate) fn companions(
         callers: callers.as_ref(),
         asked_for: &asked_for,
     };
-    let CostItems { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
+    let constants = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
     let kernels = cx.kernels(&loops);
     // The run time may differentiate a closure that calls the function, in any mode.
     let register = cx.register(&cx.owner(), &LoopUse::ALL);
@@ -102,7 +101,7 @@ pub(crate) fn companions(
     let failed = places.failed(rt);
     let associated =
         ours!(#public #facts #constants #kernels #internal #annotations #asking #loops);
-    let items = ours!(#items #sizes #grads #fact_items #failed);
+    let items = ours!(#items #grads #fact_items #failed);
     let items = match &func.owner {
         Some(owner) => cx.of_a_method(owner, &items, &associated),
         None => cx.of_a_function(&items, &associated),

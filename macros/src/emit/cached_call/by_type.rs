@@ -285,8 +285,8 @@ impl CachedCallEmitter<'_> {
         ours!(#rt::unconfirmed(#answers, &[#(#why),*]))
     }
 
-    /// Returns the statement that adds the instance of a generic function to a key.
-    pub(super) fn instance(&self, key: &Ident) -> Option<TokenStream> {
+    /// Returns the instance of a generic function, which is part of a key.
+    pub(super) fn instance(&self) -> Option<TokenStream> {
         if !self.func.generics().decide() {
             return None;
         }
@@ -295,7 +295,7 @@ impl CachedCallEmitter<'_> {
             None => self.func.sig.ident.to_token_stream(),
             Some(_) => ours!(Self),
         };
-        Some(ours!(#key.instance(&#owner::#forward #generics);))
+        Some(ours!(#owner::#forward #generics))
     }
 }
 

@@ -6,13 +6,13 @@ mod spots;
 
 use super::cx::{field, reference, turbofish};
 use crate::input::args::Args;
-use crate::input::{Func, Kind, OutShape, Param};
+use crate::input::{Func, OutShape, Param};
 use crate::program::Body;
 use crate::purity::{Impurity, Question, Verdict, judge};
 use by_type::siteless;
 pub(crate) use by_type::unmarked;
 pub(crate) use facts::Companion;
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::ToTokens;
 use spots::{BodyWithSpots, asked};
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
@@ -207,7 +207,7 @@ impl<'a> CachedCallEmitter<'a> {
                 quote::quote!(#count #(#stmts)*)
             }
             Purity::Static => {
-                let enter = self.enter(Companion::Function, &self.result(1));
+                let enter = self.enter(Companion::Function, &self.result(1), &[]);
                 let y = Ident::new("y", Span::mixed_site());
                 let end = self.end_recording(&ours!(y), 1);
                 let body = quote::quote!({ #(#stmts)* });
@@ -257,7 +257,7 @@ impl<'a> CachedCallEmitter<'a> {
             ours!(#field: results.like(#x))
         });
         let found = self.ok(ours!((results.tensor(), #grads { #(#found),* })));
-        let enter = self.enter(Companion::Gradients, &found);
+        let enter = self.enter(Companion::Gradients, &found, &[]);
         let recording = recording();
         ours! {
             #enter
@@ -279,8 +279,7 @@ impl<'a> CachedCallEmitter<'a> {
             let count = self.count(Companion::Forward);
             return ours!(#count #body);
         };
-        let more = self.tangents_key(tangents);
-        let enter = self.enter_with(Companion::Forward, &self.result(2), &more);
+        let enter = self.enter(Companion::Forward, &self.result(2), tangents);
         let end = self.end_recording(&ours!(both), 2);
         match &self.func.output.result {
             None => ours!(#enter let both = { #body }; #end),
@@ -305,8 +304,7 @@ impl<'a> CachedCallEmitter<'a> {
         });
         let found = ours!(#grads { #(#found),* });
         let found = self.ok(ours!((#found, #found)));
-        let more = self.tangents_key(tangents);
-        let enter = self.enter_with(Companion::Hvp, &found, &more);
+        let enter = self.enter(Companion::Hvp, &found, tangents);
         let (recording, fields) = (recording(), diff.iter().map(|d| field(d)));
         let fields: Vec<TokenStream> = fields.map(|f| f.to_token_stream()).collect();
         let question = self.func.output.result.as_ref().map(|_| ours!(?));
@@ -349,9 +347,8 @@ impl<'a> CachedCallEmitter<'a> {
                 }}
             }
         };
-        let (site, begun) = self.look_up(Companion::Reverse, &TokenStream::new());
+        let begun = self.look_up(Companion::Reverse, &[]);
         ours! {
-            #site
             let (y, pull) = match #begun {
                 ::core::result::Result::Ok(mut results) => (#result, results.pullback()),
                 ::core::result::Result::Err(#recording) => {
@@ -363,27 +360,10 @@ impl<'a> CachedCallEmitter<'a> {
         }
     }
 
-    /// Adds the tangents to the key as one more parameter.
-    fn tangents_key(&self, tangents: &[Ident]) -> TokenStream {
-        let (rt, key, n) = (self.rt, key(), self.func.params.len());
-        let more = tangents.iter().map(|dx| tree_key(rt, &ours!(#dx), &key));
-        ours!(#key.param(#n); #(#more)*)
-    }
-
-    fn enter(&self, companion: Companion, found: &TokenStream) -> TokenStream {
-        self.enter_with(companion, found, &TokenStream::new())
-    }
-
     /// Returns the statement that returns the results of a cached plan, or starts a recording.
-    fn enter_with(
-        &self,
-        companion: Companion,
-        found: &TokenStream,
-        more: &TokenStream,
-    ) -> TokenStream {
-        let (recording, (site, begun)) = (recording(), self.look_up(companion, more));
+    fn enter(&self, companion: Companion, found: &TokenStream, tangents: &[Ident]) -> TokenStream {
+        let (recording, begun) = (recording(), self.look_up(companion, tangents));
         ours! {
-            #site
             let #recording = match #begun {
                 ::core::result::Result::Ok(mut results) => return #found,
                 ::core::result::Result::Err(recording) => recording,
@@ -391,40 +371,18 @@ impl<'a> CachedCallEmitter<'a> {
         }
     }
 
-    /// Returns the call site and the expression that looks up a call; `more` adds to the key.
-    fn look_up(&self, companion: Companion, more: &TokenStream) -> (TokenStream, TokenStream) {
-        let (rt, key) = (self.rt, key());
-        let (mark, globals) = match self.is_settled() {
-            true => (TokenStream::new(), TokenStream::new()),
-            false => {
-                let fit = self.fit();
-                (
-                    self.mark(),
-                    ours!(let fit = #fit; if !fit { #key.unknown(); }),
-                )
-            }
-        };
-        let params = self.func.params.iter().enumerate().map(|(i, param)| {
-            let x = reference(param);
-            let parts = match param.kind {
-                Kind::Static { .. } => static_key(rt, &x, Borrowing::Never, &key),
-                Kind::Tensor => ours!(#key.leaf(#x);),
-                Kind::Tree => tree_key(rt, &x, &key),
-            };
-            ours!(#key.param(#i); #parts)
+    /// Returns the expression that looks up a call; tangents are one more parameter of the key.
+    fn look_up(&self, companion: Companion, tangents: &[Ident]) -> TokenStream {
+        let rt = self.rt;
+        let n = Literal::usize_unsuffixed(self.func.params.len());
+        let tangents = (!tangents.is_empty()).then(|| ours!(, tangents #n [#(#tangents),*]));
+        let instance = self.instance().map(|instance| ours!(, instance #instance));
+        let fit = (!self.is_settled()).then(|| {
+            let fit = self.fit();
+            ours!(, if #fit)
         });
-        let instance = self.instance(&key);
         let facts = self.facts(companion);
-        let site = ours! {
-            #mark
-            ::std::thread_local! {
-                static __TRACED_SITE: #rt::CallSite = const { #rt::CallSite::new(#facts) };
-            }
-        };
-        (
-            site,
-            ours!(#rt::begin(&__TRACED_SITE, |#key| { #instance #globals #(#params)* #more })),
-        )
+        ours!(#rt::begin_call!(#facts #tangents #instance #fit))
     }
 
     /// Returns the value of [`Self::rebuilt`], as `Ok` if the function returns a `Result`.
@@ -530,10 +488,6 @@ fn with_remedy(why: String) -> String {
     }
 }
 
-fn key() -> Ident {
-    Ident::new("key", Span::mixed_site())
-}
-
 fn recording() -> Ident {
     Ident::new("recording", Span::mixed_site())
 }
@@ -562,13 +516,5 @@ pub(crate) fn static_key(
     ours! {{
         use #rt::by_type::*;
         (#value).add_to_key(#key);
-    }}
-}
-
-/// Returns the statement that adds a tree, by reference, to a key.
-fn tree_key(rt: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
-    ours! {{
-        use #rt::by_type::*;
-        (&&#rt::StaticArg(#x)).add_tree_to_key(#key);
     }}
 }
