@@ -117,21 +117,21 @@ impl fmt::Debug for CompanionPullback {
     }
 }
 
-impl CompanionPullback {
-    /// Creates a pullback. `likes` are the avals of the leaves of each parameter, and `bytes` is
-    /// the size of its residuals.
-    pub fn new<const N: usize>(
-        likes: [Vec<Aval>; N],
-        bytes: usize,
-        run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
-    ) -> CompanionPullback {
-        CompanionPullback {
-            likes: Arc::from(likes),
-            bytes,
-            run: Arc::new(run),
-        }
+/// Creates a pullback. `likes` are the avals of the leaves of each parameter, and `bytes` is the
+/// size of its residuals.
+pub fn companion_pullback<const N: usize>(
+    likes: [Vec<Aval>; N],
+    bytes: usize,
+    run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
+) -> CompanionPullback {
+    CompanionPullback {
+        likes: Arc::from(likes),
+        bytes,
+        run: Arc::new(run),
     }
+}
 
+impl CompanionPullback {
     /// Returns the cotangents of the parameters, given those of the results.
     pub fn call(&self, cts: &[Option<Tensor>]) -> LeafCotangents {
         let pulled = match cts.iter().any(Option::is_some) {

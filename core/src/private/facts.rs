@@ -1,5 +1,6 @@
 //! Constants of a traced function.
 
+use super::OwnFacts;
 use crate::{Cost, Formula, Point, Term, Work};
 
 /// Returns the hash with these hexadecimal digits.
@@ -16,6 +17,11 @@ pub const fn hash(digits: &str) -> [u8; 32] {
         i += 1;
     }
     hash
+}
+
+/// Returns the facts of a function without its callees.
+pub const fn own_facts(hash: [u8; 32], impure: Option<&'static str>) -> OwnFacts {
+    OwnFacts { hash, impure }
 }
 
 /// Returns the reason of the first query that rustc did not confirm, if it confirmed only
@@ -76,11 +82,6 @@ pub const fn cost(
 /// Returns a formula from terms: coefficients with the names of their factors.
 pub const fn formula(terms: &'static [Term]) -> Option<Formula> {
     Some(Formula::new(terms))
-}
-
-/// Returns a term of a formula.
-pub const fn term(coefficient: i128, dims: &'static [&'static str]) -> Term {
-    Term { coefficient, dims }
 }
 
 /// Returns the hash of a source text, folded with the values of the constants that it names.

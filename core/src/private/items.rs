@@ -176,6 +176,45 @@ macro_rules! __begin {
     }};
 }
 
+/// Looks up a call as [`__begin`] does, and returns its results from the companion if a plan is
+/// cached. The value of the macro is a recording.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __cached {
+    (|$results:ident| $found:expr; $($call:tt)*) => {
+        match $crate::__begin!($($call)*) {
+            ::core::result::Result::Ok(mut $results) => return $found,
+            ::core::result::Result::Err(recording) => recording,
+        }
+    };
+}
+
+/// Number of queries to rustc that it confirms before the first that it does not.
+///
+/// The queries are split into groups to limit the depth of their types. Items in braces precede
+/// those of a group. The last expression counts further queries.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __answers {
+    ($last:expr) => { $last };
+    ({$($item:item)*} $n:literal [$($query:expr),*] $($rest:tt)*) => {{
+        let n = $crate::__private::n_yes(&|| {
+            use $crate::__private::by_type::*;
+            $($item)*
+            $crate::__list!($($query),*)
+        });
+        if n < $n { n } else { $n + $crate::__answers!($($rest)*) }
+    }};
+}
+
+/// Nested pairs of expressions, ended by `()`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __list {
+    () => { () };
+    ($first:expr $(, $rest:expr)*) => { ($first, $crate::__list!($($rest),*)) };
+}
+
 /// Adds an argument to a key.
 #[doc(hidden)]
 #[macro_export]

@@ -17,8 +17,8 @@ mod tangent;
 pub use check::*;
 
 pub use crate::{
-    __begin as begin_call, __grads as grads, __levels as levels, __loops as loops,
-    __own_hash as own_hash, __saved as saved,
+    __answers as answers, __begin as begin_call, __cached as cached, __grads as grads,
+    __levels as levels, __loops as loops, __own_hash as own_hash, __saved as saved,
 };
 
 pub use crate::annotation::{
@@ -46,7 +46,7 @@ pub use crate::transform::{TransformSite, jvp as trace_jvp, replay, vjp as trace
 pub use crate::tree::key::{
     CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
 };
-pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Traced, Tree};
+pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree};
 pub use constant::{Constant, kind_of};
 pub use facts::*;
 pub use gradloom_ir::Static;

@@ -36,13 +36,6 @@ impl LoopUse {
     pub(crate) const ALL: [LoopUse; 3] = [LoopUse::All, LoopUse::Reverse, LoopUse::Forward];
 }
 
-/// Call into the run time that records the user's function: the statement before it, and its last
-/// arguments.
-pub(crate) struct RecordCall {
-    pub(crate) copies: TokenStream,
-    pub(crate) arguments: TokenStream,
-}
-
 /// Function whose companions are emitted.
 pub(crate) struct EmitCx<'a> {
     pub(crate) func: &'a Func,
@@ -254,7 +247,7 @@ impl EmitCx<'_> {
         let terms = poly.terms().iter().map(|term| {
             let coefficient = Literal::i128_unsuffixed(term.coefficient);
             let dims = term.names.iter().map(|name| name.as_str());
-            ours!(#rt::term(#coefficient, &[#(#dims),*]))
+            ours!(#rt::Term { coefficient: #coefficient, dims: &[#(#dims),*] })
         });
         ours!(#rt::formula(&[#(#terms),*]))
     }

@@ -119,7 +119,7 @@ impl EmitCx<'_> {
         let (why, own) = (self.calls.impure(), &n.own_facts);
         ours! {
             #[doc(hidden)]
-            #vis const #own: #rt::OwnFacts = #rt::OwnFacts { hash: #hash, impure: #why };
+            #vis const #own: #rt::OwnFacts = #rt::own_facts(#hash, #why);
         }
     }
 

@@ -1,6 +1,7 @@
 //! Emits the struct that holds the gradients of a function, and the companions that return it.
 
 use super::cx::{EmitCx, field, reference};
+use super::internal_items::nested;
 use super::names::allow;
 use crate::input::{Kind, OutShape, text};
 use proc_macro2::{Ident, TokenStream};
@@ -21,15 +22,16 @@ impl EmitCx<'_> {
             ours!(#rt::rebuild(#x, &cotangents, #i))
         });
         let returns = self.returns(ours!((#out, #grads_ty)));
-        let types = func.diff().map(|(_, d)| &d.owned);
-        let pair = ours!((#out, (#(#types,)*)));
+        let fields = nested(fields);
+        let types = nested(func.diff().map(|(_, d)| d.owned.to_token_stream()));
+        let pair = ours!((#out, #types));
         let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
         let both = self.body(
             ours! {
                 #(#checks)*
                 let (y, pull) = #fwd #question;
                 let cotangents = pull.call(&#rt::seed(&y));
-                (y, (#(#fields,)*))
+                (y, #fields)
             },
             &pair,
         );

@@ -1,13 +1,12 @@
 //! Emits the hidden functions for callers of a traced function, and the struct of residuals.
 
 use super::annotations::Checks;
-use super::cx::{EmitCx, InternalItems, LoopUse, RecordCall, reference};
+use super::cx::{EmitCx, InternalItems, LoopUse, reference};
 use super::flow::{DerivativeParts, ReverseParts};
 use super::names::allow;
 use crate::derivative::Wrt;
-use crate::input::{Kind, Param};
+use crate::input::Kind;
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::ToTokens;
 
 impl EmitCx<'_> {
     /// Returns a struct of residuals; `size` is the formula of its bytes.
@@ -130,31 +129,27 @@ impl EmitCx<'_> {
         }
     }
 
-    /// Returns the statement that records the user's body if the user asked to run it.
-    fn when_bodies_run(&self) -> TokenStream {
-        let (rt, recorded) = (self.rt, self.record_fwd());
-        ours!(if #rt::runs_bodies() { return { #recorded }; })
-    }
-
     /// Returns the functions with which callers start reverse mode.
     fn fwd(&self) -> TokenStream {
         let (n, func) = (self.names, self.func);
-        match self.callers {
-            None => {
-                let (recorded, body) = (self.when_bodies_run(), self.begin(&n.forward));
-                let body = ours!(#recorded #body);
-                self.fwd_function(&n.internal_fwd, &self.asking(), &body)
-            }
-            Some(callers) => {
-                let (recorded, own) = (self.when_bodies_run(), self.begin(&n.forward));
-                let (asked, diff) = (asked(), func.params.iter().map(|param| param.diff));
-                let own = ours!(let #asked = [#(#diff),*]; #recorded #own);
-                let own = self.fwd_function(&n.internal_own, &self.inputs(), &own);
-                let body = self.begin_asked(callers);
-                let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &body);
-                ours!(#own #fwd)
-            }
-        }
+        let rt = self.rt;
+        let likes = self.likes();
+        let recorded = self.record_fwd();
+        let own = self.begin(&n.forward);
+        let own = ours! {
+            #likes
+            if #rt::runs_bodies() { #recorded }
+            #own
+        };
+        let Some(callers) = self.callers else {
+            return self.fwd_function(&n.internal_fwd, &self.asking(), &own);
+        };
+        let (asked, diff) = (asked(), func.params.iter().map(|param| param.diff));
+        let own = ours!(let #asked = [#(#diff),*]; #own);
+        let own = self.fwd_function(&n.internal_own, &self.inputs(), &own);
+        let body = self.begin_asked(callers);
+        let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &body);
+        ours!(#own #fwd)
     }
 
     fn fwd_function(
@@ -192,15 +187,13 @@ impl EmitCx<'_> {
     fn begin(&self, forward: &Ident) -> TokenStream {
         let rt = self.rt;
         let (run, question, args) = (self.own(forward), self.question(), self.borrowed_args());
-        let likes = self.likes();
-        let result = ours!((y, #rt::CompanionPullback::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
         let result = match &self.func.output.result {
-            None => result,
-            Some(_) => ours!(::core::result::Result::Ok(#result)),
+            None => ours!((y, pull)),
+            Some(_) => ours!(::core::result::Result::Ok((y, pull))),
         };
         ours! {
-            let likes = [#(#likes),*];
             let (y, saved) = #run(#(#args),*)#question;
+            let pull = #rt::companion_pullback(likes, saved.bytes(), move |ct| saved.pull(ct));
             #result
         }
     }
@@ -219,34 +212,30 @@ impl EmitCx<'_> {
             let x = param(i);
             ours!(#rt::all_floats(#x))
         });
-        let recorded = self.record_fwd();
+        let (likes, recorded) = (self.likes(), self.record_fwd());
         let (own, arguments) = (self.own(&self.names.internal_own), self.forwarded());
         let begin = self.begin(&self.names.callers_forward);
         ours! {
             if !(#(#more)||*) {
                 return #own(#(#arguments),*);
             }
-            if #rt::runs_bodies() #(|| !#floats)* {
-                return { #recorded };
-            }
+            #likes
+            if #rt::runs_bodies() #(|| !#floats)* { #recorded }
             #begin
         }
     }
 
-    /// Returns the body that records the user's function and returns the result and the pullback.
+    /// Returns the statement that records the user's function and returns the result and the
+    /// pullback.
     fn record_fwd(&self) -> TokenStream {
-        let (rt, likes, asked) = (self.rt, self.likes(), asked());
-        let RecordCall { copies, arguments } = self.record();
+        let (rt, asked, arguments) = (self.rt, asked(), self.record());
         let (vjp, _) = self.recorders();
-        ours! {
-            let likes = [#(#likes),*];
-            #copies
-            #rt::#vjp(likes, &#asked, #arguments)
-        }
+        ours!(return #rt::#vjp(likes, &#asked, #arguments);)
     }
 
-    /// Returns the avals of the leaves of each parameter, for zero cotangents.
-    fn likes(&self) -> Vec<TokenStream> {
+    /// Returns the statement that binds the avals of the leaves of each parameter, for zero
+    /// cotangents.
+    fn likes(&self) -> TokenStream {
         let rt = self.rt;
         let likes = self.func.params.iter().map(|param| match param.kind {
             Kind::Static { .. } => ours!(::core::default::Default::default()),
@@ -257,7 +246,7 @@ impl EmitCx<'_> {
                 ours!(#rt::avals(#x))
             }
         });
-        likes.collect()
+        ours!(let likes = [#(#likes),*];)
     }
 
     fn jvp_companion(&self, body: TokenStream, needs_all: bool) -> (TokenStream, TokenStream) {
@@ -287,11 +276,10 @@ impl EmitCx<'_> {
         let nodiff = self.callers.iter().flat_map(|callers| &callers.nodiff);
         let nodiff = nodiff.map(|i| ours!(#rt::any_given(&#given[#i])));
         let conditions = partial.chain(nodiff);
-        let RecordCall { copies, arguments } = self.record();
+        let arguments = self.record();
         let (_, jvp) = self.recorders();
         let body = ours! {
             if #rt::runs_bodies() #(|| #conditions)* {
-                #copies
                 return #rt::#jvp(&#given, #arguments);
             }
             #body
@@ -299,11 +287,11 @@ impl EmitCx<'_> {
         (signature, body)
     }
 
-    /// Returns the arguments for recording the user's function.
+    /// Returns the last arguments of a function of the run time that records the user's function.
     ///
     /// The arguments that callers may differentiate are copied into a tree, and the function is
     /// called on its parts.
-    fn record(&self) -> RecordCall {
+    fn record(&self) -> TokenStream {
         let (rt, func) = (self.rt, self.func);
         let user = match func.owner {
             Some(_) => self.own(&func.sig.ident),
@@ -314,21 +302,12 @@ impl EmitCx<'_> {
         };
         let tree = Ident::new("tree", Span::mixed_site());
         let call = self.parts_of(&tree, self.asked_for);
-        let asked_for = self.asked_for.iter().map(|i| (*i, &func.params[*i]));
-        let asked_for: Vec<(usize, &Param)> = asked_for.collect();
-        let copies = nested(asked_for.iter().map(|(_, x)| {
-            let x = reference(x);
-            ours!(#rt::copy(#x))
-        }));
-        let positions = asked_for.iter().map(|(i, x)| {
-            let x = reference(x);
-            ours!((#i, #rt::n_leaves(#x)))
+        let asked_for = self.asked_for.iter().rev();
+        let arguments = asked_for.fold(ours!(#rt::no_arguments()), |rest, i| {
+            let x = reference(&func.params[*i]);
+            ours!(#rt::argument(#i, #x, #rest))
         });
-        let types = nested(asked_for.iter().map(|(_, x)| x.owned.to_token_stream()));
-        RecordCall {
-            copies: ours!(let (positions, copies) = ([#(#positions),*], #copies);),
-            arguments: ours!(&positions, &copies, |#tree: &#types| #user(#(#call),*)),
-        }
+        ours!(#arguments, |#tree| #user(#(#call),*))
     }
 
     /// Returns the arguments of a call; those of the parameters `parts` are read from a nested
@@ -371,9 +350,11 @@ impl EmitCx<'_> {
         );
         let out = &func.output.ty;
         let inputs = self.inputs();
-        let RecordCall { copies, arguments } = self.record();
+        let arguments = self.record();
         let (_, jvp) = self.recorders();
-        let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &self.record_fwd());
+        let (likes, recorded) = (self.likes(), self.record_fwd());
+        let fwd = ours!(#likes #recorded);
+        let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &fwd);
         let given = super::statements::tangents_ident();
         let n_params = func.params.len();
         let mut jvp_inputs = inputs.clone();
@@ -406,7 +387,6 @@ impl EmitCx<'_> {
             #[track_caller]
             #[inline]
             #vis #jvp_signature {
-                #copies
                 #rt::#jvp(&#given, #arguments)
             }
         };

@@ -4,9 +4,8 @@ use super::hvp;
 use crate::derivative::programs;
 use crate::input::{Func, text};
 use crate::program::Body;
-use proc_macro2::{Group, Ident, Literal, TokenStream, TokenTree};
-use syn::Attribute;
-use syn::visit_mut::VisitMut;
+use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
+use std::collections::VecDeque;
 
 /// Prints the report to standard error if `GRADLOOM_DUMP` is the function's name, `Type::method` or
 /// `all`.
@@ -78,12 +77,9 @@ pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String
         },
         Body::Recorded(reason) => out += &format!("// {name}: recorded at run time: {reason}\n\n"),
     }
-    let expansion = short(expansion);
+    let expansion = short(without_attributes(expansion));
     let expansion = match syn::parse2::<syn::File>(expansion.clone()) {
-        Ok(mut file) => {
-            AttributeFilter.visit_file_mut(&mut file);
-            prettyplease::unparse(&file)
-        }
+        Ok(file) => joined(&prettyplease::unparse(&file)),
         Err(_) => expansion.to_string(),
     };
     out + &format!("// {name}: expansion, {LEGEND}\n{expansion}")
@@ -176,41 +172,80 @@ fn without_suffix(literal: Literal) -> Literal {
     number.map_or(literal, Literal::u64_unsuffixed)
 }
 
-/// Removes the attributes that do not change what the code does, and keeps the first line of each
-/// documentation.
-struct AttributeFilter;
-
-impl VisitMut for AttributeFilter {
-    fn visit_attributes_mut(&mut self, attrs: &mut Vec<Attribute>) {
-        let mut documented = false;
-        attrs.retain_mut(|attr| {
-            if let syn::Meta::List(list) = &attr.meta {
-                let first = list.tokens.clone().into_iter().next();
-                let first = first.map(|token| token.to_string());
-                let removed = match first.as_deref() {
-                    Some("warnings" | "dead_code") => list.path.is_ident("allow"),
-                    Some("hidden") => list.path.is_ident("doc"),
-                    _ => false,
-                };
-                return !removed;
-            }
-            if attr.path().is_ident("inline") || attr.path().is_ident("automatically_derived") {
-                return false;
-            }
-            let syn::Meta::NameValue(syn::MetaNameValue { path, value, .. }) = &mut attr.meta
-            else {
-                return true;
-            };
-            if !path.is_ident("doc") {
-                return true;
-            }
-            if let syn::Expr::Lit(syn::ExprLit { lit, .. }) = value
-                && let syn::Lit::Str(doc) = lit
-                && let Some((first, _)) = doc.value().split_once('\n')
-            {
-                *lit = syn::Lit::Str(syn::LitStr::new(first, doc.span()));
-            }
-            !std::mem::replace(&mut documented, true)
-        });
+/// Removes the attributes that do not change what the code does: those for lints, inlining and
+/// rustdoc.
+fn without_attributes(tokens: TokenStream) -> TokenStream {
+    let mut out: Vec<TokenTree> = Vec::new();
+    for token in tokens {
+        let TokenTree::Group(group) = token else {
+            out.push(token);
+            continue;
+        };
+        let is_hash =
+            |token: &TokenTree| matches!(token, TokenTree::Punct(p) if p.as_char() == '#');
+        if group.delimiter() == Delimiter::Bracket
+            && out.last().is_some_and(is_hash)
+            && let Some(TokenTree::Ident(name)) = group.stream().into_iter().next()
+            && ["allow", "automatically_derived", "doc", "inline"]
+                .iter()
+                .any(|n| name == n)
+        {
+            out.pop();
+            continue;
+        }
+        let mut inner = Group::new(group.delimiter(), without_attributes(group.stream()));
+        inner.set_span(group.span());
+        out.push(inner.into());
     }
+    out.into_iter().collect()
+}
+
+/// Greatest length of a line that is put together from several.
+const WIDTH: usize = 110;
+
+/// Puts calls, lists and blocks of one expression on one line, if it is short enough.
+///
+/// The printer has no setting for the width of a line.
+fn joined(text: &str) -> String {
+    let mut lines: VecDeque<String> = text.lines().map(str::to_owned).collect();
+    let mut out = String::new();
+    while let Some(line) = lines.pop_front() {
+        match join(&line, lines.make_contiguous()) {
+            // The last of the lines may open the next group.
+            Some((line, n)) => {
+                lines.drain(..n);
+                lines.push_front(line);
+            }
+            None => out += &(line + "\n"),
+        }
+    }
+    out
+}
+
+/// Returns a line that ends with an open bracket together with the lines up to the closing bracket,
+/// and their number. Returns `None` if they are statements or too long.
+fn join(line: &str, rest: &[String]) -> Option<(String, usize)> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    if !line.ends_with(['(', '[', '{']) || line.trim_start().starts_with("//") {
+        return None;
+    }
+    let is_last = |next: &String| indent(next) <= indent(line);
+    let n = rest.iter().position(is_last)? + 1;
+    let mut out = line.to_owned();
+    for next in &rest[..n] {
+        let next = next.trim_start();
+        let closes = next.starts_with([')', ']', '}']);
+        if closes {
+            out.truncate(out.trim_end_matches(',').len());
+        }
+        if !(out.ends_with(['(', '[']) || next.starts_with([')', ']'])) {
+            out.push(' ');
+        }
+        out += next;
+        let is_statement = next.ends_with(';') && !closes || next.contains("=>");
+        if is_statement || out.len() > WIDTH {
+            return None;
+        }
+    }
+    Some((out, n))
 }

@@ -9,7 +9,7 @@ use crate::input::generic::is_known;
 use crate::input::generic::{Params, names_in, without_lifetimes};
 use crate::input::{Func, Kind, Param, text};
 use crate::purity::{Question, mark_of};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::ToTokens;
 use std::collections::BTreeSet;
 use syn::spanned::Spanned;
@@ -125,7 +125,7 @@ impl CachedCallEmitter<'_> {
         let rt = self.rt;
         let chunks: Vec<&[Question]> = self.questions.chunks(AT_ONCE).collect();
         let last = match &self.asked {
-            None => ours!(0usize),
+            None => ours!(0),
             Some(_) => {
                 let (owner, generics) = (self.owner(), turbofish(self.func));
                 let name = ItemNames::new(self.func).spots;
@@ -133,22 +133,13 @@ impl CachedCallEmitter<'_> {
                 ours!(#rt::n_yes(&|| #owner::#name #generics(#(#never),*)))
             }
         };
-        chunks.iter().rev().fold(last, |rest, questions| {
-            let n = questions.len();
+        let chunks = chunks.iter().map(|questions| {
+            let n = Literal::usize_unsuffixed(questions.len());
             let unmarked = unmarked(questions.iter().filter_map(|q| q.mark.as_ref()), rt);
-            let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
-                let tokens = &question.tokens;
-                ours!((#tokens, #rest))
-            });
-            ours! {
-                let n = #rt::n_yes(&|| {
-                    use #rt::by_type::*;
-                    #unmarked
-                    #answers
-                });
-                if n < #n { n } else { #n + { #rest } }
-            }
-        })
+            let tokens = questions.iter().map(|question| &question.tokens);
+            ours!({ #unmarked } #n [#(#tokens),*])
+        });
+        ours!(#rt::answers!(#(#chunks)* #last))
     }
 
     fn fits(&self, global: &Path) -> TokenStream {

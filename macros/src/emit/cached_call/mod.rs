@@ -5,6 +5,7 @@ mod facts;
 mod spots;
 
 use super::cx::{field, reference, turbofish};
+use super::internal_items::nested;
 use crate::input::args::Args;
 use crate::input::{Func, OutShape, Param};
 use crate::program::Body;
@@ -235,20 +236,20 @@ impl<'a> CachedCallEmitter<'a> {
 
     /// Returns the body of a companion that returns the result and the gradients.
     ///
-    /// `body` computes the result and a tuple of gradients; `grads` is the struct that holds them.
+    /// `body` computes the result and nested pairs of gradients; `grads` is the struct that holds them.
     pub(crate) fn gradients(&self, body: &TokenStream, grads: &Ident) -> TokenStream {
-        let rt = self.rt;
         let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
         let fields: Vec<TokenStream> = diff.iter().map(|d| field(d).to_token_stream()).collect();
         let locals = (0..diff.len()).map(|i| Ident::new(&format!("ct{i}"), Span::mixed_site()));
         let locals: Vec<Ident> = locals.collect();
         let question = self.func.output.result.as_ref().map(|_| ours!(?));
         let both = self.ok(ours!((y, #grads { #(#fields: #locals),* })));
+        let parts = nested(locals.iter().map(ToTokens::to_token_stream));
         let Purity::Static = self.purity else {
             let count = self.count(Companion::Gradients);
             return ours! {
                 #count
-                let (y, (#(#locals,)*)) = { #body } #question;
+                let (y, #parts) = { #body } #question;
                 #both
             };
         };
@@ -261,13 +262,10 @@ impl<'a> CachedCallEmitter<'a> {
         let recording = recording();
         ours! {
             #enter
-            let (mut y, (#(mut #locals,)*)) = { #body } #question;
+            let (y, #parts) = { #body } #question;
             // The gradients are visited before they become fields: if the user has a struct with
             // the same name, rustc then reports only one error.
-            #recording.end_with(|f| {
-                #rt::Tree::visit_mut(&mut y, f);
-                #(#rt::Tree::visit_mut(&mut #locals, f);)*
-            });
+            let (y, #parts) = #recording.end((y, #parts));
             #both
         }
     }
@@ -347,9 +345,9 @@ impl<'a> CachedCallEmitter<'a> {
                 }}
             }
         };
-        let begun = self.look_up(Companion::Reverse, &[]);
+        let call = self.call(Companion::Reverse, &[]);
         ours! {
-            let (y, pull) = match #begun {
+            let (y, pull) = match #rt::begin_call!(#call) {
                 ::core::result::Result::Ok(mut results) => (#result, results.pullback()),
                 ::core::result::Result::Err(#recording) => {
                     #checks
@@ -362,18 +360,12 @@ impl<'a> CachedCallEmitter<'a> {
 
     /// Returns the statement that returns the results of a cached plan, or starts a recording.
     fn enter(&self, companion: Companion, found: &TokenStream, tangents: &[Ident]) -> TokenStream {
-        let (recording, begun) = (recording(), self.look_up(companion, tangents));
-        ours! {
-            let #recording = match #begun {
-                ::core::result::Result::Ok(mut results) => return #found,
-                ::core::result::Result::Err(recording) => recording,
-            };
-        }
+        let (rt, recording, call) = (self.rt, recording(), self.call(companion, tangents));
+        ours!(let #recording = #rt::cached!(|results| #found; #call);)
     }
 
-    /// Returns the expression that looks up a call; tangents are one more parameter of the key.
-    fn look_up(&self, companion: Companion, tangents: &[Ident]) -> TokenStream {
-        let rt = self.rt;
+    /// Returns the description of a call; tangents are one more parameter of the key.
+    fn call(&self, companion: Companion, tangents: &[Ident]) -> TokenStream {
         let n = Literal::usize_unsuffixed(self.func.params.len());
         let tangents = (!tangents.is_empty()).then(|| ours!(, tangents #n [#(#tangents),*]));
         let instance = self.instance().map(|instance| ours!(, instance #instance));
@@ -382,7 +374,7 @@ impl<'a> CachedCallEmitter<'a> {
             ours!(, if #fit)
         });
         let facts = self.facts(companion);
-        ours!(#rt::begin_call!(#facts #tangents #instance #fit))
+        ours!(#facts #tangents #instance #fit)
     }
 
     /// Returns the value of [`Self::rebuilt`], as `Ok` if the function returns a `Result`.
