@@ -154,6 +154,8 @@ macro_rules! levels {
         pub trait Facts {
             /// Facts without callees.
             const LEVEL_0: Fact;
+            /// Hash of the function, the constants that it names, and its callees.
+            const HASH: [u8; 32] = Self::LEVEL_8.hash;
             $(
                 /// Facts with callees on the level below.
                 const $level: Fact = Self::$before;

@@ -98,14 +98,14 @@ pub fn field_paths<T: crate::Tree>(
     x.paths(&format!("{prefix}.{}", unraw(field)), out);
 }
 
-/// Struct of residuals; `size` is the formula of its bytes. Each field follows its documentation.
+/// Struct of residuals; `size` is the formula of its bytes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __saved {
     (
         $(#[$attr:meta])*
-        $vis:vis struct $name:ident of $function:literal, size $size:expr, {
-            $($doc:literal $field:ident: $ty:ty),*
+        $vis:vis struct $name:ident of $function:literal, size = $size:expr, {
+            $($field:ident: $ty:ty = $doc:literal),*
         }
     ) => {
         $(#[$attr])*
@@ -186,6 +186,25 @@ macro_rules! __cached {
             ::core::result::Result::Ok(mut $results) => return $found,
             ::core::result::Result::Err(recording) => recording,
         }
+    };
+}
+
+/// Panics if a leaf of an argument is not a float; each argument is followed by its name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __check_all_floats {
+    ($($name:literal $x:expr),*) => {
+        $($crate::__private::check_floats($x, $name);)*
+    };
+}
+
+/// Arguments of a call that is recorded, each after its position.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __arguments {
+    () => { $crate::__private::no_arguments() };
+    ($i:literal $x:expr $(, $rest_i:literal $rest:expr)*) => {
+        $crate::__private::argument($i, $x, $crate::__arguments!($($rest_i $rest),*))
     };
 }
 

@@ -1,6 +1,6 @@
 //! Macros for compiled loops. They are expanded in builds without debug assertions only.
 
-/// Functions that register compiled loops.
+/// Constant that lists compiled loops, and functions that register them.
 ///
 /// Each loop has a variant of [`Loop`](super::Loop), a signature, its operands, its members and its
 /// results. A loop marked `fast` first tries cheaper functions for the members that name one. It
@@ -8,7 +8,13 @@
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __loops {
-    ($($vis:vis fn $name:ident { $($variant:ident $signature:literal $loop_:tt)* })*) => {$(
+    (
+        #[$doc:meta] $const_vis:vis const $kernels:ident;
+        $($vis:vis fn $name:ident { $($variant:ident $signature:literal $loop_:tt)* })*
+    ) => {
+        #[$doc]
+        $const_vis const $kernels: &'static [&'static str] = &[$($($signature),*),*];
+        $(
         #[cfg(not(debug_assertions))]
         #[doc(hidden)]
         #[inline]
@@ -23,7 +29,8 @@ macro_rules! __loops {
             static TABLE: $crate::__private::FusedTable = $crate::__private::fused_table!(LOOPS);
             TABLE.register();
         }
-    )*};
+        )*
+    };
 }
 
 /// Versions of a loop for one dtype.

@@ -36,6 +36,12 @@ impl LoopUse {
     pub(crate) const ALL: [LoopUse; 3] = [LoopUse::All, LoopUse::Reverse, LoopUse::Forward];
 }
 
+/// Statements of a companion, and the value that they compute.
+pub(crate) struct Steps {
+    pub(crate) statements: TokenStream,
+    pub(crate) value: TokenStream,
+}
+
 /// Function whose companions are emitted.
 pub(crate) struct EmitCx<'a> {
     pub(crate) func: &'a Func,
@@ -75,7 +81,11 @@ impl EmitCx<'_> {
     pub(crate) fn register(&self, owner: &TokenStream, uses: &[LoopUse]) -> TokenStream {
         let uses = uses.iter().filter(|used| self.loop_uses.contains(used));
         let names = uses.map(|used| self.name_of_loops(*used));
-        ours!(#(#[cfg(not(debug_assertions))] #owner::#names();)*)
+        let names: Vec<&Ident> = names.collect();
+        match names.is_empty() {
+            true => TokenStream::new(),
+            false => ours!(#[cfg(not(debug_assertions))] { #(#owner::#names();)* }),
+        }
     }
 
     /// Returns the parameters of a companion: those of the user's function, each with a name.
@@ -183,6 +193,24 @@ impl EmitCx<'_> {
         let (rt, returns) = (self.rt, self.returns(ty.clone()));
         let body = ours!({ #body });
         ours!(#rt::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
+    }
+
+    /// Returns statements and the value that they compute, of type `ty`.
+    ///
+    /// In a function that returns `Result`, the value is a block that evaluates to a `Result`.
+    pub(crate) fn steps(
+        &self,
+        statements: TokenStream,
+        value: TokenStream,
+        ty: &TokenStream,
+    ) -> Steps {
+        match self.func.output.result {
+            None => Steps { statements, value },
+            Some(_) => Steps {
+                statements: TokenStream::new(),
+                value: self.body(ours!(#statements #value), ty),
+            },
+        }
     }
 
     pub(crate) fn question(&self) -> Option<TokenStream> {

@@ -192,7 +192,7 @@ impl EmitCx<'_> {
         };
         ours! {
             #[doc = #doc]
-            #vis const #name: [u8; 32] = <#marker as #rt::Facts>::#last.hash;
+            #vis const #name: [u8; 32] = <#marker as #rt::Facts>::HASH;
 
             #words
 

@@ -10,7 +10,7 @@ use syn::Type;
 
 impl EmitCx<'_> {
     /// Returns `grad` and `value_and_grad`.
-    pub(crate) fn grad_functions(&self, vis: &TokenStream, checks: &[TokenStream]) -> TokenStream {
+    pub(crate) fn grad_functions(&self, vis: &TokenStream, checks: &TokenStream) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let user = text(&func.sig.ident);
         let out = &func.output.ty;
@@ -26,16 +26,13 @@ impl EmitCx<'_> {
         let types = nested(func.diff().map(|(_, d)| d.owned.to_token_stream()));
         let pair = ours!((#out, #types));
         let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
-        let both = self.body(
-            ours! {
-                #(#checks)*
-                let (y, pull) = #fwd #question;
-                let cotangents = pull.call(&#rt::seed(&y));
-                (y, #fields)
-            },
-            &pair,
-        );
-        let both = self.calls.gradients(&both, &n.grads);
+        let statements = ours! {
+            #checks
+            let (y, pull) = #fwd #question;
+            let cotangents = pull.call(&#rt::seed(&y));
+        };
+        let steps = self.steps(statements, ours!((y, #fields)), &pair);
+        let both = self.calls.gradients(&steps, &n.grads);
         let grad_returns = self.returns(grads_ty);
         let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
         let value_and_grad = self.own(&n.value_and_grad);

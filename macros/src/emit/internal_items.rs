@@ -18,13 +18,15 @@ impl EmitCx<'_> {
     ) -> TokenStream {
         let (vis, allow, attrs, rt) = (&self.func.vis, allow(), &self.func.attrs, self.rt);
         let function = self.func.sig.ident.to_string();
-        let fields = fields.iter().map(|(name, ty, doc)| ours!(#doc #name: #ty));
+        let fields = fields
+            .iter()
+            .map(|(name, ty, doc)| ours!(#name: #ty = #doc));
         ours! {
             #rt::saved! {
                 #(#attrs)*
                 #allow
                 #attr
-                #vis struct #saved of #function, size #size, { #(#fields),* }
+                #vis struct #saved of #function, size = #size, { #(#fields),* }
             }
         }
     }
@@ -302,12 +304,11 @@ impl EmitCx<'_> {
         };
         let tree = Ident::new("tree", Span::mixed_site());
         let call = self.parts_of(&tree, self.asked_for);
-        let asked_for = self.asked_for.iter().rev();
-        let arguments = asked_for.fold(ours!(#rt::no_arguments()), |rest, i| {
+        let arguments = self.asked_for.iter().map(|i| {
             let x = reference(&func.params[*i]);
-            ours!(#rt::argument(#i, #x, #rest))
+            ours!(#i #x)
         });
-        ours!(#arguments, |#tree| #user(#(#call),*))
+        ours!(#rt::arguments![#(#arguments),*], |#tree| #user(#(#call),*))
     }
 
     /// Returns the arguments of a call; those of the parameters `parts` are read from a nested

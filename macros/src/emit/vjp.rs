@@ -2,12 +2,12 @@
 
 use super::cx::{EmitCx, group, reference};
 use crate::input::text;
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident};
+use proc_macro2::TokenStream;
+use quote::ToTokens;
 
 impl EmitCx<'_> {
     /// Returns `vjp`; `checks` precede its body.
-    pub(crate) fn vjp(&self, checks: &[TokenStream]) -> TokenStream {
+    pub(crate) fn vjp(&self, checks: &TokenStream) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let vis = self.vis();
         let out = &func.output.ty;
@@ -18,26 +18,26 @@ impl EmitCx<'_> {
         let signature = self.signature(&n.vjp, &self.inputs(), &self.returns(pair));
 
         // The pullback returns trees with the structure of the arguments.
-        let likes: Vec<Ident> = diff
+        let structures: Vec<TokenStream> = diff
             .iter()
-            .map(|d| format_ident!("{}_like", d.name, span = Span::mixed_site()))
+            .map(|d| {
+                let x = reference(d);
+                ours!(#rt::structure(#x))
+            })
             .collect();
-        let structures = diff.iter().zip(&likes).map(|(d, like)| {
-            let x = reference(d);
-            ours!(let #like = #rt::structure(#x);)
+        let structures = group(&structures);
+        let rebuilt = func.diff().enumerate().map(|(k, (i, _))| {
+            let k = (diff.len() > 1).then(|| syn::Index::from(k)).into_iter();
+            ours!(#rt::pulled_back(&like #(.#k)*, &mut cotangents, #i))
         });
-        let rebuilt: Vec<TokenStream> = func
-            .diff()
-            .zip(&likes)
-            .map(|((i, _), like)| ours!(#rt::pulled_back(&#like, &mut cotangents, #i)))
-            .collect();
+        let rebuilt: Vec<TokenStream> = rebuilt.collect();
         let rebuilt = group(&rebuilt);
         // The type of the closure cannot be written, so a `catch` around the whole body is not
         // possible.
         let (checked, result) = match &func.output.result {
-            None => (ours!(#(#checks)*), ours!((y, pullback))),
+            None => (checks.clone(), ours!((y, pullback))),
             Some(_) => (
-                ours!(#rt::catch(|| { #(#checks)* ::core::result::Result::Ok(()) })?;),
+                ours!(#rt::catch(|| { #checks ::core::result::Result::Ok(()) })?;),
                 ours!(::core::result::Result::Ok((y, pullback))),
             ),
         };
@@ -56,7 +56,7 @@ impl EmitCx<'_> {
             #[track_caller]
             #[inline]
             #vis #signature {
-                #(#structures)*
+                let like = #structures;
                 #run
                 let made = #rt::TransformSite::by(#companion);
                 let pullback = move |ct: &#out| {

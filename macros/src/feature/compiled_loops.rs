@@ -68,12 +68,6 @@ impl Loops {
         LoopUse::ALL.into_iter().filter(has).collect()
     }
 
-    /// Returns what each loop computes: the text shown to users, and the key by which plans find
-    /// the loop.
-    pub(crate) fn signatures(&self) -> impl Iterator<Item = &str> {
-        self.groups.keys().map(String::as_str)
-    }
-
     /// Returns the loops of some companions.
     fn used(&self, used: LoopUse) -> Vec<TokenStream> {
         let loops = self.groups.iter().filter(|(_, group)| group.2 == used);
@@ -152,37 +146,29 @@ impl Loops {
 }
 
 impl EmitCx<'_> {
-    /// Returns the functions that register the compiled loops.
+    /// Returns the constant that lists the loops, and the functions that register them.
     ///
-    /// They are not emitted in debug builds, where compiled loops would be slower than those of the
-    /// run time.
+    /// The functions are not emitted in debug builds, where compiled loops would be slower than
+    /// those of the run time.
     pub(crate) fn loops(&self, loops: &Loops) -> TokenStream {
         let (rt, vis) = (self.rt, self.vis());
         let functions = LoopUse::ALL.iter().filter_map(|used| {
             let (name, loops) = (self.name_of_loops(*used), loops.used(*used));
             (!loops.is_empty()).then(|| ours!(#vis fn #name { #(#loops)* }))
         });
-        let functions: Vec<TokenStream> = functions.collect();
-        match functions.is_empty() {
-            true => TokenStream::new(),
-            false => ours!(#rt::loops! { #(#functions)* }),
-        }
-    }
-
-    /// Returns the constant that lists the loops.
-    pub(crate) fn kernels(&self, loops: &Loops) -> TokenStream {
-        let vis = self.vis();
         let (name, user) = (&self.names.kernels, &self.func.sig.ident);
-        let list: Vec<&str> = loops.signatures().collect();
-        let doc = match list.len() {
+        let doc = match loops.groups.len() {
             0 => format!("No loop over several ops is compiled with `{user}`."),
             n => format!(
                 "Signatures of the {n} loops compiled with `{user}`, each for `f32` and `f64` and three SIMD levels: the number of operands, the ops on earlier values, and after `>` the results. Builds with debug assertions have no compiled loops."
             ),
         };
         ours! {
-            #[doc = #doc]
-            #vis const #name: &'static [&'static str] = &[#(#list),*];
+            #rt::loops! {
+                #[doc = #doc]
+                #vis const #name;
+                #(#functions)*
+            }
         }
     }
 }

@@ -201,7 +201,7 @@ fn without_attributes(tokens: TokenStream) -> TokenStream {
 }
 
 /// Greatest length of a line that is put together from several.
-const WIDTH: usize = 110;
+const WIDTH: usize = 120;
 
 /// Puts calls, lists and blocks of one expression on one line, if it is short enough.
 ///
@@ -225,10 +225,16 @@ fn joined(text: &str) -> String {
 /// Returns a line that ends with an open bracket together with the lines up to the closing bracket,
 /// and their number. Returns `None` if they are statements or too long.
 fn join(line: &str, rest: &[String]) -> Option<(String, usize)> {
-    let indent = |line: &str| line.len() - line.trim_start().len();
+    let next = rest.first()?.trim_start();
+    let is_attribute = line.trim_start().starts_with("#[") && line.ends_with(']');
+    if is_attribute || ["||", "&&"].iter().any(|op| next.starts_with(op)) || next == "{" {
+        let line = format!("{line} {next}");
+        return (line.len() <= WIDTH).then_some((line, 1));
+    }
     if !line.ends_with(['(', '[', '{']) || line.trim_start().starts_with("//") {
         return None;
     }
+    let indent = |line: &str| line.len() - line.trim_start().len();
     let is_last = |next: &String| indent(next) <= indent(line);
     let n = rest.iter().position(is_last)? + 1;
     let mut out = line.to_owned();

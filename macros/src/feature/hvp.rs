@@ -84,7 +84,7 @@ impl EmitCx<'_> {
             if #rt::runs_bodies() {
                 #recorded
             } else {
-                #(#checks)*
+                #checks
                 let given = [#(#leaves),*];
                 let (y, (gradient, change)) = #hidden(#(#arguments,)* given)#question;
                 #rt::check_single(&y);
@@ -232,7 +232,7 @@ impl EmitCx<'_> {
             ours!(#grads { #(#fields),* })
         });
         ours! {
-            #(#checks)*
+            #checks
             // Checks the tangents first, so that errors name the parameters.
             let _ = [#(#leaves),*];
             let (copies, changes) = (#copies, #tangents);

@@ -78,7 +78,6 @@ pub(crate) fn companions(
         asked_for: &asked_for,
     };
     let constants = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
-    let kernels = cx.kernels(&loops);
     // The run time may differentiate a closure that calls the function, in any mode.
     let register = cx.register(&cx.owner(), &LoopUse::ALL);
     let loops = cx.loops(&loops);
@@ -99,8 +98,7 @@ pub(crate) fn companions(
     let asking = calls.asking(&cx);
     let grads = cx.grads_struct();
     let failed = places.failed(rt);
-    let associated =
-        ours!(#public #facts #constants #kernels #internal #annotations #asking #loops);
+    let associated = ours!(#public #facts #constants #internal #annotations #asking #loops);
     let items = ours!(#items #grads #fact_items #failed);
     let items = match &func.owner {
         Some(owner) => cx.of_a_method(owner, &items, &associated),

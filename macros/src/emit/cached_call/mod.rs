@@ -4,7 +4,7 @@ mod by_type;
 mod facts;
 mod spots;
 
-use super::cx::{field, reference, turbofish};
+use super::cx::{Steps, field, reference, turbofish};
 use super::internal_items::nested;
 use crate::input::args::Args;
 use crate::input::{Func, OutShape, Param};
@@ -236,8 +236,10 @@ impl<'a> CachedCallEmitter<'a> {
 
     /// Returns the body of a companion that returns the result and the gradients.
     ///
-    /// `body` computes the result and nested pairs of gradients; `grads` is the struct that holds them.
-    pub(crate) fn gradients(&self, body: &TokenStream, grads: &Ident) -> TokenStream {
+    /// The steps compute the result and nested pairs of gradients; `grads` is the struct that holds
+    /// them.
+    pub(crate) fn gradients(&self, steps: &Steps, grads: &Ident) -> TokenStream {
+        let Steps { statements, value } = steps;
         let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
         let fields: Vec<TokenStream> = diff.iter().map(|d| field(d).to_token_stream()).collect();
         let locals = (0..diff.len()).map(|i| Ident::new(&format!("ct{i}"), Span::mixed_site()));
@@ -249,7 +251,8 @@ impl<'a> CachedCallEmitter<'a> {
             let count = self.count(Companion::Gradients);
             return ours! {
                 #count
-                let (y, #parts) = { #body } #question;
+                #statements
+                let (y, #parts) = #value #question;
                 #both
             };
         };
@@ -262,26 +265,32 @@ impl<'a> CachedCallEmitter<'a> {
         let recording = recording();
         ours! {
             #enter
-            let (y, #parts) = { #body } #question;
-            // The gradients are visited before they become fields: if the user has a struct with
+            #statements
+            // The recording ends before the gradients become fields: if the user has a struct with
             // the same name, rustc then reports only one error.
-            let (y, #parts) = #recording.end((y, #parts));
+            let (y, #parts) = #recording.end(#value #question);
             #both
         }
     }
 
     /// Returns the body of a companion that returns the result and its tangent; `tangents` are
     /// further parameters.
-    pub(crate) fn tangents(&self, body: &TokenStream, tangents: &[Ident]) -> TokenStream {
+    pub(crate) fn tangents(&self, steps: &Steps, tangents: &[Ident]) -> TokenStream {
+        let Steps { statements, value } = steps;
         let Purity::Static = self.purity else {
             let count = self.count(Companion::Forward);
-            return ours!(#count #body);
+            return ours!(#count #statements #value);
         };
         let enter = self.enter(Companion::Forward, &self.result(2), tangents);
-        let end = self.end_recording(&ours!(both), 2);
         match &self.func.output.result {
-            None => ours!(#enter let both = { #body }; #end),
-            Some(_) => ours!(#enter let both = { #body }; both.map(|both| #end)),
+            None => {
+                let end = self.end_recording(value, 2);
+                ours!(#enter #statements #end)
+            }
+            Some(_) => {
+                let end = self.end_recording(&ours!(both), 2);
+                ours!(#enter let both = #value; both.map(|both| #end))
+            }
         }
     }
 
