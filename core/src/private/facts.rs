@@ -1,6 +1,5 @@
 //! Constants of a traced function.
 
-use super::OwnFacts;
 use crate::{Cost, Formula, Point, Term, Work};
 
 /// Returns the hash with these hexadecimal digits.
@@ -17,11 +16,6 @@ pub const fn hash(digits: &str) -> [u8; 32] {
         i += 1;
     }
     hash
-}
-
-/// Returns the facts of a function without its callees.
-pub const fn own_facts(hash: [u8; 32], impure: Option<&'static str>) -> OwnFacts {
-    OwnFacts { hash, impure }
 }
 
 /// Returns the reason of the first query that rustc did not confirm, if it confirmed only
@@ -84,26 +78,32 @@ pub const fn formula(terms: &'static [Term]) -> Option<Formula> {
     Some(Formula::new(terms))
 }
 
-/// Returns the hash of a source text, folded with the values of the constants that it names.
+/// Facts of a function without its callees: the hash of its source, folded with the values of the
+/// constants that it names, and the reason why a call has side effects.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __own_hash {
-    ($digits:literal $(, $constant:path)*) => {{
-        let hash = $crate::__private::hash($digits);
-        $(
-            let kind = $crate::__private::kind_of(&|| {
-                use $crate::__private::by_kind::*;
-                (&&$crate::__private::Constant(&$constant)).kind()
-            });
-            let hash = if kind.is_readable() {
-                kind.require();
-                kind.fold(hash, &$constant)
-            } else {
+macro_rules! __own_facts {
+    ($digits:literal [$($constant:path),*], $impure:expr) => {
+        $crate::__private::OwnFacts {
+            hash: {
+                let hash = $crate::__private::hash($digits);
+                $(
+                    let kind = $crate::__private::kind_of(&|| {
+                        use $crate::__private::by_kind::*;
+                        (&&$crate::__private::Constant(&$constant)).kind()
+                    });
+                    let hash = if kind.is_readable() {
+                        kind.require();
+                        kind.fold(hash, &$constant)
+                    } else {
+                        hash
+                    };
+                )*
                 hash
-            };
-        )*
-        hash
-    }};
+            },
+            impure: $impure,
+        }
+    };
 }
 
 /// Facts of a function with callees, on all levels.

@@ -33,6 +33,15 @@ macro_rules! __loops {
     };
 }
 
+/// Registers compiled loops.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __register {
+    ($($register:path),*) => {
+        $(#[cfg(not(debug_assertions))] $register();)*
+    };
+}
+
 /// Versions of a loop for one dtype.
 #[doc(hidden)]
 #[macro_export]

@@ -81,10 +81,10 @@ impl EmitCx<'_> {
     pub(crate) fn register(&self, owner: &TokenStream, uses: &[LoopUse]) -> TokenStream {
         let uses = uses.iter().filter(|used| self.loop_uses.contains(used));
         let names = uses.map(|used| self.name_of_loops(*used));
-        let names: Vec<&Ident> = names.collect();
+        let (rt, names): (_, Vec<&Ident>) = (self.rt, names.collect());
         match names.is_empty() {
             true => TokenStream::new(),
-            false => ours!(#[cfg(not(debug_assertions))] { #(#owner::#names();)* }),
+            false => ours!(#rt::register!(#(#owner::#names),*);),
         }
     }
 

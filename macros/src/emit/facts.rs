@@ -112,14 +112,11 @@ impl EmitCx<'_> {
         let vis = self.vis();
         let hash = blake3::hash(digest.text.as_bytes()).to_hex();
         let hash = hash.as_str();
-        let hash = match &*digest.constants {
-            [] => ours!(#rt::hash(#hash)),
-            constants => ours!(#rt::own_hash!(#hash, #(#constants),*)),
-        };
+        let constants = &digest.constants;
         let (why, own) = (self.calls.impure(), &n.own_facts);
         ours! {
             #[doc(hidden)]
-            #vis const #own: #rt::OwnFacts = #rt::own_facts(#hash, #why);
+            #vis const #own: #rt::OwnFacts = #rt::own_facts!(#hash [#(#constants),*], #why);
         }
     }
 

@@ -207,7 +207,7 @@ const WIDTH: usize = 120;
 ///
 /// The printer has no setting for the width of a line.
 fn joined(text: &str) -> String {
-    let mut lines: VecDeque<String> = text.lines().map(str::to_owned).collect();
+    let mut lines: VecDeque<String> = reflowed(text).into();
     let mut out = String::new();
     while let Some(line) = lines.pop_front() {
         match join(&line, lines.make_contiguous()) {
@@ -220,6 +220,48 @@ fn joined(text: &str) -> String {
         }
     }
     out
+}
+
+/// Returns the lines of a text, with longer lines in the macros of the run time.
+fn reflowed(text: &str) -> Vec<String> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut lines: Vec<String> = Vec::new();
+    // Indent of the line that opens a macro.
+    let mut inside: Option<usize> = None;
+    for line in text.lines() {
+        let opened = inside.filter(|opened| indent(line) > *opened);
+        let Some(opened) = opened else {
+            let opens =
+                line.contains("rt::") && ["!(", "! {", "!["].iter().any(|end| line.ends_with(end));
+            inside = opens.then(|| indent(line));
+            lines.push(line.to_owned());
+            continue;
+        };
+        for word in words(line) {
+            match lines.last_mut() {
+                Some(last)
+                    if indent(last) > opened && last.len() + word.len() < WIDTH && word != "fn" =>
+                {
+                    last.push(' ');
+                    last.push_str(word);
+                }
+                _ => lines.push(format!("{}{word}", " ".repeat(opened + 4))),
+            }
+        }
+    }
+    lines
+}
+
+/// Returns the words of a line; a string is one word.
+fn words(line: &str) -> Vec<&str> {
+    let (mut is_string, mut is_escaped) = (false, false);
+    let is_end = move |c: char| {
+        is_string ^= c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        c == ' ' && !is_string
+    };
+    let words = line.trim_start().split(is_end);
+    words.filter(|word| !word.is_empty()).collect()
 }
 
 /// Returns a line that ends with an open bracket together with the lines up to the closing bracket,
