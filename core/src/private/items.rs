@@ -105,14 +105,14 @@ macro_rules! __saved {
     (
         $(#[$attr:meta])*
         $vis:vis struct $name:ident of $function:literal, size = $size:expr, {
-            $($field:ident: $ty:ty = $doc:literal),*
+            $(#[$doc:meta] $field:ident: $ty:ty),*
         }
     ) => {
         $(#[$attr])*
         #[doc = ::core::concat!("Residuals of `", $function, "`: values that the derivative keeps between the forward and the reverse pass.")]
         #[derive(::core::clone::Clone)]
         $vis struct $name {
-            $(#[doc = $doc] pub $field: $ty),*
+            $(#[$doc] pub $field: $ty),*
         }
 
         $(#[$attr])*

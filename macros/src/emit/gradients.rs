@@ -19,7 +19,7 @@ impl EmitCx<'_> {
         let (fwd, question) = (self.public_fwd(&self.borrowed_args()), self.question());
         let fields = func.diff().map(|(i, d)| {
             let x = reference(d);
-            ours!(#rt::rebuild(#x, &cotangents, #i))
+            ours!(#rt::rebuild(#x, &cts, #i))
         });
         let returns = self.returns(ours!((#out, #grads_ty)));
         let fields = nested(fields);
@@ -29,7 +29,7 @@ impl EmitCx<'_> {
         let statements = ours! {
             #checks
             let (y, pull) = #fwd #question;
-            let cotangents = pull.call(&#rt::seed(&y));
+            let cts = pull.call(&#rt::seed(&y));
         };
         let steps = self.steps(statements, ours!((y, #fields)), &pair);
         let both = self.calls.gradients(&steps, &n.grads);

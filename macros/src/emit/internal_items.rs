@@ -20,7 +20,7 @@ impl EmitCx<'_> {
         let function = self.func.sig.ident.to_string();
         let fields = fields
             .iter()
-            .map(|(name, ty, doc)| ours!(#name: #ty = #doc));
+            .map(|(name, ty, doc)| ours!(#[doc = #doc] #name: #ty));
         ours! {
             #rt::saved! {
                 #(#attrs)*

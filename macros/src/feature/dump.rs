@@ -273,6 +273,10 @@ fn join(line: &str, rest: &[String]) -> Option<(String, usize)> {
         let line = format!("{line} {next}");
         return (line.len() <= WIDTH).then_some((line, 1));
     }
+    if next.starts_with('.') && !line.ends_with('}') {
+        let line = format!("{line}{next}");
+        return (line.len() <= WIDTH).then_some((line, 1));
+    }
     if !line.ends_with(['(', '[', '{']) || line.trim_start().starts_with("//") {
         return None;
     }
@@ -290,7 +294,7 @@ fn join(line: &str, rest: &[String]) -> Option<(String, usize)> {
             out.push(' ');
         }
         out += next;
-        let is_statement = next.ends_with(';') && !closes || next.contains("=>");
+        let is_statement = n > 2 && next.ends_with(';') && !closes || next.contains("=>");
         if is_statement || out.len() > WIDTH {
             return None;
         }
