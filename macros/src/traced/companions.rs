@@ -181,7 +181,7 @@ impl EmitCx<'_> {
         let vis = self.vis();
         let user = text(&func.sig.ident);
         let program_name = &n.program;
-        let program_doc = self.docs.other(&format!("The program of `{user}`."));
+        let program_doc = self.docs.program(&format!("The program of `{user}`."));
         let given = self.given();
         let vjp = self.vjp(&given.checks);
         let jvp = self.jvp(&given);

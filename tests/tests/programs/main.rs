@@ -9,3 +9,4 @@ mod maml;
 mod newton;
 mod pinn;
 mod training_loop;
+mod transformer;
