@@ -46,15 +46,7 @@ macro_rules! __register {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __loop {
-    ($t:ident {|$($x:ident),*| $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
-        $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
-            let n = $y.len();
-            $(let $x = &$x[..n];)*
-            $(let $z = &mut $z[..n];)*
-            $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
-        })
-    };
-    ($t:ident {fast |$($x:ident),*| $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
+    ($t:ident {fast $($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
         $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
             let n = $y.len();
             $(let $x = &$x[..n];)*
@@ -64,6 +56,14 @@ macro_rules! __loop {
             if !simple {
                 $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
             }
+        })
+    };
+    ($t:ident {$($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
+        $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
+            let n = $y.len();
+            $(let $x = &$x[..n];)*
+            $(let $z = &mut $z[..n];)*
+            $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
         })
     };
 }

@@ -189,13 +189,13 @@ impl EmitCx<'_> {
     fn begin(&self, forward: &Ident) -> TokenStream {
         let rt = self.rt;
         let (run, question, args) = (self.own(forward), self.question(), self.borrowed_args());
+        let pull = ours!(#rt::companion_pullback(likes, saved.bytes(), move |ct| saved.pull(ct)));
         let result = match &self.func.output.result {
-            None => ours!((y, pull)),
-            Some(_) => ours!(::core::result::Result::Ok((y, pull))),
+            None => ours!((y, #pull)),
+            Some(_) => ours!(::core::result::Result::Ok((y, #pull))),
         };
         ours! {
             let (y, saved) = #run(#(#args),*)#question;
-            let pull = #rt::companion_pullback(likes, saved.bytes(), move |ct| saved.pull(ct));
             #result
         }
     }

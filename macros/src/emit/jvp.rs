@@ -94,10 +94,9 @@ impl EmitCx<'_> {
         let statements = ours! {
             #checks
             let given = [#(#leaves),*];
-            let (y, dy) = #hidden(#(#arguments,)* given)#question;
-            let dy = #rt::tangent_tree(&y, &dy);
         };
-        let steps = self.steps(statements, ours!((y, dy)), &pair);
+        let value = ours!(#rt::with_tangent(#hidden(#(#arguments,)* given)#question));
+        let steps = self.steps(statements, value, &pair);
         let body = self.calls.tangents(&steps, &given.tangents);
         let doc = self.docs.other(&format!(
             "Forward mode: the result of `{}` for the given arguments, and its tangent for theirs.",

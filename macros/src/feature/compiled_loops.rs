@@ -325,5 +325,5 @@ fn fused(signature: &str, program: &Program, group: &Group) -> TokenStream {
         let (y, v) = (name("y", i), name("v", *m));
         ours!(#y = #v)
     });
-    ours!(#variant #signature { #fast |#(#inputs),*| { #(#members)* } #(#results),* })
+    ours!(#variant #signature { #fast #(#inputs)* => { #(#members)* } #(#results),* })
 }

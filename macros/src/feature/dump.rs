@@ -77,12 +77,17 @@ pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String
         },
         Body::Recorded(reason) => out += &format!("// {name}: recorded at run time: {reason}\n\n"),
     }
+    let expansion = printed(expansion);
+    out + &format!("// {name}: expansion, {LEGEND}\n{expansion}")
+}
+
+/// Returns the text of an expansion, without what distracts a reader.
+pub(crate) fn printed(expansion: TokenStream) -> String {
     let expansion = short(without_attributes(expansion));
-    let expansion = match syn::parse2::<syn::File>(expansion.clone()) {
+    match syn::parse2::<syn::File>(expansion.clone()) {
         Ok(file) => joined(&prettyplease::unparse(&file)),
         Err(_) => expansion.to_string(),
-    };
-    out + &format!("// {name}: expansion, {LEGEND}\n{expansion}")
+    }
 }
 
 /// What the printed expansion leaves out.
@@ -216,7 +221,10 @@ fn joined(text: &str) -> String {
                 lines.drain(..n);
                 lines.push_front(line);
             }
-            None => out += &(line + "\n"),
+            None => {
+                out += &(line.clone() + "\n");
+                fill(&line, &mut lines);
+            }
         }
     }
     out
@@ -242,7 +250,9 @@ fn reflowed(text: &str) -> Vec<String> {
                 Some(last)
                     if indent(last) > opened && last.len() + word.len() < WIDTH && word != "fn" =>
                 {
-                    last.push(' ');
+                    if !is_glued(last, word) {
+                        last.push(' ');
+                    }
                     last.push_str(word);
                 }
                 _ => lines.push(format!("{}{word}", " ".repeat(opened + 4))),
@@ -250,6 +260,15 @@ fn reflowed(text: &str) -> Vec<String> {
         }
     }
     lines
+}
+
+/// Returns whether no space belongs between tokens that the printer of macros separates.
+fn is_glued(line: &str, word: &str) -> bool {
+    line.ends_with(['&', '<', '[', '(', '.'])
+        || line.ends_with('>') && word.starts_with('(')
+        || line.ends_with("::") && word == "<"
+        || [">", ":", ";"].contains(&word)
+        || word.starts_with('.')
 }
 
 /// Returns the words of a line; a string is one word.
@@ -262,6 +281,32 @@ fn words(line: &str) -> Vec<&str> {
     };
     let words = line.trim_start().split(is_end);
     words.filter(|word| !word.is_empty()).collect()
+}
+
+/// Puts the short fields or arguments after an opening line on as few lines as they need.
+fn fill(opening: &str, lines: &mut VecDeque<String>) {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let is_item = |line: &&String| indent(line) == indent(opening) + 4 && line.ends_with(',');
+    let n = lines.iter().take_while(is_item).count();
+    let is_end = |line: &String| indent(line) == indent(opening);
+    let is_match = lines.iter().take(n).any(|line| line.contains("=>"));
+    if !opening.ends_with(['(', '[', '{']) || is_match || !lines.get(n).is_some_and(is_end) {
+        return;
+    }
+    let mut filled: Vec<String> = Vec::new();
+    for field in lines.drain(..n) {
+        match filled.last_mut() {
+            Some(last) if last.len() + field.trim_start().len() < WIDTH => {
+                last.push(' ');
+                last.push_str(field.trim_start());
+            }
+            _ => filled.push(field),
+        }
+    }
+    filled
+        .into_iter()
+        .rev()
+        .for_each(|line| lines.push_front(line));
 }
 
 /// Returns a line that ends with an open bracket together with the lines up to the closing bracket,
