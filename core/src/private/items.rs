@@ -5,7 +5,7 @@ pub fn unraw(name: &'static str) -> &'static str {
     name.strip_prefix("r#").unwrap_or(name)
 }
 
-/// Struct of gradients. Each field follows the name of its parameter.
+/// Traits of a struct of gradients.
 ///
 /// Fields are read as `(*self).x`, so that rustc reports only one error, whatever `self` is, if the
 /// user has a struct of this name. The bounds are `for<'any>` because rustc checks a bound on a
@@ -15,19 +15,8 @@ pub fn unraw(name: &'static str) -> &'static str {
 macro_rules! __grads {
     (
         $(#[$attr:meta])*
-        $vis:vis struct $name:ident $([$($param:ident),*])? of $function:literal {
-            $($argument:literal $field:ident: $ty:ty),*
-        }
+        $name:ident $([$($param:ident),*])? { $($field:ident: $ty:ty),* }
     ) => {
-        $(#[$attr])*
-        #[doc = ::core::concat!("The gradients of `", $function, "`.")]
-        $vis struct $name $(<$($param),*>)? {
-            $(
-                #[doc = ::core::concat!("The gradient with respect to `", $argument, "`.")]
-                pub $field: $ty
-            ),*
-        }
-
         $(#[$attr])*
         #[automatically_derived]
         impl $(<$($param),*>)? $crate::__private::Tree for $name $(<$($param),*>)?
@@ -98,37 +87,22 @@ pub fn field_paths<T: crate::Tree>(
     x.paths(&format!("{prefix}.{}", unraw(field)), out);
 }
 
-/// Struct of residuals; `size` is the formula of its bytes.
+/// Methods of a struct of residuals, from the formula of its bytes and its fields.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! __saved {
-    (
-        $(#[$attr:meta])*
-        $vis:vis struct $name:ident of $function:literal, size = $size:expr, {
-            $(#[$doc:meta] $field:ident: $ty:ty),*
-        }
-    ) => {
-        $(#[$attr])*
-        #[doc = ::core::concat!("Residuals of `", $function, "`: values that the derivative keeps between the forward and the reverse pass.")]
-        #[derive(::core::clone::Clone)]
-        $vis struct $name {
-            $(#[$doc] pub $field: $ty),*
+macro_rules! __sizes {
+    ($size:expr, [$($field:ident),*]) => {
+        /// Returns the number of bytes of its tensors.
+        #[inline]
+        pub fn bytes(&self) -> usize {
+            $crate::__private::bytes(&[$(&self.$field),*])
         }
 
-        $(#[$attr])*
-        impl $name {
-            /// Returns the number of bytes of its tensors.
-            #[inline]
-            pub fn bytes(&self) -> usize {
-                $crate::__private::bytes(&[$(&self.$field),*])
-            }
-
-            /// Returns the bytes of the residuals for these lengths of the named dims, if the shapes are known.
-            #[inline]
-            pub fn bytes_for(dims: &[(&str, u64)]) -> ::core::option::Option<u64> {
-                let bytes: ::core::option::Option<$crate::__private::Formula> = $size;
-                bytes?.eval(dims)
-            }
+        /// Returns the bytes of the residuals for these lengths of the named dims, if the shapes are known.
+        #[inline]
+        pub fn bytes_for(dims: &[(&str, u64)]) -> ::core::option::Option<u64> {
+            let bytes: ::core::option::Option<$crate::__private::Formula> = $size;
+            bytes?.eval(dims)
         }
     };
 }

@@ -19,7 +19,7 @@ pub use check::*;
 pub use crate::{
     __answers as answers, __arguments as arguments, __begin as begin_call, __cached as cached,
     __check_all_floats as check_all_floats, __grads as grads, __levels as levels, __loops as loops,
-    __own_facts as own_facts, __register as register, __saved as saved,
+    __own_facts as own_facts, __register as register, __sizes as sizes,
 };
 
 pub use crate::annotation::{

@@ -101,25 +101,34 @@ impl EmitCx<'_> {
             (&self.func.vis, &self.names.grads, allow(), &self.func.attrs);
         let generic = self.generic_fields();
         let params: Vec<&Ident> = generic.iter().flatten().collect();
-        let params = (!params.is_empty()).then(|| ours!([#(#params),*]));
+        let (declared, params) = match params.is_empty() {
+            true => Default::default(),
+            false => (ours!(<#(#params),*>), ours!([#(#params),*])),
+        };
         let diff = self.diff();
         let types = diff.iter().zip(&generic).map(|(d, generic)| {
             let written = d.owned.to_token_stream();
             generic.as_ref().map_or(written, ToTokens::to_token_stream)
         });
-        let names = diff.iter().map(|d| match d.receiver {
-            true => "self",
-            false => &d.name,
+        let types: Vec<TokenStream> = types.collect();
+        let fields: Vec<Ident> = diff.iter().map(|d| field(d)).collect();
+        let docs = diff.iter().map(|d| {
+            let name = if d.receiver { "self" } else { &d.name };
+            format!("The gradient with respect to `{name}`.")
         });
-        let fields = diff.iter().map(|d| field(d));
-        let function = self.func.sig.ident.to_string();
+        let doc = format!("The gradients of `{}`.", self.func.sig.ident);
         let rt = self.rt;
+        // The constant keeps the macro out of an impl block, if the user's function is in one that is
+        // not traced.
         Some(ours! {
-            #rt::grads! {
-                #(#attrs)*
-                #allow
-                #vis struct #grads #params of #function { #(#names #fields: #types),* }
-            }
+            #(#attrs)*
+            #allow
+            #[doc = #doc]
+            #vis struct #grads #declared { #(#[doc = #docs] pub #fields: #types),* }
+
+            const _: () = {
+                #rt::grads! { #(#attrs)* #allow #grads #params { #(#fields: #types),* } }
+            };
         })
     }
 }

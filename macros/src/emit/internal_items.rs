@@ -15,18 +15,31 @@ impl EmitCx<'_> {
         Struct { saved, attr }: Struct<'_>,
         fields: &[(Ident, TokenStream, String)],
         size: &TokenStream,
+        pull: &TokenStream,
     ) -> TokenStream {
         let (vis, allow, attrs, rt) = (&self.func.vis, allow(), &self.func.attrs, self.rt);
-        let function = self.func.sig.ident.to_string();
-        let fields = fields
+        let doc = format!(
+            "Residuals of `{}`: values that the derivative keeps between the forward and the reverse pass.",
+            self.func.sig.ident
+        );
+        let declared = fields
             .iter()
-            .map(|(name, ty, doc)| ours!(#[doc = #doc] #name: #ty));
+            .map(|(name, ty, doc)| ours!(#[doc = #doc] pub #name: #ty));
+        let names = fields.iter().map(|(name, ..)| name);
         ours! {
-            #rt::saved! {
-                #(#attrs)*
-                #allow
-                #attr
-                #vis struct #saved of #function, size = #size, { #(#fields),* }
+            #(#attrs)*
+            #allow
+            #attr
+            #[doc = #doc]
+            #[derive(::core::clone::Clone)]
+            #vis struct #saved { #(#declared),* }
+
+            #(#attrs)*
+            #allow
+            impl #saved {
+                #rt::sizes!(#size, [#(#names),*]);
+
+                #pull
             }
         }
     }
@@ -103,19 +116,12 @@ impl EmitCx<'_> {
         };
         let given = Ident::new("cotangents", Span::mixed_site());
         let size = self.formula(&costs.and_then(|costs| costs.saved));
-        let saved_struct = self.saved_struct(residuals, &fields, &size);
-        let (attrs, allow) = (&self.func.attrs, allow());
-        let items = ours! {
-            #saved_struct
-
-            #(#attrs)*
-            #allow
-            impl #saved {
-                #[track_caller]
-                #[inline]
-                fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::LeafCotangents { #pull }
-            }
+        let pull = ours! {
+            #[track_caller]
+            #[inline]
+            fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::LeafCotangents { #pull }
         };
+        let items = self.saved_struct(residuals, &fields, &size, &pull);
         let vis = self.vis();
         let signature = self.signature(name, &self.inputs(), &returns);
         let (mutable, mark) = (self.mutable(), self.calls.mark());
@@ -348,6 +354,7 @@ impl EmitCx<'_> {
             Struct::public(saved),
             &[(field.clone(), ours!(#rt::CompanionPullback), doc)],
             &ours!(::core::option::Option::None),
+            &TokenStream::new(),
         );
         let out = &func.output.ty;
         let inputs = self.inputs();
