@@ -194,7 +194,7 @@ impl<'a> ResidualBuilder<'a> {
             };
             parts.fields.push((field.clone(), ty, residual.doc.clone()));
             parts.inits.push(ours!(#field: #value));
-            let is_same = local.to_string() == field.to_string();
+            let is_same = local == field;
             parts.binds.push(match is_same {
                 true => ours!(#local),
                 false => ours!(#field: #local),
