@@ -68,10 +68,20 @@ pub(crate) enum ParamKind {
 }
 
 impl Param {
-    /// Describes a tensor or a tree of tensors.
-    pub const fn tensors(name: &'static str) -> Param {
+    /// Describes a tensor.
+    pub const fn leaf(name: &'static str) -> Param {
         let kind = ParamKind::Tensors;
         Param { name, kind }
+    }
+
+    /// Describes a tree of tensors.
+    pub const fn tree(name: &'static str) -> Param {
+        Param::leaf(name)
+    }
+
+    /// Describes a value that borrows parts of a tree.
+    pub const fn view(name: &'static str) -> Param {
+        Param::leaf(name)
     }
 
     /// Describes a number.

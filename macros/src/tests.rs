@@ -334,7 +334,7 @@ fn a_dump_shows_every_program_and_the_expansion() {
             fn f() {}
         ),
     );
-    let headings: Vec<&str> = dump.lines().filter(|l| l.starts_with("//")).collect();
+    let headings: Vec<&str> = dump.lines().filter(|l| l.starts_with("// f:")).collect();
     assert_eq!(
         headings,
         [
@@ -343,42 +343,70 @@ fn a_dump_shows_every_program_and_the_expansion() {
             "// f: jvp",
             "// f: vjp: primal",
             "// f: vjp: pullback",
-            "// f: expansion"
+            "// f: expansion, where `rt` is `::gradloom::__private`, without"
         ]
     );
     assert!(dump.ends_with("fn f() {}\n"), "{dump}");
 }
 
 #[test]
-fn a_dump_shows_lint_attributes_once_and_documentation_by_its_first_line() {
+fn a_dump_has_short_paths_and_no_attributes_that_do_not_change_the_code() {
     let (func, body) = crate::traced::lowered("fn f(x: &Tensor) -> Tensor { x.sin() }");
     let expansion = quote::quote! {
         #[allow(warnings, unused)]
         #[doc = "Gradient.\n\n```text\nthe program\n```"]
-        fn a() {}
+        #[track_caller]
+        fn a(x: &::core::option::Option<u8>) -> ::core::fmt::Result {
+            if ::gradloom::__private::runs_bodies() {
+                return ::core::result::Result::Ok(());
+            }
+            let long = ::gradloom::__private::function(
+                0usize, "a (string", first_argument, second_argument, third_argument
+            );
+            ::renamed::__private::grads! { a "first words" b "more words of the macro" c "and more words" d "and more words" }
+        }
         impl f {
-            #[allow(warnings, unused)]
-            #[doc(hidden)]
             /// Result.
-            ///
-            /// More.
             #[inline]
-            fn b() {}
+            fn b() { loop {} }
         }
     };
     let dump = crate::feature::dump::report(&func, &body, expansion);
-    let (_, expansion) = dump.split_once("expansion\n").expect("a heading");
-    insta::assert_snapshot!(expansion, @"
-    #[allow(warnings, unused)]
-    ///Gradient.
-    fn a() {}
-    impl f {
-        #[doc(hidden)]
-        /// Result.
-        #[inline]
-        fn b() {}
+    let (_, expansion) = dump.split_once("rustdoc\n").expect("a heading");
+    insta::assert_snapshot!(expansion, @r#"
+    #[track_caller] fn a(x: &Option<u8>) -> ::core::fmt::Result {
+        if rt::runs_bodies() { return Ok(()); }
+        let long = rt::function(0, "a (string", first_argument, second_argument, third_argument);
+        rt::grads! { a "first words" b "more words of the macro" c "and more words" d "and more words" }
     }
-    ");
+    impl f { fn b() { loop {} } }
+    "#);
+}
+
+#[test]
+fn the_dump_of_a_method_of_three_lines_is_short() {
+    let source = "impl Dense { fn forward(&self, x: &Tensor) -> Tensor {
+        let h = x.matmul(&self.w);
+        let h = h + &self.b;
+        h.tanh()
+    } }";
+    let tokens = expand(
+        TokenStream::new(),
+        source.parse().expect("the test's source is tokens"),
+    );
+    let mut file: syn::File = syn::parse2(tokens).expect("an expansion is a file");
+    // The first item is the user's, and constants before the companions cause warnings.
+    file.items.remove(0);
+    let is_impl = |item: &syn::Item| matches!(item, syn::Item::Impl(_));
+    let first = file.items.iter().position(is_impl);
+    file.items
+        .drain(..first.expect("the block of the companions"));
+    let expansion = crate::feature::dump::printed(quote::quote!(#file));
+    insta::with_settings!({ description => source, prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("dump_of_a_method", expansion);
+    });
+    let n = expansion.lines().count();
+    assert!(n <= 156, "{n} lines");
 }
 
 #[test]
@@ -529,6 +557,10 @@ fn error_messages_match_their_snapshot() {
         text.parse::<TokenStream>()
             .expect("the test's source is tokens")
     };
+    let is_error = |path: &syn::Path| {
+        let last = path.segments.last();
+        last.is_some_and(|segment| segment.ident == "compile_error")
+    };
     let mut out = String::new();
     for (args, source) in MISTAKES {
         let tokens = expand(parse(args), parse(source));
@@ -537,7 +569,7 @@ fn error_messages_match_their_snapshot() {
             .items
             .iter()
             .filter_map(|item| match item {
-                syn::Item::Macro(m) => {
+                syn::Item::Macro(m) if is_error(&m.mac.path) => {
                     let text: syn::LitStr =
                         m.mac.parse_body().expect("`compile_error!` takes a string");
                     Some(format!("  error: {}", text.value()))

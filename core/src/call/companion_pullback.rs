@@ -94,13 +94,18 @@ impl LeafCotangents {
     }
 }
 
-/// Returns the pullback in which the cotangents of the frozen leaves of a parameter are zero.
-pub fn freeze<T: Tree>(pull: CompanionPullback, param: usize, x: &T) -> CompanionPullback {
+/// Returns a result and its pullback, in which the cotangents of the frozen leaves of a parameter
+/// are zero.
+pub fn freeze<Y, T: Tree>(
+    (y, pull): (Y, CompanionPullback),
+    param: usize,
+    x: &T,
+) -> (Y, CompanionPullback) {
     let frozen = frozen(x);
     if !frozen.contains(&true) {
-        return pull;
+        return (y, pull);
     }
-    CompanionPullback {
+    let pull = CompanionPullback {
         likes: pull.likes.clone(),
         bytes: pull.bytes,
         lengths: pull.lengths.clone(),
@@ -111,7 +116,8 @@ pub fn freeze<T: Tree>(pull: CompanionPullback, param: usize, x: &T) -> Companio
             }
             pulled
         }),
-    }
+    };
+    (y, pull)
 }
 
 /// Returns the cotangent of an argument, in its structure.
@@ -122,7 +128,7 @@ pub fn rebuild<T: Tree>(like: &T, pulled: &LeafCotangents, param: usize) -> T {
 /// Returns a part of a tree, with the pullback from the cotangents of its leaves to those of the
 /// tree.
 pub fn part_fwd<T: Tree, P>(tree: &T, at: LeafRange, part: P) -> (P, CompanionPullback) {
-    let pullback = CompanionPullback::new([avals(tree)], 0, move |cts| {
+    let pullback = companion_pullback([avals(tree)], 0, move |cts| {
         let mut pulled = LeafCotangents::new(1);
         pulled.add_tree(0, &at, cts);
         pulled
@@ -159,22 +165,22 @@ impl fmt::Debug for CompanionPullback {
     }
 }
 
-impl CompanionPullback {
-    /// Creates a pullback. `likes` are the avals of the leaves of each parameter, and `bytes` is
-    /// the size of its residuals.
-    pub fn new<const N: usize>(
-        likes: [Vec<Aval>; N],
-        bytes: usize,
-        run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
-    ) -> CompanionPullback {
-        CompanionPullback {
-            likes: Arc::from(likes),
-            bytes,
-            lengths: Arc::from([]),
-            run: Arc::new(run),
-        }
+/// Creates a pullback. `likes` are the avals of the leaves of each parameter, and `bytes` is the
+/// size of its residuals.
+pub fn companion_pullback<const N: usize>(
+    likes: [Vec<Aval>; N],
+    bytes: usize,
+    run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
+) -> CompanionPullback {
+    CompanionPullback {
+        likes: Arc::from(likes),
+        bytes,
+        lengths: Arc::from([]),
+        run: Arc::new(run),
     }
+}
 
+impl CompanionPullback {
     /// Creates a pullback of code with any number of operands.
     pub(crate) fn of_operands(
         likes: Vec<Vec<Aval>>,

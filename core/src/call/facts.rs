@@ -31,15 +31,34 @@ pub struct StaticReason {
     callee: Option<&'static StaticReason>,
 }
 
+/// Facts about a function without its callees.
+#[derive(Clone, Copy)]
+pub struct OwnFacts {
+    /// Hash of the source.
+    pub hash: [u8; 32],
+    /// Reason why a call has side effects, or `None` if it has none.
+    pub impure: Option<&'static str>,
+}
+
+impl OwnFacts {
+    /// Returns the reason why each call is recorded: side effects, or else `siteless`.
+    pub const fn or(self, siteless: Option<&'static str>) -> Option<&'static str> {
+        match self.impure {
+            None => siteless,
+            why => why,
+        }
+    }
+}
+
 impl Fact {
+    /// Returns the facts of a function without callees.
+    pub const fn own(own: OwnFacts) -> Fact {
+        Fact::with(own, CalleesFact::NONE, &[])
+    }
+
     /// Combines the function's own facts with those of its callees. `calls` describes each call.
-    pub const fn with(
-        own: [u8; 32],
-        why: Option<&'static str>,
-        callees: CalleesFact,
-        calls: &[&'static str],
-    ) -> Fact {
-        let why = match (why, callees.first) {
+    pub const fn with(own: OwnFacts, callees: CalleesFact, calls: &[&'static str]) -> Fact {
+        let why = match (own.impure, callees.first) {
             (Some(text), _) => Some(StaticReason { text, callee: None }),
             (None, None) => None,
             (None, Some((i, why))) => Some(StaticReason {
@@ -48,8 +67,8 @@ impl Fact {
             }),
         };
         let hash = match calls {
-            [] => own,
-            _ => fold_hash(own, &[callees.hash]),
+            [] => own.hash,
+            _ => fold_hash(own.hash, &[callees.hash]),
         };
         Fact { hash, why }
     }
@@ -100,6 +119,11 @@ impl<M> CalleeSlot<M> {
         CalleeSlot(PhantomData)
     }
 
+    /// Returns the slot of a call to a method with this marker.
+    pub const fn of_method<T: ?Sized>(_: fn(&T) -> Marker<M>) -> CalleeSlot<M> {
+        CalleeSlot(PhantomData)
+    }
+
     /// Returns the slot of a function that a recorded body calls, if it is traced.
     pub const fn answered<A: Answer<Facts = M>, F: Fn() -> A>(_: &F) -> CalleeSlot<M> {
         CalleeSlot(PhantomData)
@@ -130,6 +154,8 @@ macro_rules! levels {
         pub trait Facts {
             /// Facts without callees.
             const LEVEL_0: Fact;
+            /// Hash of the function, the constants that it names, and its callees.
+            const HASH: [u8; 32] = Self::LEVEL_8.hash;
             $(
                 /// Facts with callees on the level below.
                 const $level: Fact = Self::$before;

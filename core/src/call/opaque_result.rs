@@ -1,11 +1,11 @@
 //! Results that are trees of a type unknown to the macro.
 
 use super::pullback::CallPullback;
-use super::site::{CallRecording, CallResults, RecordedPullback, Shape, Template, VisitAll};
+use super::site::{CallRecording, CallResults, RecordedPullback, Shape, Template};
+use crate::Tree;
 use crate::call::companion_pullback::CompanionPullback;
 use crate::call::leaves::structure;
 use crate::tree::key::{CallKey, Obstacle, shared};
-use crate::{Tensor, Tree};
 use std::marker::PhantomData;
 use std::rc::Rc;
 
@@ -26,8 +26,8 @@ pub trait TreeResult<T> {
         pull: CompanionPullback,
         wrt: &[usize],
     ) -> (T, CallPullback);
-    /// Ends the recording of a body that also returns gradients, whose leaves `visit` visits.
-    fn end_beside(self, recording: CallRecording, y: &mut T, visit: &mut VisitAll<'_>);
+    /// Ends the recording of a body that also returns gradients.
+    fn end_beside<G: Tree>(self, recording: CallRecording, both: (T, G)) -> (T, G);
 }
 
 impl<T: Tree + 'static> TreeResult<T> for &&OpaqueResult<T> {
@@ -57,15 +57,16 @@ impl<T: Tree + 'static> TreeResult<T> for &&OpaqueResult<T> {
         recording.end_pull_like(y, pull, wrt, shape)
     }
 
-    fn end_beside(self, recording: CallRecording, y: &mut T, visit: &mut VisitAll<'_>) {
+    fn end_beside<G: Tree>(self, recording: CallRecording, mut both: (T, G)) -> (T, G) {
         if let Some(begun) = recording.begun {
-            let shape = shape(y);
-            let mut visit_all = |f: &mut dyn FnMut(&mut Tensor)| {
-                y.visit_mut(f);
-                visit(f);
-            };
-            begun.end(&mut visit_all, shape, RecordedPullback::default());
+            let shape = shape(&both.0);
+            begun.end(
+                &mut |f| both.visit_mut(f),
+                shape,
+                RecordedPullback::default(),
+            );
         }
+        both
     }
 }
 
@@ -138,8 +139,8 @@ pub trait NonTreeResult<T> {
         pull: CompanionPullback,
         wrt: &[usize],
     ) -> (T, CallPullback);
-    /// Ends the recording of a body that also returns gradients, whose leaves `visit` visits.
-    fn end_beside(self, recording: CallRecording, y: &mut T, visit: &mut VisitAll<'_>);
+    /// Ends the recording of a body that also returns gradients.
+    fn end_beside<G: Tree>(self, recording: CallRecording, both: (T, G)) -> (T, G);
 }
 
 impl<T> NonTreeResult<T> for &OpaqueResult<T> {
@@ -163,7 +164,8 @@ impl<T> NonTreeResult<T> for &OpaqueResult<T> {
         (y, CallPullback::recorded(pull, &()))
     }
 
-    fn end_beside(self, recording: CallRecording, _: &mut T, _: &mut VisitAll<'_>) {
+    fn end_beside<G: Tree>(self, recording: CallRecording, both: (T, G)) -> (T, G) {
         drop(recording);
+        both
     }
 }

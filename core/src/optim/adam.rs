@@ -36,7 +36,7 @@ const STEP: Function = Function::new(
     "gradloom::optim::Adam::step",
     &[
         Param::fixed("beta1, beta2, eps, weight_decay"),
-        Param::tensors("params"),
+        Param::tree("params"),
     ],
 );
 

@@ -47,7 +47,7 @@ const STEP: Function = Function::new(
     &[
         Param::fixed("momentum"),
         Param::fixed("nesterov"),
-        Param::tensors("params"),
+        Param::tree("params"),
     ],
 );
 

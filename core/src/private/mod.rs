@@ -4,8 +4,11 @@
 
 mod check;
 mod constant;
+mod facts;
 mod inline;
+mod items;
 mod listing;
+mod loops;
 mod optional;
 mod recorded;
 mod residual;
@@ -14,11 +17,20 @@ mod tangent;
 
 pub use check::*;
 
+pub use crate::{
+    __add_to_key as add_to_key, __answers as answers, __arguments as arguments,
+    __begin as begin_call, __cached as cached, __check_all_floats as check_all_floats,
+    __grads as grads, __levels as levels, __loops as loops, __own_facts as own_facts,
+    __register as register, __sizes as sizes,
+};
+
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
 pub use crate::call::companion_pullback::*;
-pub use crate::call::facts::{CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, Text, callees};
+pub use crate::call::facts::{
+    CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, OwnFacts, Text, callees,
+};
 pub use crate::call::known::{
     Answers, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
 };
@@ -41,15 +53,18 @@ pub use crate::transform::{TransformSite, jvp as trace_jvp, replay, vjp as trace
 pub use crate::tree::key::{
     CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
 };
-pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
+pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree};
 pub use constant::{Constant, kind_of};
+pub use facts::*;
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
 pub use gradloom_ir::op::element;
+pub use gradloom_kernels::__fused_table as fused_table;
 pub use gradloom_kernels::elementwise::compiled_loops::{FusedLoop, FusedTable, Loop};
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
 pub use inline::*;
+pub use items::*;
 pub use listing::Listing;
 pub use optional::*;
 pub use recorded::*;

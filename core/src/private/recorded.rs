@@ -1,7 +1,7 @@
 //! Derivatives of functions that are recorded at run time.
 
 use crate::__private::tangent::check_given;
-use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents, companion_pullback};
 use crate::call::leaf_range::TreePart;
 use crate::call::leaves::Leaves;
 use crate::raise::expect;
@@ -14,25 +14,49 @@ pub fn catch_as<T, E: From<Error>>(body: impl FnOnce() -> Result<T, E>) -> Resul
     super::catch(|| Ok(body()))?
 }
 
-/// Parameter index and number of leaves of each differentiable argument.
-pub type ArgumentLeaves<'a> = &'a [(usize, usize)];
+/// Copies of the differentiable arguments of a call, as one tree.
+pub struct Arguments<X> {
+    copies: X,
+    /// Parameter index and number of leaves of each argument, the last one first.
+    positions: Vec<(usize, usize)>,
+}
+
+/// Returns no arguments.
+pub fn no_arguments() -> Arguments<()> {
+    Arguments {
+        copies: (),
+        positions: Vec::new(),
+    }
+}
+
+/// Adds an argument before others.
+pub fn argument<T: Tree, X>(param: usize, x: &T, rest: Arguments<X>) -> Arguments<(T, X)> {
+    let mut positions = rest.positions;
+    positions.push((param, n_leaves(x)));
+    Arguments {
+        copies: (super::copy(x), rest.copies),
+        positions,
+    }
+}
 
 /// Records a function for its result and pullback.
 ///
-/// `x` holds the tensors and trees among the arguments. Only parameters for which `asked` is true
-/// have cotangents. A leaf that is not a float has none.
+/// Only parameters for which `asked` is true have cotangents. A leaf that is not a float has none.
 #[track_caller]
 pub fn record_vjp<X, R, const N: usize>(
     likes: [Vec<Aval>; N],
     asked: &[bool; N],
-    positions: ArgumentLeaves<'_>,
-    x: &X,
+    x: Arguments<X>,
     f: impl FnOnce(&X) -> R,
 ) -> R::Wrap<(R::Tree, CompanionPullback)>
 where
     X: Tree,
     R: Outcome,
 {
+    let Arguments {
+        copies: x,
+        positions,
+    } = &x;
     let all = leaves_of(x);
     let wrt = leaves_where(positions, |i, param, _| {
         asked[param] && all[i].dtype().is_float()
@@ -54,7 +78,7 @@ where
             }
             pulled
         };
-        (y, CompanionPullback::new(likes, bytes, run))
+        (y, companion_pullback(likes, bytes, run))
     }))
 }
 
@@ -64,14 +88,17 @@ where
 #[track_caller]
 pub fn record_jvp<X, R>(
     given: &[Leaves],
-    positions: ArgumentLeaves<'_>,
-    x: &X,
+    x: Arguments<X>,
     f: impl FnOnce(&X) -> R,
 ) -> R::Wrap<(R::Tree, Leaves)>
 where
     X: Tree,
     R: Outcome,
 {
+    let Arguments {
+        copies: x,
+        positions,
+    } = &x;
     let all = leaves_of(x);
     let tangent = |param: usize, leaf: usize| given[param].get(leaf).and_then(Option::as_ref);
     let wrt = leaves_where(positions, |i, param, leaf| {
@@ -105,11 +132,12 @@ struct Place {
 
 /// Returns the leaves for which `is_one(index, param, leaf)` holds.
 fn leaves_where(
-    positions: ArgumentLeaves<'_>,
+    positions: &[(usize, usize)],
     is_one: impl Fn(usize, usize, usize) -> bool,
 ) -> Vec<Place> {
     let all = positions
         .iter()
+        .rev()
         .flat_map(|&(param, n_leaves)| (0..n_leaves).map(move |leaf| (param, leaf)));
     let places = all
         .enumerate()
@@ -177,8 +205,7 @@ pub fn is_partial<T: Tree>(given: &[Option<Tensor>], x: &T) -> bool {
 pub fn record_vjp_as<X, Y, E, const N: usize>(
     likes: [Vec<Aval>; N],
     asked: &[bool; N],
-    positions: ArgumentLeaves<'_>,
-    x: &X,
+    x: Arguments<X>,
     f: impl FnOnce(&X) -> Result<Y, E>,
 ) -> Result<(Y, CompanionPullback), E>
 where
@@ -187,15 +214,14 @@ where
     E: From<Error>,
 {
     let mut own = None;
-    let found = record_vjp(likes, asked, positions, x, |x| set_aside(f(x), &mut own));
+    let found = record_vjp(likes, asked, x, |x| set_aside(f(x), &mut own));
     found.map_err(|error| own.unwrap_or_else(|| error.into()))
 }
 
 /// [`record_jvp`] for functions with an error type of their own.
 pub fn record_jvp_as<X, Y, E>(
     given: &[Leaves],
-    positions: ArgumentLeaves<'_>,
-    x: &X,
+    x: Arguments<X>,
     f: impl FnOnce(&X) -> Result<Y, E>,
 ) -> Result<(Y, Leaves), E>
 where
@@ -204,7 +230,7 @@ where
     E: From<Error>,
 {
     let mut own = None;
-    let found = record_jvp(given, positions, x, |x| set_aside(f(x), &mut own));
+    let found = record_jvp(given, x, |x| set_aside(f(x), &mut own));
     found.map_err(|error| own.unwrap_or_else(|| error.into()))
 }
 

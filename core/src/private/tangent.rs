@@ -47,6 +47,12 @@ pub fn tangent_tree<Y: Tree>(y: &Y, dy: &[Option<Tensor>]) -> Y {
     filled(y, dy)
 }
 
+/// Returns a result and its tangent, in its structure.
+pub fn with_tangent<Y: Tree>((y, dy): (Y, Leaves)) -> (Y, Y) {
+    let dy = tangent_tree(&y, &dy);
+    (y, dy)
+}
+
 /// Returns the leaves of the user's tangent, after a check of its structure.
 #[track_caller]
 pub fn tangent_leaves<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {

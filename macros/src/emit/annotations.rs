@@ -120,10 +120,7 @@ impl<'a> Checks<'a> {
     /// Returns the associated constant with the table.
     pub(crate) fn item(&self) -> TokenStream {
         let (rt, table, name) = (self.rt, &self.table, ItemNames::new(self.func).annotations);
-        let (allow, attrs) = (super::names::allow(), &self.func.attrs);
         ours! {
-            #(#attrs)*
-            #allow
             #[doc(hidden)]
             const #name: #rt::Annotations = #table;
         }

@@ -2,11 +2,12 @@
 
 use super::cached_call::CachedCallEmitter;
 use super::docs::Docs;
-use super::names::{ItemNames, allow};
+use super::names::ItemNames;
 use super::program_text::Places;
 use crate::derivative::Wrt;
 use crate::input::{Func, Kind, OutShape, Param, text};
-use proc_macro2::{Ident, Span, TokenStream};
+use gradloom_ir::Poly;
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{FnArg, GenericParam, Type};
@@ -35,11 +36,10 @@ impl LoopUse {
     pub(crate) const ALL: [LoopUse; 3] = [LoopUse::All, LoopUse::Reverse, LoopUse::Forward];
 }
 
-/// Call into the run time that records the user's function: the statement before it, and its last
-/// arguments.
-pub(crate) struct RecordCall {
-    pub(crate) copies: TokenStream,
-    pub(crate) arguments: TokenStream,
+/// Statements of a companion, and the value that they compute.
+pub(crate) struct Steps {
+    pub(crate) statements: TokenStream,
+    pub(crate) value: TokenStream,
 }
 
 /// Function whose companions are emitted.
@@ -81,7 +81,11 @@ impl EmitCx<'_> {
     pub(crate) fn register(&self, owner: &TokenStream, uses: &[LoopUse]) -> TokenStream {
         let uses = uses.iter().filter(|used| self.loop_uses.contains(used));
         let names = uses.map(|used| self.name_of_loops(*used));
-        ours!(#(#[cfg(not(debug_assertions))] #owner::#names();)*)
+        let (rt, names): (_, Vec<&Ident>) = (self.rt, names.collect());
+        match names.is_empty() {
+            true => TokenStream::new(),
+            false => ours!(#rt::register!(#(#owner::#names),*);),
+        }
     }
 
     /// Returns the parameters of a companion: those of the user's function, each with a name.
@@ -124,16 +128,20 @@ impl EmitCx<'_> {
         views.collect()
     }
 
-    /// Returns the statements that make the cotangents of frozen leaves zero; `trees` are the
-    /// parameters by position, each with a reference to a value of its structure.
+    /// Returns an expression for a result and its pullback, in which the cotangents of frozen leaves
+    /// are zero; `trees` are the parameters by position, each with a reference to a value of its
+    /// structure.
     pub(crate) fn frozen<'p>(
         &self,
+        both: TokenStream,
         trees: impl Iterator<Item = (usize, &'p Param, TokenStream)>,
     ) -> TokenStream {
         let rt = self.rt;
         let trees = trees.filter(|(_, param, _)| param.kind == Kind::Tree);
-        let trees = trees.map(|(i, _, x)| ours!(let pull = #rt::freeze(pull, #i, #x);));
-        trees.collect()
+        trees.fold(both, |both, (i, _, x)| {
+            let i = Literal::usize_unsuffixed(i);
+            ours!(#rt::freeze(#both, #i, #x))
+        })
     }
 
     /// Returns the arguments that one companion passes to another, without the receiver.
@@ -214,6 +222,24 @@ impl EmitCx<'_> {
         ours!(#rt::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
     }
 
+    /// Returns statements and the value that they compute, of type `ty`.
+    ///
+    /// In a function that returns `Result`, the value is a block that evaluates to a `Result`.
+    pub(crate) fn steps(
+        &self,
+        statements: TokenStream,
+        value: TokenStream,
+        ty: &TokenStream,
+    ) -> Steps {
+        match self.func.output.result {
+            None => Steps { statements, value },
+            Some(_) => Steps {
+                statements: TokenStream::new(),
+                value: self.body(ours!(#statements #value), ty),
+            },
+        }
+    }
+
     pub(crate) fn question(&self) -> Option<TokenStream> {
         self.func.output.result.as_ref().map(|_| ours!(?))
     }
@@ -270,17 +296,27 @@ impl EmitCx<'_> {
             .collect()
     }
 
-    /// Returns the attributes and the visibility of an associated item.
-    ///
-    /// In `enum dense` the impl block has the attributes, and the enum's visibility limits that of
-    /// its items. In the user's own type each item has the attributes and visibility of the user's
-    /// method.
-    pub(crate) fn associated(&self) -> (TokenStream, TokenStream) {
-        if self.func.owner.is_none() {
-            return (TokenStream::new(), ours!(pub));
+    /// Returns the visibility of an associated item: that of the user's method, or of the enum of a
+    /// function, which limits that of its items.
+    pub(crate) fn vis(&self) -> TokenStream {
+        match self.func.owner {
+            None => ours!(pub),
+            Some(_) => self.func.vis.to_token_stream(),
         }
-        let (allow, attrs) = (allow(), &self.func.attrs);
-        (ours!(#(#attrs)* #allow), self.func.vis.to_token_stream())
+    }
+
+    /// Returns a polynomial as an optional formula of the run time.
+    pub(crate) fn formula(&self, poly: &Option<Poly>) -> TokenStream {
+        let rt = self.rt;
+        let Some(poly) = poly else {
+            return ours!(::core::option::Option::None);
+        };
+        let terms = poly.terms().iter().map(|term| {
+            let coefficient = Literal::i128_unsuffixed(term.coefficient);
+            let dims = term.names.iter().map(|name| name.as_str());
+            ours!(#rt::Term { coefficient: #coefficient, dims: &[#(#dims),*] })
+        });
+        ours!(#rt::formula(&[#(#terms),*]))
     }
 
     /// Returns the documentation of the function that returns the residuals.

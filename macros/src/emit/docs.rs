@@ -1,5 +1,5 @@
-//! Writes the documentation of companions, which editors show at a call: shapes, residuals, costs,
-//! and the program.
+//! Writes the documentation of companions, which editors show at a call: shapes, residuals and
+//! costs. The constant with the program shows the program.
 
 use super::flow::ReverseParts;
 use crate::derivative::Costs;
@@ -7,8 +7,7 @@ use crate::input::{Func, Kind, OutShape};
 use crate::program::Body;
 use gradloom_ir::{Cost, Poly, Program, Shape, Var};
 
-/// Length in lines at which programs are cut off: each companion repeats the text, and tooltips are
-/// short.
+/// Length in lines at which programs are cut off, because tooltips are short.
 const MOST_LINES: usize = 60;
 /// Number of residuals that are listed by name; the rest are only counted.
 const MOST_NAMES: usize = 20;
@@ -21,6 +20,8 @@ pub(crate) struct Docs {
     costs: String,
     calls: String,
     program: String,
+    /// Sentence that names the constant with the program.
+    reference: String,
 }
 
 impl Docs {
@@ -51,6 +52,13 @@ impl Docs {
                 Body::Recorded(reason) => format!("The body is traced at run time: {reason}."),
                 _ => program_text(program, constant),
             },
+            reference: match (body, &func.owner) {
+                (Body::Recorded(reason), _) => {
+                    format!("The body is traced at run time: {reason}.")
+                }
+                (_, None) => format!("The program is in `{}::{constant}`.", func.name()),
+                (_, Some(_)) => format!("The program is in `{constant}`."),
+            },
         }
     }
 
@@ -59,18 +67,24 @@ impl Docs {
         self.text(
             sentence,
             &[&self.shapes, &self.residuals, &self.costs, &self.calls],
+            &self.reference,
         )
     }
 
     /// Returns the documentation of any other companion.
     pub(crate) fn other(&self, sentence: &str) -> String {
-        self.text(sentence, &[&self.shapes, &self.calls])
+        self.text(sentence, &[&self.shapes, &self.calls], &self.reference)
     }
 
-    fn text(&self, sentence: &str, lines: &[&String]) -> String {
+    /// Returns the documentation of the constant with the program.
+    pub(crate) fn program(&self, sentence: &str) -> String {
+        self.text(sentence, &[&self.shapes, &self.calls], &self.program)
+    }
+
+    fn text(&self, sentence: &str, lines: &[&String], end: &str) -> String {
         let lines = lines.iter().filter(|l| !l.is_empty());
         let list: Vec<String> = lines.map(|l| format!("- {l}\n")).collect();
-        let parts = [sentence, &list.concat(), &self.program];
+        let parts = [sentence, &list.concat(), end];
         let parts = parts.into_iter().filter(|p| !p.is_empty());
         let parts: Vec<&str> = parts.map(str::trim_end).collect();
         parts.join("\n\n")

@@ -19,11 +19,11 @@ use std::collections::BTreeSet;
 use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, ReturnType};
 
-/// Number of levels of facts; `core/src/call/facts.rs` has the same number.
+/// Last level of facts in `core/src/call/facts.rs`.
 ///
 /// Levels bound the recursion of constants: the facts of a function that may call itself read those
 /// of its callees one level below.
-const LEVELS: usize = 8;
+const LAST: &str = "LEVEL_8";
 
 /// Items emitted for the facts of a function.
 pub(crate) struct FactItems {
@@ -49,6 +49,8 @@ struct CalleeMarker {
 enum MarkerSlot {
     /// Path of the function that returns the marker.
     Known(TokenStream),
+    /// The same for an associated function or a method called by path.
+    Associated(TokenStream),
     /// Local that holds the slot, decided by the body, and the position of the method's name.
     Method(Ident, LineColumn),
     /// Query whether a function that a traced-at-run-time body calls is itself `#[traced]`.
@@ -81,7 +83,7 @@ impl EmitCx<'_> {
             return Vec::new();
         }
         let rt = self.rt;
-        let (call, last) = (self.call_callees(called), level(LEVELS));
+        let (call, last) = (self.call_callees(called), last());
         let causes = called.iter().enumerate().map(|(i, called)| Cause {
             why: format!(
                 "it calls `{name}`, which is recorded at each call (see its `RECORDED`); if `{name}` has no side effects, write `#[traced(pure)]` on it",
@@ -107,43 +109,22 @@ impl EmitCx<'_> {
     /// Returns the constants for the function itself, without its callees: its hash and its reason.
     fn own_facts(&self, digest: &Digest) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
-        let (head, vis) = self.associated();
-        let hash = blake3::hash(digest.text.as_bytes());
-        let bytes = hash.as_bytes().iter();
-        let constants = digest.constants.iter();
-        let why = self.calls.impure();
-        let (own, impure) = (&n.own_hash, &n.impure);
+        let vis = self.vis();
+        let hash = blake3::hash(digest.text.as_bytes()).to_hex();
+        let hash = hash.as_str();
+        let constants = &digest.constants;
+        let (why, own) = (self.calls.impure(), &n.own_facts);
         ours! {
-            #head
             #[doc(hidden)]
-            #vis const #own: [u8; 32] = {
-                let hash = [#(#bytes),*];
-                #(
-                    let kind = #rt::kind_of(&|| {
-                        use #rt::by_kind::*;
-                        (&&#rt::Constant(&#constants)).kind()
-                    });
-                    let hash = if kind.is_readable() {
-                        kind.require();
-                        kind.fold(hash, &#constants)
-                    } else {
-                        hash
-                    };
-                )*
-                hash
-            };
-
-            #head
-            #[doc(hidden)]
-            #vis const #impure: ::core::option::Option<&'static str> = #why;
+            #vis const #own: #rt::OwnFacts = #rt::own_facts!(#hash [#(#constants),*], #why);
         }
     }
 
-    /// Returns the functions that return the marker: one for calls by path and, for methods, one
-    /// for method calls.
+    /// Returns the functions that return the marker: one for calls by path, unless `asking` emits it,
+    /// and one for method calls.
     fn marker_functions(&self) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let marker = self.marker(ours!(Self));
         let marker = ours!(#rt::Marker<#marker>);
         let facts = &n.facts;
@@ -154,18 +135,17 @@ impl EmitCx<'_> {
             };
             let signature = self.signature(&n.typed, &self.inputs(), &ours!((#ty, #marker)));
             ours! {
-                #head
                 #[doc(hidden)]
                 #[inline]
                 #vis #signature { loop {} }
             }
         });
-        ours! {
-            #head
-            #[doc(hidden)]
-            #vis fn #facts() -> #marker { #rt::Marker(::core::marker::PhantomData) }
-
-            #typed
+        match self.func.owner {
+            Some(_) => typed.unwrap_or_default(),
+            None => ours! {
+                #[doc(hidden)]
+                #vis fn #facts() -> #marker { loop {} }
+            },
         }
     }
 
@@ -182,10 +162,10 @@ impl EmitCx<'_> {
     /// Returns the constants `HASH` and `RECORDED`.
     fn public_facts(&self, called: &[CalleeMarker]) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let (name, recorded) = (&n.hash, &n.recorded);
         let marker = self.marker(ours!(Self));
-        let last = level(LEVELS);
+        let last = last();
         let user = text(&self.func.sig.ident);
         let doc = format!(
             "The hash of `{user}`: of its source, the constants that it names, and its callees."
@@ -194,21 +174,12 @@ impl EmitCx<'_> {
             "Reason why each call of `{user}` is recorded, or `None` if calls can reuse plans."
         );
         let siteless = self.calls.siteless();
-        let impure = &n.impure;
+        let own = &n.own_facts;
         let (words, why) = match called {
-            [] => (
-                TokenStream::new(),
-                ours! {
-                    match Self::#impure {
-                        ::core::option::Option::None => #siteless,
-                        why => why,
-                    }
-                },
-            ),
+            [] => (TokenStream::new(), ours!(Self::#own.or(#siteless))),
             _ => {
                 let words = &n.why;
                 let constant = ours! {
-                    #head
                     #[doc(hidden)]
                     #vis const #words: &'static #rt::Text =
                         &#rt::Text::of(<#marker as #rt::Facts>::#last.why);
@@ -217,26 +188,21 @@ impl EmitCx<'_> {
             }
         };
         ours! {
-            #head
             #[doc = #doc]
-            #vis const #name: [u8; 32] = <#marker as #rt::Facts>::#last.hash;
+            #vis const #name: [u8; 32] = <#marker as #rt::Facts>::HASH;
 
             #words
 
-            #head
             #[doc = #recorded_doc]
             #vis const #recorded: ::core::option::Option<&'static str> = #why;
         }
     }
 
     /// Returns the facts of the marker, level by level.
-    ///
-    /// Code with control flow reads its callees one level below its own, because it may call
-    /// itself.
     fn facts_of_marker(&self, body: &Body, called: &[CalleeMarker]) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let (allow, attrs, vis) = (super::names::allow(), &func.attrs, &func.vis);
-        let (own, impure) = (&n.own_hash, &n.impure);
+        let own = &n.own_facts;
         let (owner, generics, marker_item) = match &func.owner {
             None => (func.sig.ident.to_token_stream(), None, TokenStream::new()),
             Some(owner) => {
@@ -250,27 +216,19 @@ impl EmitCx<'_> {
                 (owner.self_ty.to_token_stream(), Some(&owner.generics), item)
             }
         };
-        let ty = ours!(<#owner>);
-        let words = called.iter().map(|called| &called.words);
-        let words = ours!(&[#(#words),*]);
-        let call = self.call_callees(called);
-        let own = ours!(#ty::#own, #ty::#impure);
-        let none = ours!(#rt::Fact::with(#own, #rt::callees::LEVEL_0(&|| ()), &[]));
-        let with = |below: usize| {
-            let below = level(below);
-            ours!(#rt::Fact::with(#own, #rt::callees::#below(#call), #words))
+        let own = ours!(<#owner>::#own);
+        let consts = match called {
+            [] => ours!(const LEVEL_0: #rt::Fact = #rt::Fact::own(#own);),
+            _ => {
+                let words = called.iter().map(|called| &called.words);
+                let call = self.call_callees(called);
+                let level = match body.straight() {
+                    Some(_) => ours!(same),
+                    None => ours!(below),
+                };
+                ours!(#rt::levels! { #level #own, #call, &[#(#words),*] })
+            }
         };
-        let consts = (0..=LEVELS).map(|i| {
-            let (name, value) = match (body, i) {
-                _ if called.is_empty() => (level(i), none.clone()),
-                _ if body.straight().is_some() => (level(i), with(i)),
-                (_, 0) => (level(0), none.clone()),
-                (_, _) => (level(i), with(i - 1)),
-            };
-            ours!(const #name: #rt::Fact = #value;)
-        });
-        let n_consts = if called.is_empty() { 1 } else { LEVELS + 1 };
-        let consts = consts.take(n_consts);
         let marker = self.marker(owner);
         let (params, bounds) = match generics {
             Some(generics) => {
@@ -284,7 +242,7 @@ impl EmitCx<'_> {
 
             #(#attrs)*
             #allow
-            impl #params #rt::Facts for #marker #bounds { #(#consts)* }
+            impl #params #rt::Facts for #marker #bounds { #consts }
         }
     }
 
@@ -331,10 +289,10 @@ impl EmitCx<'_> {
                 Some(MarkerSlot::Known(ours!(<#path>::#facts)))
             }
             Callee::Associated { ty, name, .. } => {
-                let facts = format!("__traced_{}_facts", unraw(name));
-                let facts = Ident::new(&facts, name.span());
+                let mut mark = mark_of(&unraw(name));
+                mark.set_span(name.span());
                 let known = !names_in(generics, ty);
-                known.then(|| MarkerSlot::Known(ours!(#ty::#facts)))
+                known.then(|| MarkerSlot::Associated(ours!(#ty::#mark)))
             }
             Callee::Method { name, .. } => {
                 let known = generics.type_params().next().is_none()
@@ -359,11 +317,12 @@ impl EmitCx<'_> {
     /// Returns the function that returns the slots of all callees; it is never called.
     fn callees(&self, called: &[CalleeMarker], block: &Block) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let name = &n.callees;
         let slots = called.iter().rev().fold(ours!(()), |rest, called| {
             let slot = match &called.slot {
                 MarkerSlot::Known(facts) => ours!(#rt::CalleeSlot::of(#facts)),
+                MarkerSlot::Associated(mark) => ours!(#rt::CalleeSlot::of_method(#mark)),
                 MarkerSlot::Method(slot, _) => slot.to_token_stream(),
                 MarkerSlot::Asked(question) => {
                     let unmarked = unmarked(&question.marks, rt);
@@ -382,7 +341,6 @@ impl EmitCx<'_> {
         let list = ours!(impl #rt::Callees);
         if !called.iter().any(CalleeMarker::is_method) {
             return ours! {
-                #head
                 #[doc(hidden)]
                 #vis fn #name() -> #list { #slots }
             };
@@ -397,14 +355,13 @@ impl EmitCx<'_> {
         let unmarked = unmarked(&typed.marks, rt);
         let methods = called.iter().filter_map(|called| match &called.slot {
             MarkerSlot::Method(slot, _) => Some(slot),
-            MarkerSlot::Known(_) | MarkerSlot::Asked(_) => None,
+            _ => None,
         });
         let output = &self.func.sig.output;
         let mut sig = self.func.sig.clone();
         sig.ident = name.clone();
         sig.output = syn::parse_quote!(-> #list);
         ours! {
-            #head
             #[doc(hidden)]
             #vis #sig {
                 #unmarked
@@ -439,7 +396,10 @@ impl CalleeMarker {
 impl MarkerSlot {
     fn is_that_of(&self, other: &MarkerSlot) -> bool {
         match (self, other) {
-            (MarkerSlot::Known(a), MarkerSlot::Known(b)) => a.to_string() == b.to_string(),
+            (MarkerSlot::Known(a), MarkerSlot::Known(b))
+            | (MarkerSlot::Associated(a), MarkerSlot::Associated(b)) => {
+                a.to_string() == b.to_string()
+            }
             (MarkerSlot::Method(_, a), MarkerSlot::Method(_, b)) => a == b,
             _ => false,
         }
@@ -524,6 +484,6 @@ fn name(callee: &Callee) -> String {
     }
 }
 
-fn level(level: usize) -> Ident {
-    Ident::new(&format!("LEVEL_{level}"), Span::mixed_site())
+fn last() -> Ident {
+    Ident::new(LAST, Span::mixed_site())
 }

@@ -1,20 +1,16 @@
 //! Emits the struct that holds the gradients of a function, and the companions that return it.
 
 use super::cx::{EmitCx, field, reference};
+use super::internal_items::nested;
 use super::names::allow;
-use crate::input::{Kind, OutShape, text, unraw};
+use crate::input::{Kind, OutShape, text};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::Type;
 
 impl EmitCx<'_> {
     /// Returns `grad` and `value_and_grad`.
-    pub(crate) fn grad_functions(
-        &self,
-        head: &TokenStream,
-        vis: &TokenStream,
-        checks: &[TokenStream],
-    ) -> TokenStream {
+    pub(crate) fn grad_functions(&self, vis: &TokenStream, checks: &TokenStream) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let user = text(&func.sig.ident);
         let out = &func.output.ty;
@@ -23,28 +19,26 @@ impl EmitCx<'_> {
         let (fwd, question) = (self.public_fwd(&self.borrowed_args()), self.question());
         let fields = func.diff().map(|(i, d)| {
             let x = reference(d);
-            ours!(#rt::rebuild(#x, &cotangents, #i))
+            ours!(#rt::rebuild(#x, &cts, #i))
         });
         let returns = self.returns(ours!((#out, #grads_ty)));
-        let types = func.diff().map(|(_, d)| &d.owned);
-        let pair = ours!((#out, (#(#types,)*)));
-        let frozen = self.frozen(func.diff().map(|(i, d)| (i, d, reference(d))));
+        let fields = nested(fields);
+        let types = nested(func.diff().map(|(_, d)| d.owned.to_token_stream()));
+        let pair = ours!((#out, #types));
+        let trees = func.diff().map(|(i, d)| (i, d, reference(d)));
+        let fwd = self.frozen(ours!(#fwd #question), trees);
         let (loss, of_loss) = match func.output.shape {
             OutShape::Tensor => (ours!(&y), "a single float"),
             _ => (ours!(&y.0), "whose first part is a single float"),
         };
         let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
-        let both = self.body(
-            ours! {
-                #(#checks)*
-                let (y, pull) = #fwd #question;
-                #frozen
-                let cotangents = pull.call(&#rt::seed(#loss));
-                (y, (#(#fields,)*))
-            },
-            &pair,
-        );
-        let both = self.calls.gradients(&both, &n.grads);
+        let statements = ours! {
+            #checks
+            let (y, pull) = #fwd;
+            let cts = pull.call(&#rt::seed(#loss));
+        };
+        let steps = self.steps(statements, ours!((y, #fields)), &pair);
+        let both = self.calls.gradients(&steps, &n.grads);
         let owned = self.owned();
         let grad_returns = self.returns(grads_ty);
         let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
@@ -62,13 +56,11 @@ impl EmitCx<'_> {
             "The gradients of the result of `{user}`, {of_loss}."
         ));
         ours! {
-            #head
             #[doc = #both_doc]
             #[track_caller]
             #[inline]
             #vis #both_signature { #owned #both }
 
-            #head
             #[doc = #grad_doc]
             #[track_caller]
             #[inline]
@@ -116,101 +108,34 @@ impl EmitCx<'_> {
             (&self.func.vis, &self.names.grads, allow(), &self.func.attrs);
         let generic = self.generic_fields();
         let params: Vec<&Ident> = generic.iter().flatten().collect();
-        let params = if params.is_empty() {
-            TokenStream::new()
-        } else {
-            ours!(<#(#params),*>)
+        let (declared, params) = match params.is_empty() {
+            true => Default::default(),
+            false => (ours!(<#(#params),*>), ours!([#(#params),*])),
         };
         let diff = self.diff();
-        let fields: Vec<Ident> = diff.iter().map(|d| field(d)).collect();
         let types = diff.iter().zip(&generic).map(|(d, generic)| {
             let written = d.owned.to_token_stream();
             generic.as_ref().map_or(written, ToTokens::to_token_stream)
         });
         let types: Vec<TokenStream> = types.collect();
+        let fields: Vec<Ident> = diff.iter().map(|d| field(d)).collect();
         let docs = diff.iter().map(|d| {
             let name = if d.receiver { "self" } else { &d.name };
             format!("The gradient with respect to `{name}`.")
         });
         let doc = format!("The gradients of `{}`.", self.func.sig.ident);
-        let traits = grads_traits(self.rt, grads, &params, &fields, &types);
-        let attrs = ours!(#(#attrs)*);
+        let rt = self.rt;
+        // The constant keeps the macro out of an impl block, if the user's function is in one that is
+        // not traced.
         Some(ours! {
-            #attrs
+            #(#attrs)*
             #allow
             #[doc = #doc]
-            #vis struct #grads #params { #(#[doc = #docs] pub #fields: #types),* }
+            #vis struct #grads #declared { #(#[doc = #docs] pub #fields: #types),* }
 
-            #(#attrs #[automatically_derived] #traits)*
+            const _: () = {
+                #rt::grads! { #(#attrs)* #allow #grads #params { #(#fields: #types),* } }
+            };
         })
     }
-}
-
-/// Returns the `Tree`, `Clone` and `Debug` impls of the struct of gradients, each bounded by its
-/// fields.
-///
-/// Fields are read as `(*self).x`, so that rustc reports only one error, whatever `self` is, if the
-/// user has a struct of this name. The bounds are `for<'any>` because rustc checks a bound on a
-/// type without parameters eagerly, and would report a parameter that is not a tree a second time.
-fn grads_traits(
-    rt: &TokenStream,
-    grads: &Ident,
-    params: &TokenStream,
-    fields: &[Ident],
-    types: &[TokenStream],
-) -> [TokenStream; 3] {
-    let bounds = |bound: TokenStream| ours!(#(for<'any> #types: #bound,)*);
-    let trees = bounds(ours!(#rt::Tree));
-    let clones = bounds(ours!(::core::clone::Clone));
-    let debugs = bounds(ours!(::core::fmt::Debug));
-    let names: Vec<String> = fields.iter().map(unraw).collect();
-    let paths = names.iter().map(|name| format!(".{name}"));
-    let shown = grads.to_string();
-    [
-        ours! {
-            impl #params #rt::Tree for #grads #params where #trees {
-                #[inline]
-                fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#rt::Tensor)) {
-                    #(#rt::Tree::visit(&(*self).#fields, f);)*
-                }
-                #[inline]
-                fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #rt::Tensor)) {
-                    #(#rt::Tree::visit_mut(&mut (*self).#fields, f);)*
-                }
-                #[inline]
-                fn map(&self, f: &mut dyn ::core::ops::FnMut(&#rt::Tensor) -> #rt::Tensor) -> Self {
-                    Self { #(#fields: #rt::Tree::map(&(*self).#fields, f)),* }
-                }
-                #[inline]
-                fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
-                    #(#rt::Tree::paths(&(*self).#fields, &::std::format!("{}{}", prefix, #paths), out);)*
-                }
-                #[inline]
-                fn __key<'key>(&'key self, key: &mut #rt::CallKey<'key>) {
-                    #(#rt::Tree::__key(&(*self).#fields, key);)*
-                }
-                #[inline]
-                fn __frozen(&self, out: &mut ::std::vec::Vec<bool>) {
-                    #(#rt::Tree::__frozen(&(*self).#fields, out);)*
-                }
-                const __SHARED: ::core::option::Option<&'static str> = ::core::option::Option::None;
-            }
-        },
-        ours! {
-            impl #params ::core::clone::Clone for #grads #params where #clones {
-                #[inline]
-                fn clone(&self) -> Self {
-                    Self { #(#fields: ::core::clone::Clone::clone(&(*self).#fields)),* }
-                }
-            }
-        },
-        ours! {
-            impl #params ::core::fmt::Debug for #grads #params where #debugs {
-                #[inline]
-                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                    f.debug_struct(#shown) #(.field(#names, &(*self).#fields))* .finish()
-                }
-            }
-        },
-    ]
 }

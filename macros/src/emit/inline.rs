@@ -48,11 +48,7 @@ impl Emitter<'_> {
                 })
             }
             Effect::Records => {
-                let Recording {
-                    positions,
-                    captured,
-                    closure,
-                } = self.recording(inline, args);
+                let Recording { captured, recorded } = self.recording(inline, args);
                 let likes = args.iter().enumerate().map(|(i, _)| {
                     let name = operand(i);
                     ours!(#rt::avals(&#name))
@@ -60,7 +56,7 @@ impl Emitter<'_> {
                 ours!({
                     #used
                     #captured
-                    #rt::record_vjp([#(#likes),*], &[#(#asked),*], #positions, #closure)
+                    #rt::record_vjp([#(#likes),*], &[#(#asked),*], #recorded)
                 })
             }
         }
@@ -87,15 +83,11 @@ impl Emitter<'_> {
                 })
             }
             Effect::Records => {
-                let Recording {
-                    positions,
-                    captured,
-                    closure,
-                } = self.recording(inline, args);
+                let Recording { captured, recorded } = self.recording(inline, args);
                 ours!({
                     #used
                     #captured
-                    #rt::record_jvp(&#given, #positions, #closure)
+                    #rt::record_jvp(&#given, #recorded)
                 })
             }
         }
@@ -123,13 +115,9 @@ impl Emitter<'_> {
             .iter()
             .zip(args)
             .map(|(name, arg)| ours!(let #name = (&#rt::PartOf(#arg)).captured();));
-        let positions = names
-            .iter()
-            .enumerate()
-            .map(|(i, name)| ours!((#i, #rt::n_leaves(&#name))));
-        let positions = ours!(&[#(#positions),*]);
+        let arguments = names.iter().enumerate().map(|(i, name)| ours!(#i &#name));
+        let arguments = ours!(#rt::arguments![#(#arguments),*]);
         let pattern = nested(names.iter().map(|name| ours!(#name)));
-        let copies = nested(names.iter().map(|name| ours!(#rt::copy(&#name))));
         let binds = inline
             .operands
             .iter()
@@ -143,9 +131,8 @@ impl Emitter<'_> {
             });
         let code = &inline.code;
         Recording {
-            positions,
             captured: ours!(#(#captures)*),
-            closure: ours!(&#copies, |#pattern| { #(#binds)* #code }),
+            recorded: ours!(#arguments, |#pattern| { #(#binds)* #code }),
         }
     }
 
@@ -168,11 +155,10 @@ impl Emitter<'_> {
 
 /// Parts of a call that records code.
 struct Recording {
-    positions: TokenStream,
     /// Statements that bind the operands in the form that the closure takes.
     captured: TokenStream,
-    /// The operands as one tree, and the closure.
-    closure: TokenStream,
+    /// The last arguments of a function that records: the operands, and a closure.
+    recorded: TokenStream,
 }
 
 /// Returns the local for operand `i`.

@@ -1,19 +1,20 @@
 //! Emits the hidden functions for callers of a traced function, and the struct of residuals.
 
 use super::annotations::Checks;
-use super::cx::{EmitCx, InternalItems, LoopUse, RecordCall, reference};
+use super::cx::{EmitCx, InternalItems, LoopUse, reference};
 use super::flow::{DerivativeParts, ReverseParts};
 use super::names::allow;
 use crate::derivative::Wrt;
-use crate::input::{Kind, Param};
+use crate::input::Kind;
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::ToTokens;
 
 impl EmitCx<'_> {
+    /// Returns a struct of residuals; `size` is the formula of its bytes.
     fn saved_struct(
         &self,
         Struct { saved, attr }: Struct<'_>,
         fields: &[(Ident, TokenStream, String)],
+        size: &TokenStream,
         pull: &TokenStream,
     ) -> TokenStream {
         let (vis, allow, attrs, rt) = (&self.func.vis, allow(), &self.func.attrs, self.rt);
@@ -36,11 +37,7 @@ impl EmitCx<'_> {
             #(#attrs)*
             #allow
             impl #saved {
-                /// Returns the number of bytes of its tensors.
-                #[inline]
-                pub fn bytes(&self) -> usize {
-                    #rt::bytes(&[#(&self.#names),*])
-                }
+                #rt::sizes!(#size, [#(#names),*]);
 
                 #pull
             }
@@ -67,19 +64,18 @@ impl EmitCx<'_> {
             }
             None => (jvp, None),
         };
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let own = self.residuals(Struct::public(&n.saved), &n.forward, reverse);
         let callers = callers.map(|reverse| {
             let saved = Struct::internal(&n.callers_saved);
             self.residuals(saved, &n.callers_forward, reverse)
         });
         let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
-        let callers_forward = callers_forward.map(|forward| ours!(#head #[doc(hidden)] #forward));
+        let callers_forward = callers_forward.map(|forward| ours!(#[doc(hidden)] #forward));
         let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Forward]);
         let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
         let (doc, forward, fwd) = (self.forward_doc(), own.forward, self.fwd());
         let associated = ours! {
-            #head
             #[doc = #doc]
             #forward
 
@@ -87,7 +83,6 @@ impl EmitCx<'_> {
 
             #fwd
 
-            #head
             #[doc(hidden)]
             #tracked
             #[inline]
@@ -106,6 +101,7 @@ impl EmitCx<'_> {
             forward,
             fields,
             pull,
+            costs,
             ..
         } = reverse;
         let (rt, out, saved) = (self.rt, &self.func.output.ty, residuals.saved);
@@ -119,19 +115,20 @@ impl EmitCx<'_> {
             None => (forward, None),
         };
         let given = Ident::new("cotangents", Span::mixed_site());
+        let size = self.formula(&costs.and_then(|costs| costs.saved));
         let pull = ours! {
             #[track_caller]
             #[inline]
             fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::LeafCotangents { #pull }
         };
-        let saved_struct = self.saved_struct(residuals, &fields, &pull);
-        let (_, vis) = self.associated();
+        let items = self.saved_struct(residuals, &fields, &size, &pull);
+        let vis = self.vis();
         let signature = self.signature(name, &self.inputs(), &returns);
         let (owned, mutable, mark) = (self.owned(), self.mutable(), self.calls.mark());
         let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Reverse]);
         let forward = self.body(ours!(#mark #register #owned #mutable #forward), &pair);
         Residuals {
-            items: saved_struct,
+            items,
             forward: ours! {
                 #tracked
                 #[inline]
@@ -149,28 +146,24 @@ impl EmitCx<'_> {
             let (x, asked) = (reference(d), asked());
             ours!(#asked[#i] && !#rt::all_floats(#x))
         });
-        ours!(if #rt::runs_bodies() #(|| #others)* { return { #recorded }; })
+        ours!(if #rt::runs_bodies() #(|| #others)* { #recorded })
     }
 
     /// Returns the functions with which callers start reverse mode.
     fn fwd(&self) -> TokenStream {
         let (n, func) = (self.names, self.func);
-        match self.callers {
-            None => {
-                let (recorded, body) = (self.when_bodies_run(), self.begin(&n.forward));
-                let body = ours!(#recorded #body);
-                self.fwd_function(&n.internal_fwd, &self.asking(), &body)
-            }
-            Some(callers) => {
-                let (recorded, own) = (self.when_bodies_run(), self.begin(&n.forward));
-                let (asked, diff) = (asked(), func.params.iter().map(|param| param.diff));
-                let own = ours!(let #asked = [#(#diff),*]; #recorded #own);
-                let own = self.fwd_function(&n.internal_own, &self.inputs(), &own);
-                let body = self.begin_asked(callers);
-                let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &body);
-                ours!(#own #fwd)
-            }
-        }
+        let (likes, recorded) = (self.likes(), self.when_bodies_run());
+        let own = self.begin(&n.forward);
+        let own = ours!(#likes #recorded #own);
+        let Some(callers) = self.callers else {
+            return self.fwd_function(&n.internal_fwd, &self.asking(), &own);
+        };
+        let (asked, diff) = (asked(), func.params.iter().map(|param| param.diff));
+        let own = ours!(let #asked = [#(#diff),*]; #own);
+        let own = self.fwd_function(&n.internal_own, &self.inputs(), &own);
+        let body = self.begin_asked(callers);
+        let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &body);
+        ours!(#own #fwd)
     }
 
     fn fwd_function(
@@ -180,15 +173,13 @@ impl EmitCx<'_> {
         body: &TokenStream,
     ) -> TokenStream {
         let (rt, out) = (self.rt, &self.func.output.ty);
-        let (head, vis) = self.associated();
-        let owned = self.owned();
+        let (vis, owned) = (self.vis(), self.owned());
         let signature = self.signature(
             name,
             inputs,
             &self.returns(ours!((#out, #rt::CompanionPullback))),
         );
         ours! {
-            #head
             #[doc(hidden)]
             #[track_caller]
             #[inline]
@@ -210,14 +201,12 @@ impl EmitCx<'_> {
     fn begin(&self, forward: &Ident) -> TokenStream {
         let rt = self.rt;
         let (run, question, args) = (self.own(forward), self.question(), self.borrowed_args());
-        let likes = self.likes();
-        let result = ours!((y, #rt::CompanionPullback::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
+        let pull = ours!(#rt::companion_pullback(likes, saved.bytes(), move |ct| saved.pull(ct)));
         let result = match &self.func.output.result {
-            None => result,
-            Some(_) => ours!(::core::result::Result::Ok(#result)),
+            None => ours!((y, #pull)),
+            Some(_) => ours!(::core::result::Result::Ok((y, #pull))),
         };
         ours! {
-            let likes = [#(#likes),*];
             let (y, saved) = #run(#(#args),*)#question;
             #result
         }
@@ -237,34 +226,30 @@ impl EmitCx<'_> {
             let x = param(i);
             ours!(#rt::all_floats(#x))
         });
-        let recorded = self.record_fwd();
+        let (likes, recorded) = (self.likes(), self.record_fwd());
         let (own, arguments) = (self.own(&self.names.internal_own), self.forwarded());
         let begin = self.begin(&self.names.callers_forward);
         ours! {
             if !(#(#more)||*) {
                 return #own(#(#arguments),*);
             }
-            if #rt::runs_bodies() #(|| !#floats)* {
-                return { #recorded };
-            }
+            #likes
+            if #rt::runs_bodies() #(|| !#floats)* { #recorded }
             #begin
         }
     }
 
-    /// Returns the body that records the user's function and returns the result and the pullback.
+    /// Returns the statement that records the user's function and returns the result and the
+    /// pullback.
     fn record_fwd(&self) -> TokenStream {
-        let (rt, likes, asked) = (self.rt, self.likes(), asked());
-        let RecordCall { copies, arguments } = self.record();
+        let (rt, asked, arguments) = (self.rt, asked(), self.record());
         let (vjp, _) = self.recorders();
-        ours! {
-            let likes = [#(#likes),*];
-            #copies
-            #rt::#vjp(likes, &#asked, #arguments)
-        }
+        ours!(return #rt::#vjp(likes, &#asked, #arguments);)
     }
 
-    /// Returns the avals of the leaves of each parameter, for zero cotangents.
-    fn likes(&self) -> Vec<TokenStream> {
+    /// Returns the statement that binds the avals of the leaves of each parameter, for zero
+    /// cotangents.
+    fn likes(&self) -> TokenStream {
         let rt = self.rt;
         let likes = self.func.params.iter().map(|param| match param.kind {
             Kind::Static { .. } => ours!(::core::default::Default::default()),
@@ -275,7 +260,7 @@ impl EmitCx<'_> {
                 ours!(#rt::avals(#x))
             }
         });
-        likes.collect()
+        ours!(let likes = [#(#likes),*];)
     }
 
     fn jvp_companion(&self, body: TokenStream, needs_all: bool) -> (TokenStream, TokenStream) {
@@ -305,13 +290,12 @@ impl EmitCx<'_> {
         let nodiff = self.callers.iter().flat_map(|callers| &callers.nodiff);
         let nodiff = nodiff.map(|i| ours!(#rt::any_given(&#given[#i])));
         let conditions = partial.chain(nodiff);
-        let RecordCall { copies, arguments } = self.record();
+        let arguments = self.record();
         let (_, jvp) = self.recorders();
         let owned = self.owned();
         let body = ours! {
             #owned
             if #rt::runs_bodies() #(|| #conditions)* {
-                #copies
                 return #rt::#jvp(&#given, #arguments);
             }
             #body
@@ -319,11 +303,11 @@ impl EmitCx<'_> {
         (signature, body)
     }
 
-    /// Returns the arguments for recording the user's function.
+    /// Returns the last arguments of a function of the run time that records the user's function.
     ///
     /// The arguments that callers may differentiate are copied into a tree, and the function is
     /// called on its parts.
-    fn record(&self) -> RecordCall {
+    fn record(&self) -> TokenStream {
         let (rt, func) = (self.rt, self.func);
         let (name, generics) = (&func.sig.ident, self.generics());
         let user = match (func.path_in_trait(), &func.owner) {
@@ -333,21 +317,11 @@ impl EmitCx<'_> {
         };
         let tree = Ident::new("tree", Span::mixed_site());
         let call = self.parts_of(&tree, self.asked_for);
-        let asked_for = self.asked_for.iter().map(|i| (*i, &func.params[*i]));
-        let asked_for: Vec<(usize, &Param)> = asked_for.collect();
-        let copies = nested(asked_for.iter().map(|(_, x)| {
-            let x = reference(x);
-            ours!(#rt::copy(#x))
-        }));
-        let positions = asked_for.iter().map(|(i, x)| {
-            let x = reference(x);
-            ours!((#i, #rt::n_leaves(#x)))
+        let arguments = self.asked_for.iter().map(|i| {
+            let x = reference(&func.params[*i]);
+            ours!(#i #x)
         });
-        let types = nested(asked_for.iter().map(|(_, x)| x.owned.to_token_stream()));
-        RecordCall {
-            copies: ours!(let (positions, copies) = ([#(#positions),*], #copies);),
-            arguments: ours!(&positions, &copies, |#tree: &#types| #user(#(#call),*)),
-        }
+        ours!(#rt::arguments![#(#arguments),*], |#tree| #user(#(#call),*))
     }
 
     /// Returns the arguments of a call; those of the parameters `parts` are read from a nested
@@ -382,19 +356,22 @@ impl EmitCx<'_> {
     pub(crate) fn recorded(&self) -> InternalItems {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let saved = &n.saved;
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let field = Ident::new("pull", Span::mixed_site());
         let doc = "Residuals of the recorded program.".to_owned();
         let items = self.saved_struct(
             Struct::public(saved),
             &[(field.clone(), ours!(#rt::CompanionPullback), doc)],
+            &ours!(::core::option::Option::None),
             &TokenStream::new(),
         );
         let out = &func.output.ty;
         let inputs = self.inputs();
-        let RecordCall { copies, arguments } = self.record();
+        let arguments = self.record();
         let (_, jvp) = self.recorders();
-        let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &self.record_fwd());
+        let (likes, recorded) = (self.likes(), self.record_fwd());
+        let fwd = ours!(#likes #recorded);
+        let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &fwd);
         let given = super::statements::tangents_ident();
         let n_params = func.params.len();
         let mut jvp_inputs = inputs.clone();
@@ -414,7 +391,6 @@ impl EmitCx<'_> {
             Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
         };
         let associated = ours! {
-            #head
             #[doc = #forward_doc]
             #[track_caller]
             #[inline]
@@ -426,13 +402,11 @@ impl EmitCx<'_> {
 
             #fwd
 
-            #head
             #[doc(hidden)]
             #[track_caller]
             #[inline]
             #vis #jvp_signature {
                 #owned
-                #copies
                 #rt::#jvp(&#given, #arguments)
             }
         };

@@ -12,8 +12,8 @@ pub(crate) struct JvpArguments {
     pub(crate) inputs: Vec<TokenStream>,
     /// Locals of the tangents, one for each differentiated parameter.
     pub(crate) tangents: Vec<Ident>,
-    /// Statements that check that the arguments are differentiable.
-    pub(crate) checks: Vec<TokenStream>,
+    /// Statement that checks that the arguments are differentiable.
+    pub(crate) checks: TokenStream,
     /// Leaves of the tangents, for each parameter.
     pub(crate) leaves: Vec<TokenStream>,
 }
@@ -29,7 +29,7 @@ impl EmitCx<'_> {
             .collect();
         let checks = diff.iter().map(|d| {
             let (x, name) = (reference(d), if d.receiver { "self" } else { &d.name });
-            ours!(#rt::check_floats(#x, #name);)
+            ours!(#name #x)
         });
         let mut dx = tangents.iter();
         let leaves = self.func.params.iter().map(|param| match param.diff {
@@ -42,7 +42,7 @@ impl EmitCx<'_> {
         });
         JvpArguments {
             inputs: self.with_tangents(&tangents),
-            checks: checks.collect(),
+            checks: ours!(#rt::check_all_floats!(#(#checks),*);),
             leaves: leaves.collect(),
             tangents,
         }
@@ -83,7 +83,7 @@ impl EmitCx<'_> {
     /// Returns `jvp`.
     pub(crate) fn jvp(&self, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let out = &func.output.ty;
         let pair = ours!((#out, #out));
         let returns = self.returns(pair.clone());
@@ -91,24 +91,19 @@ impl EmitCx<'_> {
         let (hidden, question) = (self.own(&n.internal_jvp), self.question());
         let arguments = self.forwarded();
         let (checks, leaves) = (&given.checks, &given.leaves);
-        let body = self.body(
-            ours! {
-                #(#checks)*
-                let given = [#(#leaves),*];
-                let (y, dy) = #hidden(#(#arguments,)* given)#question;
-                let dy = #rt::tangent_tree(&y, &dy);
-                (y, dy)
-            },
-            &pair,
-        );
-        let body = self.calls.tangents(&body, &given.tangents);
+        let statements = ours! {
+            #checks
+            let given = [#(#leaves),*];
+        };
+        let value = ours!(#rt::with_tangent(#hidden(#(#arguments,)* given)#question));
+        let steps = self.steps(statements, value, &pair);
+        let body = self.calls.tangents(&steps, &given.tangents);
         let owned = self.owned();
         let doc = self.docs.other(&format!(
             "Forward mode: the result of `{}` for the given arguments, and its tangent for theirs.",
             text(&func.sig.ident)
         ));
         ours! {
-            #head
             #[doc = #doc]
             #[track_caller]
             #[inline]

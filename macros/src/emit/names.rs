@@ -18,9 +18,8 @@ pub(crate) struct ItemNames {
     pub(crate) points: Ident,
     pub(crate) kernels: Ident,
     pub(crate) recorded: Ident,
-    /// Hash without callees, and the reason why a call has side effects.
-    pub(crate) own_hash: Ident,
-    pub(crate) impure: Ident,
+    /// Facts without callees.
+    pub(crate) own_facts: Ident,
     /// Functions that return the marker type, and the one that returns the markers of the callees.
     pub(crate) facts: Ident,
     pub(crate) typed: Ident,
@@ -86,8 +85,7 @@ impl ItemNames {
             points: ident(format!("{upper}POINTS")),
             kernels: ident(format!("{upper}KERNELS")),
             recorded: ident(format!("{upper}RECORDED")),
-            own_hash: ident(format!("__{upper}OWN_HASH")),
-            impure: ident(format!("__{upper}IMPURE")),
+            own_facts: ident(format!("__{upper}OWN")),
             facts: ident(format!("{hidden}facts")),
             typed: ident(format!("{hidden}typed")),
             callees: ident(format!("{hidden}callees")),

@@ -194,7 +194,11 @@ impl<'a> ResidualBuilder<'a> {
             };
             parts.fields.push((field.clone(), ty, residual.doc.clone()));
             parts.inits.push(ours!(#field: #value));
-            parts.binds.push(ours!(#field: #local));
+            let is_same = local == field;
+            parts.binds.push(match is_same {
+                true => ours!(#local),
+                false => ours!(#field: #local),
+            });
         }
         if lists {
             let (ty, init) = (ours!(#rt::List<#rt::Tensor>), ours!(#rt::share_tensors));

@@ -2,14 +2,14 @@
 
 use super::cx::{EmitCx, group, reference};
 use crate::input::text;
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident};
+use proc_macro2::TokenStream;
+use quote::ToTokens;
 
 impl EmitCx<'_> {
     /// Returns `vjp`; `checks` precede its body.
-    pub(crate) fn vjp(&self, checks: &[TokenStream]) -> TokenStream {
+    pub(crate) fn vjp(&self, checks: &TokenStream) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let out = &func.output.ty;
         let diff = self.diff();
         let owned: Vec<TokenStream> = diff.iter().map(|d| d.owned.to_token_stream()).collect();
@@ -18,26 +18,30 @@ impl EmitCx<'_> {
         let signature = self.signature(&n.vjp, &self.inputs(), &self.returns(pair));
 
         // The pullback returns trees with the structure of the arguments.
-        let likes: Vec<Ident> = diff
+        let structures: Vec<TokenStream> = diff
             .iter()
-            .map(|d| format_ident!("{}_like", d.name, span = Span::mixed_site()))
+            .map(|d| {
+                let x = reference(d);
+                ours!(#rt::structure(#x))
+            })
             .collect();
-        let structures = diff.iter().zip(&likes).map(|(d, like)| {
-            let x = reference(d);
-            ours!(let #like = #rt::structure(#x);)
+        let structures = group(&structures);
+        let like = |k: usize| {
+            let k = (diff.len() > 1).then(|| syn::Index::from(k)).into_iter();
+            ours!(&like #(.#k)*)
+        };
+        let rebuilt = func.diff().enumerate().map(|(k, (i, _))| {
+            let like = like(k);
+            ours!(#rt::pulled_back(#like, &mut cotangents, #i))
         });
-        let rebuilt: Vec<TokenStream> = func
-            .diff()
-            .zip(&likes)
-            .map(|((i, _), like)| ours!(#rt::pulled_back(&#like, &mut cotangents, #i)))
-            .collect();
+        let rebuilt: Vec<TokenStream> = rebuilt.collect();
         let rebuilt = group(&rebuilt);
         // The type of the closure cannot be written, so a `catch` around the whole body is not
         // possible.
         let (checked, result) = match &func.output.result {
-            None => (ours!(#(#checks)*), ours!((y, pullback))),
+            None => (checks.clone(), ours!((y, pullback))),
             Some(_) => (
-                ours!(#rt::catch(|| { #(#checks)* ::core::result::Result::Ok(()) })?;),
+                ours!(#rt::catch(|| { #checks ::core::result::Result::Ok(()) })?;),
                 ours!(::core::result::Result::Ok((y, pullback))),
             ),
         };
@@ -47,25 +51,21 @@ impl EmitCx<'_> {
             Some(_) => n.vjp.to_string(),
         };
         let owned_forms = self.owned();
-        let structures_of = func.diff().zip(&likes);
-        let frozen = self.frozen(structures_of.map(|((i, d), like)| (i, d, ours!(&#like))));
-        let forward = match frozen.is_empty() {
-            true => ours!(#fwd #question),
-            false => ours!({ let (y, pull) = #fwd #question; #frozen (y, pull) }),
-        };
+        let trees = func.diff().enumerate();
+        let trees = trees.map(|(k, (i, d))| (i, d, like(k)));
+        let forward = self.frozen(ours!(#fwd #question), trees);
         let run = self.calls.pullback(&checked, &forward);
         let doc = self.docs.reverse(&format!(
             "Reverse mode: the result of `{}`, and the pullback from its cotangent to those of its arguments.",
             text(&func.sig.ident)
         ));
         ours! {
-            #head
             #[doc = #doc]
             #[track_caller]
             #[inline]
             #vis #signature {
                 #owned_forms
-                #(#structures)*
+                let like = #structures;
                 #run
                 let made = #rt::TransformSite::by(#companion);
                 let pullback = move |ct: &#out| {

@@ -13,7 +13,7 @@ use gradloom_ir::op::{Equal, Eval, Operands};
 use gradloom_ir::pass::{self, Arg, Group};
 use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::format_ident;
+use quote::{ToTokens, format_ident};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -68,27 +68,12 @@ impl Loops {
         LoopUse::ALL.into_iter().filter(has).collect()
     }
 
-    /// Returns what each loop computes: the text shown to users, and the key by which plans find
-    /// the loop.
-    pub(crate) fn signatures(&self) -> impl Iterator<Item = &str> {
-        self.groups.keys().map(String::as_str)
-    }
-
-    /// Returns the body of the function that registers the loops of some companions.
-    pub(crate) fn register(&self, used: LoopUse, rt: &TokenStream) -> Option<TokenStream> {
+    /// Returns the loops of some companions.
+    fn used(&self, used: LoopUse) -> Vec<TokenStream> {
         let loops = self.groups.iter().filter(|(_, group)| group.2 == used);
-        let loops =
-            loops.map(|(signature, (program, group, _))| fused(signature, program, group, rt));
-        let loops: Vec<TokenStream> = loops.collect();
-        (!loops.is_empty()).then(|| {
-            ours! {
-                static LOOPS: &[#rt::FusedLoop] = &[#(#loops),*];
-                // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
-                // of equal length, and its versions are in the order of the SIMD levels.
-                static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
-                TABLE.register();
-            }
-        })
+        loops
+            .map(|(signature, (program, group, _))| fused(signature, program, group))
+            .collect()
     }
 
     /// Adds the groups of a program and of its derivatives with respect to `wrt`.
@@ -161,40 +146,29 @@ impl Loops {
 }
 
 impl EmitCx<'_> {
-    /// Returns the functions that register the compiled loops.
+    /// Returns the constant that lists the loops, and the functions that register them.
     ///
-    /// They are not emitted in debug builds, where compiled loops would be slower than those of the
-    /// run time.
+    /// The functions are not emitted in debug builds, where compiled loops would be slower than
+    /// those of the run time.
     pub(crate) fn loops(&self, loops: &Loops) -> TokenStream {
-        let (head, vis) = self.associated();
+        let (rt, vis) = (self.rt, self.vis());
         let functions = LoopUse::ALL.iter().filter_map(|used| {
-            let (name, body) = (self.name_of_loops(*used), loops.register(*used, self.rt)?);
-            Some(ours! {
-                #head
-                #[cfg(not(debug_assertions))]
-                #[doc(hidden)]
-                #[inline]
-                #vis fn #name() { #body }
-            })
+            let (name, loops) = (self.name_of_loops(*used), loops.used(*used));
+            (!loops.is_empty()).then(|| ours!(#vis fn #name { #(#loops)* }))
         });
-        functions.collect()
-    }
-
-    /// Returns the constant that lists the loops.
-    pub(crate) fn kernels(&self, loops: &Loops) -> TokenStream {
-        let (head, vis) = self.associated();
         let (name, user) = (&self.names.kernels, &self.func.sig.ident);
-        let list: Vec<&str> = loops.signatures().collect();
-        let doc = match list.len() {
+        let doc = match loops.groups.len() {
             0 => format!("No loop over several ops is compiled with `{user}`."),
             n => format!(
                 "Signatures of the {n} loops compiled with `{user}`, each for `f32` and `f64` and three SIMD levels: the number of operands, the ops on earlier values, and after `>` the results. Builds with debug assertions have no compiled loops."
             ),
         };
         ours! {
-            #head
-            #[doc = #doc]
-            #vis const #name: &'static [&'static str] = &[#(#list),*];
+            #rt::loops! {
+                #[doc = #doc]
+                #vis const #name;
+                #(#functions)*
+            }
         }
     }
 }
@@ -319,107 +293,37 @@ fn is_of_floats(program: &Program, group: &Group) -> bool {
     !group.results.iter().any(|m| bools[*m])
 }
 
-/// Returns the loop of a group, for `f32` and `f64`.
-fn fused(signature: &str, program: &Program, group: &Group, rt: &TokenStream) -> TokenStream {
+/// Returns the loop of a group.
+fn fused(signature: &str, program: &Program, group: &Group) -> TokenStream {
     let variant = format_ident!("L{}x{}", group.inputs.len(), group.results.len());
-    // A local macro spells the loop once for both dtypes. It is expanded in release builds only.
-    let dtype = ours!($t);
-    let versions = versions(program, group, &dtype, rt);
-    ours! {
-        {
-            macro_rules! versions {
-                (#dtype:ident) => { #rt::Loop::#variant(#versions.levels) };
-            }
-            #rt::FusedLoop { signature: #signature, f32: versions!(f32), f64: versions!(f64) }
-        }
-    }
-}
-
-/// Returns the versions of a loop for the SIMD levels.
-fn versions(
-    program: &Program,
-    group: &Group,
-    dtype: &TokenStream,
-    rt: &TokenStream,
-) -> TokenStream {
     let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
-    let inputs: Vec<Ident> = (0..group.inputs.len()).map(|i| name("x", i)).collect();
-    let results: Vec<Ident> = (0..group.results.len()).map(|i| name("y", i)).collect();
-    let elements: Vec<Ident> = (0..inputs.len()).map(|i| name("a", i)).collect();
-    let value = |arg: &Arg| match arg {
-        Arg::Input(i) => {
-            let x = &elements[*i];
-            ours!(#x)
-        }
-        Arg::Member(m) => {
-            let v = name("v", *m);
-            ours!(#v)
-        }
-        Arg::Constant(x) if x.is_finite() => ours!((#x as #dtype)),
+    let inputs = (0..group.inputs.len()).map(|i| name("x", i));
+    let operand = |arg: &Arg| match arg {
+        Arg::Input(i) => name("x", *i).into_token_stream(),
+        Arg::Member(m) => name("v", *m).into_token_stream(),
+        Arg::Constant(x) if x.is_finite() => ours!((#x)),
         Arg::Constant(x) => {
             let bits = x.to_bits();
-            ours!((f64::from_bits(#bits) as #dtype))
+            ours!((f64::from_bits(#bits)))
         }
     };
-    // A loop tries the cheaper functions first. It recomputes with the general ones if an operand was
-    // not in their range.
-    let members = |simple: bool| -> Vec<TokenStream> {
-        let member = |(m, args): (usize, &Vec<Arg>)| {
-            let (out, op) = (name("v", m), group.eqn(program, m).op);
-            let args: Vec<TokenStream> = args.iter().map(value).collect();
-            if let (true, Some(f)) = (simple, op.def().facts().fast) {
-                let (x, f) = (&args[0], Ident::new(f, Span::mixed_site()));
-                return ours! {
-                    simple &= #rt::maths::in_fast_range::<#dtype>(#x);
-                    let #out = #rt::maths::#f::<A, #dtype>(#x);
-                };
-            }
-            match op.def().eval() {
-                Eval::Kernel(_) => {
-                    let [c, x, y] = &args[..] else {
-                        unreachable!("`select` is the only kernel in an elementwise group")
-                    };
-                    ours!(let #out = if #c { #x } else { #y };)
-                }
-                _ => {
-                    let op = Ident::new(op.def().name(), Span::mixed_site());
-                    ours!(let #out = #rt::element::#op::#dtype::<A>(#(#args),*);)
-                }
-            }
-        };
-        group.args.iter().enumerate().map(member).collect()
-    };
-    let values: Vec<Ident> = group.results.iter().map(|m| name("v", *m)).collect();
-    let pass = |members: Vec<TokenStream>| {
-        ours! {
-            for i in 0..n {
-                #(let #elements = #inputs[i];)*
-                #(#members)*
-                #(#results[i] = #values;)*
-            }
-        }
-    };
-    let has_simple =
-        (0..group.args.len()).any(|m| group.eqn(program, m).op.def().facts().fast.is_some());
-    let passes = if has_simple {
-        let (first, again) = (pass(members(true)), pass(members(false)));
-        ours! {
-            let mut simple = true;
-            #first
-            if !simple {
-                #again
-            }
-        }
-    } else {
-        pass(members(false))
-    };
-    let (first, others) = (&results[0], &results[1..]);
-    ours! {
-        #rt::maths::versions!(|#(#inputs: &[#dtype],)* #(#results: &mut [#dtype]),*| A => {
-            let n = #first.len();
-            #(let #inputs = &#inputs[..n];)*
-            #(let #others = &mut #others[..n];)*
-            #passes
-        })
-    }
+    let mut is_fast = false;
+    let members = group.args.iter().enumerate().map(|(m, args)| {
+        let (out, def) = (name("v", m), group.eqn(program, m).op.def());
+        let (op, args) = (
+            Ident::new(def.name(), Span::mixed_site()),
+            args.iter().map(operand),
+        );
+        let fast = def.facts().fast.map(|f| Ident::new(f, Span::mixed_site()));
+        let fast = fast.map(|f| ours!([#f]));
+        is_fast |= fast.is_some();
+        ours!(#out = #op (#(#args)*) #fast;)
+    });
+    let members: Vec<TokenStream> = members.collect();
+    let fast = is_fast.then(|| ours!(fast));
+    let results = group.results.iter().enumerate().map(|(i, m)| {
+        let (y, v) = (name("y", i), name("v", *m));
+        ours!(#y = #v)
+    });
+    ours!(#variant #signature { #fast #(#inputs)* => { #(#members)* } #(#results),* })
 }

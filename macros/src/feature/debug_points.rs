@@ -20,14 +20,11 @@ impl EmitCx<'_> {
         }
         // `file!` returns the file of its call site, so the call has the user's span.
         let file = quote_spanned!(self.func.sig.ident.span()=> ::core::file!());
-        ours!({
-            const FILE: &'static str = #file;
-            &[#(#points),*]
-        })
+        let rt = self.rt;
+        ours!(&#rt::points(#file, [#(#points),*]))
     }
 
     fn points_of(&self, low: &LoweredProgram, residuals: &BTreeSet<Var>) -> Vec<TokenStream> {
-        let rt = self.rt;
         let outs = low.program.eqns.iter().flat_map(|e| &e.outs);
         let named = outs.filter_map(|v| Some((*v, low.program.names.get(*v)?)));
         let points = named.map(|(var, name)| {
@@ -37,7 +34,7 @@ impl EmitCx<'_> {
             let line = Literal::usize_unsuffixed(at.line);
             let column = Literal::usize_unsuffixed(at.column + 1);
             let saved = residuals.contains(&var);
-            ours!(#rt::Point { name: #name, file: FILE, line: #line, column: #column, saved: #saved })
+            ours!((#name, #line, #column, #saved))
         });
         points.collect()
     }

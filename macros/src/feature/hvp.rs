@@ -44,7 +44,7 @@ impl EmitCx<'_> {
     /// Returns the public companion around `body`, which evaluates to two structs of gradients.
     fn public_companion(&self, given: &JvpArguments, how: &str, body: TokenStream) -> TokenStream {
         let n = self.names;
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let user = &self.func.sig.ident;
         let grads = self.grads_type();
         let pair = ours!((#grads, #grads));
@@ -58,7 +58,6 @@ impl EmitCx<'_> {
              along the tangents, which is the product of the Hessian with them. {how}"
         ));
         ours! {
-            #head
             #[doc = #doc]
             #[track_caller]
             #[inline]
@@ -68,7 +67,7 @@ impl EmitCx<'_> {
 
     fn compiled(&self, low: &LoweredProgram, hvp: &Hvp, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let (hidden, question) = (self.own(&n.internal_hvp), self.question());
         let (checks, leaves) = (&given.checks, &given.leaves);
         let arguments = self.borrowed_args();
@@ -86,7 +85,7 @@ impl EmitCx<'_> {
             if #rt::runs_bodies() {
                 #recorded
             } else {
-                #(#checks)*
+                #checks
                 let given = [#(#leaves),*];
                 let (y, (gradient, change)) = #hidden(#(#arguments,)* given)#question;
                 #rt::check_single(&y);
@@ -116,7 +115,6 @@ impl EmitCx<'_> {
         ours! {
             #public
 
-            #head
             #[doc(hidden)]
             #tracked
             #[inline]
@@ -208,7 +206,7 @@ impl EmitCx<'_> {
             let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
             (*i, *d, ours!(&#tree #(.#rest)* .#first))
         });
-        let frozen = self.frozen(trees);
+        let fwd = self.frozen(ours!(#fwd #question), trees);
         let copies = nested(diff.iter().map(|(_, d)| {
             let x = reference(d);
             ours!(#rt::copy(#x))
@@ -241,13 +239,12 @@ impl EmitCx<'_> {
             ours!(#grads { #(#fields),* })
         });
         ours! {
-            #(#checks)*
+            #checks
             // Checks the tangents first, so that errors name the parameters.
             let _ = [#(#leaves),*];
             let (copies, changes) = (#copies, #tangents);
             let (gradient, change) = #rt::#run(|#tree: &#ty| -> #closure_returns {
-                let (y, pull) = #fwd #question;
-                #frozen
+                let (y, pull) = #fwd;
                 let cotangents = pull.call(&#rt::seed(&y));
                 #value
             }, &copies, &changes)#question;

@@ -110,7 +110,7 @@ impl Func {
     }
 
     /// Returns the differentiated parameters with their positions.
-    pub(crate) fn diff(&self) -> impl Iterator<Item = (usize, &Param)> {
+    pub(crate) fn diff(&self) -> impl DoubleEndedIterator<Item = (usize, &Param)> {
         self.params.iter().enumerate().filter(|(_, p)| p.diff)
     }
 }

@@ -251,31 +251,26 @@ impl View {
         }
     }
 
-    /// Returns the statements that add a value to the key of a call; `x` is an expression for a
-    /// reference to it, and `tree` adds an owned tree.
+    /// Returns the statements that add a value to `key`, the key of a call; `x` is an expression for
+    /// a reference to it.
     ///
     /// The key equals that of the owned form, but no handle is copied.
-    pub(crate) fn add_to_key(
-        &self,
-        x: &TokenStream,
-        key: &TokenStream,
-        tree: &dyn Fn(&TokenStream) -> TokenStream,
-    ) -> TokenStream {
+    pub(crate) fn add_to_key(&self, x: &TokenStream, rt: &TokenStream) -> TokenStream {
         match self {
-            View::Tree(_) => tree(x),
-            View::Reference(inner) => inner.add_to_key(&ours!((&**#x)), key, tree),
+            View::Tree(_) => ours!(#rt::add_to_key!(key tree #x);),
+            View::Reference(inner) => inner.add_to_key(&ours!((&**#x)), rt),
             View::Slice(elem) | View::List(elem) | View::Array(elem, _) => {
-                let each = elem.add_to_key(&ours!(x), key, tree);
-                ours!(#key.word(#x.len() as u64); for x in #x.iter() { #each })
+                let each = elem.add_to_key(&ours!(x), rt);
+                ours!(key.word(#x.len() as u64); for x in #x.iter() { #each })
             }
             View::Option(elem) => {
-                let each = elem.add_to_key(&ours!(x), key, tree);
-                ours!(#key.word(#x.is_some() as u64); for x in #x.iter() { #each })
+                let each = elem.add_to_key(&ours!(x), rt);
+                ours!(key.word(#x.is_some() as u64); for x in #x.iter() { #each })
             }
             View::Tuple(parts) => {
                 let parts = parts.iter().enumerate().map(|(i, part)| {
                     let i = syn::Index::from(i);
-                    part.add_to_key(&ours!((&#x.#i)), key, tree)
+                    part.add_to_key(&ours!((&#x.#i)), rt)
                 });
                 ours!(#(#parts)*)
             }

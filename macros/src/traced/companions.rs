@@ -13,17 +13,14 @@ use crate::emit::flow::derivatives;
 use crate::emit::names::{ItemNames, allow};
 use crate::emit::program_text::Places;
 use crate::feature::compiled_loops::Loops;
-use crate::feature::cost::CostItems;
 use crate::input::args::Args;
-use crate::input::{Func, text};
+use crate::input::{Func, Owner, text};
 use crate::program::Body;
 use proc_macro2::TokenStream;
 use syn::Block;
 
 /// Emitted companions of one function.
 pub(crate) struct Companions {
-    /// Items for the impl block of `enum dense` or, for a method, of the user's type.
-    pub(crate) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(crate) items: TokenStream,
     /// Statement that registers the compiled loops, if there are any.
@@ -81,8 +78,7 @@ pub(crate) fn companions(
         callers: callers.as_ref(),
         asked_for: &asked_for,
     };
-    let CostItems { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
-    let kernels = cx.kernels(&loops);
+    let constants = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
     // The run time may differentiate a closure that calls the function, in any mode.
     let register = cx.register(&cx.owner(), &LoopUse::ALL);
     let loops = cx.loops(&loops);
@@ -103,15 +99,13 @@ pub(crate) fn companions(
     let asking = calls.asking(&cx);
     let grads = cx.grads_struct();
     let failed = places.failed(rt);
-    let associated =
-        ours!(#public #facts #constants #kernels #internal #annotations #asking #loops);
-    let items = ours!(#items #sizes #grads #fact_items #failed);
-    let (associated, items) = match func.owner {
-        Some(_) => (associated, items),
-        None => (TokenStream::new(), cx.of_a_function(&items, &associated)),
+    let associated = ours!(#public #facts #constants #internal #annotations #asking #loops);
+    let items = ours!(#items #grads #fact_items #failed);
+    let items = match &func.owner {
+        Some(owner) => cx.of_a_method(owner, &items, &associated),
+        None => cx.of_a_function(&items, &associated),
     };
     Companions {
-        associated,
         items,
         register: (!register.is_empty()).then_some(register),
         causes: calls.causes().into_iter().chain(causes).collect(),
@@ -126,7 +120,7 @@ pub(crate) fn facts_of_builder(
     (block, plain): (&Block, &Block),
     args: &Args,
     rt: &TokenStream,
-) -> [TokenStream; 2] {
+) -> TokenStream {
     let body = Body::Recorded("it takes no tensors".to_owned());
     let calls = CachedCallEmitter::new(func, (block, plain), &body, args, rt);
     let digest = Digest::new(func, block, args);
@@ -145,10 +139,33 @@ pub(crate) fn facts_of_builder(
     };
     let facts = cx.fact_items(&body, plain, &digest);
     let (asking, associated) = (calls.asking(&cx), facts.associated);
-    [ours!(#associated #asking), facts.items]
+    let associated = ours!(#associated #asking);
+    func.owner.as_ref().map_or_else(TokenStream::new, |owner| {
+        cx.of_a_method(owner, &facts.items, &associated)
+    })
 }
 
 impl EmitCx<'_> {
+    /// Returns an impl block with the companions of a method, and the items beside it.
+    fn of_a_method(
+        &self,
+        owner: &Owner,
+        items: &TokenStream,
+        associated: &TokenStream,
+    ) -> TokenStream {
+        let (allow, attrs, ty) = (allow(), &self.func.attrs, &owner.self_ty);
+        let (params, _, bounds) = owner.generics.split_for_impl();
+        ours! {
+            #(#attrs)*
+            #allow
+            impl #params #ty #bounds {
+                #associated
+            }
+
+            #items
+        }
+    }
+
     /// Returns `enum dense`, whose associated items are the companions of `fn dense`, and the items
     /// beside it.
     fn of_a_function(&self, items: &TokenStream, associated: &TokenStream) -> TokenStream {
@@ -195,10 +212,10 @@ impl EmitCx<'_> {
     /// Returns the companions that users call.
     fn public(&self, program: &str, body: &Body) -> TokenStream {
         let (n, func) = (self.names, self.func);
-        let (head, vis) = self.associated();
+        let vis = self.vis();
         let user = text(&func.sig.ident);
         let program_name = &n.program;
-        let program_doc = self.docs.other(&format!("The program of `{user}`."));
+        let program_doc = self.docs.program(&format!("The program of `{user}`."));
         let given = self.given();
         let vjp = self.vjp(&given.checks);
         let jvp = self.jvp(&given);
@@ -206,10 +223,9 @@ impl EmitCx<'_> {
             .output
             .shape
             .starts_with_tensor()
-            .then(|| self.grad_functions(&head, &vis, &given.checks));
+            .then(|| self.grad_functions(&vis, &given.checks));
         let second = self.hvp_companion(body, &given);
         ours! {
-            #head
             #[doc = #program_doc]
             #vis const #program_name: &'static str = #program;
 

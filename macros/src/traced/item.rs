@@ -81,8 +81,6 @@ impl<'a> UserItem<'a> {
 /// Expansion of one function.
 pub(super) struct ItemExpansion {
     pub(super) body: Body,
-    /// Items for the impl block of the companions.
-    pub(super) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(super) items: TokenStream,
     /// Hidden method with the user's body, for the same impl block. A cached call does not run it.
@@ -128,7 +126,6 @@ pub(super) fn emit(
     }
     ItemExpansion {
         body,
-        associated: tokens.associated,
         items: tokens.items,
         beside,
         warnings,
@@ -141,7 +138,7 @@ pub(super) fn builder(
     owner: Owner,
     args: &Args,
     rt: &TokenStream,
-) -> [TokenStream; 2] {
+) -> TokenStream {
     let mut method = method.clone();
     let mut written = UserItem::method(&mut method);
     let func = written.read(Some(owner), &mut Errors::default());

@@ -38,7 +38,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         of_trait: None,
     };
     let companions_fit = companions_fit(&imp);
-    let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
+    let (mut beside, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
     let outer = input::lint_attributes(&imp.attrs);
     let mut traced = Vec::new();
     for item in &mut imp.items {
@@ -55,9 +55,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         };
         if !marked && !computes {
             if inherent && builds(&method.sig) {
-                let [facts, beside] = item::builder(method, owner.clone(), args, &rt);
-                associated.extend(facts);
-                items.extend(beside);
+                items.extend(item::builder(method, owner.clone(), args, &rt));
             }
             continue;
         }
@@ -87,7 +85,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         if func.of_trait().is_some() {
             // The methods of a trait are as visible as the trait.
             func.vis = syn::parse_quote!(pub);
-            associated.extend(only_one(&func, &rt));
+            beside.extend(only_one(&func, &rt));
         }
         declare(&mut func, args.returns.as_ref(), errors);
         match *own_order {
@@ -95,14 +93,9 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             false => order::apply_to_method(&mut func, args.order.as_ref()),
         }
         let emitted = emit(&func, written, args, &rt, &outer, errors);
-        crate::feature::dump::dump(&func, &emitted.body, || {
-            let (associated, items) = (&emitted.associated, &emitted.items);
-            let self_ty = &imp.self_ty;
-            quote!(impl #self_ty { #associated } #items)
-        });
+        crate::feature::dump::dump(&func, &emitted.body, || emitted.items.clone());
         items.extend(emitted.warnings);
-        associated.extend(emitted.beside);
-        associated.extend(emitted.associated);
+        beside.extend(emitted.beside);
         items.extend(emitted.items);
         traced.push(func);
     }
@@ -119,15 +112,15 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     }
     imp.items.iter_mut().for_each(fallback::print_method);
     if imp.trait_.is_none() {
-        imp.items.push(ImplItem::Verbatim(associated));
+        imp.items.push(ImplItem::Verbatim(beside));
         return quote!(#imp #items);
     }
     let (generics, self_ty) = (&imp.generics, &imp.self_ty);
     let (params, _, bounds) = generics.split_for_impl();
     let allow = allow();
-    let companions = (!associated.is_empty())
-        .then(|| quote!(#(#outer)* #allow impl #params #self_ty #bounds { #associated }));
-    quote!(#imp #companions #items)
+    let beside = (!beside.is_empty())
+        .then(|| quote!(#(#outer)* #allow impl #params #self_ty #bounds { #beside }));
+    quote!(#imp #beside #items)
 }
 
 /// Returns whether the companions of an impl of a trait can be inherent functions of its type.

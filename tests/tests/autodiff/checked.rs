@@ -356,8 +356,8 @@ mod forgetting {
     pub(crate) mod __private {
         pub(crate) use gradloom::__private::*;
 
-        pub(crate) fn tangent_tree<Y: Tree>(y: &Y, _: &[Option<Tensor>]) -> Y {
-            gradloom::__private::tangent_tree(y, &[])
+        pub(crate) fn with_tangent<Y: Tree>((y, _): (Y, Leaves)) -> (Y, Y) {
+            gradloom::__private::with_tangent((y, Leaves::new()))
         }
     }
 }

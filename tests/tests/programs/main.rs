@@ -20,4 +20,5 @@ mod pinn;
 mod recurrent;
 mod robot_arm;
 mod training_loop;
+mod transformer;
 mod vae;

@@ -23,6 +23,17 @@ pub struct FusedLoop {
     pub f64: Loop<f64>,
 }
 
+/// Returns the table of loops that [`versions!`](gradloom_maths::versions!) generated.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __fused_table {
+    ($loops:expr) => {
+        // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices of
+        // equal length, and its versions are in the order of the SIMD levels.
+        unsafe { $crate::elementwise::compiled_loops::FusedTable::new($loops) }
+    };
+}
+
 /// Loops of one traced function.
 pub struct FusedTable {
     loops: &'static [FusedLoop],

@@ -9,7 +9,7 @@ use crate::input::generic::is_known;
 use crate::input::generic::{Params, names_in, without_lifetimes};
 use crate::input::{Func, Kind, Param, text};
 use crate::purity::{Question, is_hook, mark_of};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::ToTokens;
 use std::collections::BTreeSet;
 use syn::spanned::Spanned;
@@ -51,8 +51,7 @@ impl CachedCallEmitter<'_> {
     /// Returns the number of queries that rustc confirms before the first that it does not.
     fn answers(&self) -> TokenStream {
         if !self.func.has_companions() {
-            let count = self.count_answers();
-            return ours!(({ #count }));
+            return self.count_answers();
         }
         let owner = self.owner();
         let generics = self.answers_differ().then(|| turbofish(self.func));
@@ -78,15 +77,13 @@ impl CachedCallEmitter<'_> {
     /// function is `#[traced]`.
     pub(crate) fn asking(&self, cx: &EmitCx<'_>) -> TokenStream {
         let rt = self.rt;
-        let (head, _) = cx.associated();
         let mark = self.func.owner.as_ref().map(|_| {
             let (vis, mark) = (&self.func.vis, mark_of(&self.func.name()));
             let marker = cx.marker(ours!(Self));
             ours! {
-                #head
                 #[doc(hidden)]
                 #vis fn #mark(&self) -> #rt::Marker<#marker> {
-                    ::core::unreachable!()
+                    loop {}
                 }
             }
         });
@@ -104,7 +101,6 @@ impl CachedCallEmitter<'_> {
             sig.ident = ItemNames::new(self.func).spots;
             sig.output = syn::parse_quote!(-> impl #rt::Answers);
             ours! {
-                #head
                 #[doc(hidden)]
                 #[allow(warnings, clippy::all)]
                 #sig { #body }
@@ -115,7 +111,6 @@ impl CachedCallEmitter<'_> {
 
             #copy
 
-            #head
             #[doc(hidden)]
             #[allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic, clippy::all)]
             const #signature {
@@ -128,7 +123,7 @@ impl CachedCallEmitter<'_> {
     fn count_answers(&self) -> TokenStream {
         let rt = self.rt;
         let last = match &self.asked {
-            None => ours!(0usize),
+            None => ours!(0),
             Some(_) => {
                 let (owner, generics) = (self.owner(), turbofish(self.func));
                 let name = ItemNames::new(self.func).spots;
@@ -148,8 +143,8 @@ impl CachedCallEmitter<'_> {
             .iter()
             .filter(|question| question.callee.is_some() && !names_in(generics, &question.tokens));
         let fixed: Vec<&Question> = fixed.collect();
-        let count = count_confirmed(&fixed, ours!(0usize), self.rt);
-        (fixed, ours!(({ #count })))
+        let count = count_confirmed(&fixed, ours!(0), self.rt);
+        (fixed, count)
     }
 
     fn fits(&self, global: &Path) -> TokenStream {
@@ -303,17 +298,12 @@ impl CachedCallEmitter<'_> {
         if why.is_empty() {
             return ours!(::core::option::Option::None);
         }
-        let n = 0..why.len();
-        ours! {
-            match #answers {
-                #(#n => ::core::option::Option::Some(#why),)*
-                _ => ::core::option::Option::None,
-            }
-        }
+        let rt = self.rt;
+        ours!(#rt::unconfirmed(#answers, &[#(#why),*]))
     }
 
-    /// Returns the statement that adds the instance of a generic function to a key.
-    pub(super) fn instance(&self, key: &Ident) -> Option<TokenStream> {
+    /// Returns the instance of a generic function, which is part of a key.
+    pub(super) fn instance(&self) -> Option<TokenStream> {
         if !self.func.generics().decide() {
             return None;
         }
@@ -323,7 +313,7 @@ impl CachedCallEmitter<'_> {
             let owner = self.owner();
             ours!(#owner::#forward)
         });
-        Some(ours!(#key.instance(&#function #generics);))
+        Some(ours!(#function #generics))
     }
 }
 
@@ -334,25 +324,13 @@ impl CachedCallEmitter<'_> {
 /// the depth of these types.
 fn count_confirmed(questions: &[&Question], last: TokenStream, rt: &TokenStream) -> TokenStream {
     const AT_ONCE: usize = 24;
-    questions
-        .chunks(AT_ONCE)
-        .rev()
-        .fold(last, |rest, questions| {
-            let n = questions.len();
-            let unmarked = unmarked(questions.iter().flat_map(|q| &q.marks), rt);
-            let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
-                let tokens = &question.tokens;
-                ours!((#tokens, #rest))
-            });
-            ours! {
-                let n = #rt::n_yes(&|| {
-                    use #rt::by_type::*;
-                    #unmarked
-                    #answers
-                });
-                if n < #n { n } else { #n + { #rest } }
-            }
-        })
+    let chunks = questions.chunks(AT_ONCE).map(|questions| {
+        let n = Literal::usize_unsuffixed(questions.len());
+        let unmarked = unmarked(questions.iter().flat_map(|q| &q.marks), rt);
+        let tokens = questions.iter().map(|question| &question.tokens);
+        ours!({ #unmarked } #n [#(#tokens),*])
+    });
+    ours!(#rt::answers!(#(#chunks)* #last))
 }
 
 /// Returns a trait that gives every type the methods that mark traced functions, with the answer

@@ -1,9 +1,10 @@
 //! Emits the path and the parameters of a function, for reports and messages of the run time.
 
 use super::{CachedCallEmitter, Purity};
+use crate::emit::cx::reference;
 use crate::emit::names::ItemNames;
-use crate::input::{Kind, NUMBERS, Param, TraitPlace, text};
-use proc_macro2::{Ident, Span, TokenStream};
+use crate::input::{Kind, NUMBERS, TraitPlace, text};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use syn::Type;
 
 /// Function that users call.
@@ -23,7 +24,7 @@ pub(crate) enum Companion {
 
 impl CachedCallEmitter<'_> {
     /// Returns the path, as in `model::Net::forward_vjp` or `model::loss::vjp`.
-    fn path(&self, companion: Companion) -> TokenStream {
+    fn path(&self, companion: Companion) -> String {
         let (n, function) = (ItemNames::new(self.func), text(&self.func.sig.ident));
         let name = match companion {
             Companion::Function => None,
@@ -44,28 +45,38 @@ impl CachedCallEmitter<'_> {
                 }
             }
         };
-        let path = format!("::{path}");
-        ours!(::core::concat!(::core::module_path!(), #path))
+        format!("::{path}")
     }
 
-    /// Returns the description of a function with a call site.
+    /// Returns the constructor of a function's description, its path, and its parameters with their
+    /// positions, kinds, names and values.
     pub(super) fn facts(&self, companion: Companion) -> TokenStream {
         let (rt, path) = (self.rt, self.path(companion));
-        let params = self.func.params.iter().map(|param| {
+        let params = self.func.params.iter().enumerate().map(|(i, param)| {
             let name = match param.receiver {
                 true => "self",
                 false => &param.name,
             };
-            match kind(param) {
-                KeyKind::Tensors => ours!(#rt::Param::tensors(#name)),
-                KeyKind::Number => ours!(#rt::Param::number(#name)),
-                KeyKind::Fixed => ours!(#rt::Param::fixed(#name)),
-            }
+            let x = reference(param);
+            let (kind, x) = match (param.kind, &param.view, companion) {
+                // A companion has a reference to the owned form.
+                (Kind::Tree, Some(view), Companion::Function) => {
+                    let parts = view.add_to_key(&ours!((&#x)), rt);
+                    (ours!(view), ours!(|key| { #parts }))
+                }
+                (Kind::Tensor, ..) => (ours!(leaf), x),
+                (Kind::Tree, ..) => (ours!(tree), x),
+                (Kind::Static { .. }, ..) if is_number(&param.owned) => (ours!(number), x),
+                (Kind::Static { .. }, ..) => (ours!(fixed), x),
+            };
+            let i = Literal::usize_unsuffixed(i);
+            ours!(#i #kind #name #x)
         });
-        match self.promised {
-            false => ours!(#rt::Function::new(#path, &[#(#params),*])),
-            true => ours!(#rt::Function::promised(#path, &[#(#params),*])),
-        }
+        let new = match self.promised {
+            false => ours!(new),
+            true => ours!(promised),
+        };
+        ours!(#new #path, [#(#params),*])
     }
 
     /// Returns the statement at the beginning of a call that is recorded each time.
@@ -75,26 +86,13 @@ impl CachedCallEmitter<'_> {
             self.path(companion),
             Ident::new("_call", Span::mixed_site()),
         );
+        let path = ours!(::core::concat!(::core::module_path!(), #path));
         let mark = self.mark();
         match &self.purity {
             Purity::Static => mark,
             Purity::Pure(why, _) => ours!(#mark let #call = #rt::record_call(#path, #why);),
             Purity::Impurity(why, _) => ours!(let #call = #rt::record_impure(#path, #why);),
         }
-    }
-}
-
-enum KeyKind {
-    Tensors,
-    Number,
-    Fixed,
-}
-
-fn kind(param: &Param) -> KeyKind {
-    match param.kind {
-        Kind::Tensor | Kind::Tree => KeyKind::Tensors,
-        Kind::Static { .. } if is_number(&param.owned) => KeyKind::Number,
-        Kind::Static { .. } => KeyKind::Fixed,
     }
 }
 

@@ -5,16 +5,17 @@ mod facts;
 mod spots;
 mod trait_calls;
 
-use super::cx::{field, reference, turbofish};
+use super::cx::{Steps, field, reference, turbofish};
+use super::internal_items::nested;
 use crate::input::args::Args;
 use crate::input::generic::Params;
-use crate::input::{Func, Kind, OutShape, Param};
+use crate::input::{Func, OutShape, Param};
 use crate::program::Body;
 use crate::purity::{Impurity, Question, TraitCall, Verdict, judge};
 use by_type::siteless;
 pub(crate) use by_type::unmarked;
 pub(crate) use facts::Companion;
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::ToTokens;
 use spots::{BodyWithSpots, asked};
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
@@ -230,7 +231,7 @@ impl<'a> CachedCallEmitter<'a> {
                 quote::quote!(#enter_impl #count #(#stmts)*)
             }
             Purity::Static => {
-                let enter = self.enter(Companion::Function, &self.result(1));
+                let enter = self.enter(Companion::Function, &self.result(1), &[]);
                 let y = Ident::new("y", Span::mixed_site());
                 let end = self.end_recording(&ours!(y), 1);
                 let body = quote::quote!({ #(#stmts)* });
@@ -258,20 +259,23 @@ impl<'a> CachedCallEmitter<'a> {
 
     /// Returns the body of a companion that returns the result and the gradients.
     ///
-    /// `body` computes the result and a tuple of gradients; `grads` is the struct that holds them.
-    pub(crate) fn gradients(&self, body: &TokenStream, grads: &Ident) -> TokenStream {
-        let rt = self.rt;
+    /// The steps compute the result and nested pairs of gradients; `grads` is the struct that holds
+    /// them.
+    pub(crate) fn gradients(&self, steps: &Steps, grads: &Ident) -> TokenStream {
+        let Steps { statements, value } = steps;
         let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
         let fields: Vec<TokenStream> = diff.iter().map(|d| field(d).to_token_stream()).collect();
         let locals = (0..diff.len()).map(|i| Ident::new(&format!("ct{i}"), Span::mixed_site()));
         let locals: Vec<Ident> = locals.collect();
         let question = self.func.output.result.as_ref().map(|_| ours!(?));
         let both = self.ok(ours!((y, #grads { #(#fields: #locals),* })));
+        let parts = nested(locals.iter().map(ToTokens::to_token_stream));
         let Purity::Static = self.purity else {
             let count = self.count(Companion::Gradients);
             return ours! {
                 #count
-                let (y, (#(#locals,)*)) = { #body } #question;
+                #statements
+                let (y, #parts) = #value #question;
                 #both
             };
         };
@@ -281,26 +285,25 @@ impl<'a> CachedCallEmitter<'a> {
         });
         let y = self.rebuilt(1);
         let found = self.ok(ours!((#y, #grads { #(#found),* })));
-        let enter = self.enter(Companion::Gradients, &found);
+        let enter = self.enter(Companion::Gradients, &found, &[]);
         let recording = recording();
-        let visit = ours!(#(#rt::Tree::visit_mut(&mut #locals, f);)*);
         let end = match self.func.output.shape.is_known() {
-            true => ours!(#recording.end_with(|f| {
-                #rt::Tree::visit_mut(&mut y, f);
-                #visit
-            });),
+            true => ours!(let (y, #parts) = #recording.end(#value #question);),
             false => {
-                let whole = self.whole(1);
-                ours! {{
-                    use #rt::by_type::*;
-                    (&&#whole).end_beside(#recording, &mut y, &mut |f| { #visit });
-                }}
+                let (rt, whole) = (self.rt, self.whole(1));
+                ours! {
+                    let both = #value #question;
+                    let (y, #parts) = {
+                        use #rt::by_type::*;
+                        (&&#whole).end_beside(#recording, both)
+                    };
+                }
             }
         };
         ours! {
             #enter
-            let (mut y, (#(mut #locals,)*)) = { #body } #question;
-            // The gradients are visited before they become fields: if the user has a struct with
+            #statements
+            // The recording ends before the gradients become fields: if the user has a struct with
             // the same name, rustc then reports only one error.
             #end
             #both
@@ -309,17 +312,22 @@ impl<'a> CachedCallEmitter<'a> {
 
     /// Returns the body of a companion that returns the result and its tangent; `tangents` are
     /// further parameters.
-    pub(crate) fn tangents(&self, body: &TokenStream, tangents: &[Ident]) -> TokenStream {
+    pub(crate) fn tangents(&self, steps: &Steps, tangents: &[Ident]) -> TokenStream {
+        let Steps { statements, value } = steps;
         let Purity::Static = self.purity else {
             let count = self.count(Companion::Forward);
-            return ours!(#count #body);
+            return ours!(#count #statements #value);
         };
-        let more = self.tangents_key(tangents);
-        let enter = self.enter_with(Companion::Forward, &self.result(2), &more);
-        let end = self.end_recording(&ours!(both), 2);
+        let enter = self.enter(Companion::Forward, &self.result(2), tangents);
         match &self.func.output.result {
-            None => ours!(#enter let both = { #body }; #end),
-            Some(_) => ours!(#enter let both = { #body }; both.map(|both| #end)),
+            None => {
+                let end = self.end_recording(value, 2);
+                ours!(#enter #statements #end)
+            }
+            Some(_) => {
+                let end = self.end_recording(&ours!(both), 2);
+                ours!(#enter let both = #value; both.map(|both| #end))
+            }
         }
     }
 
@@ -340,8 +348,7 @@ impl<'a> CachedCallEmitter<'a> {
         });
         let found = ours!(#grads { #(#found),* });
         let found = self.ok(ours!((#found, #found)));
-        let more = self.tangents_key(tangents);
-        let enter = self.enter_with(Companion::Hvp, &found, &more);
+        let enter = self.enter(Companion::Hvp, &found, tangents);
         let (recording, fields) = (recording(), diff.iter().map(|d| field(d)));
         let fields: Vec<TokenStream> = fields.map(|f| f.to_token_stream()).collect();
         let question = self.func.output.result.as_ref().map(|_| ours!(?));
@@ -384,10 +391,9 @@ impl<'a> CachedCallEmitter<'a> {
                 }}
             }
         };
-        let (site, begun) = self.look_up(Companion::Reverse, &TokenStream::new());
+        let call = self.call(Companion::Reverse, &[]);
         ours! {
-            #site
-            let (y, pull) = match #begun {
+            let (y, pull) = match #rt::begin_call!(#call) {
                 ::core::result::Result::Ok(mut results) => (#result, results.pullback()),
                 ::core::result::Result::Err(#recording) => {
                     #checks
@@ -398,73 +404,23 @@ impl<'a> CachedCallEmitter<'a> {
         }
     }
 
-    /// Adds the tangents to the key as one more parameter.
-    fn tangents_key(&self, tangents: &[Ident]) -> TokenStream {
-        let (rt, key, n) = (self.rt, key(), self.func.params.len());
-        let more = tangents.iter().map(|dx| tree_key(rt, &ours!(#dx), &key));
-        ours!(#key.param(#n); #(#more)*)
-    }
-
-    fn enter(&self, companion: Companion, found: &TokenStream) -> TokenStream {
-        self.enter_with(companion, found, &TokenStream::new())
-    }
-
     /// Returns the statement that returns the results of a cached plan, or starts a recording.
-    fn enter_with(
-        &self,
-        companion: Companion,
-        found: &TokenStream,
-        more: &TokenStream,
-    ) -> TokenStream {
-        let (recording, (site, begun)) = (recording(), self.look_up(companion, more));
-        ours! {
-            #site
-            let #recording = match #begun {
-                ::core::result::Result::Ok(mut results) => return #found,
-                ::core::result::Result::Err(recording) => recording,
-            };
-        }
+    fn enter(&self, companion: Companion, found: &TokenStream, tangents: &[Ident]) -> TokenStream {
+        let (rt, recording, call) = (self.rt, recording(), self.call(companion, tangents));
+        ours!(let #recording = #rt::cached!(|results| #found; #call);)
     }
 
-    /// Returns the call site and the expression that looks up a call; `more` adds to the key.
-    fn look_up(&self, companion: Companion, more: &TokenStream) -> (TokenStream, TokenStream) {
-        let (rt, key) = (self.rt, key());
-        let (mark, globals) = match self.is_settled() {
-            true => (TokenStream::new(), TokenStream::new()),
-            false => {
-                let fit = self.fit();
-                (
-                    self.mark(),
-                    ours!(let fit = #fit; if !fit { #key.unknown(); }),
-                )
-            }
-        };
-        let params = self.func.params.iter().enumerate().map(|(i, param)| {
-            let x = reference(param);
-            let parts = match (param.kind, &param.view, companion) {
-                // A companion has a reference to the owned form.
-                (Kind::Tree, Some(view), Companion::Function) => {
-                    let tree = |x: &TokenStream| tree_key(rt, x, &key);
-                    view.add_to_key(&ours!((&#x)), &key.to_token_stream(), &tree)
-                }
-                (Kind::Static { .. }, ..) => static_key(rt, &x, Borrowing::Never, &key),
-                (Kind::Tensor, ..) => ours!(#key.leaf(#x);),
-                (Kind::Tree, ..) => tree_key(rt, &x, &key),
-            };
-            ours!(#key.param(#i); #parts)
+    /// Returns the description of a call; tangents are one more parameter of the key.
+    fn call(&self, companion: Companion, tangents: &[Ident]) -> TokenStream {
+        let n = Literal::usize_unsuffixed(self.func.params.len());
+        let tangents = (!tangents.is_empty()).then(|| ours!(, tangents #n [#(#tangents),*]));
+        let instance = self.instance().map(|instance| ours!(, instance #instance));
+        let fit = (!self.is_settled()).then(|| {
+            let fit = self.fit();
+            ours!(, if #fit)
         });
-        let instance = self.instance(&key);
         let facts = self.facts(companion);
-        let site = ours! {
-            #mark
-            ::std::thread_local! {
-                static __TRACED_SITE: #rt::CallSite = const { #rt::CallSite::new(#facts) };
-            }
-        };
-        (
-            site,
-            ours!(#rt::begin(&__TRACED_SITE, |#key| { #instance #globals #(#params)* #more })),
-        )
+        ours!(#facts #tangents #instance #fit)
     }
 
     /// Returns the value of [`Self::rebuilt`], as `Ok` if the function returns a `Result`.
@@ -570,10 +526,6 @@ fn with_remedy(why: String) -> String {
     }
 }
 
-fn key() -> Ident {
-    Ident::new("key", Span::mixed_site())
-}
-
 fn recording() -> Ident {
     Ident::new("recording", Span::mixed_site())
 }
@@ -602,13 +554,5 @@ pub(crate) fn static_key(
     ours! {{
         use #rt::by_type::*;
         (#value).add_to_key(#key);
-    }}
-}
-
-/// Returns the statement that adds a tree, by reference, to a key.
-fn tree_key(rt: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
-    ours! {{
-        use #rt::by_type::*;
-        (&&#rt::StaticArg(#x)).add_tree_to_key(#key);
     }}
 }

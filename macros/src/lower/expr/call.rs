@@ -11,8 +11,8 @@ use crate::program::{Built, Call, CallArg, Callee};
 use gradloom_ir::{Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
-use syn::Expr;
 use syn::spanned::Spanned;
+use syn::{Expr, PathSegment, Type};
 
 /// Functions, types and traits of the prelude whose calls are not traced functions.
 const STD: [&str; 29] = [
@@ -237,7 +237,11 @@ impl Cx<'_> {
             && matches!(place.base, Base::Param(i) if self.func.params[i].receiver)
             && call.method == self.func.sig.ident;
         let (method, turbofish) = (&call.method, &call.turbofish);
-        let name = format!("_.{}", text(&quote!(#method #turbofish)));
+        let name = format!(
+            "{}{}",
+            self.shown_owner(&place),
+            text(&quote!(#method #turbofish))
+        );
         let callee = Callee::Method {
             name: method.clone(),
             turbofish: turbofish.clone(),
@@ -252,6 +256,28 @@ impl Cx<'_> {
         let receiver = Some(Value::Place(place));
         let value = self.traced_call(traced, receiver, call.args.iter(), want)?;
         Ok(value.expect("the receiver is traced"))
+    }
+
+    /// Returns the owner of a method as the program shows it: the type of the receiver with `::` if
+    /// it is known, or else the receiver with a dot.
+    fn shown_owner(&self, place: &Place) -> String {
+        let part = format!("{}.", text(&place.expr));
+        let param = match place.base {
+            Base::Param(i) if place.root => &self.func.params[i],
+            Base::Param(_) | Base::Local(_) => return part,
+        };
+        let ty = match &self.func.owner {
+            Some(owner) if param.receiver => &owner.self_ty,
+            _ => &param.owned,
+        };
+        let name = match ty {
+            Type::Path(path) => path.path.segments.last(),
+            _ => None,
+        };
+        // The method of another type may be that of what it points to.
+        let is_known = |name: &&PathSegment| param.receiver || name.arguments.is_none();
+        name.filter(is_known)
+            .map_or(part, |name| format!("{}::", name.ident))
     }
 
     /// Lowers a call of a traced function; `None` if no argument is traced.

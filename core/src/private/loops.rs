@@ -1,0 +1,117 @@
+//! Macros for compiled loops. They are expanded in builds without debug assertions only.
+
+/// Constant that lists compiled loops, and functions that register them.
+///
+/// Each loop has a variant of [`Loop`](super::Loop), a signature, its operands, its members and its
+/// results. A loop marked `fast` first tries cheaper functions for the members that name one. It
+/// recomputes with the general ones if an operand was not in their range.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __loops {
+    (
+        #[$doc:meta] $const_vis:vis const $kernels:ident;
+        $($vis:vis fn $name:ident { $($variant:ident $signature:literal $loop_:tt)* })*
+    ) => {
+        #[$doc]
+        $const_vis const $kernels: &'static [&'static str] = &[$($($signature),*),*];
+        $(
+        #[cfg(not(debug_assertions))]
+        #[doc(hidden)]
+        #[inline]
+        $vis fn $name() {
+            static LOOPS: &[$crate::__private::FusedLoop] = &[$(
+                $crate::__private::FusedLoop {
+                    signature: $signature,
+                    f32: $crate::__private::Loop::$variant($crate::__loop!(f32 $loop_).levels),
+                    f64: $crate::__private::Loop::$variant($crate::__loop!(f64 $loop_).levels),
+                }
+            ),*];
+            static TABLE: $crate::__private::FusedTable = $crate::__private::fused_table!(LOOPS);
+            TABLE.register();
+        }
+        )*
+    };
+}
+
+/// Registers compiled loops.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __register {
+    ($($register:path),*) => {
+        $(#[cfg(not(debug_assertions))] $register();)*
+    };
+}
+
+/// Versions of a loop for one dtype.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __loop {
+    ($t:ident {fast $($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
+        $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
+            let n = $y.len();
+            $(let $x = &$x[..n];)*
+            $(let $z = &mut $z[..n];)*
+            let mut simple = true;
+            $crate::__pass!((fast simple A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
+            if !simple {
+                $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
+            }
+        })
+    };
+    ($t:ident {$($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
+        $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
+            let n = $y.len();
+            $(let $x = &$x[..n];)*
+            $(let $z = &mut $z[..n];)*
+            $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
+        })
+    };
+}
+
+/// One pass over the elements.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pass {
+    (
+        $mode:tt $n:ident [$($x:ident)*]
+        {$($member:ident = $op:ident $args:tt $([$fast:ident])?;)*}
+        [$($y:ident = $v:ident),*]
+    ) => {
+        for i in 0..$n {
+            $(let $x = $x[i];)*
+            $(let $member = $crate::__member!($mode $op $args $($fast)?);)*
+            $($y[i] = $v;)*
+        }
+    };
+}
+
+/// One op on elements.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __member {
+    ((fast $simple:ident $arith:ident $t:ident) $op:ident ($x:tt) $fast:ident) => {{
+        $simple &= $crate::__private::maths::in_fast_range::<$t>($crate::__operand!($t $x));
+        $crate::__private::maths::$fast::<$arith, $t>($crate::__operand!($t $x))
+    }};
+    ((fast $simple:ident $arith:ident $t:ident) $($member:tt)*) => {
+        $crate::__member!((general $arith $t) $($member)*)
+    };
+    ((general $arith:ident $t:ident) select ($c:tt $x:tt $y:tt)) => {
+        if $crate::__operand!($t $c) { $crate::__operand!($t $x) } else { $crate::__operand!($t $y) }
+    };
+    ((general $arith:ident $t:ident) $op:ident ($($x:tt)*) $($fast:ident)?) => {
+        $crate::__private::element::$op::$t::<$arith>($($crate::__operand!($t $x)),*)
+    };
+}
+
+/// Operand of an op: an element, or a constant of the dtype.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __operand {
+    ($t:ident $x:ident) => {
+        $x
+    };
+    ($t:ident $x:expr) => {
+        ($x as $t)
+    };
+}
