@@ -27,6 +27,8 @@ pub(crate) struct Param {
     /// Arguments for each choice of static arguments. `$0`, `$1`, .. are leaves, and `M::` is the
     /// module of the function.
     pub(crate) args: [&'static str; 3],
+    /// Tangent, if it is not written as the argument.
+    pub(crate) tangent: Option<&'static str>,
     /// Number of leaves.
     pub(crate) leaves: usize,
 }
@@ -120,6 +122,7 @@ pub(crate) const fn fixed(name: &'static str, ty: &'static str, args: [&'static 
         name,
         ty,
         args,
+        tangent: None,
         leaves: 0,
     }
 }
@@ -135,6 +138,7 @@ pub(crate) const fn tree(
         name,
         ty,
         args: [arg; 3],
+        tangent: None,
         leaves,
     }
 }

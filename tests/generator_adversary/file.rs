@@ -1,7 +1,7 @@
 //! The file around the functions: a module with copies of each, and a table of cases that calls
 //! them.
 
-use super::render::Text;
+use super::render::{Parameter, Text};
 use super::{Effect, Spec};
 
 /// First lines of each copy.
@@ -75,7 +75,7 @@ fn passed(text: &Text) -> (Vec<Passed>, usize) {
                 arg.replace(&format!("${i}"), &format!("{from}[{}].clone()", start + i))
             })
         };
-        let written = |from: &str| match &param.args {
+        let written = |args: &[String; 3], from: &str| match args {
             [a, b, c] if a == b && b == c => filled(a, from),
             args => format!(
                 "[{}][k]",
@@ -83,8 +83,11 @@ fn passed(text: &Text) -> (Vec<Passed>, usize) {
             ),
         };
         all.push(Passed {
-            argument: written("a"),
-            tangent: (param.leaves > 0).then(|| written("d")),
+            argument: written(&param.args, "a"),
+            tangent: (param.leaves > 0).then(|| match &param.tangent {
+                Some(tangent) => filled(tangent, "d"),
+                None => written(&param.args, "d"),
+            }),
         });
         start += param.leaves;
     }
@@ -104,10 +107,14 @@ fn case(name: &str, spec: &Spec, text: &Text) -> String {
     };
     let gradient = match spec.result.is_scalar() {
         true => {
-            let fields = text.params.iter().filter(|p| p.leaves > 0);
-            let fields: Vec<String> = ["x"]
-                .into_iter()
-                .chain(fields.map(|p| p.name.as_str()))
+            let params = (1..).zip(&text.params).filter(|(_, p)| p.leaves > 0);
+            // The gradient of a pattern has the position of the parameter in its name.
+            let field = |(i, p): (usize, &Parameter)| match p.is_pattern() {
+                true => format!("arg_{i}"),
+                false => p.name.clone(),
+            };
+            let fields: Vec<String> = std::iter::once("x".to_owned())
+                .chain(params.map(field))
                 .map(|name| format!("list(&grads.{name})"))
                 .collect();
             format!(

@@ -18,6 +18,7 @@ mod result;
 #[path = "../src/rng.rs"]
 #[allow(unreachable_pub)]
 mod rng;
+mod trees;
 mod wrap;
 
 pub(crate) use device::Effect;

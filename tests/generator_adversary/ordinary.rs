@@ -106,6 +106,7 @@ const MIXED_PARAM: Param = Param {
         "&M::Mixed@ { w: $0, rate: -0.5, name: String::new(), mode: Cfg::Fast, others: vec![$1] }",
         "&M::Mixed@ { w: $0, rate: 0.5, name: \"ab\".to_owned(), mode: Cfg::Slow(1), others: vec![$1] }",
     ],
+    tangent: None,
     leaves: 2,
 };
 

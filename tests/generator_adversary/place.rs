@@ -27,10 +27,22 @@ pub(crate) enum Place {
     Grad,
     /// In a traced function that is differentiated by its companion.
     Companion,
+    /// In a traced function from a struct to the next one, which a loop calls.
+    Carried,
+    /// In a method of a trait, which a generic function calls.
+    Trait,
+    /// In a loop that fills a list.
+    Listed,
+    /// In the closure of an iterator that is collected.
+    Collected,
+    /// In a traced function from an `Option` to an `Option`.
+    Optional,
+    /// In a traced function from a slice to a list.
+    Slice,
 }
 
 impl Place {
-    pub(crate) const ALL: [Place; 11] = [
+    pub(crate) const ALL: [Place; 17] = [
         Place::Straight,
         Place::Block,
         Place::Branch,
@@ -42,6 +54,12 @@ impl Place {
         Place::Early,
         Place::Grad,
         Place::Companion,
+        Place::Carried,
+        Place::Trait,
+        Place::Listed,
+        Place::Collected,
+        Place::Optional,
+        Place::Slice,
     ];
 
     /// Returns the parameters that this position needs.
@@ -53,18 +71,24 @@ impl Place {
         match self {
             Place::Branch => &[FLAG],
             Place::Early => &[STOP],
-            Place::Loop => &[TURNS],
-            Place::Method => &[UNIT],
+            Place::Loop | Place::Carried => &[TURNS],
+            Place::Method | Place::Trait => &[UNIT],
             _ => &[],
         }
     }
 
-    /// Writes the items of a step. They declare `params`, and `stmts` come before `value`. `$h` is
-    /// a local there.
-    pub(crate) fn items(self, params: &str, stmts: &str, value: &str) -> String {
-        let body = |value: &str| {
-            format!("{{\n        let h = x * ‹0.75›;{stmts}\n        {value}\n    }}")
+    /// Writes the items of a step. They declare the parameters of `signature`, and `stmts` come before
+    /// `value`. `$h` is a local there.
+    pub(crate) fn items(self, signature: &Signature, stmts: &str, value: &str) -> String {
+        let Signature {
+            params,
+            named,
+            args,
+        } = signature;
+        let body_of = |x: &str, value: &str| {
+            format!("{{\n        let h = {x} * ‹0.75›;{stmts}\n        {value}\n    }}")
         };
+        let body = |value: &str| body_of("x", value);
         let function = |ty: &str, value: &str| {
             format!(
                 "\n    #[traced]\n    pub fn inner_@(x: &Tensor{params}) -> {ty} {}",
@@ -79,6 +103,34 @@ impl Place {
                 "\n    #[derive(Clone, Tree)]\n    pub struct Unit@ {{ pub u: Tensor }}\n    #[traced]\n    \
                  impl Unit@ {{\n    pub fn apply_@(&self, x: &Tensor{params}) -> Tensor {}\n    }}",
                 body(&format!("({value}) * &self.u"))
+            ),
+            Place::Carried => format!(
+                "\n    #[derive(Clone, Tree)]\n    pub struct Slot@ {{ pub h: Tensor, pub c: Tensor }}\n    #[traced]\n    \
+                 pub fn inner_@(slot: &Slot@{params}) -> Slot@ {}",
+                body_of(
+                    "&slot.h",
+                    &format!("Slot@ {{ h: {value}, c: &slot.c * 0.5 + slot.h.sin() }}")
+                )
+            ),
+            Place::Trait => format!(
+                "\n    #[traced]\n    pub trait Does@ {{\n    fn apply_@(&self, x: &Tensor{named}) -> Tensor;\n    }}\n    \
+                 #[derive(Clone, Tree)]\n    pub struct Unit@ {{ pub u: Tensor }}\n    #[traced]\n    \
+                 impl Does@ for Unit@ {{\n    fn apply_@(&self, x: &Tensor{params}) -> Tensor {}\n    }}\n    \
+                 #[traced]\n    pub fn inner_@<D: Does@ + Tree>(does: &D, x: &Tensor{params}) -> Tensor \
+                 {{ does.apply_@(x{args}) }}",
+                body(&format!("({value}) * &self.u"))
+            ),
+            Place::Optional => format!(
+                "\n    #[traced]\n    pub fn inner_@(x: Option<&Tensor>{params}) -> Option<Tensor> \
+                 {{\n    match x {{\n    Some(x) => {}\n    None => None,\n    }}\n    }}",
+                body(&format!("Some({value})"))
+            ),
+            Place::Slice => format!(
+                "\n    #[traced]\n    pub fn inner_@(all: &[Tensor]{params}) -> Vec<Tensor> {}",
+                body_of(
+                    "&all[0]",
+                    &format!("let y = {value};\n        vec![y, all[1].sin()]")
+                )
             ),
             _ => String::new(),
         }
@@ -127,8 +179,43 @@ impl Place {
             Place::Companion => format!(
                 "\n    let {next} = ⟦inner_@::grad(&$h{args}).x¦grad(|t: &Tensor| inner_@(t{args}))(&$h)⟧;"
             ),
+            Place::Carried => format!(
+                "\n    let mut slot_@ = Slot@ {{ h: $h.sin(), c: $h.clone() }};\n    for _ in 0..turns_@ {{\n    \
+                 let old = slot_@.h.clone();\n    slot_@ = inner_@(&slot_@{args});\n    \
+                 slot_@.c = &slot_@.c + (&slot_@.h - old) * ‹0.5›;\n    }}\n    \
+                 let {next} = &slot_@.h * &slot_@.c;"
+            ),
+            Place::Trait => format!("\n    let {next} = inner_@(unit_@, &$h{args});"),
+            Place::Listed => format!(
+                "\n    let mut list_@ = Vec::new();\n    for part in [$h.clone(), $h.sin()] {{\n    let h = &part * 0.75;{}\n    \
+                 list_@.push({});\n    }}\n    let {next} = Tensor::stack(&list_@, 0).sum(0);",
+                local(stmts),
+                local(value)
+            ),
+            Place::Collected => format!(
+                "\n    let list_@: Vec<Tensor> = (0..2).map(|i| {{\n    let h = &$h * (i as f64 + ‹0.5›);{}\n    {}\n    \
+                 }}).collect();\n    let {next} = list_@.iter().fold($h.sin(), |a, t| a + t);",
+                local(stmts),
+                local(value)
+            ),
+            Place::Optional => format!(
+                "\n    let {next} = match inner_@(Some(&$h){args}) {{\n    Some(t) => t,\n    None => $h.cos(),\n    }};"
+            ),
+            Place::Slice => format!(
+                "\n    let all_@ = inner_@(&[$h.clone(), $h.clone()]{args});\n    let {next} = &all_@[0] * &all_@[1];"
+            ),
         }
     }
+}
+
+/// Parameters of a callee after the first, as text that begins with a comma.
+pub(crate) struct Signature {
+    /// Declarations.
+    pub(crate) params: String,
+    /// Declarations of a trait's method: without `#[fixed]`, and with a name for each pattern.
+    pub(crate) named: String,
+    /// Arguments.
+    pub(crate) args: String,
 }
 
 /// Replaces `$h` with the local `h`.

@@ -1,7 +1,7 @@
 //! Source text of a function.
 
 use super::device::{Param, Value};
-use super::place::{Place, local};
+use super::place::{Place, Signature, local};
 use super::{Part, Spec};
 
 /// Text of a function, with marks, and its parameters.
@@ -18,6 +18,7 @@ pub(crate) struct Parameter {
     pub(crate) name: String,
     pub(crate) ty: String,
     pub(crate) args: [String; 3],
+    pub(crate) tangent: Option<String>,
     pub(crate) leaves: usize,
 }
 
@@ -32,24 +33,44 @@ impl Parameter {
             name: numbered(param.name, i),
             ty: numbered(param.ty, i),
             args: param.args.map(|arg| numbered(arg, i)),
+            tangent: param.tangent.map(|tangent| numbered(tangent, i)),
             leaves: param.leaves,
         }
     }
 
-    /// Returns the declaration of the parameter.
-    fn declared(&self) -> String {
+    /// Returns whether the parameter is a pattern.
+    pub(crate) fn is_pattern(&self) -> bool {
+        self.name.starts_with(['(', '['])
+    }
+
+    /// Returns the declaration of the parameter with a name or pattern.
+    fn declared(&self, name: &str) -> String {
         match self.ty.strip_prefix("#[fixed] ") {
-            Some(ty) => format!("#[fixed] {}: {ty}", self.name),
-            None => format!("{}: {}", self.name, self.ty),
+            Some(ty) => format!(", #[fixed] {name}: {ty}"),
+            None => format!(", {name}: {}", self.ty),
         }
     }
 }
 
 fn declared(params: &[Parameter]) -> String {
-    params
-        .iter()
-        .map(|p| format!(", {}", p.declared()))
-        .collect()
+    params.iter().map(|p| p.declared(&p.name)).collect()
+}
+
+fn signature(params: &[Parameter]) -> Signature {
+    let named = |(i, p): (usize, &Parameter)| match p.is_pattern() {
+        true => p.declared(&format!("arg_{i}")),
+        false => p.declared(&p.name),
+    };
+    Signature {
+        params: declared(params),
+        named: params
+            .iter()
+            .enumerate()
+            .map(named)
+            .collect::<String>()
+            .replace("#[fixed] ", ""),
+        args: params.iter().map(|p| format!(", {}", p.name)).collect(),
+    }
 }
 
 /// Returns the statements before the value of a part, and the value.
@@ -103,11 +124,11 @@ pub(super) fn text(spec: &Spec) -> Text {
             true => "h".to_owned(),
             false => format!("h_{i}"),
         };
-        let args: String = own.iter().map(|p| format!(", {}", p.name)).collect();
+        let signature = signature(&own);
         let (inner_stmts, inner_value) = (local(&before), local(&value));
         items += &numbered(part.device.items, i);
-        items += &numbered(&place.items(&declared(&own), &inner_stmts, &inner_value), i);
-        let step = place.stmts(&next, &args, &before, &value, &result);
+        items += &numbered(&place.items(&signature, &inner_stmts, &inner_value), i);
+        let step = place.stmts(&next, &signature.args, &before, &value, &result);
         stmts += &numbered(&step, i).replace("$h", &now);
         all.extend(own);
         all.extend(place.params().iter().map(|p| Parameter::new(p, i)));

@@ -37,6 +37,27 @@ pub(crate) static ORDINARY: &[Shape] = &[
     TENSOR,
     SCALAR,
     Shape::ordinary("a pair", "(Tensor, Tensor)", "($h.sin(), $h.sum(..))"),
+    Shape::ordinary("a list", "Vec<Tensor>", "vec![$h.sin(), $h.sum(..), $h]"),
+    Shape::ordinary(
+        "an option",
+        "Option<Tensor>",
+        "if $h.rank() > 0 { Some($h.sin()) } else { None }",
+    ),
+    Shape {
+        class: "ordinary",
+        name: "a struct beside a tensor",
+        ty: "(Out, Tensor)",
+        items: "
+    #[derive(Clone, Tree)]
+    pub struct Out { pub y: Tensor, pub all: Vec<Tensor>, pub last: Option<Tensor> }
+    impl Outcome for Out {
+        fn leaves(&self) -> Vec<Tensor> {
+            let all = self.all.iter().chain(&self.last);
+            std::iter::once(&self.y).chain(all).cloned().collect()
+        }
+    }",
+        value: "(Out { y: $h.sin(), all: vec![$h.cos(), $h.clone()], last: Some(&$h * 0.5) }, $h.sum(..))",
+    },
     Shape::ordinary(
         "a nested pair",
         "((Tensor, Tensor), Tensor)",

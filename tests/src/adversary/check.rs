@@ -356,6 +356,10 @@ impl Case {
 
     /// Checks that `RECORDED` says whether a second call reuses its plan.
     fn plans(&self) -> Result<(), Wrong> {
+        // For a method of a type parameter, the impl decides at run time.
+        if self.parts.iter().any(|part| part.ends_with("(trait)")) {
+            return Ok(());
+        }
         match (self.effect, self.recorded) {
             (Effect::Hidden | Effect::Reads, None) => {
                 let message =

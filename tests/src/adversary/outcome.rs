@@ -26,6 +26,12 @@ impl Outcome for Vec<Tensor> {
     }
 }
 
+impl Outcome for Option<Tensor> {
+    fn leaves(&self) -> Vec<Tensor> {
+        self.iter().cloned().collect()
+    }
+}
+
 impl<A: Outcome, B: Outcome> Outcome for (A, B) {
     fn leaves(&self) -> Vec<Tensor> {
         [self.0.leaves(), self.1.leaves()].concat()

@@ -7,7 +7,8 @@
 //!
 //! It prints each class of difference with the smallest function that shows it, and counts the functions that are recorded
 //! although they only compute. `--batch 100` says how many functions rustc compiles at once, `--all` adds effects that
-//! the purity analysis assumes away and calls that the macro refuses, and `--shrink 300` bounds how many smaller functions are tried.
+//! the purity analysis assumes away and calls that the macro refuses, `--trees` draws only parts without effects, most of
+//! them with trees in the body, and `--shrink 300` bounds how many smaller functions are tried.
 
 #[path = "../../generator_adversary/mod.rs"]
 #[allow(unreachable_pub)]
@@ -40,8 +41,13 @@ impl Options {
         };
         let mut args = env::args().skip(1);
         while let Some(name) = args.next() {
-            if name == "--all" {
-                options.choice = Choice::All;
+            let choice = match name.as_str() {
+                "--all" => Some(Choice::All),
+                "--trees" => Some(Choice::Trees),
+                _ => None,
+            };
+            if let Some(choice) = choice {
+                options.choice = choice;
                 continue;
             }
             let value = args.next().and_then(|v| v.parse::<u64>().ok());
@@ -53,7 +59,7 @@ impl Options {
                 "--shrink" => options.shrink = value as usize,
                 _ => {
                     return Err(format!(
-                        "`{name}` is not an option; give `--functions`, `--seed`, `--batch`, `--shrink` or `--all`"
+                        "`{name}` is not an option; give `--functions`, `--seed`, `--batch`, `--shrink`, `--all` or `--trees`"
                     ));
                 }
             }
