@@ -16,8 +16,10 @@ use crate::purity::{Question, mark_of};
 use proc_macro2::{Ident, LineColumn, Span, TokenStream};
 use quote::ToTokens;
 use std::collections::BTreeSet;
+use syn::parse::Parser;
+use syn::punctuated::Punctuated;
 use syn::visit_mut::VisitMut;
-use syn::{Block, Expr, ReturnType};
+use syn::{Block, Expr, ReturnType, Token};
 
 /// Last level of facts in `core/src/call/facts.rs`.
 ///
@@ -455,6 +457,15 @@ fn is_place(expr: &Expr) -> bool {
 }
 
 impl VisitMut for MarkerVisitor<'_> {
+    /// Visits the elements of `vec![..]`, which the program computes too.
+    fn visit_macro_mut(&mut self, mac: &mut syn::Macro) {
+        let elems = Punctuated::<Expr, Token![,]>::parse_terminated.parse2(mac.tokens.clone());
+        if let (true, Ok(mut elems)) = (mac.path.is_ident("vec"), elems) {
+            elems.iter_mut().for_each(|elem| self.visit_expr_mut(elem));
+            mac.tokens = elems.into_token_stream();
+        }
+    }
+
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
         syn::visit_mut::visit_expr_mut(self, expr);
         let Expr::MethodCall(call) = expr else { return };

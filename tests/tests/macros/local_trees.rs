@@ -291,7 +291,7 @@ fn a_transform_of_a_closure_is_a_step_of_a_compiled_body() {
     of_tensor!(second_order);
 }
 
-#[traced]
+#[traced(pure)]
 fn references_in_a_list(net: &Net, x: &Tensor) -> Tensor {
     let [w, out] = [&net.layers[0].w, &net.out];
     let all = net.layers[0].doubled();
@@ -366,12 +366,89 @@ fn dereferenced(padded: &Padded) -> Tensor {
 #[should_panic(expected = "is a tree of 2 tensors, and the traced function takes one of 1")]
 fn a_tree_that_is_dereferenced_has_no_cotangent() {
     let padded = Padded { pad: x(), w: x() };
-    dereferenced::vjp(&padded);
+    let _ = dereferenced::vjp(&padded);
 }
 
 #[test]
 #[should_panic(expected = "an argument is a tree of 2 tensors")]
 fn a_tree_that_is_dereferenced_has_no_tangent() {
     let padded = Padded { pad: x(), w: x() };
-    dereferenced::jvp(&padded, &padded);
+    let _ = dereferenced::jvp(&padded, &padded);
+}
+
+#[traced]
+impl State {
+    fn read(&self) -> Tensor {
+        self.h.sin() * &self.c
+    }
+}
+
+#[traced]
+fn states(x: &Tensor) -> Vec<State> {
+    let state = State {
+        h: x.sin(),
+        c: x.cos(),
+    };
+    vec![state.clone(), State { h: state.c, c: state.h }]
+}
+
+#[traced]
+fn maybe_state(state: &State, n: usize) -> Option<State> {
+    if n > 0 { Some(state.clone()) } else { None }
+}
+
+#[traced]
+fn methods_of_parts(x: &Tensor, n: usize) -> Tensor {
+    let all = states(x);
+    let first = &all[0];
+    let mut y = first.read();
+    for state in &all {
+        y = y + state.read();
+    }
+    if let Some(state) = maybe_state(first, n) {
+        y += state.read();
+    }
+    y
+}
+
+#[traced]
+fn replaced_in_a_branch(x: &Tensor, n: usize) -> Tensor {
+    let mut state = State {
+        h: x.exp(),
+        c: x.sin(),
+    };
+    if let Some(next) = maybe_state(&state, n) {
+        state = next;
+    }
+    let parts = vec![state.read(), x.sin()];
+    &parts[0] * &parts[1]
+}
+
+#[traced]
+fn taken(x: &Tensor) -> Tensor {
+    let mut kept = Some(x.sin());
+    let first = kept.take().unwrap();
+    first + kept.unwrap_or(x.cos())
+}
+
+#[test]
+fn methods_are_called_on_parts_of_results() {
+    of_tensor!(methods_of_parts, 0);
+    of_tensor!(methods_of_parts, 1);
+    of_tensor!(replaced_in_a_branch, 0);
+    of_tensor!(replaced_in_a_branch, 1);
+}
+
+#[test]
+fn a_step_changes_no_copy() {
+    assert_eq!(taken::RECORDED, None);
+    Companions {
+        call: &|x: &Tensor| taken(x),
+        vjp: &|x, ct| {
+            let (y, pullback) = taken::vjp(x);
+            (y, pullback(ct))
+        },
+        jvp: &|x, dx| taken::jvp(x, dx),
+    }
+    .check(&x());
 }

@@ -243,7 +243,7 @@ impl Cx<'_> {
                 self.host.read(&arg.reads);
                 args.push(arg.expr);
             }
-            let item = Item::Place { base: place.base };
+            let item = Item::Place { base: place.base, owned: false };
             return Ok((quote!(#e.#method(#(#args),*)), item));
         }
         let value = self.eval(expr, &Expected::tensor())?;
@@ -286,7 +286,8 @@ impl Cx<'_> {
                     true => self.whole(&place),
                     false => place.expr.to_token_stream(),
                 };
-                Ok((tokens, Item::Place { base: place.base }))
+                let owned = is_local && !place.by_ref;
+                Ok((tokens, Item::Place { base: place.base, owned }))
             }
             Value::Tuple(values) => {
                 let parts = values.into_iter().map(|value| {
@@ -320,7 +321,7 @@ impl Cx<'_> {
             return Ok(None);
         }
         let (found, item) = self.scrutinee(&call.receiver, None, "match")?;
-        let Item::Place { base } = item else {
+        let Item::Place { base, .. } = item else {
             return self.recorded("an unwrapped value", call.method.span());
         };
         let args = call.args.iter().map(|a| self.rename(a));

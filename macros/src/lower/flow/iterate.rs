@@ -62,7 +62,7 @@ impl Cx<'_> {
             ("copied" | "cloned", 0) => {
                 let (base, item) = self.iterator(&call.receiver)?;
                 match item {
-                    Item::Place { base: of } if self.is_list_of_references(of) => Ok((base, item)),
+                    Item::Place { base: of, .. } if self.is_list_of_references(of) => Ok((base, item)),
                     _ => self.recorded(&format!("`.{name}()`"), call.method.span()),
                 }
             }
@@ -78,7 +78,7 @@ impl Cx<'_> {
                 let (base, item) = self.iterator(&call.receiver)?;
                 let (other, with) = self.iterator(&call.args[0])?;
                 match (&item, &with) {
-                    (Item::Place { base: a }, Item::Place { base: b }) if a == b => {
+                    (Item::Place { base: a, .. }, Item::Place { base: b, .. }) if a == b => {
                         Ok((syn::parse_quote!(#base.chain(#other)), item))
                     }
                     _ => self.recorded("`.chain(..)`", call.method.span()),
@@ -128,7 +128,7 @@ impl Cx<'_> {
                     Base::Param(i) if place.root && is_map(&self.func.params[i].owned) => {
                         Item::Entry { base }
                     }
-                    _ => Item::Place { base },
+                    _ => Item::Place { base, owned: false },
                 };
                 let tokens = self.reference(&place);
                 let expr = syn::parse2(tokens).expect("a reference is an expression");

@@ -16,9 +16,10 @@ pub(in crate::lower) enum Item {
     Host {
         number: bool,
     },
-    /// Reference to a part of a tree.
+    /// Reference to a part of a tree; `owned` is true if the user's code has the part itself.
     Place {
         base: Base,
+        owned: bool,
     },
     /// Key and value of a map that is a tree parameter: the key is a host value.
     Entry {
@@ -47,7 +48,7 @@ impl Cx<'_> {
             }
             (Pat::Wild(_), _) => Ok(pat.clone()),
             (Pat::Tuple(t), Item::Entry { base }) if t.elems.len() == 2 => {
-                let (key, value) = (Item::Host { number: false }, Item::Place { base: *base });
+                let (key, value) = (Item::Host { number: false }, Item::Place { base: *base, owned: false });
                 self.bind_item(pat, &Item::Tuple(vec![key, value]))
             }
             (Pat::Or(or), Item::Tuple(_)) if take_bindings(&mut pat.clone()).is_empty() => {
@@ -69,15 +70,19 @@ impl Cx<'_> {
                     })
                 }))
             }
-            (_, Item::Place { base } | Item::Entry { base }) => {
-                let base = *base;
+            (_, Item::Place { base, .. } | Item::Entry { base }) => {
+                let owned = matches!(item, Item::Place { owned: true, .. });
+                let (base, by_value) = (*base, owned && !has_modes(pat));
                 Ok(self.rename_pattern(pat, &mut |expr| {
                     Value::Place(Place {
                         base,
-                        expr,
-                        by_ref: true,
+                        expr: match by_value {
+                            true => syn::parse_quote!((*#expr)),
+                            false => expr,
+                        },
+                        by_ref: !by_value,
                         root: false,
-                        owned: false,
+                        owned: by_value,
                         lent: None,
                     })
                 }))
@@ -170,6 +175,23 @@ pub(in crate::lower) fn take_bindings(pat: &mut Pat) -> Vec<syn::PatIdent> {
     let mut take = BindingTaker(Vec::new());
     take.visit_pat_mut(pat);
     take.0
+}
+
+/// Returns whether a pattern has `ref`, `mut` or `&`.
+fn has_modes(pat: &Pat) -> bool {
+    struct ModeFinder(bool);
+    impl<'ast> Visit<'ast> for ModeFinder {
+        fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
+            self.0 |= p.by_ref.is_some() || p.mutability.is_some();
+            syn::visit::visit_pat_ident(self, p);
+        }
+        fn visit_pat_reference(&mut self, _: &'ast syn::PatReference) {
+            self.0 = true;
+        }
+    }
+    let mut modes = ModeFinder(false);
+    modes.visit_pat(pat);
+    modes.0
 }
 
 /// Returns the span of the first binding by value in a pattern.
