@@ -89,8 +89,8 @@ fn optimisers_refuse_parameters_that_are_not_floats() {
     use gradloom::optim::{Adam, Sgd};
     let n = Tensor::from([1i64, 2]);
     let (sgd, adam) = (Sgd::default(), Adam::default());
-    insta::assert_snapshot!(panic_of(|| sgd.step(&n, &n, &sgd.init(&n))), @"`parameters` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`");
-    insta::assert_snapshot!(panic_of(|| adam.step(&n, &n, &adam.init(&n))), @"`parameters` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`");
+    insta::assert_snapshot!(panic_of(|| sgd.step(&n, &n, &sgd.init(&n))), @"`parameters` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`");
+    insta::assert_snapshot!(panic_of(|| adam.step(&n, &n, &adam.init(&n))), @"`parameters` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`");
 }
 
 #[test]
@@ -262,15 +262,15 @@ fn labels_and_memory_are_checked_during_evaluation() {
 fn transforms_refuse_arguments_and_results_without_derivatives() {
     let ints = Tensor::from([1i64, 2]);
     let float = Tensor::from([1.0f32, 2.0]);
-    insta::assert_snapshot!(panic_of_made(|| grad(|x: &Tensor| x.cast(DType::F32).sum(..))(&ints)), @"`argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`");
+    insta::assert_snapshot!(panic_of_made(|| grad(|x: &Tensor| x.cast(DType::F32).sum(..))(&ints)), @"`argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`");
     let tree = (float.clone(), vec![float.clone(), ints.clone()]);
-    insta::assert_snapshot!(panic_of(|| vjp(|x: &(Tensor, Vec<Tensor>)| x.0.clone(), &tree)), @"`argument.1[1]` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`");
+    insta::assert_snapshot!(panic_of(|| vjp(|x: &(Tensor, Vec<Tensor>)| x.0.clone(), &tree)), @"`argument.1[1]` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`");
     let map = BTreeMap::from([("labels".to_owned(), ints.clone())]);
-    insta::assert_snapshot!(panic_of(|| vjp(|_: &BTreeMap<String, Tensor>| Tensor::from(1.0f32), &map)), @r#"`argument["labels"]` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`"#);
+    insta::assert_snapshot!(panic_of(|| vjp(|_: &BTreeMap<String, Tensor>| Tensor::from(1.0f32), &map)), @r#"`argument["labels"]` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`"#);
     insta::assert_snapshot!(panic_of_made(|| grad(|x: &Tensor| x * x)(&float)), @"a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`");
     insta::assert_snapshot!(panic_of_made(|| grad(|x: &Tensor| x.sum(..).cast(DType::I32))(&float)), @"a gradient needs a result that is a single float, and this is i32[]; sum it, or use `vjp`");
-    insta::assert_snapshot!(panic_of_made(|| jacfwd(|x: &Tensor| x.argmax(0))(&float)), @"`result` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`");
-    insta::assert_snapshot!(panic_of_made(|| jacrev(|x: &Tensor| x.argmax(0))(&float)), @"`result` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`");
+    insta::assert_snapshot!(panic_of_made(|| jacfwd(|x: &Tensor| x.argmax(0))(&float)), @"`result` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`");
+    insta::assert_snapshot!(panic_of_made(|| jacrev(|x: &Tensor| x.argmax(0))(&float)), @"`result` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`");
 }
 
 #[test]

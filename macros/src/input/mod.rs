@@ -24,7 +24,7 @@ pub(crate) use format::format_names;
 pub(crate) use kind::{Kind, NUMBERS, classify};
 pub(crate) use lint::Lint;
 pub(crate) use output::{OutShape, Output};
-pub(crate) use param::Param;
+pub(crate) use param::{Param, without_helpers};
 pub(crate) use signature::{lint_attributes, signature};
 pub(crate) use view::View;
 

@@ -46,6 +46,17 @@ const HELPERS: [&str; 3] = ["nodiff", "shape", "fixed"];
 /// Attributes that rustc accepts on parameters, and that are kept.
 const PASSED_ON: [&str; 4] = ["allow", "expect", "cfg", "doc"];
 
+/// Removes the helper attributes from the parameters of a method without a body.
+pub(crate) fn without_helpers(sig: &mut syn::Signature) {
+    for input in &mut sig.inputs {
+        let attrs = match input {
+            FnArg::Receiver(r) => &mut r.attrs,
+            FnArg::Typed(p) => &mut p.attrs,
+        };
+        attrs.retain(|attr| !HELPERS.iter().any(|helper| attr.path().is_ident(helper)));
+    }
+}
+
 /// Parses parameter `i` and removes its helper attributes.
 ///
 /// Errors in `unsound` prevent the companions from being typed.

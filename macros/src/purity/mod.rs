@@ -87,6 +87,8 @@ pub(crate) fn judge(
     judge.block(block);
     let callees = match body {
         Body::Recorded(_) => judge.callees(),
+        // Code that is recorded as a step may name functions by their companions.
+        Body::Compiled(_) if has_steps(body) => judge.callees(),
         Body::Compiled(_) => Vec::new(),
     };
     if args.pure {
@@ -136,6 +138,11 @@ fn known_calls(body: &Body) -> Vec<KnownCall<'_>> {
         })
     });
     calls.collect()
+}
+
+fn has_steps(body: &Body) -> bool {
+    let mut calls = body.programs().flat_map(|program| program.calls.values());
+    calls.any(|call| matches!(call.callee, Callee::Inline(_)))
 }
 
 /// Reason why a body may have side effects.

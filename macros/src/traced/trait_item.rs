@@ -7,7 +7,9 @@ use crate::emit::names::allow;
 use crate::emit::paths;
 use crate::input::args::Args;
 use crate::input::generic::Params;
-use crate::input::{OfTrait, Owner, TraitPlace, is_traced, lint_attributes, unraw};
+use crate::input::{
+    OfTrait, Owner, TraitPlace, is_traced, lint_attributes, unraw, without_helpers,
+};
 use crate::purity::{function_hook_of, hook_of};
 use crate::report::Errors;
 use proc_macro2::{Ident, TokenStream};
@@ -54,6 +56,7 @@ pub(super) fn traced_trait(mut item: ItemTrait, args: &Args, errors: &mut Errors
             ..
         } = function
         else {
+            without_helpers(&mut function.sig);
             continue;
         };
         if !marked && !gives_tensors(sig) {

@@ -379,3 +379,29 @@ fn a_function_that_calls_a_recorded_one_is_recorded() {
     assert!(recursive::RECORDED.is_some());
     assert_eq!(pure_recursion::RECORDED, None);
 }
+
+#[test]
+fn a_hash_covers_a_function_that_is_named_by_its_companion() {
+    macro_rules! with {
+        ($name:ident, $by:literal) => {
+            mod $name {
+                use gradloom::prelude::*;
+                #[traced]
+                fn g(x: &Tensor) -> Tensor {
+                    (x * $by).sin()
+                }
+                #[traced]
+                pub(super) fn f(x: &Tensor) -> Tensor {
+                    let y = g::jvp(&x.cos(), x).1;
+                    y * 2.0
+                }
+            }
+        };
+    }
+    with!(one, 1.5);
+    with!(other, 2.5);
+    with!(again, 1.5);
+    assert!(!one::f::PROGRAM.contains("recorded"), "{}", one::f::PROGRAM);
+    assert_ne!(one::f::HASH, other::f::HASH);
+    assert_eq!(one::f::HASH, again::f::HASH);
+}

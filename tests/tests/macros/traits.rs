@@ -859,3 +859,26 @@ fn a_recorded_body_calls_an_impl_without_companions() {
     close(&got.pair.1.w, &wanted.0.1.w);
     close(&got.x, &wanted.1);
 }
+
+#[derive(Clone, PartialEq, Eq)]
+struct Metres(i64);
+
+/// The attribute of a parameter also stands in the trait.
+#[traced]
+trait Scaling {
+    fn scaled(&self, x: &Tensor, #[fixed] by: &Metres) -> Tensor;
+}
+
+#[traced]
+impl Scaling for Linear {
+    fn scaled(&self, x: &Tensor, #[fixed] by: &Metres) -> Tensor {
+        x.matmul(&self.w) * by.0 as f64
+    }
+}
+
+#[test]
+fn a_trait_may_say_that_a_parameter_is_fixed() {
+    let linear = Linear { w: square() };
+    let expected = x().matmul(&linear.w) * 3.0;
+    close(&linear.scaled(&x(), &Metres(3)), &expected);
+}
