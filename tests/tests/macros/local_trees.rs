@@ -389,7 +389,13 @@ fn states(x: &Tensor) -> Vec<State> {
         h: x.sin(),
         c: x.cos(),
     };
-    vec![state.clone(), State { h: state.c, c: state.h }]
+    vec![
+        state.clone(),
+        State {
+            h: state.c,
+            c: state.h,
+        },
+    ]
 }
 
 #[traced]

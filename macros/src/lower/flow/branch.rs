@@ -243,7 +243,10 @@ impl Cx<'_> {
                 self.host.read(&arg.reads);
                 args.push(arg.expr);
             }
-            let item = Item::Place { base: place.base, owned: false };
+            let item = Item::Place {
+                base: place.base,
+                owned: false,
+            };
             return Ok((quote!(#e.#method(#(#args),*)), item));
         }
         let value = self.eval(expr, &Expected::tensor())?;
@@ -287,7 +290,13 @@ impl Cx<'_> {
                     false => place.expr.to_token_stream(),
                 };
                 let owned = is_local && !place.by_ref;
-                Ok((tokens, Item::Place { base: place.base, owned }))
+                Ok((
+                    tokens,
+                    Item::Place {
+                        base: place.base,
+                        owned,
+                    },
+                ))
             }
             Value::Tuple(values) => {
                 let parts = values.into_iter().map(|value| {

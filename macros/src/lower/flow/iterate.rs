@@ -62,7 +62,9 @@ impl Cx<'_> {
             ("copied" | "cloned", 0) => {
                 let (base, item) = self.iterator(&call.receiver)?;
                 match item {
-                    Item::Place { base: of, .. } if self.is_list_of_references(of) => Ok((base, item)),
+                    Item::Place { base: of, .. } if self.is_list_of_references(of) => {
+                        Ok((base, item))
+                    }
                     _ => self.recorded(&format!("`.{name}()`"), call.method.span()),
                 }
             }

@@ -105,7 +105,13 @@ impl Cx<'_> {
         };
         // The elements of a list of references are references.
         let by_ref = place.by_ref || place.root && self.is_list_of_references(place.base);
-        let pat = self.bind_item(&pat, &Item::Place { base: place.base, owned: false })?;
+        let pat = self.bind_item(
+            &pat,
+            &Item::Place {
+                base: place.base,
+                owned: false,
+            },
+        )?;
         let tokens = self.whole(place);
         self.builder
             .push_host(place.reads(), quote!(let #pat = #tokens;));

@@ -48,7 +48,13 @@ impl Cx<'_> {
             }
             (Pat::Wild(_), _) => Ok(pat.clone()),
             (Pat::Tuple(t), Item::Entry { base }) if t.elems.len() == 2 => {
-                let (key, value) = (Item::Host { number: false }, Item::Place { base: *base, owned: false });
+                let (key, value) = (
+                    Item::Host { number: false },
+                    Item::Place {
+                        base: *base,
+                        owned: false,
+                    },
+                );
                 self.bind_item(pat, &Item::Tuple(vec![key, value]))
             }
             (Pat::Or(or), Item::Tuple(_)) if take_bindings(&mut pat.clone()).is_empty() => {
