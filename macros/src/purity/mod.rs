@@ -88,7 +88,10 @@ pub(crate) fn judge(
     let callees = match body {
         Body::Recorded(_) => judge.callees(),
         // Code that is recorded as a step may name functions by their companions.
-        Body::Compiled(_) if has_steps(body) => judge.callees(),
+        Body::Compiled(_) if has_steps(body) => {
+            let callees = judge.callees().into_iter();
+            callees.filter(|callee| callee.marks.is_empty()).collect()
+        }
         Body::Compiled(_) => Vec::new(),
     };
     if args.pure {

@@ -51,7 +51,7 @@ impl Layer {
 fn loss(model: &Model, x: &Tensor) -> Tensor {
     let h = model.embedding.forward(&(x - &model.mean)).tanh();
     let h = model.table[0].one_hot(3, DType::F64).matmul(&h);
-    let y = model.mask.select(&model.head.forward(&h), &h);
+    let y = model.mask.select(model.head.forward(&h), &h);
     (y.square() + model.table[0].cast(DType::F64)).mean(..)
 }
 
@@ -87,7 +87,7 @@ fn the_gradient_of_a_frozen_field_is_zero() {
     check(&grad(|model: &Model| loss(model, &x))(&model));
     let plain = |model: &Model| {
         let h = (&x - &model.mean).matmul(&model.embedding.w) + &model.embedding.b;
-        let h = model.table[0].one_hot(3, DType::F64).matmul(&h.tanh());
+        let h = model.table[0].one_hot(3, DType::F64).matmul(h.tanh());
         let y = h.matmul(&model.head.w) + &model.head.b;
         (model.mask.select(&y, &h).square() + model.table[0].cast(DType::F64)).mean(..)
     };

@@ -357,7 +357,7 @@ fn squared(x: &Tensor) -> Tensor {
     x * x
 }
 
-#[traced]
+#[traced(allow(recorded_call))]
 fn dereferenced(padded: &Padded) -> Tensor {
     squared(padded)
 }
@@ -409,7 +409,7 @@ fn methods_of_parts(x: &Tensor, n: usize) -> Tensor {
     let first = &all[0];
     let mut y = first.read();
     for state in &all {
-        y = y + state.read();
+        y += state.read();
     }
     if let Some(state) = maybe_state(first, n) {
         y += state.read();

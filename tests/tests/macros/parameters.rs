@@ -54,7 +54,7 @@ fn layer(seed: u64) -> Layer {
 fn slice(xs: &[Tensor]) -> Tensor {
     let mut total = xs[0].zeros_like();
     for (i, x) in xs.iter().enumerate() {
-        total = total + x.tanh() * (i + 1) as f64;
+        total += x.tanh() * (i + 1) as f64;
     }
     (total * &xs[xs.len() - 1]).sum(..)
 }
@@ -74,7 +74,7 @@ fn slice_of_layers(layers: &[Layer]) -> Tensor {
     for layer in layers {
         h = h.matmul(&layer.w);
         if let Some(b) = &layer.b {
-            h = h + b;
+            h += b;
         }
     }
     h.square().mean(..)
@@ -84,7 +84,7 @@ fn slice_of_layers(layers: &[Layer]) -> Tensor {
 fn slice_of_references(xs: &[&Tensor]) -> Tensor {
     let mut total = xs[0] * 2.0;
     for x in xs {
-        total = total * x.sin();
+        total *= x.sin();
     }
     total.sum(..)
 }
@@ -93,7 +93,7 @@ fn slice_of_references(xs: &[&Tensor]) -> Tensor {
 fn slice_of_pairs(pairs: &[(Tensor, Tensor)]) -> Tensor {
     let mut total = pairs[0].0.zeros_like();
     for (w, x) in pairs {
-        total = total + w.matmul(x);
+        total += w.matmul(x);
     }
     total.square().sum(..)
 }
@@ -108,7 +108,7 @@ fn array_of_references(xs: [&Tensor; 2]) -> Tensor {
 fn reference_to_an_array(xs: &[Tensor; 3]) -> Tensor {
     let mut total = xs[0].zeros_like();
     for x in xs {
-        total = total + x * x;
+        total += x * x;
     }
     (total * &xs[1]).sum(..)
 }
@@ -174,7 +174,7 @@ fn optional(bias: Option<&Tensor>) -> Tensor {
 fn dense(x: &Tensor, w: &Tensor, bias: Option<&Tensor>) -> Tensor {
     let mut h = x.matmul(w);
     if let Some(b) = bias {
-        h = h + b;
+        h += b;
     }
     h.tanh()
 }
@@ -474,7 +474,7 @@ fn checkpointed(xs: &[Tensor], (a, b): (&Tensor, &Tensor), bias: Option<&Tensor>
     for i in 0..4 {
         h = (h.matmul(b) + &xs[i % 2]).tanh();
         if let Some(bias) = bias {
-            h = h + bias;
+            h += bias;
         }
     }
     h.sum(..)
@@ -530,16 +530,16 @@ fn borrowed_parts_go_through_every_kind_of_call() {
 fn lowered_methods(xs: &[Tensor], ys: &[&Tensor], bias: Option<&Tensor>) -> Tensor {
     let mut h = xs.first().unwrap() * xs.last().unwrap() + ys[0] * ys[ys.len() - 1];
     if bias.is_some() {
-        h = h + bias.unwrap();
+        h += bias.unwrap();
     }
     if let [first, .., last] = ys {
-        h = h * *first + *last;
+        h *= *first + *last;
     }
     for (x, y) in xs.iter().zip(ys) {
-        h = h + x * *y;
+        h += x * *y;
     }
     for y in ys.iter().copied() {
-        h = h + y;
+        h += y;
     }
     h.sum(..)
 }
@@ -548,16 +548,16 @@ fn lowered_methods(xs: &[Tensor], ys: &[&Tensor], bias: Option<&Tensor>) -> Tens
 fn methods(xs: &[Tensor], ys: &[&Tensor], bias: Option<&Tensor>) -> Tensor {
     let mut h = xs.first().unwrap() * xs.last().unwrap() + ys[0] * ys[ys.len() - 1];
     if bias.is_some_and(|b| b.dim(0) > 1) {
-        h = h + bias.unwrap();
+        h += bias.unwrap();
     }
     if let [first, .., last] = ys {
-        h = h * *first + *last;
+        h *= *first + *last;
     }
     for (x, y) in xs.iter().zip(ys) {
-        h = h + x * *y;
+        h += x * *y;
     }
     for y in ys.iter().copied() {
-        h = h + y;
+        h += y;
     }
     (h + bias.cloned().unwrap_or_else(|| xs[0].clone())).sum(..)
 }
@@ -574,7 +574,7 @@ fn split_first(xs: &[Tensor]) -> Tensor {
     let own = xs.to_vec();
     let mut h = first * &own[0];
     for x in rest {
-        h = h + x;
+        h += x;
     }
     let total: Tensor = xs.iter().map(|x| x.sin()).reduce(|a, b| a + b).unwrap();
     (h * total).sum(..)
@@ -583,7 +583,7 @@ fn split_first(xs: &[Tensor]) -> Tensor {
 #[traced]
 fn moved(pair: (Tensor, &Tensor), [a, b]: [&Tensor; 2], Pair { mut x, .. }: Pair) -> Tensor {
     let (p, q) = pair;
-    x = x + a * b;
+    x += a * b;
     let both = (p, q);
     (x * &both.0 + both.1).sum(..)
 }

@@ -1,6 +1,12 @@
 //! Small realistic programs, in the form that users write first. Their results are right, and a
 //! repeated step neither records nor plans.
 #![allow(deprecated)] // some functions here are recorded on purpose
+// Written as users write first.
+#![allow(
+    clippy::assign_op_pattern,
+    clippy::needless_borrows_for_generic_args,
+    clippy::needless_range_loop
+)]
 
 mod adaptive_ode;
 mod batch_norm;

@@ -7,11 +7,12 @@ struct Linear {
 
 #[traced]
 impl Linear {
-    fn new(w: Tensor) -> Linear {
-        Linear { w }
+    fn width(&self) -> usize {
+        self.w.dim(0)
     }
 }
 
 fn main() {
-    drop(Linear::new(Tensor::scalar(1.0f32)).w);
+    let linear = Linear { w: Tensor::scalar(1.0f32) };
+    linear.width();
 }

@@ -6,7 +6,7 @@
 
 use super::call::is_companion;
 use super::syntax::{assigned, exits, has_return, peel};
-use crate::input::{OutShape, classify, text, unraw};
+use crate::input::{NUMBERS, OutShape, classify, text, unraw};
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Choice, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::method_table::{OPTIMISERS, methods};
@@ -177,7 +177,8 @@ impl Cx<'_> {
                 }
                 _ => written || self.gives_tensors(expr),
             },
-            Expr::Binary(_) | Expr::Unary(_) | Expr::Call(_) => written || self.gives_tensors(expr),
+            Expr::Call(call) => written && !is_of_numbers(call) || self.gives_tensors(expr),
+            Expr::Binary(_) | Expr::Unary(_) => written || self.gives_tensors(expr),
             _ => false,
         }
     }
@@ -221,6 +222,8 @@ impl Cx<'_> {
                     "unwrap_or" | "unwrap_or_else" | "map_or" | "map_or_else" => any_arg(),
                     "iter" | "as_ref" => false,
                     _ if gives_tree(&name) => true,
+                    // Their number of results is not known.
+                    "split" | "unbind" => false,
                     _ if crate::method_table::reads_tensor(&name) => false,
                     _ => match super::op::find(&name, false) {
                         Some(_) if methods(&name).next().is_none() => true,
@@ -320,6 +323,10 @@ impl Cx<'_> {
         let Stmt::Expr(expr, _) = stmt else {
             return false;
         };
+        // A literal is not a tensor, which rustc reports in the user's function.
+        if matches!(expr, Expr::Assign(a) if matches!(&*a.right, Expr::Lit(_))) {
+            return false;
+        }
         let changed = self.changed(expr);
         self.forms
             && self.diagnostics.errors.is_empty()
@@ -514,16 +521,6 @@ impl Cx<'_> {
         let var = self.emit_inline(operands, make(parts), Effect::Moves, shown, span)?;
         self.builder.kinds.decide(var, Kind::Tree);
         Ok(Value::Tensor { var, by_ref: false })
-    }
-
-    /// Returns a variable with a copy of a tree.
-    pub(in crate::lower) fn copied_tree(&mut self, var: Var, span: Span) -> LowerResult<Var> {
-        let value = Value::Tensor { var, by_ref: false };
-        let make = |parts: Vec<TokenStream>| quote!(#(#parts)*);
-        match self.build(vec![value], make, ("clone".to_owned(), span))? {
-            Value::Tensor { var, .. } => Ok(var),
-            _ => unreachable!("a copy of a tree is a tree"),
-        }
     }
 
     /// Evaluates the parts of a constructor.
@@ -785,6 +782,15 @@ fn root_of(place: &Expr) -> Option<Ident> {
 fn tree_at(ident: &Ident) -> Choice {
     let at = ident.span().start();
     Choice::Tree(at.line, at.column)
+}
+
+/// Returns whether a call is one of a function of a number, as `f64::sin(x)`.
+fn is_of_numbers(call: &syn::ExprCall) -> bool {
+    let Expr::Path(p) = &*call.func else {
+        return false;
+    };
+    let owner = p.path.segments.iter().nth_back(1);
+    owner.is_some_and(|owner| NUMBERS.contains(&&*unraw(&owner.ident)))
 }
 
 /// Returns whether control can leave an expression, or it waits.

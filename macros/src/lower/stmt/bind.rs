@@ -77,23 +77,12 @@ impl Cx<'_> {
 
     /// Returns a tree of which references to parts stay valid if its local is assigned to.
     fn kept(&mut self, place: Place) -> LowerResult<Place> {
-        let Base::Local(var) = place.base else {
-            return Ok(place);
-        };
-        if place.by_ref || self.slot_avals().is_empty() {
+        let is_local = matches!(place.base, Base::Local(_));
+        if !is_local || place.by_ref || self.slot_avals().is_empty() {
             return Ok(place);
         }
-        let copy = match place.root {
-            true => self.copied_tree(var, place.expr.span())?,
-            false => self.tree(&place)?,
-        };
-        match self.as_place(Value::Tensor {
-            var: copy,
-            by_ref: false,
-        }) {
-            Value::Place(place) => Ok(place),
-            _ => unreachable!("a copy of a tree is a tree"),
-        }
+        // References to parts would be in the way of later assignments.
+        self.recorded("a pattern of a local that changes", place.expr.span())
     }
 
     /// Binds the names of a pattern to parts of a tree, by reference: the parts are located by their
