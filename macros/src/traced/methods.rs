@@ -295,7 +295,7 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> Meth
         found.marked = true;
         let syn::Meta::List(list) = &attr.meta else {
             // A method that may return no tree is traced only if it is marked.
-            if !computes(&method.sig) {
+            if !gives_tensors(&method.sig) {
                 continue;
             }
             errors.push(

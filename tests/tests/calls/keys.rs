@@ -311,7 +311,7 @@ fn checkpointed(x: &Tensor, key: Key, keys: Vec<Key>) -> Tensor {
         key = later;
     }
     for key in keys {
-        x = x * key.uniform([40], DType::F64);
+        x *= key.uniform([40], DType::F64);
     }
     x.sum(..)
 }

@@ -492,7 +492,7 @@ fn noisy(net: &Net, x: &Tensor, key: Key) -> Tensor {
     let mut keys = key.split_many(2 * net.layers.len()).into_iter();
     let noisy = net.map(&mut |w| {
         let key = keys.next().unwrap();
-        let shape: Vec<usize> = w.shape().iter().copied().collect();
+        let shape: Vec<usize> = w.shape().to_vec();
         w + key.normal(shape, w.dtype()) * 0.1
     });
     let mean = tree::map2(net, &noisy, |a, b| (a + b) * 0.5);

@@ -1,5 +1,13 @@
 //! Expansions of `#[traced]`: accepted forms, companions, constants, warnings.
 
+// Written as users write first.
+#![allow(
+    clippy::assign_op_pattern,
+    clippy::needless_borrowed_reference,
+    clippy::unnecessary_unwrap,
+    clippy::useless_vec
+)]
+
 mod companions;
 mod constants;
 mod function_forms;
