@@ -33,7 +33,7 @@ pub use summary::{Summary, summary};
 
 use crate::Tensor;
 use crate::tree::key::CallKey;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 /// A value whose leaves are tensors: a tensor, a tuple, a `Vec`, a model.
 ///
@@ -188,6 +188,13 @@ macro_rules! sequence {
 }
 
 impl<T: Tree> Tree for Vec<T> {
+    sequence!();
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        self.iter().map(|x| x.map(f)).collect()
+    }
+}
+
+impl<T: Tree> Tree for VecDeque<T> {
     sequence!();
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
         self.iter().map(|x| x.map(f)).collect()

@@ -57,7 +57,7 @@ const KEEP_ITEMS: [&str; 11] = [
 ];
 
 /// Methods of the standard library that change their receiver, or borrow it to be changed.
-const MUTATES: [&str; 45] = [
+pub(in crate::lower) const MUTATES: [&str; 46] = [
     "append",
     "as_deref_mut",
     "as_mut",
@@ -69,6 +69,7 @@ const MUTATES: [&str; 45] = [
     "drain",
     "entry",
     "extend",
+    "extend_from_slice",
     "fill",
     "first_mut",
     "get_mut",
@@ -303,6 +304,7 @@ impl Cx<'_> {
 
     /// Records an expression.
     fn inline(&mut self, expr: &Expr, want: &Expected) -> LowerResult<Value> {
+        self.keep_changed(expr)?;
         let (by_ref, inner) = match peel(expr) {
             Expr::Reference(r) => (true, &*r.expr),
             expr => (false, expr),
@@ -352,6 +354,7 @@ impl Cx<'_> {
         let Stmt::Expr(expr, _) = stmt else {
             return self.recorded("a statement", stmt.span());
         };
+        self.keep_changed(expr)?;
         let changed = self.changed(expr);
         let operands = self.captured(stmt, &changed)?;
         let (shown, span) = (text(expr), stmt.span());
@@ -529,6 +532,9 @@ impl Cx<'_> {
             .map(|part| {
                 let value = self.eval(part, &Expected::tensor())?;
                 match value {
+                    Value::Tuple(values) if has_number(&values) => {
+                        self.recorded("a tuple of a number and a tensor", part.span())
+                    }
                     Value::Tuple(values) if matches!(peel(part), Expr::Tuple(_)) => {
                         let make = |parts: Vec<TokenStream>| quote!((#(#parts,)*));
                         self.build(values, make, (text(part), part.span()))
@@ -768,8 +774,18 @@ fn makes_optimiser(expr: &Expr) -> bool {
     names.any(|s| OPTIMISERS.contains(&&*unraw(&s.ident)))
 }
 
+/// Returns whether one of the values is no part of a tree: a number, or a part that the user's code
+/// copies out of a borrowed tree.
+fn has_number(values: &[Value]) -> bool {
+    values.iter().any(|value| match value {
+        Value::Host(_) => true,
+        Value::Place(place) => !place.owned && !place.by_ref && !place.root,
+        _ => false,
+    })
+}
+
 /// Returns the local at the root of a place, if the place is one.
-fn root_of(place: &Expr) -> Option<Ident> {
+pub(in crate::lower) fn root_of(place: &Expr) -> Option<Ident> {
     match peel(place) {
         Expr::Path(p) => p.path.get_ident().cloned(),
         Expr::Field(f) => root_of(&f.base),

@@ -297,10 +297,12 @@ impl Cx<'_> {
         receiver: Host,
         number: bool,
     ) -> LowerResult<Value> {
+        let held = receiver.clone();
         let mut values = vec![Value::Host(receiver)];
         for arg in &call.args {
             values.push(self.eval(arg, &Expected::tensor())?);
         }
+        let args = values[1..].to_vec();
         let Some(values) = self.hosts(&values) else {
             let name = call.method.to_string();
             let receiver = values
@@ -325,6 +327,7 @@ impl Cx<'_> {
                 call.method.span(),
             );
         };
+        self.keep_host(call, &held, &args)?;
         let value = self.rebuild(values, |mut e| {
             let receiver = Box::new(e.remove(0));
             Expr::MethodCall(syn::ExprMethodCall {

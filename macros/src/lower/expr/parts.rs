@@ -170,12 +170,14 @@ impl Cx<'_> {
         let hosts = values.iter().map(|v| match v {
             Value::Host(_) => Some(v.clone()),
             Value::Place(p) if !p.root || self.host.reads_places => Some(Value::Host(Host {
-                expr: match p.by_ref && !p.root && !p.is_bound_reference() {
-                    true => {
-                        let expr = &p.expr;
+                expr: match &p.expr {
+                    expr if p.by_ref && !p.root && !p.is_bound_reference() => {
                         syn::parse_quote!(&#expr)
                     }
-                    false => p.expr.clone(),
+                    expr if p.owned && !p.root => {
+                        syn::parse_quote!(::core::clone::Clone::clone(&#expr))
+                    }
+                    expr => expr.clone(),
                 },
                 reads: p.reads(),
                 number: false,

@@ -1,6 +1,7 @@
 //! Analyses host expressions: what is known of them at compile time, and the names that they
 //! mention.
 
+pub(in crate::lower) mod held;
 pub(in crate::lower) mod hoisted;
 pub(in crate::lower) mod host_dims;
 pub(in crate::lower) mod inputs;

@@ -31,6 +31,8 @@ pub(in crate::lower) struct Scope {
     pub(in crate::lower) declared: BTreeMap<String, Choice>,
     /// Host locals that are random keys, or hold some.
     pub(in crate::lower) host_keys: BTreeSet<String>,
+    /// Host locals whose types, as written, have no tensors.
+    pub(in crate::lower) host_plain: BTreeSet<String>,
     /// Lengths known of host numbers.
     pub(in crate::lower) host_dims: BTreeMap<String, Dim>,
     /// Variables mentioned by host code, which must keep their names.
@@ -47,6 +49,7 @@ impl Scope {
             mutable: BTreeSet::new(),
             declared: BTreeMap::new(),
             host_keys: BTreeSet::new(),
+            host_plain: BTreeSet::new(),
             host_dims: BTreeMap::new(),
             named_by_host_code: BTreeSet::new(),
         }

@@ -35,7 +35,12 @@ impl Cx<'_> {
                 self.promote(&self.rename(left))?;
                 self.recorded("an assignment of a tensor to a host value", left.span())
             }
-            value => self.host_of(value, right).map(Some),
+            value => {
+                if let Value::Place(place) = &value {
+                    self.keep_assigned(left, right, place.by_ref)?;
+                }
+                self.host_of(value, right).map(Some)
+            }
         }
     }
 

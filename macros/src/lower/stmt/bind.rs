@@ -4,6 +4,7 @@
 
 use crate::input::{OutShape, unraw};
 use crate::lower::expr::by_ref;
+use crate::lower::host::held::is_plain_type;
 use crate::lower::stmt::pattern::Item;
 use crate::lower::{Base, Cx, Expected, Host, LowerResult, Place, Value};
 use proc_macro2::Ident;
@@ -151,6 +152,10 @@ impl Cx<'_> {
         if self.names.is_key(&host.expr) {
             let keys = bound.iter().map(|(_, fresh)| unraw(fresh));
             self.names.host_keys.extend(keys);
+        }
+        if ty.is_some_and(is_plain_type) {
+            let plain = bound.iter().map(|(_, fresh)| unraw(fresh));
+            self.names.host_plain.extend(plain);
         }
         let ty = ty.map(|t| quote!(: #t));
         let expr = &self.unborrowed(host);
