@@ -23,7 +23,7 @@ use state::diagnostics::Diagnostics;
 use state::host_state::HostState;
 use state::kinds::Kind;
 use state::scope::Scope;
-use state::value::{Base, Expected, Host, Local, Place, Value};
+use state::value::{Base, Content, Expected, Host, Local, Place, Value};
 
 use crate::input::{Func, OutShape, text};
 use crate::program::Body;

@@ -5,7 +5,7 @@ use super::op::{find, tensor_function};
 use super::syntax::peel;
 use crate::input::{OutShape, text, unraw};
 use crate::lower::stmt::is_path;
-use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
 use crate::method_table::TRANSFORMS;
 use crate::program::{Built, Call, CallArg, Callee};
 use gradloom_ir::{Static, Var};
@@ -205,7 +205,7 @@ impl Cx<'_> {
                 false => made,
             },
             reads: Vec::new(),
-            number: false,
+            content: Content::Plain,
         };
         Ok(Value::Tensor {
             var: self.constant(&made, None),
@@ -403,6 +403,7 @@ impl Cx<'_> {
                     TRACED.to_owned()
                 }
                 Value::Host(host) => {
+                    self.keep_plain(&host)?;
                     let shown = text(&host.expr);
                     let expr = &host.expr;
                     let argument = match host.reads.is_empty() {

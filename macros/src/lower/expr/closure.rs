@@ -81,7 +81,7 @@ impl Cx<'_> {
         self.names.scopes.push(BTreeMap::new());
         let params = closure.expr.inputs.iter().zip(args);
         let bound = params.map(|(pat, arg)| match arg {
-            Value::Host(host) => self.bind_host(pat, None, &host, host.number),
+            Value::Host(host) => self.bind_host(pat, None, &host, host.is_number()),
             arg => self.bind(pat, arg),
         });
         let bound: LowerResult<Vec<()>> = bound.collect();

@@ -7,8 +7,11 @@
 use super::call::is_companion;
 use super::syntax::{assigned, exits, has_return, peel};
 use crate::input::{NUMBERS, OutShape, classify, text, unraw};
+use crate::lower::host::held::{is_tree_type, mentions_tensor};
 use crate::lower::state::kinds::Kind;
-use crate::lower::{Abort, Base, Choice, Cx, Expected, Host, LowerResult, Place, Value, host};
+use crate::lower::{
+    Abort, Base, Choice, Content, Cx, Expected, Host, LowerResult, Place, Value, host,
+};
 use crate::method_table::{OPTIMISERS, methods};
 use crate::program::{Call, CallArg, Callee, Effect, Inline};
 use crate::report::Errors;
@@ -158,13 +161,13 @@ impl Cx<'_> {
 
     /// Returns whether an expression is known to have a value that owns its tensors.
     fn gives_value(&self, expr: &Expr, want: &Expected) -> bool {
-        let written = want.ty.as_ref().is_some_and(|ty| {
-            let mut tensors = *ty == self.func.output.ty;
-            host::in_tokens(ty.to_token_stream(), &mut |ident| {
-                tensors |= ident == "Tensor"
-            });
-            tensors
-        });
+        let written = want.ty.as_ref();
+        if written.is_some_and(|ty| {
+            *ty != self.func.output.ty && mentions_tensor(ty) && !is_tree_type(ty)
+        }) {
+            return false;
+        }
+        let written = written.is_some_and(|ty| *ty == self.func.output.ty || is_tree_type(ty));
         match peel(expr) {
             Expr::Struct(e) => self.is_tree_type(&e.path),
             Expr::Reference(r) => r.mutability.is_none() && self.gives_value(&r.expr, want),
@@ -382,6 +385,11 @@ impl Cx<'_> {
     /// references.
     fn captured(&mut self, code: &Stmt, owned: &[Ident]) -> LowerResult<Operands> {
         let mut names: Vec<Ident> = owned.to_vec();
+        if let Stmt::Expr(expr, _) = code
+            && self.names.content(expr) == Content::Parts
+        {
+            return self.recorded("code with a value that may hold tensors,", code.span());
+        }
         mentioned(code, &mut |ident| {
             if !names.contains(ident) && self.names.is_traced(ident) {
                 names.push(ident.clone());
@@ -442,6 +450,7 @@ impl Cx<'_> {
                 }
             },
             Value::Host(host) => {
+                self.keep_plain(&host)?;
                 let host = self.hoisted(host, "part");
                 return Ok(host.expr.to_token_stream());
             }
@@ -532,7 +541,7 @@ impl Cx<'_> {
             .map(|part| {
                 let value = self.eval(part, &Expected::tensor())?;
                 match value {
-                    Value::Tuple(values) if has_number(&values) => {
+                    value if has_number(&value, part) => {
                         self.recorded("a tuple of a number and a tensor", part.span())
                     }
                     Value::Tuple(values) if matches!(peel(part), Expr::Tuple(_)) => {
@@ -632,16 +641,10 @@ impl Cx<'_> {
         if !self.forms {
             return false;
         }
-        let mut tensors = false;
-        if let Some(ty) = ty {
-            host::in_tokens(ty.to_token_stream(), &mut |ident| {
-                tensors |= ident == "Tensor"
-            });
-            tensors &= !matches!(
-                classify(ty, &mut Errors::default()),
-                crate::input::Kind::Tensor
-            );
-        }
+        let tensors = ty.is_some_and(|ty| {
+            let kind = classify(ty, &mut Errors::default());
+            is_tree_type(ty) && !matches!(kind, crate::input::Kind::Tensor)
+        });
         let chosen = self.choices.contains(&tree_at(&p.ident));
         chosen && !makes_optimiser(init) || tensors && !super::makes_tensor_inside(init)
     }
@@ -652,6 +655,7 @@ impl Cx<'_> {
         host: Host,
         ty: Option<&syn::Type>,
     ) -> LowerResult<Value> {
+        self.keep_plain(&host)?;
         let (shown, span) = (text(&host.expr), host.expr.span());
         let host = match host.reads.is_empty() {
             true => host,
@@ -774,12 +778,16 @@ fn makes_optimiser(expr: &Expr) -> bool {
     names.any(|s| OPTIMISERS.contains(&&*unraw(&s.ident)))
 }
 
-/// Returns whether one of the values is no part of a tree: a number, or a part that the user's code
-/// copies out of a borrowed tree.
-fn has_number(values: &[Value]) -> bool {
-    values.iter().any(|value| match value {
+/// Returns whether a value is a tuple with tensors of which one part is no tree, or may be none: a
+/// number, or a field that is copied or moved.
+pub(super) fn has_number(value: &Value, tuple: &Expr) -> bool {
+    let (Value::Tuple(values), Expr::Tuple(tuple)) = (value, peel(tuple)) else {
+        return false;
+    };
+    let mut parts = values.iter().zip(&tuple.elems);
+    parts.any(|(value, part)| match value {
         Value::Host(_) => true,
-        Value::Place(place) => !place.owned && !place.by_ref && !place.root,
+        Value::Place(_) => matches!(peel(part), Expr::Field(_) | Expr::Index(_)),
         _ => false,
     })
 }

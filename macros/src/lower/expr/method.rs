@@ -1,13 +1,14 @@
 //! Lowers method calls, by the kind of their receiver.
 
 use super::call::is_companion;
-use super::inline::CHANGES;
+use super::inline::{CHANGES, has_number};
 use super::op::find;
 use super::syntax::peel;
 use super::{by_ref, copy};
 use crate::input::{View, text};
+use crate::lower::host::held::content_of;
 use crate::lower::state::kinds::Kind;
-use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value, host};
+use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::method_table::{is_of_values, methods, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
@@ -74,7 +75,7 @@ impl Cx<'_> {
                 let host = Host {
                     expr: syn::parse_quote!(#ident),
                     reads: vec![var],
-                    number: false,
+                    content: Content::Plain,
                 };
                 self.host_method(
                     call,
@@ -147,7 +148,7 @@ impl Cx<'_> {
             let host = Host {
                 reads: place.reads(),
                 expr: place.expr,
-                number: false,
+                content: Content::Plain,
             };
             return self.host_method(call, host, number);
         }
@@ -167,7 +168,7 @@ impl Cx<'_> {
             let key = Host {
                 expr: syn::parse_quote!(#rt::key_of(&#expr)),
                 reads: place.reads(),
-                number: false,
+                content: Content::Plain,
             };
             return match draws(call) {
                 true => self.drawn(call, key),
@@ -303,6 +304,8 @@ impl Cx<'_> {
             values.push(self.eval(arg, &Expected::tensor())?);
         }
         let args = values[1..].to_vec();
+        let mut parts = args.iter().zip(&call.args);
+        let mixed = parts.any(|(value, arg)| has_number(value, arg));
         let Some(values) = self.hosts(&values) else {
             let name = call.method.to_string();
             let receiver = values
@@ -315,7 +318,7 @@ impl Cx<'_> {
                     let want = Expected::tensor();
                     return self.op_method(op, method, Some(receiver), call, &want);
                 }
-                None if !is_of_numbers(&name) => {
+                None if !is_of_numbers(&name) && !mixed => {
                     if let Value::Host(receiver) = receiver {
                         self.promote(&receiver.expr)?;
                     }
@@ -328,6 +331,7 @@ impl Cx<'_> {
             );
         };
         self.keep_host(call, &held, &args)?;
+        let content = content_of(call, number);
         let value = self.rebuild(values, |mut e| {
             let receiver = Box::new(e.remove(0));
             Expr::MethodCall(syn::ExprMethodCall {
@@ -337,7 +341,10 @@ impl Cx<'_> {
             })
         });
         match value {
-            Value::Host(h) => Ok(Value::Host(Host { number, ..h })),
+            Value::Host(h) => Ok(Value::Host(Host {
+                content: content.unwrap_or(h.content),
+                ..h
+            })),
             other => Ok(other),
         }
     }

@@ -32,11 +32,11 @@ impl Cx<'_> {
             if host::leaves_function(expr) {
                 return self.recorded("`return`", expr.span());
             }
-            let number = self.names.is_number(expr);
+            let content = self.names.content(expr);
             return Ok(Value::Host(Host {
                 expr: self.rename(expr),
                 reads: Vec::new(),
-                number,
+                content,
             }));
         }
         let is_control = super::expr::syntax::is_control(expr);
@@ -66,6 +66,9 @@ impl Cx<'_> {
             Expr::Reference(r) => {
                 if let Some(token) = &r.mutability {
                     return self.recorded("`&mut`", token.span());
+                }
+                if matches!(syntax::peel(&r.expr), Expr::Reference(_)) {
+                    return self.recorded("a reference to a reference", r.span());
                 }
                 Ok(by_ref(
                     self.eval(&r.expr, want)?,
@@ -161,9 +164,9 @@ impl Cx<'_> {
         match value {
             Value::Host(h) => Ok(h),
             Value::Place(p) => Ok(Host {
+                content: self.content_of_part(&p),
                 reads: p.reads(),
                 expr: p.expr,
-                number: false,
             }),
             Value::Poison => Err(Abort::Error),
             Value::Closure(_) | Value::Uninit(_) | Value::Never => {

@@ -17,9 +17,11 @@ impl Cx<'_> {
             Value::Place(place) => self.leaf(&place, like),
             Value::Host(host) if is_text(&host.expr) => self.recorded("text", host.expr.span()),
             Value::Host(host) => {
-                if let (Some(like), true) =
-                    (like, host.number || host::literal(&host.expr).is_some())
-                {
+                self.keep_plain(&host)?;
+                if let (Some(like), true) = (
+                    like,
+                    host.is_number() || host::literal(&host.expr).is_some(),
+                ) {
                     let span = host.expr.span();
                     // A number literal is a float until it takes the dtype of the tensor.
                     let value = match host::literal(&host.expr).and_then(|s| s.float()) {

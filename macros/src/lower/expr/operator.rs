@@ -1,7 +1,7 @@
 //! Lowers operators.
 
 use super::by_ref;
-use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Value};
+use crate::lower::{Abort, Content, Cx, Expected, Host, LowerResult, Value};
 use gradloom_ir::{Op, Var};
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -31,7 +31,7 @@ impl Cx<'_> {
             (UnOp::Deref(_), value @ (Value::Tensor { .. } | Value::Place(_))) => {
                 Ok(by_ref(value, false, |e| syn::parse_quote!((*#e))))
             }
-            (_, Value::Host(h)) => Ok(self.rebuild(vec![Value::Host(h)], |mut e| {
+            (_, Value::Host(h)) => Ok(self.computed(vec![Value::Host(h)], |mut e| {
                 Expr::Unary(syn::ExprUnary {
                     expr: Box::new(e.remove(0)),
                     ..u.clone()
@@ -39,9 +39,9 @@ impl Cx<'_> {
             })),
             (op, Value::Place(p)) if self.host.reads_places || matches!(op, UnOp::Not(_)) => {
                 let place = Host {
+                    content: self.content_of_part(&p),
+                    reads: p.reads(),
                     expr: p.expr,
-                    reads: Vec::new(),
-                    number: false,
                 };
                 Ok(self.rebuild(vec![Value::Host(place)], |mut e| {
                     Expr::Unary(syn::ExprUnary {
@@ -53,7 +53,7 @@ impl Cx<'_> {
             (UnOp::Neg(t), value) => {
                 let value = match self.copied(value) {
                     host @ Value::Host(_) => {
-                        return Ok(self.rebuild(vec![host], |mut e| {
+                        return Ok(self.computed(vec![host], |mut e| {
                             Expr::Unary(syn::ExprUnary {
                                 expr: Box::new(e.remove(0)),
                                 ..u.clone()
@@ -106,14 +106,19 @@ impl Cx<'_> {
             let Some(values) = self.hosts(&[left, right]) else {
                 return self.recorded("an operator on trees", b.op.span());
             };
-            return Ok(self.rebuild(values, |mut e| {
+            let make = |mut e: Vec<Expr>| {
                 let (right, left) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
                 Expr::Binary(syn::ExprBinary {
                     left: Box::new(left),
                     right: Box::new(right),
                     ..b.clone()
                 })
-            }));
+            };
+            return Ok(match op {
+                Ok(_) => self.computed(values, make),
+                // A comparison, or bits.
+                Err(_) => self.rebuilt(values, Content::Plain, make),
+            });
         }
         match op {
             Ok(op) => self.arithmetic(op, left, right, b.op.span()),
@@ -161,7 +166,7 @@ impl Cx<'_> {
                 Value::Host(Host {
                     reads: p.reads(),
                     expr: p.expr,
-                    number: true,
+                    content: Content::Number,
                 })
             }
             value => value,
@@ -207,7 +212,7 @@ impl Cx<'_> {
             _ => syn::parse_quote!(#x / (#y)),
         };
         let values = vec![Value::Host(left.clone()), Value::Host(right.clone())];
-        self.rebuild(values, |_| expr)
+        self.computed(values, |_| expr)
     }
 
     /// Lowers an op with one result and no `Like` operand.

@@ -1,7 +1,7 @@
 //! Lowers tuples, lists, fields, indices, ranges and casts.
 
 use crate::input::{OutShape, View};
-use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value, host};
+use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value, host};
 use syn::Expr;
 use syn::spanned::Spanned;
 
@@ -98,6 +98,8 @@ impl Cx<'_> {
 
     /// Lowers a cast of a number.
     pub(in crate::lower) fn cast(&mut self, c: &syn::ExprCast) -> LowerResult<Value> {
+        // The value of a cast is copied, as tensors are not.
+        let content = Content::number(self.names.is_number(&Expr::Cast(c.clone())));
         match self.eval(&c.expr, &Expected::tensor())? {
             Value::Tensor { .. } => {
                 self.diagnostics.errors.push(
@@ -107,7 +109,7 @@ impl Cx<'_> {
                 Err(Abort::Error)
             }
             value => match self.hosts(&[value]) {
-                Some(values) => Ok(self.rebuild(values, |mut e| {
+                Some(values) => Ok(self.rebuilt(values, content, |mut e| {
                     Expr::Cast(syn::ExprCast {
                         expr: Box::new(e.remove(0)),
                         ..c.clone()
@@ -148,18 +150,18 @@ impl Cx<'_> {
         values: Vec<Value>,
         make: impl FnOnce(Vec<Expr>) -> Expr,
     ) -> Value {
-        let (mut exprs, mut reads, mut number) = (Vec::new(), Vec::new(), true);
+        let (mut exprs, mut reads, mut content) = (Vec::new(), Vec::new(), Content::Plain);
         for value in values {
             if let Value::Host(h) = value {
                 exprs.push(h.expr);
                 reads.extend(h.reads);
-                number &= h.number;
+                content = content.max(h.content);
             }
         }
         Value::Host(Host {
             expr: make(exprs),
             reads,
-            number,
+            content,
         })
     }
 
@@ -180,11 +182,49 @@ impl Cx<'_> {
                     expr => expr.clone(),
                 },
                 reads: p.reads(),
-                number: false,
+                content: self.content_of_part(p),
             })),
             _ => None,
         });
         hosts.collect()
+    }
+
+    /// Returns what is known of a part of a tree that is read as a host value.
+    ///
+    /// A tensor cannot be moved out of a borrowed tree.
+    pub(in crate::lower) fn content_of_part(&self, place: &Place) -> Content {
+        let moved = !place.by_ref && !place.owned && !place.root;
+        match moved && self.is_reference(place.base) {
+            true => Content::Plain,
+            false => Content::Parts,
+        }
+    }
+
+    /// Returns a host expression that `make` builds, and of which this is known.
+    pub(in crate::lower) fn rebuilt(
+        &self,
+        values: Vec<Value>,
+        content: Content,
+        make: impl FnOnce(Vec<Expr>) -> Expr,
+    ) -> Value {
+        match self.rebuild(values, make) {
+            Value::Host(host) => Value::Host(Host { content, ..host }),
+            value => value,
+        }
+    }
+
+    /// Returns the result of arithmetic with host values.
+    pub(in crate::lower) fn computed(
+        &self,
+        values: Vec<Value>,
+        make: impl FnOnce(Vec<Expr>) -> Expr,
+    ) -> Value {
+        let contents = values.iter().filter_map(|value| match value {
+            Value::Host(host) => Some(host.content),
+            _ => None,
+        });
+        let content = contents.max().unwrap_or(Content::Number);
+        self.rebuilt(values, content, make)
     }
 
     /// Returns whether a parameter is a list of references to trees.

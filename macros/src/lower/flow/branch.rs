@@ -5,7 +5,7 @@ use super::join::Join;
 use super::slots::join;
 use crate::lower::expr::syntax::{has_let, peel};
 use crate::lower::stmt::pattern::{Item, takes};
-use crate::lower::{Abort, Base, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
 use crate::program::HostCode;
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Var};
@@ -269,9 +269,9 @@ impl Cx<'_> {
         match value {
             Value::Host(host) => {
                 self.host.read(&host.reads);
-                let number = host.number;
+                let content = host.content;
                 let tokens = host.expr.to_token_stream();
-                Ok((tokens, Item::Host { number }))
+                Ok((tokens, Item::Host(content)))
             }
             Value::Place(place) => {
                 // Leaves are located by their address within the parameter, and a part that is
@@ -427,7 +427,7 @@ impl Cx<'_> {
             Value::Place(place) => Ok(Host {
                 reads: place.reads(),
                 expr: place.expr,
-                number: false,
+                content: Content::Plain,
             }),
             Value::Tensor { .. } => self.diagnostics.refuse_condition(cond, keyword),
             Value::Poison => Err(Abort::Error),

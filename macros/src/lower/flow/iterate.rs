@@ -1,7 +1,7 @@
 //! Lowers the iterator of a `for` loop: host values, parts of trees, and tuples of these.
 
 use crate::lower::stmt::pattern::Item;
-use crate::lower::{Base, Cx, Expected, LowerResult, Value};
+use crate::lower::{Base, Content, Cx, Expected, LowerResult, Value};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall};
 
@@ -14,7 +14,8 @@ impl Cx<'_> {
         if !self.names.mentions_traced(expr) {
             let number = matches!(expr, Expr::Range(_))
                 || matches!(expr, Expr::Paren(p) if matches!(*p.expr, Expr::Range(_)));
-            return Ok((self.rename(expr), Item::Host { number }));
+            let content = self.names.content(expr).max(Content::number(number));
+            return Ok((self.rename(expr), Item::Host(content)));
         }
         match expr {
             Expr::Paren(p) => {
@@ -26,7 +27,7 @@ impl Cx<'_> {
                 Value::Host(host) => {
                     self.host.read(&host.reads);
                     let e = host.expr;
-                    Ok((syn::parse_quote!((#e)), Item::Host { number: true }))
+                    Ok((syn::parse_quote!((#e)), Item::Host(Content::Number)))
                 }
                 _ => self.recorded("a range", expr.span()),
             },
@@ -55,7 +56,7 @@ impl Cx<'_> {
             }
             ("enumerate", 0) => {
                 let (base, item) = self.iterator(&call.receiver)?;
-                let items = vec![Item::Host { number: true }, item];
+                let items = vec![Item::Host(Content::Number), item];
                 Ok((syn::parse_quote!(#base.enumerate()), Item::Tuple(items)))
             }
             // The companion's list owns its trees, and its items are references already.
@@ -107,7 +108,7 @@ impl Cx<'_> {
             _ => match self.eval(&Expr::MethodCall(call.clone()), &Expected::tensor())? {
                 Value::Host(host) => {
                     self.host.read(&host.reads);
-                    Ok((host.expr, Item::Host { number: false }))
+                    Ok((host.expr, Item::Host(host.content.max(Content::Plain))))
                 }
                 _ => self.recorded(&format!("`.{name}(..)`"), call.method.span()),
             },
@@ -120,7 +121,8 @@ impl Cx<'_> {
     /// other addresses, and could not be located in the parameter.
     fn collection(&mut self, expr: &Expr, moved: bool) -> LowerResult<(Expr, Item)> {
         if !self.names.mentions_traced(expr) {
-            return Ok((self.rename(expr), Item::Host { number: false }));
+            let content = self.names.content(expr).max(Content::Plain);
+            return Ok((self.rename(expr), Item::Host(content)));
         }
         let value = self.eval(expr, &Expected::tensor())?;
         match self.as_place(value) {
@@ -138,7 +140,7 @@ impl Cx<'_> {
             }
             Value::Host(host) => {
                 self.host.read(&host.reads);
-                Ok((host.expr, Item::Host { number: false }))
+                Ok((host.expr, Item::Host(host.content.max(Content::Plain))))
             }
             Value::Tensor { .. } => self.diagnostics.refuse_iteration(expr),
             _ => self.recorded("the iterator of a loop", expr.span()),

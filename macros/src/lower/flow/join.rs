@@ -2,7 +2,7 @@
 
 use super::slots::join;
 use crate::input::View;
-use crate::lower::{Abort, Base, Cx, Host, LowerResult, Place, Value};
+use crate::lower::{Abort, Base, Content, Cx, Host, LowerResult, Place, Value};
 use crate::program::{Declaration, Store};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
@@ -25,13 +25,28 @@ enum JoinKind {
     Tensor(Var, bool),
     Host {
         ident: Ident,
-        number: bool,
+        content: Content,
     },
     Place {
         base: Base,
         ident: Ident,
     },
     Tuple(Vec<JoinKind>),
+}
+
+impl JoinKind {
+    /// Notes what is known of the host values of another arm.
+    fn widen(&mut self, value: &Value) {
+        match (self, value) {
+            (JoinKind::Host { content, .. }, Value::Host(host)) => {
+                *content = host.content.max(*content);
+            }
+            (JoinKind::Tuple(kinds), Value::Tuple(values)) => {
+                kinds.iter_mut().zip(values).for_each(|(k, v)| k.widen(v));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Maximum number of tensors and host values in the value of a branch.
@@ -60,7 +75,8 @@ impl Cx<'_> {
         if kind.is_none() {
             kind = Some(self.kind_of(join, &value)?);
         }
-        let kind = kind.expect("the kind has just been set");
+        let mut kind = kind.expect("the kind has just been set");
+        kind.widen(&value);
         let given = self.put(&kind, value, &mut join.avals);
         join.kind = Some(kind);
         given
@@ -101,7 +117,7 @@ impl Cx<'_> {
                 self.host.declare(id, Declaration::Host(ident.clone()));
                 Ok(JoinKind::Host {
                     ident,
-                    number: host.number,
+                    content: host.content,
                 })
             }
             Value::Place(place) => {
@@ -208,10 +224,10 @@ impl Cx<'_> {
 fn value_of(kind: JoinKind) -> Value {
     match kind {
         JoinKind::Tensor(var, by_ref) => Value::Tensor { var, by_ref },
-        JoinKind::Host { ident, number } => Value::Host(Host {
+        JoinKind::Host { ident, content } => Value::Host(Host {
             expr: syn::parse_quote!(#ident),
             reads: Vec::new(),
-            number,
+            content,
         }),
         JoinKind::Place { base, ident } => Value::Place(Place {
             base,

@@ -171,6 +171,7 @@ impl Cx<'_> {
         match (slot, old, value) {
             (_, _, Value::Poison) => Ok(()),
             (Slot::Host(local), _, Value::Host(host)) => {
+                self.keep_plain(host)?;
                 let same = matches!(&host.expr, Expr::Path(p) if p.path.is_ident(local));
                 if !same {
                     let expr = &host.expr;

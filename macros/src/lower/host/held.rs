@@ -8,11 +8,12 @@ use crate::input::{NUMBERS, text, unraw};
 use crate::lower::expr::inline::{CHANGES, MUTATES, root_of};
 use crate::lower::expr::op::find;
 use crate::lower::expr::syntax::{assigned, peel};
-use crate::lower::{Cx, Host, LowerResult, Value, host};
-use crate::method_table::{is_of_values, methods};
+use crate::lower::{Content, Cx, Host, LowerResult, Value, host};
+use crate::method_table::{is_of_values, methods, reads_tensor};
 use proc_macro2::Ident;
 use quote::ToTokens;
 use std::collections::BTreeSet;
+use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{Expr, Pat};
 
@@ -79,10 +80,14 @@ impl Cx<'_> {
         args: &[Value],
     ) -> LowerResult<()> {
         let method = call.method.to_string();
-        let is_part = |value: &Value| matches!(value, Value::Place(_));
+        let is_part = |value: &Value| match value {
+            Value::Place(place) => self.content_of_part(place) == Content::Parts,
+            Value::Host(host) => host.content == Content::Parts,
+            _ => false,
+        };
         let by_ref = |value: &Value| matches!(value, Value::Place(place) if place.by_ref);
         let pure = COMPARE.contains(&&*method) || !is_filled(&method) && is_of_numbers(&method);
-        if receiver.number || pure || !args.iter().any(is_part) {
+        if receiver.is_number() || pure || !args.iter().any(is_part) {
             return Ok(());
         }
         match root_of(&call.receiver) {
@@ -98,17 +103,32 @@ impl Cx<'_> {
         }
     }
 
-    /// Refuses an assignment of a part of a tree to a host local that is not known to be a number.
+    /// Refuses an assignment of a value that may hold tensors to a host local.
     pub(in crate::lower) fn keep_assigned(
         &mut self,
         left: &Expr,
         right: &Expr,
-        by_ref: bool,
+        value: &Host,
     ) -> LowerResult<()> {
         match root_of(left) {
-            Some(root) if !self.is_plain(&root) => self.keep_local(&root, is_clone(right), by_ref),
-            _ => Ok(()),
+            _ if value.content != Content::Parts => Ok(()),
+            Some(root) => {
+                let lent = matches!(value.expr, Expr::Reference(_));
+                self.keep_local(&root, is_clone(right), lent)
+            }
+            None => self.keep_plain(value),
         }
+    }
+
+    /// Refuses a host value that may hold tensors, where they would be constants.
+    pub(in crate::lower) fn keep_plain(&self, value: &Host) -> LowerResult<()> {
+        if value.content != Content::Parts {
+            return Ok(());
+        }
+        self.recorded(
+            &format!("`{}`, which may hold tensors,", text(&value.expr)),
+            value.expr.span(),
+        )
     }
 
     /// Decides about the host locals that recorded code changes.
@@ -143,7 +163,7 @@ impl Cx<'_> {
     fn is_plain(&self, local: &Ident) -> bool {
         match self.names.lookup(&unraw(local)) {
             Some(Value::Host(host)) => {
-                host.number
+                host.is_number()
                     || matches!(&host.expr, Expr::Path(p) if p.path.get_ident().is_some_and(|name| {
                         self.names.host_plain.contains(&unraw(name))
                     }))
@@ -173,6 +193,48 @@ impl Cx<'_> {
     }
 }
 
+/// Returns whether a written type is that of a tree with tensors, as far as its names tell.
+pub(in crate::lower) fn is_tree_type(ty: &syn::Type) -> bool {
+    mentions_tensor(ty) && may_be_tree(ty)
+}
+
+pub(in crate::lower) fn mentions_tensor(ty: &syn::Type) -> bool {
+    let mut tensors = false;
+    host::in_tokens(ty.to_token_stream(), &mut |ident| {
+        tensors |= ident == "Tensor"
+    });
+    tensors
+}
+
+fn may_be_tree(ty: &syn::Type) -> bool {
+    const NO_TREES: [&str; 13] = [
+        "Arc", "Cell", "Cow", "HashMap", "HashSet", "Mutex", "Rc", "RefCell", "RwLock", "String",
+        "bool", "char", "str",
+    ];
+    match ty {
+        syn::Type::Paren(ty) => may_be_tree(&ty.elem),
+        syn::Type::Group(ty) => may_be_tree(&ty.elem),
+        syn::Type::Array(ty) => may_be_tree(&ty.elem),
+        syn::Type::Tuple(ty) => ty.elems.iter().all(may_be_tree),
+        syn::Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            let name = unraw(&last.ident);
+            let types = match &last.arguments {
+                syn::PathArguments::AngleBracketed(args) => Vec::from_iter(&args.args),
+                _ => Vec::new(),
+            };
+            let mut types = types.into_iter().filter_map(|arg| match arg {
+                syn::GenericArgument::Type(ty) => Some(ty),
+                _ => None,
+            });
+            if name == "BTreeMap" {
+                types.next();
+            }
+            !NO_TREES.contains(&&*name) && !NUMBERS.contains(&&*name) && types.all(may_be_tree)
+        }),
+        _ => false,
+    }
+}
+
 /// Returns whether a written type has no tensors.
 pub(in crate::lower) fn is_plain_type(ty: &syn::Type) -> bool {
     const PLAIN: [&str; 12] = [
@@ -187,6 +249,18 @@ pub(in crate::lower) fn is_plain_type(ty: &syn::Type) -> bool {
             || ["std", "collections"].contains(&&*name);
     });
     plain
+}
+
+/// Returns what is known of the result of a method of a host value, if it does not depend on what is
+/// known of the value.
+pub(in crate::lower) fn content_of(call: &syn::ExprMethodCall, number: bool) -> Option<Content> {
+    let method = call.method.to_string();
+    let compares = COMPARE.contains(&&*method) && method != "get" || COUNTS.contains(&&*method);
+    match number {
+        true => Some(Content::Number),
+        false if compares || reads_tensor(&method) => Some(Content::Plain),
+        false => None,
+    }
 }
 
 fn is_filled(method: &str) -> bool {
@@ -222,15 +296,21 @@ fn uses(body: &syn::Block, local: &Ident, cloned: bool) -> Option<Held> {
         local: unraw(local),
         cloned,
         held: None,
+        mixed: false,
     };
     uses.visit_block(body);
-    uses.held
+    match uses.mixed {
+        true => uses.held.map(|held| held.min(Held::Unclear)),
+        false => uses.held,
+    }
 }
 
 struct Uses {
     local: String,
     cloned: bool,
     held: Option<Held>,
+    /// True if it gets tuples of which some parts may be numbers.
+    mixed: bool,
 }
 
 impl Uses {
@@ -267,6 +347,12 @@ impl<'ast> Visit<'ast> for Uses {
             syn::Stmt::Expr(Expr::MethodCall(m), Some(_))
                 if self.is_local(&m.receiver) && FILLS.contains(&&*m.method.to_string()) =>
             {
+                self.mixed |= m.args.iter().any(|arg| match peel(arg) {
+                    Expr::Tuple(tuple) => tuple.elems.iter().any(|part| {
+                        matches!(peel(part), Expr::Path(_) | Expr::Field(_) | Expr::Lit(_))
+                    }),
+                    _ => false,
+                });
                 m.args.iter().for_each(|arg| self.visit_expr(arg));
             }
             // `list = Vec::new();`

@@ -21,7 +21,7 @@ impl Cx<'_> {
         Host {
             expr,
             reads: Vec::new(),
-            number: host.number,
+            content: host.content,
         }
     }
 

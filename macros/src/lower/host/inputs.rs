@@ -4,7 +4,7 @@
 use crate::input::{Kind, View, unraw};
 use crate::lower::LowerResult;
 use crate::lower::state::names::spelt;
-use crate::lower::{Base, Cx, Host, Place, Value};
+use crate::lower::{Base, Content, Cx, Host, Place, Value};
 use crate::program::{Input, Source, at};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
@@ -64,7 +64,7 @@ impl Cx<'_> {
                     Value::Host(Host {
                         expr: syn::parse_quote!(#ident),
                         reads: Vec::new(),
-                        number: number && !p.by_ref,
+                        content: Content::number(number && !p.by_ref),
                     })
                 }
             };
@@ -97,7 +97,7 @@ impl Cx<'_> {
             }
             let value = self.names.lookup(&unraw(&param.ident));
             match value.expect("the parameter is declared").clone() {
-                Value::Host(host) => self.bind_host(&typed.pat, None, &host, host.number)?,
+                Value::Host(host) => self.bind_host(&typed.pat, None, &host, host.is_number())?,
                 value => self.bind(&typed.pat, value)?,
             }
         }

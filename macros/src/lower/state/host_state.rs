@@ -1,6 +1,6 @@
 //! Host code around the blocks.
 
-use super::value::Value;
+use super::value::{Content, Value};
 use crate::lower::flow::assemble::RawBlock;
 use crate::lower::flow::loops::EnclosingLoop;
 use crate::program::{Declaration, HostCode};
@@ -107,7 +107,7 @@ impl HostState {
             false => Value::Host(crate::lower::Host {
                 expr: syn::parse_quote!(()),
                 reads: Vec::new(),
-                number: false,
+                content: Content::Plain,
             }),
         }
     }

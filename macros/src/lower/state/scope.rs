@@ -2,7 +2,7 @@
 
 use super::names::HostNames;
 use super::value::Local;
-use super::value::{Expected, Host, Value};
+use super::value::{Content, Expected, Value};
 use crate::input::{OutShape, unraw};
 use crate::lower::Choice;
 use crate::lower::expr::syntax::exits;
@@ -170,11 +170,24 @@ impl Scope {
             Expr::Path(p) => p.path.get_ident().is_some_and(|i| {
                 matches!(
                     self.lookup(&crate::input::unraw(i)),
-                    Some(Value::Host(Host { number: true, .. }))
+                    Some(Value::Host(host)) if host.is_number()
                 )
             }),
             _ => false,
         }
+    }
+
+    /// Returns what is known of a host expression.
+    pub(in crate::lower) fn content(&self, expr: &Expr) -> Content {
+        let mut content = Content::number(self.is_number(expr));
+        names(expr, &mut |ident| {
+            if let Some(Value::Host(host)) = self.lookup(&unraw(ident))
+                && host.content == Content::Parts
+            {
+                content = Content::Parts;
+            }
+        });
+        content
     }
 
     /// Returns whether an expression has no side effects, and no later code changes its value.

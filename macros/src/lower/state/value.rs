@@ -90,8 +90,34 @@ impl Place {
 pub(in crate::lower) struct Host {
     pub(in crate::lower) expr: Expr,
     pub(in crate::lower) reads: Vec<Var>,
-    /// True if it is known to be a number.
-    pub(in crate::lower) number: bool,
+    pub(in crate::lower) content: Content,
+}
+
+impl Host {
+    /// Returns whether it is known to be a number.
+    pub(in crate::lower) fn is_number(&self) -> bool {
+        self.content == Content::Number
+    }
+}
+
+/// What is known of a host value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::lower) enum Content {
+    Number,
+    /// No tensor that has a derivative.
+    Plain,
+    /// Parts of trees, which may be tensors.
+    Parts,
+}
+
+impl Content {
+    /// Returns `Number` if the value is known to be one.
+    pub(in crate::lower) fn number(is_number: bool) -> Content {
+        match is_number {
+            true => Content::Number,
+            false => Content::Plain,
+        }
+    }
 }
 
 /// Structure that the context expects of an expression.

@@ -3,7 +3,7 @@
 use crate::input::{OutShape, unraw};
 use crate::lower::expr::syntax::exits;
 use crate::lower::flow::slots::Slot;
-use crate::lower::{Abort, Cx, Expected, Host, Local, LowerResult, Value, host};
+use crate::lower::{Abort, Content, Cx, Expected, Host, Local, LowerResult, Value, host};
 use crate::program::Declaration;
 use proc_macro2::Ident;
 use quote::quote;
@@ -19,12 +19,13 @@ impl Cx<'_> {
         right: &Expr,
     ) -> LowerResult<Option<Host>> {
         if !self.names.mentions_traced(right) && !exits(right) {
-            let (expr, reads) = (self.rename(right), Vec::new());
-            return Ok(Some(Host {
-                expr,
-                reads,
-                number: false,
-            }));
+            let host = Host {
+                expr: self.rename(right),
+                reads: Vec::new(),
+                content: self.names.content(right),
+            };
+            self.keep_assigned(left, right, &host)?;
+            return Ok(Some(host));
         }
         let outer = std::mem::replace(&mut self.host.reads_places, true);
         let value = self.top(right, &Expected::tensor());
@@ -36,10 +37,9 @@ impl Cx<'_> {
                 self.recorded("an assignment of a tensor to a host value", left.span())
             }
             value => {
-                if let Value::Place(place) = &value {
-                    self.keep_assigned(left, right, place.by_ref)?;
-                }
-                self.host_of(value, right).map(Some)
+                let host = self.host_of(value, right)?;
+                self.keep_assigned(left, right, &host)?;
+                Ok(Some(host))
             }
         }
     }
@@ -56,6 +56,7 @@ impl Cx<'_> {
                 Value::Tuple(values) => values,
                 Value::Never => return Ok(()),
                 Value::Host(host) if targets.elems.iter().all(|t| self.names.is_host(t)) => {
+                    self.keep_plain(&host)?;
                     let (left, expr) = (self.rename(left), host.expr);
                     self.builder.push_host(host.reads, quote!(#left = #expr;));
                     return Ok(());
@@ -162,7 +163,7 @@ impl Cx<'_> {
                 Value::Host(Host {
                     expr: syn::parse_quote!(#fresh),
                     reads: Vec::new(),
-                    number: false,
+                    content: host.content.max(Content::Plain),
                 })
             }
             (Value::Place(place), Value::Uninit(_)) if place.by_ref => {
@@ -182,6 +183,7 @@ impl Cx<'_> {
                 return self.recorded("a value that is bound later", left.span());
             }
             (Value::Host(host), Value::Host(old)) => {
+                self.keep_plain(&host)?;
                 let (left, expr) = (&old.expr, &host.expr);
                 self.builder.push_host(host.reads, quote!(#left = #expr;));
                 return Ok(None);
@@ -241,6 +243,7 @@ impl Cx<'_> {
             (Value::Poison, _) => return Err(Abort::Error),
             (value @ Value::Tuple(_), Value::Tuple(_)) => value,
             (Value::Host(host), Value::Host(old)) if !self.names.keeps_its_value(&old.expr) => {
+                self.keep_plain(&host)?;
                 let (left, expr) = (&old.expr, &host.expr);
                 self.builder.push_host(host.reads, quote!(#left = #expr;));
                 Value::Host(old.clone())

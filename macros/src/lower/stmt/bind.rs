@@ -6,7 +6,7 @@ use crate::input::{OutShape, unraw};
 use crate::lower::expr::by_ref;
 use crate::lower::host::held::is_plain_type;
 use crate::lower::stmt::pattern::Item;
-use crate::lower::{Base, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::lower::{Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
 use proc_macro2::Ident;
 use quote::quote;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl Cx<'_> {
                 && !elems.iter().any(|p| matches!(p, Pat::Rest(_))) =>
             {
                 elems.iter().zip(values).try_for_each(|(p, v)| match v {
-                    Value::Host(host) => self.bind_host(p, None, &host, host.number),
+                    Value::Host(host) => self.bind_host(p, None, &host, host.is_number()),
                     v => self.bind(p, v),
                 })
             }
@@ -157,17 +157,22 @@ impl Cx<'_> {
             let plain = bound.iter().map(|(_, fresh)| unraw(fresh));
             self.names.host_plain.extend(plain);
         }
-        let ty = ty.map(|t| quote!(: #t));
+        let written = ty.map(|t| quote!(: #t));
         let expr = &self.unborrowed(host);
         self.builder
-            .push_host(host.reads.clone(), quote!(let #pat #ty = #expr;));
-        let number = number || (host.number && matches!(pat, Pat::Ident(_)));
+            .push_host(host.reads.clone(), quote!(let #pat #written = #expr;));
+        let content = match host.content {
+            _ if number => Content::Number,
+            _ if ty.is_some_and(is_plain_type) => Content::Plain,
+            Content::Number if !matches!(pat, Pat::Ident(_)) => Content::Plain,
+            content => content,
+        };
         for (user, fresh) in bound {
             self.note_declared(&user, &fresh);
             let value = Value::Host(Host {
                 expr: syn::parse_quote!(#fresh),
                 reads: Vec::new(),
-                number,
+                content,
             });
             self.names
                 .scopes

@@ -9,7 +9,7 @@ pub(in crate::lower) mod returns;
 use super::expr::inline::inline_at;
 use super::expr::syntax::{exits, is_control, is_panic};
 use super::flow::control::Use;
-use super::{Abort, Cx, Expected, Host, LowerResult, Value, host};
+use super::{Abort, Content, Cx, Expected, Host, LowerResult, Value, host};
 use crate::input::text;
 use crate::input::{Kind, classify, unraw};
 use crate::report::Errors;
@@ -214,7 +214,7 @@ impl Cx<'_> {
             Value::Place(place) if static_kind => Value::Host(Host {
                 reads: place.reads(),
                 expr: place.expr,
-                number: false,
+                content: Content::Plain,
             }),
             Value::Host(host) if kind == Some(Kind::Tensor) => Value::Tensor {
                 var: self.constant(&host, None),

@@ -1,7 +1,7 @@
 //! Lowers patterns of `for`, `match` and `if let`, which bind parts of trees and host values.
 
 use crate::input::unraw;
-use crate::lower::{Base, Cx, Host, LowerResult, Place, Value};
+use crate::lower::{Base, Content, Cx, Host, LowerResult, Place, Value};
 use proc_macro2::{Ident, Span};
 use std::collections::BTreeMap;
 use syn::spanned::Spanned;
@@ -13,9 +13,7 @@ use syn::{Expr, Pat};
 #[derive(Clone, Debug)]
 pub(in crate::lower) enum Item {
     /// Host value.
-    Host {
-        number: bool,
-    },
+    Host(Content),
     /// Reference to a part of a tree; `owned` is true if the user's code has the part itself.
     Place {
         base: Base,
@@ -49,7 +47,7 @@ impl Cx<'_> {
             (Pat::Wild(_), _) => Ok(pat.clone()),
             (Pat::Tuple(t), Item::Entry { base }) if t.elems.len() == 2 => {
                 let (key, value) = (
-                    Item::Host { number: false },
+                    Item::Host(Content::Plain),
                     Item::Place {
                         base: *base,
                         owned: false,
@@ -65,14 +63,17 @@ impl Cx<'_> {
                 Ok(Pat::Or(or))
             }
             (_, Item::Tuple(_)) => self.recorded("a pattern", pat.span()),
-            (_, Item::Host { number }) => {
+            (_, Item::Host(content)) => {
                 let whole = matches!(pat, Pat::Ident(_));
-                let number = *number && whole;
+                let content = match content {
+                    Content::Number if !whole => Content::Plain,
+                    content => *content,
+                };
                 Ok(self.rename_pattern(pat, &mut |ident| {
                     Value::Host(Host {
                         expr: ident,
                         reads: Vec::new(),
-                        number,
+                        content,
                     })
                 }))
             }
