@@ -11,6 +11,7 @@
 mod companions;
 mod constants;
 mod function_forms;
+mod held;
 mod local_trees;
 mod natural_code;
 mod parameters;
