@@ -126,6 +126,13 @@ macro_rules! tuples {
 
 tuples! { A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F G; A B C D E F G H; }
 
+/// The shape of a single number.
+impl IntoStatic for () {
+    fn into_static(self) -> Static {
+        Static::Ints(Vec::new())
+    }
+}
+
 impl IntoStatic for RangeFull {
     fn into_static(self) -> Static {
         Static::All

@@ -74,6 +74,19 @@ impl<T: Tree> TreeOperand<T> for PartOf<'_, T> {
     }
 }
 
+impl<T: Tree> TreeOperand<Vec<T>> for PartOf<'_, [T]> {
+    type Captured = Captured<Vec<T>>;
+    fn copied(&self) -> Vec<T> {
+        self.0.iter().map(copy).collect()
+    }
+    fn captured(&self) -> Captured<Vec<T>> {
+        Captured(self.copied())
+    }
+    fn moved_by(&self, moved: &mut MovedLeaves) -> Vec<T> {
+        moved.add(&self.copied())
+    }
+}
+
 /// Other parts, which method resolution reaches only if the part is no tree. They have no leaves.
 pub trait SkippedPart<T> {
     /// Form in which a recorded closure takes the part.

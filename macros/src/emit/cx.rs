@@ -5,7 +5,8 @@ use super::docs::Docs;
 use super::names::ItemNames;
 use super::program_text::Places;
 use crate::derivative::Wrt;
-use crate::input::{Func, Kind, OutShape, Param, text};
+use crate::input::{Func, Kind, OutShape, Param, classify, text};
+use crate::report::Errors;
 use gradloom_ir::Poly;
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -281,7 +282,10 @@ impl EmitCx<'_> {
     fn trees(&self) -> Vec<TokenStream> {
         let rt = self.rt;
         let params = self.func.params.iter().filter(|p| p.kind == Kind::Tree);
-        let output = (self.func.output.shape == OutShape::Opaque).then_some(&self.func.output.ty);
+        let output = &self.func.output;
+        // Facts of a method that returns a number are for its callers only.
+        let plain = !matches!(classify(&output.ty, &mut Errors::default()), Kind::Tree);
+        let output = (output.shape == OutShape::Opaque && !plain).then_some(&output.ty);
         let types = params
             .filter(|p| !p.receiver)
             .map(|p| &p.owned)

@@ -32,6 +32,7 @@ use annotation::DeclaredResult;
 use generic::Params;
 use proc_macro2::TokenStream;
 use quote::ToTokens;
+use std::collections::BTreeMap;
 use syn::{Attribute, Generics, Ident, Path, Signature, Type};
 
 /// Impl block of a method.
@@ -41,6 +42,9 @@ pub(crate) struct Owner {
     pub(crate) generics: Generics,
     /// The trait of a method of a trait.
     pub(crate) of_trait: Option<OfTrait>,
+    /// Methods of the block that take no tensors beside the receiver and return host values, with
+    /// whether these are numbers.
+    pub(crate) of_numbers: BTreeMap<String, bool>,
 }
 
 /// Trait that a method belongs to.

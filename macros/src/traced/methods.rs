@@ -9,12 +9,13 @@ use crate::input::annotation::declare;
 use crate::input::args::Args;
 use crate::input::fallback;
 use crate::input::generic::Params;
-use crate::input::is_traced;
 use crate::input::order;
 use crate::input::{Func, Kind, OfTrait, Owner, TraitPlace, classify};
+use crate::input::{is_traced, unraw};
 use crate::report::Errors;
 use proc_macro2::TokenStream;
 use quote::quote;
+use std::collections::BTreeMap;
 use syn::{Attribute, FnArg, ImplItem, ImplItemFn, ItemImpl, ReceiverKind, Signature, Type};
 
 /// Returns the impl block with the companions of its methods.
@@ -36,7 +37,9 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         self_ty: (*imp.self_ty).clone(),
         generics: imp.generics.clone(),
         of_trait: None,
+        of_numbers: of_numbers(&imp),
     };
+    let own = own_names(&imp.self_ty);
     let companions_fit = companions_fit(&imp);
     let (mut beside, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
     let outer = input::lint_attributes(&imp.attrs);
@@ -50,11 +53,14 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         } = &of_method(method, args, errors);
         let inherent = imp.trait_.is_none();
         let computes = match inherent {
-            true => computes(&method.sig),
+            true => computes(&method.sig, &own),
             false => gives_tensors(&method.sig),
         };
         if !marked && !computes {
-            if inherent && builds(&method.sig) {
+            let name = unraw(&method.sig.ident);
+            let reads =
+                owner.of_numbers.contains_key(&name) && method.sig.generics.params.is_empty();
+            if inherent && (reads || builds(&method.sig, &own)) {
                 items.extend(item::builder(method, owner.clone(), args, &rt));
             }
             continue;
@@ -338,9 +344,32 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
     }
 }
 
+/// Returns the methods without tensors, as in `fn width(&self) -> usize`.
+fn of_numbers(imp: &ItemImpl) -> BTreeMap<String, bool> {
+    let methods = imp.items.iter().filter_map(|item| match item {
+        ImplItem::Fn(method) if !method.attrs.iter().any(is_traced) => Some(&method.sig),
+        _ => None,
+    });
+    let of_numbers = methods.filter_map(|sig| {
+        let syn::ReturnType::Type(_, output) = &sig.output else {
+            return None;
+        };
+        let plain = sig.receiver().is_some()
+            && sig.inputs.iter().skip(1).all(|input| match input {
+                FnArg::Receiver(_) => false,
+                FnArg::Typed(p) => is_static(&p.ty),
+            });
+        match classify(output, &mut Errors::default()) {
+            Kind::Static { number } if plain => Some((unraw(&sig.ident), number)),
+            _ => None,
+        }
+    });
+    of_numbers.collect()
+}
+
 /// Returns whether a method is traced by default: it takes a receiver or a tensor, and returns
 /// tensors or what is probably a tree.
-fn computes(sig: &Signature) -> bool {
+fn computes(sig: &Signature, own: &[String]) -> bool {
     if gives_tensors(sig) {
         return true;
     }
@@ -359,7 +388,7 @@ fn computes(sig: &Signature) -> bool {
         FnArg::Receiver(_) => false,
         FnArg::Typed(p) => p.attrs.iter().any(is_helper),
     });
-    match mentions(output, &["Self"]) {
+    match mentions(output, own) {
         true => marked || takes_tensors(sig),
         false => (marked || names_tensors(sig)) && may_be_tree(output, sig),
     }
@@ -387,7 +416,7 @@ fn names_tensors(sig: &Signature) -> bool {
 
 /// Returns whether a function makes a value of the type from no tensors, or what is probably a tree
 /// from the receiver and no other tensors.
-fn builds(sig: &Signature) -> bool {
+fn builds(sig: &Signature, own: &[String]) -> bool {
     let syn::ReturnType::Type(_, output) = &sig.output else {
         return false;
     };
@@ -401,9 +430,18 @@ fn builds(sig: &Signature) -> bool {
     });
     let makes = match receives {
         true => may_be_tree(output, sig),
-        false => mentions(output, &["Self"]),
+        false => mentions(output, own),
     };
     plain && makes && sig.generics.params.is_empty()
+}
+
+/// Returns the names of the type of an impl block.
+fn own_names(ty: &Type) -> Vec<String> {
+    let mut names = vec!["Self".to_owned()];
+    if let Type::Path(path) = ty {
+        names.extend(path.path.segments.last().map(|s| unraw(&s.ident)));
+    }
+    names
 }
 
 fn is_helper(attr: &Attribute) -> bool {
@@ -413,12 +451,12 @@ fn is_helper(attr: &Attribute) -> bool {
 }
 
 /// Returns whether a type mentions a type by one of these names.
-fn mentions(ty: &Type, names: &[&str]) -> bool {
-    struct Mention<'a>(&'a [&'a str], bool);
-    impl<'ast> syn::visit::Visit<'ast> for Mention<'_> {
+fn mentions(ty: &Type, names: &[impl AsRef<str>]) -> bool {
+    struct Mention<'a, S>(&'a [S], bool);
+    impl<'ast, S: AsRef<str>> syn::visit::Visit<'ast> for Mention<'_, S> {
         fn visit_type_path(&mut self, p: &'ast syn::TypePath) {
             let last = p.path.segments.last();
-            self.1 |= last.is_some_and(|s| self.0.iter().any(|name| s.ident == name));
+            self.1 |= last.is_some_and(|s| self.0.iter().any(|name| s.ident == name.as_ref()));
             syn::visit::visit_type_path(self, p);
         }
     }

@@ -14,6 +14,7 @@ use crate::purity::{function_hook_of, hook_of};
 use crate::report::Errors;
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
+use std::collections::BTreeMap;
 use syn::{GenericParam, ItemTrait, TraitItem, TraitItemFn};
 
 /// Returns the trait with a hook for each function that computes with tensors.
@@ -38,6 +39,7 @@ pub(super) fn traced_trait(mut item: ItemTrait, args: &Args, errors: &mut Errors
         self_ty: syn::parse_quote!(Self),
         generics,
         of_trait: Some(of_trait.clone()),
+        of_numbers: BTreeMap::new(),
     };
     let mut hooks = TokenStream::new();
     for item in &mut item.items {

@@ -7,7 +7,7 @@
 use super::call::is_companion;
 use super::syntax::{assigned, exits, has_return, peel};
 use crate::input::{NUMBERS, OutShape, classify, text, unraw};
-use crate::lower::host::held::{is_tree_type, mentions_tensor};
+use crate::lower::host::held::{NO_TREES, is_tree_type, mentions_tensor};
 use crate::lower::state::kinds::Kind;
 use crate::lower::{
     Abort, Base, Choice, Content, Cx, Expected, Host, LowerResult, Place, Value, host,
@@ -672,7 +672,10 @@ impl Cx<'_> {
     }
 
     /// Notes where a host local is declared, in case it turns out to hold a tree.
-    pub(in crate::lower) fn note_declared(&mut self, user: &Ident, emitted: &Ident) {
+    pub(in crate::lower) fn note_declared(&mut self, user: &Ident, emitted: &Ident, init: &Expr) {
+        if no_tree(init) {
+            return;
+        }
         let key = unraw(emitted);
         self.names.declared.insert(key, tree_at(user));
     }
@@ -762,6 +765,15 @@ impl Cx<'_> {
         let value = self.build(values, code, (shown, span))?;
         self.assign_value(&syn::parse_quote!(#root), value)
     }
+}
+
+/// Returns whether an expression makes a value of a type that is never a tree.
+fn no_tree(expr: &Expr) -> bool {
+    let mut found = false;
+    host::in_tokens(expr.to_token_stream(), &mut |ident| {
+        found |= NO_TREES.contains(&&*unraw(ident));
+    });
+    found
 }
 
 /// Returns whether an expression makes an optimiser, which consists of numbers.

@@ -152,6 +152,14 @@ impl Cx<'_> {
             };
             return self.host_method(call, host, number);
         }
+        if let Some(number) = self.of_numbers(&place, &name) {
+            let host = Host {
+                reads: place.reads(),
+                expr: place.expr,
+                content: Content::Plain,
+            };
+            return self.host_method(call, host, number);
+        }
         let view = self.view(place.base);
         if let (true, Some(View::Option(_)), "unwrap" | "expect") = (place.root, view, &*name) {
             return self.payload(call, &place);
@@ -194,6 +202,18 @@ impl Cx<'_> {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
         self.traced_method(call, place, want, fallible)
+    }
+
+    /// Returns whether a method of `self` that has no tensors returns a number; `None` if it may have
+    /// tensors.
+    fn of_numbers(&self, place: &Place, method: &str) -> Option<bool> {
+        let receiver = matches!(place.base, Base::Param(i) if self.func.params[i].receiver);
+        let owner = self
+            .func
+            .owner
+            .as_ref()
+            .filter(|_| receiver && place.root)?;
+        owner.of_numbers.get(method).copied()
     }
 
     /// Lowers `bias.unwrap()` for a parameter `bias: Option<&Tensor>`: a reference to a part of a tree.

@@ -62,6 +62,12 @@ const FILLS: [&str; 12] = [
     "truncate",
 ];
 
+/// Types of the standard library that are no trees.
+pub(in crate::lower) const NO_TREES: [&str; 13] = [
+    "Arc", "Cell", "Cow", "HashMap", "HashSet", "Mutex", "Rc", "RefCell", "RwLock", "String",
+    "bool", "char", "str",
+];
+
 /// What the uses of a local tell of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Held {
@@ -207,10 +213,6 @@ pub(in crate::lower) fn mentions_tensor(ty: &syn::Type) -> bool {
 }
 
 fn may_be_tree(ty: &syn::Type) -> bool {
-    const NO_TREES: [&str; 13] = [
-        "Arc", "Cell", "Cow", "HashMap", "HashSet", "Mutex", "Rc", "RefCell", "RwLock", "String",
-        "bool", "char", "str",
-    ];
     match ty {
         syn::Type::Paren(ty) => may_be_tree(&ty.elem),
         syn::Type::Group(ty) => may_be_tree(&ty.elem),

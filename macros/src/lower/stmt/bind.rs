@@ -168,7 +168,7 @@ impl Cx<'_> {
             content => content,
         };
         for (user, fresh) in bound {
-            self.note_declared(&user, &fresh);
+            self.note_declared(&user, &fresh, &host.expr);
             let value = Value::Host(Host {
                 expr: syn::parse_quote!(#fresh),
                 reads: Vec::new(),
