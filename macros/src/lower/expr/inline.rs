@@ -109,6 +109,25 @@ pub(in crate::lower) const MUTATES: [&str; 46] = [
     "truncate",
 ];
 
+/// Methods of collections that return references to their parts.
+const LENDS: [&str; 15] = [
+    "as_ref",
+    "as_slice",
+    "chunks",
+    "chunks_exact",
+    "first",
+    "get",
+    "iter",
+    "last",
+    "range",
+    "split_at",
+    "split_first",
+    "split_last",
+    "values",
+    "values_mut",
+    "windows",
+];
+
 /// Maximum length of the text by which programs show code.
 const LONGEST: usize = 60;
 
@@ -224,7 +243,10 @@ impl Cx<'_> {
                     "fold" => m.args.first().is_some_and(|init| self.gives_tensors(init)),
                     "map" => m.args.iter().any(|f| self.gives_tensors(f)),
                     "unwrap_or" | "unwrap_or_else" | "map_or" | "map_or_else" => any_arg(),
-                    "iter" | "as_ref" => false,
+                    _ if LENDS.contains(&&*name) => false,
+                    "clone" | "cloned" | "to_owned" | "to_vec" => {
+                        self.gives_tensors(owner(&m.receiver))
+                    }
                     _ if gives_tree(&name) => true,
                     // Their number of results is not known.
                     "split" | "unbind" => false,
@@ -764,6 +786,20 @@ impl Cx<'_> {
         let values = std::iter::once(value).chain(values).collect();
         let value = self.build(values, code, (shown, span))?;
         self.assign_value(&syn::parse_quote!(#root), value)
+    }
+}
+
+/// Returns the collection of which an expression has a part by reference.
+fn owner(expr: &Expr) -> &Expr {
+    match peel(expr) {
+        Expr::MethodCall(m) => {
+            let method = m.method.to_string();
+            match LENDS.contains(&&*method) || ["unwrap", "expect"].contains(&&*method) {
+                true => owner(&m.receiver),
+                false => expr,
+            }
+        }
+        _ => expr,
     }
 }
 

@@ -5,11 +5,12 @@ use super::inline::{CHANGES, has_number};
 use super::op::find;
 use super::syntax::peel;
 use super::{by_ref, copy};
-use crate::input::{View, text};
-use crate::lower::host::held::content_of;
+use crate::input::{View, classify, text};
+use crate::lower::host::held::{content_of, is_tree_type};
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::method_table::{is_of_values, methods, reads_tensor};
+use crate::report::Errors;
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
 use proc_macro2::{Ident, Span};
@@ -48,6 +49,11 @@ impl Cx<'_> {
                     let _ = self.eval(arg, &Expected::tensor());
                 }
                 Err(Abort::Error)
+            }
+            Value::Tensor { .. } | Value::Place(_)
+                if name == "into" && want.ty.as_ref().is_some_and(is_other_tree) =>
+            {
+                self.recorded("`.into()`", call.method.span())
             }
             value @ (Value::Tensor { .. } | Value::Place(_))
                 if plain && COPIES.contains(&name.as_str()) =>
@@ -374,6 +380,12 @@ impl Cx<'_> {
 /// numbers.
 fn is_of_numbers(method: &str) -> bool {
     is_of_values(method) && !CHANGES.contains(&method)
+}
+
+/// Returns whether a written type is that of a tree that is no tensor.
+fn is_other_tree(ty: &syn::Type) -> bool {
+    let kind = classify(ty, &mut Errors::default());
+    is_tree_type(ty) && !matches!(kind, crate::input::Kind::Tensor)
 }
 
 fn peel_references(expr: &Expr) -> &Expr {

@@ -179,7 +179,10 @@ impl Cx<'_> {
         let static_kind = matches!(kind, Some(Kind::Static { .. }));
         let want = match (pat, ty) {
             (Pat::Ident(_), Some(ty)) => want_of_type(ty),
-            _ => want_of(pat),
+            _ => Expected {
+                ty: ty.cloned(),
+                ..want_of(pat)
+            },
         };
         let outer = self.host.reads_places;
         self.host.reads_places |= static_kind;
