@@ -26,8 +26,9 @@ mod trait_call;
 mod ty;
 
 pub(crate) use ask::{
-    CallPosition, Question, SpotQuestion, function_hook_of, hook_of, is_hook, mark_of, place,
+    Asked, CallPosition, Question, SpotQuestion, function_hook_of, hook_of, is_hook, mark_of, place,
 };
+pub(crate) use expr::is_assigning;
 pub(crate) use trait_call::TraitCall;
 
 use crate::input::args::Args;
@@ -471,7 +472,7 @@ impl<'a> PurityVisitor<'a> {
 
     fn bind(&mut self, name: String, val: Val) {
         let scope = self.scopes.last_mut().expect("there is a scope");
-        scope.insert(name, val);
+        scope.insert(name, Val { at: None, ..val });
     }
 
     fn local(&self, name: &str) -> Option<&Val> {

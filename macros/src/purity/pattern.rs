@@ -1,7 +1,7 @@
 //! Binds the names in patterns to types.
 
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{PurityVisitor, Remedy};
+use super::{Asked, PurityVisitor, Remedy};
 use crate::input::generic::without_lifetimes;
 use crate::input::{text, unraw};
 use crate::method_table::class;
@@ -89,7 +89,7 @@ impl PurityVisitor<'_> {
     }
 
     /// Returns a value of a type written in the body.
-    fn of_type(&mut self, ty: &syn::Type) -> Val {
+    pub(super) fn of_type(&mut self, ty: &syn::Type) -> Val {
         let val = Val::from(written(ty));
         let text = text(ty);
         let whole = !text.contains("impl ") && !text.contains('_') && !self.own.hides;
@@ -202,7 +202,7 @@ impl PurityVisitor<'_> {
                 // of one.
                 let near = val.probe.as_ref().is_some_and(|probe| probe.depth < 2);
                 let mask = class::ORDERED | if near { class::HASH } else { 0 };
-                if !self.ask_class(val, mask, false, what, span) {
+                if !self.ask_class(val, mask, Asked::Class, what, span) {
                     return self.found(
                         what,
                         span,
@@ -227,7 +227,10 @@ impl PurityVisitor<'_> {
 
 /// Returns the value, which may be behind a reference.
 pub(super) fn behind(val: &Val) -> Val {
-    let mut val = val.clone();
+    let mut val = Val {
+        at: None,
+        ..val.clone()
+    };
     if let Some(probe) = &mut val.probe
         && probe.fidelity == Fidelity::Exact
     {
