@@ -33,7 +33,7 @@ impl PurityVisitor<'_> {
                 self.passed_on(&call.args, &args, &what, span);
                 let exact: Option<Vec<TokenStream>> =
                     args.iter().map(|arg| arg.exact().cloned()).collect();
-                let probe = exact.filter(|_| !self.own.hides);
+                let probe = exact.filter(|_| !self.is_hidden(path));
                 let probe = probe.and_then(|args| Probe::exact(ours!(#path(#(#args),*))));
                 Val::unknown().with(probe)
             }
@@ -345,7 +345,7 @@ impl PurityVisitor<'_> {
             if path.is_ident("Self") {
                 return Val::unknown();
             }
-            if self.own.hides || !self.is_outside(path) || !self.is_of_signature(path) {
+            if self.is_hidden(path) || !self.is_outside(path) || !self.is_of_signature(path) {
                 return self.found(what, span, "it may be a function call", Remedy::Promise);
             }
             self.ask_constructor(path, what, span);
@@ -365,7 +365,7 @@ impl PurityVisitor<'_> {
         ty.segments.pop_punct();
         let rt = self.rt;
         let made = Val::unknown().with(Probe::exact(ours!(#rt::some::<#ty>())));
-        let hidden = self.own.hides || !self.is_outside(path);
+        let hidden = self.is_hidden(path) || !self.is_outside(path);
         if hidden || !self.ask_class(&made, class::OPTIMISER, Asked::Class, what, path.span()) {
             let why = "its effects are not known";
             return self.found(what, path.span(), why, Remedy::Promise);
@@ -378,14 +378,18 @@ impl PurityVisitor<'_> {
         let mut owner = path.clone();
         owner.segments.pop();
         owner.segments.pop_punct();
-        [path, &owner]
-            .iter()
-            .any(|path| path.is_ident("Self") || self.written.contains(&text(path)))
+        // A type may be named by another path than in the signature.
+        let last = |path: &str| path.rsplit("::").next().map(str::to_owned);
+        [path, &owner].iter().any(|path| {
+            let (_, name) = ends(path);
+            let mut written = self.written.iter().map(|ty| last(ty));
+            path.is_ident("Self") || written.any(|ty| ty.as_ref() == Some(&name))
+        })
     }
 
     /// Returns an expression of the type that a function returns.
     fn probe_of_call(&self, path: &Path, args: &[Val]) -> Option<Probe> {
-        if self.own.hides {
+        if self.is_hidden(path) {
             return None;
         }
         let args: Option<Vec<TokenStream>> = args.iter().map(|arg| arg.exact().cloned()).collect();
@@ -410,7 +414,7 @@ impl PurityVisitor<'_> {
     pub(super) fn ask_traced(&mut self, path: &Path, what: &str) -> bool {
         let span = path.span();
         let (owner, last) = ends(path);
-        if self.own.hides || !self.is_outside(path) {
+        if self.is_hidden(path) || !self.is_outside(path) {
             return false;
         }
         if owner.starts_with(char::is_uppercase) {

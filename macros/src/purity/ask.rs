@@ -395,9 +395,12 @@ impl PurityVisitor<'_> {
 
     /// Returns a path in a form that `use` accepts outside of the body.
     pub(super) fn importable(&self, path: &Path, kind: Importable) -> Option<Path> {
+        if self.is_hidden(path) {
+            return None;
+        }
         let mut path = path.clone();
         let first = path.segments.first().map(|s| unraw(&s.ident))?;
-        if self.own.hides || first == "Self" {
+        if first == "Self" {
             return None;
         }
         for segment in &mut path.segments {

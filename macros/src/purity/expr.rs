@@ -16,7 +16,7 @@ const NUMERIC: u32 = class::SCALAR | class::TENSOR;
 impl PurityVisitor<'_> {
     /// Returns a struct literal of the same type; `parts` are its fields and its base.
     fn probe_of_struct(&self, e: &syn::ExprStruct, parts: &[Val]) -> Option<Probe> {
-        if e.qself.is_some() || self.own.hides || !self.is_outside(&e.path) {
+        if e.qself.is_some() || self.is_hidden(&e.path) || !self.is_outside(&e.path) {
             return None;
         }
         let parts: Option<Vec<&TokenStream>> = parts.iter().map(Val::exact).collect();
@@ -241,7 +241,7 @@ impl PurityVisitor<'_> {
                 parts.extend(e.rest.iter().map(|rest| self.expr(rest)));
                 let (rt, path) = (self.rt, &e.path);
                 let written = path.is_ident("Self") || self.written.contains(&text(path));
-                let known = e.qself.is_none() && written && !self.own.hides;
+                let known = e.qself.is_none() && written && !self.is_hidden(path);
                 let probe = match known {
                     true => Probe::exact(ours!(#rt::some::<#path>())),
                     false => self.probe_of_struct(e, &parts),

@@ -330,7 +330,7 @@ impl PurityVisitor<'_> {
         // Outside of the body the context that determines the type is missing.
         let is_inferred = turbofish.is_none() && args.is_empty() && is_inferred(&unraw(method));
         // A turbofish may name types.
-        let hides = self.own.items || self.own.hides && turbofish.is_some();
+        let hides = self.own.items || turbofish.as_ref().is_some_and(|t| self.is_hidden(t));
         if hides || is_inferred {
             return None;
         }

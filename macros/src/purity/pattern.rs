@@ -92,7 +92,7 @@ impl PurityVisitor<'_> {
     pub(super) fn of_type(&mut self, ty: &syn::Type) -> Val {
         let val = Val::from(written(ty));
         let text = text(ty);
-        let whole = !text.contains("impl ") && !text.contains('_') && !self.own.hides;
+        let whole = !text.contains("impl ") && !text.contains('_') && !self.is_hidden(ty);
         if !whole {
             return val;
         }
@@ -150,7 +150,7 @@ impl PurityVisitor<'_> {
 
     /// Returns an expression with the type of one name in a pattern.
     fn taken_by(&self, pat: &Pat, name: &Ident, val: &Val) -> Option<Probe> {
-        let e = val.exact().filter(|_| !self.own.hides)?;
+        let e = val.exact().filter(|_| !self.is_hidden(pat))?;
         let rt = self.rt;
         Probe::exact(ours!(match #e { #pat => #name, _ => #rt::some() }))
     }
