@@ -48,6 +48,7 @@ pub(crate) mod class {
     pub(crate) const OTHER_ITER: u32 = 1 << 29;
     /// Optimisers of this library.
     pub(crate) const OPTIMISER: u32 = 1 << 30;
+    // Shared pointers have the bit `1 << 31`, and no methods here.
 
     pub(crate) const INTEGER: u32 = SIGNED | UNSIGNED | BYTE;
     /// Types that are ordered, but not all in total.
