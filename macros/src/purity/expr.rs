@@ -504,7 +504,9 @@ impl PurityVisitor<'_> {
                 Ty::Tensor | Ty::Scalar | Ty::Text | Ty::Key => continue,
                 Ty::Arithmetic(of) => of.clone(),
                 _ => {
-                    if !self.ask_class(val, NUMERIC, Asked::Operand, op, span) {
+                    // A function is not an operand; rustc reports a name that does not exist.
+                    let is_function = matches!(val.ty, Ty::Pure(_) | Ty::Pullback(_));
+                    if is_function || !self.ask_class(val, NUMERIC, Asked::Operand, op, span) {
                         return self.found(
                             op,
                             span,
