@@ -48,6 +48,7 @@ pub(crate) mod class {
     pub(crate) const OTHER_ITER: u32 = 1 << 29;
     /// Optimisers of this library.
     pub(crate) const OPTIMISER: u32 = 1 << 30;
+    // Shared pointers have the bit `1 << 31`, and no methods here.
 
     pub(crate) const INTEGER: u32 = SIGNED | UNSIGNED | BYTE;
     /// Types that are ordered, but not all in total.
@@ -72,6 +73,9 @@ pub(crate) mod class {
     pub(crate) const ITER: u32 = OTHER_ITER | PEEKABLE;
     /// All types that are not user-defined.
     pub(crate) const KNOWN: u32 = !PLAIN;
+    /// Types whose default values do not depend on a type of the user's.
+    pub(crate) const WITH_DEFAULT: u32 =
+        SCALAR | TEXT | SLICE | GROWING | MAP | HASH | OPT | OPTIMISER;
     /// Types that `for` iterates over in the same order for equal values.
     pub(crate) const ORDERED: u32 = RANGE | LIST | MAP | OPTION;
 }
@@ -139,6 +143,8 @@ pub(crate) enum Effect {
     Computes,
     /// Compares, adds or formats elements of its receiver, so their types have to be known.
     UsesElements,
+    /// Compares keys of its receiver, so their type has to be known.
+    UsesKeys,
     /// Waits for the elements of a tensor.
     Reads,
 }
@@ -180,6 +186,22 @@ const fn using(
         gives,
         takes,
         does: Effect::UsesElements,
+    }
+}
+
+/// Methods of maps and sets that compare keys.
+const fn keyed(
+    of: u32,
+    names: &'static [&'static str],
+    gives: MethodResult,
+    takes: ArgumentUse,
+) -> Row {
+    Row {
+        of,
+        names,
+        gives,
+        takes,
+        does: Effect::UsesKeys,
     }
 }
 
@@ -259,7 +281,7 @@ pub(crate) const METHODS: &[Row] = {
             "contains", "starts_with", "ends_with", "eq_ignore_ascii_case", "is_empty", "len", "is_ascii", "is_char_boundary",
         ], NUMBER, Values),
         row(TEXT, &["find", "rfind"], OPT_NUMBER, Values),
-        row(OWNED_STR, &["push", "push_str", "clear", "truncate", "insert"], MethodResult::Nothing, Values),
+        row(OWNED_STR, &["push", "push_str", "clear", "truncate", "insert"], MethodResult::Nothing, Moves),
         row(TEXT, &["parse"], MethodResult::Opt(&MethodResult::Inferred), Values),
         row(TEXT, &["split_once", "rsplit_once"], MethodResult::Opt(&MethodResult::Pair(&STRING, &STRING)), Values),
         row(TEXT, &["lines", "split", "split_whitespace", "rsplit", "splitn", "rsplitn", "split_terminator"], MethodResult::Iter(&STRING), Values),
@@ -339,10 +361,11 @@ pub(crate) const METHODS: &[Row] = {
         row(OPTION, &["and"], MethodResult::Arg(0), Moves),
         // Maps.
         row(MAPS, &["len", "is_empty"], NUMBER, Values),
-        using(TREE_MAP | HASH_MAP, &["contains_key"], NUMBER, Values),
-        using(TREE_SET | HASH_SET, &["contains"], NUMBER, Values),
-        using(MAPS, &["get", "insert", "remove"], MethodResult::Opt(&PART), Values),
-        using(TREE_MAP | HASH_MAP, &["get_mut"], MethodResult::Opt(&PART), Values),
+        keyed(TREE_MAP | HASH_MAP, &["contains_key"], NUMBER, Values),
+        keyed(TREE_SET | HASH_SET, &["contains"], NUMBER, Values),
+        keyed(MAPS, &["get", "remove"], MethodResult::Opt(&PART), Values),
+        keyed(MAPS, &["insert"], MethodResult::Opt(&PART), Moves),
+        keyed(TREE_MAP | HASH_MAP, &["get_mut"], MethodResult::Opt(&PART), Values),
         row(MAP, &["iter", "into_iter"], MethodResult::Iter(&MethodResult::Pair(&PART, &PART)), Values),
         row(TREE_MAP, &["keys", "values", "into_keys", "into_values", "values_mut"], MethodResult::Iter(&PART), Values),
         row(MAP, &["range"], MethodResult::Iter(&PART), Values),
@@ -396,11 +419,14 @@ pub(crate) const FUNCTIONS: &[(&[&str], MethodResult, ArgumentUse)] = {
     use ArgumentUse::{Moves, Thunk, Values};
     &[
         (&["Box::new", "array::from_ref", "slice::from_ref", "hint::black_box"], MethodResult::Arg(0), Moves),
-        (&["Some", "Ok", "Option::Some", "Result::Ok", "iter::repeat", "iter::repeat_n", "iter::once"], MethodResult::Opt(&MethodResult::Arg(0)), Moves),
+        (&["Some", "Ok", "Option::Some", "Result::Ok"], MethodResult::Opt(&MethodResult::Arg(0)), Moves),
+        (&["iter::repeat", "iter::repeat_n", "iter::once"], MethodResult::Iter(&MethodResult::Arg(0)), Moves),
         (&["Err", "Result::Err"], MethodResult::Opt(&MethodResult::Inferred), Moves),
         (&["drop", "mem::drop", "mem::swap"], MethodResult::Nothing, Moves),
         (&["mem::replace", "mem::take", "convert::identity"], MethodResult::Arg(0), Moves),
-        (&["Vec::new", "Vec::with_capacity", "iter::empty", "VecDeque::new"], MethodResult::List(&MethodResult::Inferred), Values),
+        (&["Vec::new", "Vec::with_capacity", "Vec::default", "iter::empty", "VecDeque::new", "VecDeque::with_capacity", "VecDeque::default"], MethodResult::List(&MethodResult::Inferred), Values),
+        (&["BTreeMap::new", "BTreeMap::default", "BTreeSet::new", "BTreeSet::default", "HashMap::new", "HashMap::default", "HashMap::with_capacity", "HashSet::new", "HashSet::default", "HashSet::with_capacity", "BTreeMap::from", "BTreeSet::from", "HashMap::from", "HashSet::from", "VecDeque::from"], MethodResult::Inferred, Values),
+        (&["Rc::new", "Arc::new", "Cow::Borrowed", "Cow::Owned"], MethodResult::Inferred, Moves),
         (&["String::new", "String::from", "String::with_capacity", "str::from_utf8"], MethodResult::Text, Values),
         (&["Vec::from", "Vec::from_iter"], MethodResult::List(&MethodResult::InArg), Values),
         (&["array::from_fn", "iter::from_fn", "iter::repeat_with", "iter::successors"], MethodResult::List(&MethodResult::Result), Thunk),
@@ -411,6 +437,16 @@ pub(crate) const FUNCTIONS: &[(&[&str], MethodResult, ArgumentUse)] = {
         (&["Key::new", "Key::from_words"], MethodResult::Key, Values),
     ]
 };
+
+/// Types of the standard library that are known by the names of their functions where rustc cannot
+/// be asked.
+pub(crate) const BY_NAME: [&str; 4] = ["Box", "String", "Vec", "VecDeque"];
+
+/// Types of the standard library with functions of whose paths rustc is asked.
+pub(crate) const OWNERS: [&str; 11] = [
+    "Arc", "BTreeMap", "BTreeSet", "Box", "Cow", "HashMap", "HashSet", "Rc", "String", "Vec",
+    "VecDeque",
+];
 
 /// Types of `gradloom::optim` that consist of numbers.
 pub(crate) const OPTIMISERS: [&str; 3] = ["Adam", "AdamW", "Sgd"];

@@ -6,6 +6,7 @@
 
 use super::facts::{Facts, Marker, NoFacts};
 use crate::{Aval, DType, Key, Tensor, Tree};
+use std::borrow::Cow;
 use std::cell::{Ref, RefMut};
 use std::cmp;
 use std::collections::hash_map::RandomState;
@@ -98,6 +99,8 @@ classes! {
     OfPeekable = 1 << 28;
     /// Optimisers of this crate.
     OfOptimiser = 1 << 30;
+    /// Shared pointers, and those that borrow or own.
+    OfShared = 1 << 31;
 }
 
 /// A type of the standard library or of this crate.
@@ -111,6 +114,9 @@ pub trait KnownType {
 /// A [`KnownType`] whose elements and other parts are all known, too.
 pub trait FullyKnownType: KnownType {}
 
+/// A [`KnownType`] that compares nothing by code of the user's to find an element.
+pub trait KeyedType: KnownType {}
+
 macro_rules! kinds {
     ($($class:ident: $($ty:ty),* $(,)?;)*) => {$($(
         impl KnownType for $ty {
@@ -118,6 +124,7 @@ macro_rules! kinds {
             type Elem = ();
         }
         impl FullyKnownType for $ty {}
+        impl KeyedType for $ty {}
     )*)*};
 }
 
@@ -140,12 +147,13 @@ kinds! {
 }
 
 macro_rules! holders {
-    ($($class:ident $elem:ty: [$($params:tt)*] $ty:ty where $($known:ty),*;)*) => {$(
+    ($($class:ident $elem:ty: [$($params:tt)*] $ty:ty where $($known:ty),* $(=> $key:ty)?;)*) => {$(
         impl<$($params)*> KnownType for $ty {
             type Class = $class;
             type Elem = $elem;
         }
         impl<$($params)*> FullyKnownType for $ty where $($known: FullyKnownType),* {}
+        impl<$($params)*> KeyedType for $ty where $($key: FullyKnownType)? {}
     )*};
 }
 
@@ -156,10 +164,10 @@ holders! {
     OfDeque T: [T] VecDeque<T> where T;
     OfHalfOpen T: [T] Range<T> where T;
     OfInclusive T: [T] RangeInclusive<T> where T;
-    OfHashMap V: [K, V] HashMap<K, V, RandomState> where K, V;
-    OfHashSet K: [K] HashSet<K, RandomState> where K;
-    OfTreeMap V: [K, V] BTreeMap<K, V> where K, V;
-    OfTreeSet K: [K] BTreeSet<K> where K;
+    OfHashMap V: [K, V] HashMap<K, V, RandomState> where K, V => K;
+    OfHashSet K: [K] HashSet<K, RandomState> where K => K;
+    OfTreeMap V: [K, V] BTreeMap<K, V> where K, V => K;
+    OfTreeSet K: [K] BTreeSet<K> where K => K;
     OfOption T: [T] Option<T> where T;
     OfResult T: [T, E] Result<T, E> where T, E;
     OfTuple (): [A] (A,) where A;
@@ -182,9 +190,28 @@ macro_rules! pointers {
             type Elem = T::Elem;
         }
         impl<T: FullyKnownType + ?Sized> FullyKnownType for $ty {}
+        impl<T: KeyedType + ?Sized> KeyedType for $ty {}
     )*};
 }
 pointers! { &T &mut T Box<T> }
+
+// A trait of the user's may give these pointers methods with the names of those of `T`, so their
+// class is their own. `T` is known because a reference to a pointer may be dereferenced further.
+macro_rules! shared {
+    ($([$($bound:tt)*] $ty:ty;)*) => {$(
+        impl<T: KnownType + $($bound)* ?Sized> KnownType for $ty {
+            type Class = OfShared;
+            type Elem = T;
+        }
+        impl<T: FullyKnownType + $($bound)* ?Sized> FullyKnownType for $ty {}
+        impl<T: KnownType + $($bound)* ?Sized> KeyedType for $ty {}
+    )*};
+}
+shared! {
+    [] Rc<T>;
+    [] Arc<T>;
+    [ToOwned +] Cow<'_, T>;
+}
 
 /// A value whose type rustc determines for the macro.
 ///
@@ -238,6 +265,46 @@ foreign! {
     OwnPlain for [T: ?Sized] &Probe<'_, T>: Plain;
 }
 
+/// A reference to a type of the standard library or of this crate.
+pub trait KnownReference: Sized {
+    /// Answers that passing it on runs no `Deref` of the user's.
+    fn moved<const MASK: u32>(self) -> ClassAnswer<Plain, MASK> {
+        never()
+    }
+}
+
+impl<T: KnownType + ?Sized> KnownReference for &&&&Probe<'_, &T> {}
+
+/// A reference to a user-defined type that implements `Deref`.
+pub trait ForeignReference: Sized {
+    /// Answers that passing it on may run that `Deref`.
+    fn moved<const MASK: u32>(self) -> ClassAnswer<Foreign, MASK> {
+        never()
+    }
+}
+
+impl<T: Deref + ?Sized> ForeignReference for &&&Probe<'_, &T> {}
+
+/// A mutable reference to a type that implements `Deref`.
+pub trait ForeignMutable: Sized {
+    /// Answers that passing it on may run that `Deref`.
+    fn moved<const MASK: u32>(self) -> ClassAnswer<Foreign, MASK> {
+        never()
+    }
+}
+
+impl<T: Deref + ?Sized> ForeignMutable for &&Probe<'_, &mut T> {}
+
+/// Any other value.
+pub trait MovedValue: Sized {
+    /// Answers that passing it on runs no code.
+    fn moved<const MASK: u32>(self) -> ClassAnswer<Plain, MASK> {
+        never()
+    }
+}
+
+impl<T: ?Sized> MovedValue for &Probe<'_, T> {}
+
 /// Class of a type that implements `FullyKnownType`.
 pub trait FullyKnownClass: Sized {
     /// Class of the type.
@@ -261,6 +328,30 @@ pub trait PartlyKnownClass: Sized {
 }
 
 impl<T: ?Sized> PartlyKnownClass for &Probe<'_, T> {}
+
+/// Class of a type that implements `KeyedType`.
+pub trait KeyedClass: Sized {
+    /// Class of the type.
+    type Class: Class;
+    /// Answers whether the class is in `MASK`.
+    fn keys<const MASK: u32>(self) -> ClassAnswer<Self::Class, MASK> {
+        never()
+    }
+}
+
+impl<T: KeyedType + ?Sized> KeyedClass for &&Probe<'_, T> {
+    type Class = T::Class;
+}
+
+/// A type that does not implement `KeyedType`.
+pub trait UnkeyedClass: Sized {
+    /// Answers no.
+    fn keys<const MASK: u32>(self) -> ClassAnswer<Foreign, MASK> {
+        never()
+    }
+}
+
+impl<T: ?Sized> UnkeyedClass for &Probe<'_, T> {}
 
 /// A value with elements.
 pub trait ElementOf<'a> {
@@ -511,23 +602,44 @@ pub fn chunks<A: Answers, B: Answers>(_: A, _: B) -> Chunks<A, B> {
 /// Place in a copy of the body where the type of an expression is the answer to a question.
 ///
 /// The copy is compiled and never runs. Its expressions have the types that they have in the body.
-pub struct Spot<A>(PhantomData<fn() -> A>);
+pub struct Spot<A: ?Sized>(PhantomData<fn() -> PhantomData<A>>);
 
-impl<A> Clone for Spot<A> {
+impl<A: ?Sized> Clone for Spot<A> {
     fn clone(&self) -> Spot<A> {
         *self
     }
 }
 
-impl<A> Copy for Spot<A> {}
+impl<A: ?Sized> Copy for Spot<A> {}
 
-impl<A> Spot<A> {
-    /// Creates a spot whose answer is inferred.
+impl<T: ?Sized> Spot<T> {
+    /// Creates a spot whose answer, or whose type in question, is inferred.
     #[expect(clippy::new_without_default, reason = "only the macro makes spots")]
-    pub const fn new() -> Spot<A> {
+    pub const fn new() -> Spot<T> {
         Spot(PhantomData)
     }
 
+    /// Returns `value`, and determines `T` by the type of the first argument.
+    ///
+    /// rustc may know that type only at the end of the body, so the question is asked there.
+    pub fn typed<V>(self, _: &T, value: V) -> V {
+        value
+    }
+
+    /// Returns a value of the type in question. Never runs.
+    pub fn value<'a>(self) -> &'a T {
+        never()
+    }
+}
+
+impl<T> Spot<T> {
+    /// Returns `value`, and determines `T` by its type.
+    pub fn typed_value(self, value: T) -> T {
+        value
+    }
+}
+
+impl<A> Spot<A> {
     /// Returns the answer. Never runs.
     pub fn answer(self) -> A {
         never()
@@ -535,6 +647,11 @@ impl<A> Spot<A> {
 
     /// Returns `value`, and determines `A` by the type of the first argument.
     pub fn beside<T>(self, _: A, value: T) -> T {
+        value
+    }
+
+    /// Returns `value`, and determines `A` by the result of the closure, which never runs.
+    pub fn asked<T>(self, value: T, _: impl FnOnce(&T) -> A) -> T {
         value
     }
 }
@@ -562,6 +679,75 @@ impl<A: Answer, B: Answers> Answers for (A, B) {
 pub const fn n_yes<R: Answers, F: Fn() -> R>(_: &F) -> usize {
     R::N_YES
 }
+
+/// Type before the name of a function in a path.
+pub struct Owner<T: ?Sized>(PhantomData<T>);
+
+/// Every type, so that a path such as `Vec::new` has an owner.
+pub trait PathOwner {
+    /// Returns the type.
+    fn __owner_of_gradloom() -> Owner<Self> {
+        never()
+    }
+}
+
+impl<T: ?Sized> PathOwner for T {}
+
+/// The result of a function that is called by a path, beside the owner.
+pub struct Made<'a, O: ?Sized, R: ?Sized>(pub Owner<O>, pub &'a R);
+
+/// A type of the standard library that has functions known to the macro.
+pub trait StandardOwner {}
+
+macro_rules! owners {
+    ($([$($params:tt)*] $ty:ty;)*) => {$(
+        impl<$($params)*> StandardOwner for $ty {}
+    )*};
+}
+owners! {
+    [] String;
+    [] Duration;
+    [T] Vec<T>;
+    [T] VecDeque<T>;
+    [K, V] BTreeMap<K, V>;
+    [K] BTreeSet<K>;
+    [K, V] HashMap<K, V, RandomState>;
+    [K] HashSet<K, RandomState>;
+    [T: ?Sized] Box<T>;
+    [T: ?Sized] Rc<T>;
+    [T: ?Sized] Arc<T>;
+    [T: ToOwned + ?Sized] Cow<'_, T>;
+}
+
+/// A function that returns its owner, a type of the standard library.
+pub trait StandardMade: Sized {
+    /// Answers yes.
+    fn owner(self) -> ClassAnswer<Plain, 1> {
+        never()
+    }
+}
+
+impl<T: StandardOwner + ?Sized> StandardMade for &&&Made<'_, T, T> {}
+
+/// Another function that returns its owner, which determines the generic arguments of the path.
+pub trait ForeignMade: Sized {
+    /// Answers no.
+    fn owner(self) -> ClassAnswer<Foreign, 1> {
+        never()
+    }
+}
+
+impl<T: ?Sized> ForeignMade for &&Made<'_, T, T> {}
+
+/// Any other function.
+pub trait OtherMade: Sized {
+    /// Answers no.
+    fn owner(self) -> ClassAnswer<Foreign, 1> {
+        never()
+    }
+}
+
+impl<O: ?Sized, R: ?Sized> OtherMade for &Made<'_, O, R> {}
 
 /// Returns a value of type `T`. Never runs.
 pub fn some<T>() -> T {

@@ -32,7 +32,7 @@ pub use crate::call::facts::{
     CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, OwnFacts, Text, callees,
 };
 pub use crate::call::known::{
-    Answers, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
+    Answers, Made, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
 };
 pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;
@@ -93,9 +93,11 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 pub mod by_type {
     pub use super::inline::{LocatedPart, PartWithoutPlace, SkippedPart, TreeOperand};
     pub use crate::call::known::{
-        ElementOf, FullyKnownClass, IsMarked, IsNotMarked, IteratedItem, KnownClass, NoElement,
-        NoItem, NoTarget, NoTree, OwnDeref, OwnPlain, OwnTree, PartlyKnownClass, PointerTarget,
-        RefDeref, RefPlain, RefTree, SpotValue,
+        ElementOf, ForeignMade, ForeignMutable, ForeignReference, FullyKnownClass, IsMarked,
+        IsNotMarked, IteratedItem, KeyedClass, KnownClass, KnownReference, MovedValue, NoElement,
+        NoItem, NoTarget, NoTree, OtherMade, OwnDeref, OwnPlain, OwnTree, PartlyKnownClass,
+        PathOwner, PointerTarget, RefDeref, RefPlain, RefTree, SpotValue, StandardMade,
+        UnkeyedClass,
     };
     pub use crate::call::{NoResultShape, NonTreeResult, TreeResult, TreeResultShape};
     pub use crate::tree::key::{

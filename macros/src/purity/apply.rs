@@ -2,11 +2,11 @@
 //! traced functions.
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
-use super::{CallPosition, PurityVisitor, Remedy, place};
+use super::{Asked, PurityVisitor, Remedy, place};
 use crate::input::{is_traced, text, unraw};
 use crate::method_table::{
-    ArgumentUse, FUNCTIONS, OF_TENSORS, OPTIMISERS, TRANSFORMS, associated, class, gives_list,
-    is_of_number, is_op,
+    ArgumentUse, FUNCTIONS, OF_TENSORS, OPTIMISERS, OWNERS, TRANSFORMS, associated, class,
+    gives_list, is_of_number, is_op,
 };
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -25,23 +25,22 @@ pub(super) fn traced_name(name: &str) -> &str {
 
 impl PurityVisitor<'_> {
     pub(super) fn call(&mut self, call: &ExprCall) -> Val {
-        let span = call.func.span();
+        let (span, open) = (call.func.span(), call.paren_token.span.open());
         let what = format!("{}()", text(&call.func));
         match &*call.func {
             Expr::Path(path) if self.note_function(path, &what) => {
-                let args = self.arguments(&call.args);
-                let open = call.paren_token.span.open();
-                self.passed_on(open, &call.args, &args, &what, span);
+                let args = self.arguments(open, &call.args);
+                self.passed_on(&call.args, &args, &what, span);
                 let exact: Option<Vec<TokenStream>> =
                     args.iter().map(|arg| arg.exact().cloned()).collect();
-                let probe = exact.filter(|_| !self.own.hides);
+                let probe = exact.filter(|_| !self.is_hidden(path));
                 let probe = probe.and_then(|args| Probe::exact(ours!(#path(#(#args),*))));
                 Val::unknown().with(probe)
             }
             Expr::Path(path) if path.qself.is_none() => {
                 let ident = path.path.get_ident().map(unraw);
                 if let Some(local) = ident.and_then(|name| self.local(&name).cloned()) {
-                    let args = self.arguments(&call.args);
+                    let args = self.arguments(open, &call.args);
                     self.followed(call, &local, &args, &what);
                     return self.apply(&local, &args, &what, span);
                 }
@@ -49,11 +48,11 @@ impl PurityVisitor<'_> {
                 if ["Tensor", "Vec", "String"].contains(&&*owner) {
                     self.expect_conversions(&call.args);
                 }
-                let args = self.arguments(&call.args);
+                let args = self.arguments(open, &call.args);
                 self.call_path(call, &path.path, &args, &what)
             }
             Expr::Path(path) => {
-                self.arguments(&call.args);
+                self.arguments(open, &call.args);
                 self.found(
                     &what,
                     path.span(),
@@ -63,7 +62,7 @@ impl PurityVisitor<'_> {
             }
             func => {
                 let func = self.callable(func, Vec::new());
-                let args = self.arguments(&call.args);
+                let args = self.arguments(open, &call.args);
                 let what = "the call of a value";
                 self.followed(call, &func, &args, what);
                 self.apply(&func, &args, what, span)
@@ -89,18 +88,22 @@ impl PurityVisitor<'_> {
             }
             _ => return,
         };
-        let open = call.paren_token.span.open();
-        for (i, (arg, _)) in args.iter().zip(refer).enumerate().filter(|(_, (_, r))| *r) {
+        for (arg, _) in args.iter().zip(refer).filter(|(_, r)| *r) {
             if matches!(arg.ty, Ty::Opaque) {
-                self.moved_at(arg, place(open, i + 1), what, call.func.span());
+                self.moved(arg, what, call.func.span());
             }
         }
     }
 
-    /// Judges the arguments of a call; closures among them are judged when they are called.
-    pub(super) fn arguments<'e>(&mut self, args: impl IntoIterator<Item = &'e Expr>) -> Vec<Val> {
-        args.into_iter()
-            .map(|arg| self.callable(arg, Vec::new()))
+    /// Judges the arguments of a call; closures among them are judged when they are called. `open`
+    /// is the parenthesis before them.
+    pub(super) fn arguments<'e>(
+        &mut self,
+        open: Span,
+        args: impl IntoIterator<Item = &'e Expr>,
+    ) -> Vec<Val> {
+        let args = args.into_iter().enumerate();
+        args.map(|(i, arg)| self.callable(arg, Vec::new()).at(place(open, i + 1)))
             .collect()
     }
 
@@ -265,10 +268,11 @@ impl PurityVisitor<'_> {
     /// Judges an argument that is passed on: passing it may run the user's `Deref`.
     pub(super) fn moved(&mut self, val: &Val, what: &str, span: Span) {
         match &val.ty {
-            Ty::Opaque if val.probe.is_some() => {
+            Ty::Opaque => {
                 let mask = class::KNOWN | class::PLAIN;
-                self.ask_class(val, mask, false, what, span);
+                self.ask_class(val, mask, Asked::Moved, what, span);
             }
+            Ty::Tuple(parts) => parts.iter().for_each(|part| self.moved(part, what, span)),
             Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
                 self.apply(val, &[], what, span);
             }
@@ -286,31 +290,19 @@ impl PurityVisitor<'_> {
         }
     }
 
-    /// Judges an argument at a place in the body, as [`Self::moved`] does.
-    pub(super) fn moved_at(&mut self, val: &Val, at: CallPosition, what: &str, span: Span) {
-        match (&val.ty, &val.probe) {
-            (Ty::Opaque, None) => {
-                let mask = class::KNOWN | class::PLAIN;
-                let why = "a user-defined `Deref` may convert a value";
-                self.ask_at(val, at, mask, what, span, why);
-            }
-            _ => self.moved(val, what, span),
-        }
-    }
-
     fn call_path(&mut self, call: &ExprCall, path: &Path, args: &[Val], what: &str) -> Val {
         let (exprs, open) = (&call.args, call.paren_token.span.open());
         let span = path.span();
         let (owner, last) = ends(path);
         self.owner(path);
         if let Some(gives) = self.functions.get(&key(path)).cloned() {
-            self.passed_on(open, exprs, args, what, span);
+            self.passed_on(exprs, args, what, span);
             return match gives.ty {
                 Ty::Opaque => self.of_traced(&last, self.probe_of_call(path, args)),
                 _ => gives,
             };
         }
-        if let Some(gives) = self.standard(&owner, &last, args, what, span) {
+        if let Some(gives) = self.standard(&owner, &last, args, open, what, span) {
             return match (&gives.ty, &gives.probe) {
                 (Ty::Scalar, None) => gives.with(self.probe_of_call(path, args)),
                 _ => gives,
@@ -347,13 +339,13 @@ impl PurityVisitor<'_> {
             self.apply(f, &pair, what, span);
             return self.mapped(left);
         }
-        self.passed_on(open, exprs, args, what, span);
+        self.passed_on(exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
             // `Self(..)` is a constructor and cannot be another function.
             if path.is_ident("Self") {
                 return Val::unknown();
             }
-            if self.own.hides || !self.is_outside(path) || !self.is_of_signature(path) {
+            if self.is_hidden(path) || !self.is_outside(path) || !self.is_of_signature(path) {
                 return self.found(what, span, "it may be a function call", Remedy::Promise);
             }
             self.ask_constructor(path, what, span);
@@ -373,8 +365,8 @@ impl PurityVisitor<'_> {
         ty.segments.pop_punct();
         let rt = self.rt;
         let made = Val::unknown().with(Probe::exact(ours!(#rt::some::<#ty>())));
-        let hidden = self.own.hides || !self.is_outside(path);
-        if hidden || !self.ask_class(&made, class::OPTIMISER, false, what, path.span()) {
+        let hidden = self.is_hidden(path) || !self.is_outside(path);
+        if hidden || !self.ask_class(&made, class::OPTIMISER, Asked::Class, what, path.span()) {
             let why = "its effects are not known";
             return self.found(what, path.span(), why, Remedy::Promise);
         }
@@ -386,14 +378,18 @@ impl PurityVisitor<'_> {
         let mut owner = path.clone();
         owner.segments.pop();
         owner.segments.pop_punct();
-        [path, &owner]
-            .iter()
-            .any(|path| path.is_ident("Self") || self.written.contains(&text(path)))
+        // A type may be named by another path than in the signature.
+        let last = |path: &str| path.rsplit("::").next().map(str::to_owned);
+        [path, &owner].iter().any(|path| {
+            let (_, name) = ends(path);
+            let mut written = self.written.iter().map(|ty| last(ty));
+            path.is_ident("Self") || written.any(|ty| ty.as_ref() == Some(&name))
+        })
     }
 
     /// Returns an expression of the type that a function returns.
     fn probe_of_call(&self, path: &Path, args: &[Val]) -> Option<Probe> {
-        if self.own.hides {
+        if self.is_hidden(path) {
             return None;
         }
         let args: Option<Vec<TokenStream>> = args.iter().map(|arg| arg.exact().cloned()).collect();
@@ -418,7 +414,7 @@ impl PurityVisitor<'_> {
     pub(super) fn ask_traced(&mut self, path: &Path, what: &str) -> bool {
         let span = path.span();
         let (owner, last) = ends(path);
-        if self.own.hides || !self.is_outside(path) {
+        if self.is_hidden(path) || !self.is_outside(path) {
             return false;
         }
         if owner.starts_with(char::is_uppercase) {
@@ -465,6 +461,7 @@ impl PurityVisitor<'_> {
         owner: &str,
         last: &str,
         args: &[Val],
+        open: Span,
         what: &str,
         span: Span,
     ) -> Option<Val> {
@@ -476,6 +473,9 @@ impl PurityVisitor<'_> {
             FUNCTIONS.iter().find(|(names, ..)| names.contains(&&*name))
         {
             // These closures take an index, or the previous element.
+            if OWNERS.contains(&owner) {
+                self.ask_owner(place(open, 0), owner, what, span);
+            }
             let (receiver, takes) = match (&*name, args.first()) {
                 ("array::from_fn", _) => (Val::list(self.scalar(ours!(usize))), ArgumentUse::Each),
                 ("iter::successors", Some(first)) => (first.clone(), ArgumentUse::Each),
@@ -511,7 +511,7 @@ impl PurityVisitor<'_> {
         let (receiver, args) = args.split_first()?;
         // The path determines the type, up to `Deref`.
         let known = receiver.class().is_some_and(|class| class & of != 0);
-        if !known && !self.ask_class(receiver, of, false, what, span) {
+        if !known && !self.ask_class(receiver, of, Asked::Class, what, span) {
             return None;
         }
         Some(self.method_of(receiver, last, row.gives, row.takes, args, what, span))

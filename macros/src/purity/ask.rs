@@ -1,9 +1,9 @@
 //! Formulates questions about types, which rustc answers.
 
-use super::ty::Val;
+use super::ty::{Probe, Val};
 use super::{Impurity, PurityVisitor, Remedy};
 use crate::input::unraw;
-use crate::method_table::{NUMBERS, class};
+use crate::method_table::{BY_NAME, NUMBERS, class};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use syn::Path;
@@ -33,10 +33,28 @@ pub(crate) fn place(span: Span, index: usize) -> CallPosition {
     (super::position(span), index)
 }
 
+/// What rustc is asked about the type of an expression; each includes the ones before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Asked {
+    /// Whether it is a reference that a `Deref` of the user's may convert.
+    Moved,
+    /// Its class.
+    Class,
+    /// Its class, where rustc may know the type at the end of the body only.
+    Operand,
+    /// Whether its keys are known in all their parts, if it is a map or a set.
+    Keys,
+    /// Whether it is known in all its parts.
+    Parts,
+    /// Whether it is the type of the standard library whose function is called by its path.
+    Owner,
+}
+
 /// Question about the type of an expression, asked at its place in a copy of the body.
 #[derive(Clone, Debug)]
 pub(crate) struct SpotQuestion {
     pub(crate) at: CallPosition,
+    pub(crate) asked: Asked,
     /// Classes of the types for which the answer is yes.
     pub(crate) mask: u32,
     /// The same question outside of the body, if the macro has an expression of the type.
@@ -45,6 +63,18 @@ pub(crate) struct SpotQuestion {
     pub(crate) why: String,
     /// The user's token that the question is about.
     pub(crate) span: Span,
+}
+
+impl Asked {
+    /// Returns the question about the type of a reference.
+    pub(crate) fn of(self, e: &TokenStream, mask: u32, rt: &TokenStream) -> TokenStream {
+        match self {
+            Asked::Moved => ours!((&&&&#rt::Probe(#e)).moved::<#mask>()),
+            Asked::Class | Asked::Operand => ours!((&&&&&#rt::Probe(#e)).class::<#mask>()),
+            Asked::Keys => ours!((&&#rt::Probe(#e)).keys::<#mask>()),
+            Asked::Parts | Asked::Owner => ours!((&&#rt::Probe(#e)).known::<#mask>()),
+        }
+    }
 }
 
 impl SpotQuestion {
@@ -138,30 +168,30 @@ impl PurityVisitor<'_> {
 
     /// Asks whether the type of a value is in one of the classes `mask`.
     ///
-    /// With `known`, all of its parts have to be known too. Returns whether the question can be
-    /// asked.
+    /// Returns whether the question can be asked, by a probe or at the place of the value.
     pub(super) fn ask_class(
         &mut self,
         val: &Val,
         mask: u32,
-        known: bool,
+        asked: Asked,
         what: &str,
         span: Span,
     ) -> bool {
+        const WHY: &str = "a type in it may be neither from the standard library nor from gradloom";
+        if let (None, Some(at), true) = (val.firm(), val.at, self.entered.is_empty()) {
+            self.ask_at(val, at, (asked, mask), what, span, WHY);
+            return true;
+        }
         let Some(e) = val.tokens() else {
             return false;
         };
-        let rt = self.rt;
-        let tokens = match known {
-            true => ours!((&&#rt::Probe(&#e)).known::<#mask>()),
-            false => ours!((&&&&&#rt::Probe(&#e)).class::<#mask>()),
+        // The value may be a reference to one of the type of the probe.
+        let asked = match val.exact() {
+            Some(_) => asked,
+            None => asked.max(Asked::Class),
         };
-        let why = self.reason(
-            what,
-            span,
-            "a type in it may be neither from the standard library nor from gradloom",
-            Remedy::Move,
-        );
+        let tokens = asked.of(&ours!(&#e), mask, self.rt);
+        let why = self.reason(what, span, WHY, Remedy::Move);
         self.ask(tokens, why, span);
         true
     }
@@ -173,38 +203,74 @@ impl PurityVisitor<'_> {
         &mut self,
         val: &Val,
         at: CallPosition,
-        mask: u32,
+        (asked, mask): (Asked, u32),
         what: &str,
         span: Span,
         why: &str,
     ) {
         if !self.entered.is_empty() {
-            if !self.ask_class(val, mask, false, what, span) {
+            if !self.ask_class(val, mask, asked, what, span) {
                 self.found(what, span, why, Remedy::Move);
             }
             return;
         }
+        let rt = self.rt;
+        let probe = |asked: Asked, mask| {
+            let e = val.tokens()?;
+            Some(asked.max(Asked::Class).of(&ours!(&#e), mask, rt))
+        };
         if let Some(spot) = self.spots.iter_mut().find(|spot| spot.at == at) {
+            // A probe is asked about one value, and there may be several at a place.
+            let text = |probe: &Option<TokenStream>| probe.as_ref().map(TokenStream::to_string);
+            if text(&spot.probe) != text(&probe(asked, mask)) {
+                spot.probe = None;
+            }
             spot.mask &= mask;
-            spot.probe = None;
+            spot.asked = spot.asked.max(asked);
             return;
         }
-        let rt = self.rt;
-        let probe = val.tokens();
-        let probe = probe.map(|e| ours!((&&&&&#rt::Probe(&#e)).class::<#mask>()));
         let why = self.reason(what, span, why, Remedy::Move);
         self.spots.push(SpotQuestion {
             at,
+            asked,
             mask,
-            probe,
+            probe: probe(asked, mask),
             why,
             span,
         });
     }
 
-    /// Asks whether one of these operands is a tensor.
-    pub(super) fn ask_any_tensor(&mut self, operands: &[TokenStream], what: &str, span: Span) {
+    /// Asks whether a function such as `Vec::new`, by whose path the macro knows its result, is one
+    /// of a type of the standard library.
+    pub(super) fn ask_owner(&mut self, at: CallPosition, owner: &str, what: &str, span: Span) {
+        let why = "it may be a function of a type of another crate with this name";
+        // The types that programs use most are known by their names where rustc cannot be asked.
+        let settled = BY_NAME.contains(&owner);
+        let val = match settled {
+            true => Val::unknown().with(Probe::exact(ours!(0i32))),
+            false => Val::unknown(),
+        };
+        if !settled || self.entered.is_empty() {
+            self.ask_at(&val, at, (Asked::Owner, !0), what, span, why);
+        }
+    }
+
+    /// Asks whether the result of arithmetic on these operands is a tensor, as it is if one of them
+    /// is.
+    pub(super) fn ask_any_tensor(
+        &mut self,
+        result: &Val,
+        operands: &Option<Vec<TokenStream>>,
+        what: &str,
+        span: Span,
+    ) {
         let (rt, mask) = (self.rt, class::TENSOR);
+        let Some(operands) = operands else {
+            if !self.ask_class(result, mask, Asked::Class, what, span) {
+                self.found(what, span, "its type is not known", Remedy::Move);
+            }
+            return;
+        };
         let answers = operands
             .iter()
             .map(|e| ours!((&&&&&#rt::Probe(&#e)).class::<#mask>()));
@@ -265,7 +331,7 @@ impl PurityVisitor<'_> {
         self.ask(ours!((&&&#rt::Probe(&#e)).tree()), why, span);
         // Options, arrays and iterators have a method `map` of their own.
         let mask = class::PLAIN | class::TENSOR | class::VEC | class::TREE_MAP | class::TUPLE;
-        self.ask_class(val, mask, false, what, span)
+        self.ask_class(val, mask, Asked::Class, what, span)
     }
 
     /// Asks whether a type written in the signature has a traced associated function of this name.
@@ -282,8 +348,8 @@ impl PurityVisitor<'_> {
             let _ = || match #rt::some() { #path(..) => {} _ => {} };
             0i32
         });
-        let val = Val::from(super::Ty::Scalar).with(super::Probe::exact(constructor));
-        self.ask_class(&val, class::SCALAR, false, what, span);
+        let val = Val::from(super::Ty::Scalar).with(Probe::exact(constructor));
+        self.ask_class(&val, class::SCALAR, Asked::Class, what, span);
     }
 
     /// Asks whether a path is a traced function.
@@ -329,9 +395,12 @@ impl PurityVisitor<'_> {
 
     /// Returns a path in a form that `use` accepts outside of the body.
     pub(super) fn importable(&self, path: &Path, kind: Importable) -> Option<Path> {
+        if self.is_hidden(path) {
+            return None;
+        }
         let mut path = path.clone();
         let first = path.segments.first().map(|s| unraw(&s.ident))?;
-        if self.own.hides || first == "Self" {
+        if first == "Self" {
             return None;
         }
         for segment in &mut path.segments {

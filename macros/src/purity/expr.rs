@@ -1,7 +1,7 @@
 //! Judges expressions and statements.
 
 use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
-use super::{PurityVisitor, Remedy, place};
+use super::{Asked, CallPosition, PurityVisitor, Remedy, place};
 use crate::input::{text, unraw};
 use crate::method_table::class;
 use proc_macro2::{Span, TokenStream};
@@ -16,7 +16,7 @@ const NUMERIC: u32 = class::SCALAR | class::TENSOR;
 impl PurityVisitor<'_> {
     /// Returns a struct literal of the same type; `parts` are its fields and its base.
     fn probe_of_struct(&self, e: &syn::ExprStruct, parts: &[Val]) -> Option<Probe> {
-        if e.qself.is_some() || self.own.hides || !self.is_outside(&e.path) {
+        if e.qself.is_some() || self.is_hidden(&e.path) || !self.is_outside(&e.path) {
             return None;
         }
         let parts: Option<Vec<&TokenStream>> = parts.iter().map(Val::exact).collect();
@@ -56,22 +56,21 @@ impl PurityVisitor<'_> {
                 let mut val = Val::unknown();
                 if let Some(init) = &local.init {
                     val = match (&local.pat, made_by_default(&init.expr)) {
-                        // `Default::default` of a standard library type is the standard library's.
-                        (syn::Pat::Type(t), true) if crate::input::generic::is_known(&t.ty) => {
-                            Val::unknown()
+                        (syn::Pat::Type(t), true) => {
+                            let at = place(local.let_token.span(), 0);
+                            self.default_of(&t.ty, at, &init.expr)
                         }
                         (syn::Pat::Type(t), _) => {
                             self.refuse_conversion(&t.ty, &init.expr);
                             self.expect_conversion(&t.ty, &init.expr);
                             let val = self.expr(&init.expr);
-                            // Only references are followed by a conversion.
                             let span = local.let_token.span();
-                            match &*t.ty {
-                                syn::Type::Reference(_) => {
-                                    self.moved_at(&val, place(span, 0), "let", span);
-                                }
-                                _ => self.moved(&val, "let", span),
-                            }
+                            // Only references are followed by a conversion.
+                            let val = match &*t.ty {
+                                syn::Type::Reference(_) => val.at(place(span, 0)),
+                                _ => val,
+                            };
+                            self.moved(&val, "let", span);
                             val
                         }
                         (syn::Pat::Ident(_), _) => {
@@ -106,6 +105,23 @@ impl PurityVisitor<'_> {
         }
     }
 
+    /// Judges `Default::default()` where its type is written.
+    fn default_of(&mut self, ty: &syn::Type, at: CallPosition, expr: &Expr) -> Val {
+        let (what, span) = (text(expr), expr.span());
+        let val = self.of_type(ty).at(at);
+        // The default values of tuples and arrays are made of those of their parts.
+        let (asked, mask) = match val.ty {
+            Ty::Tuple(_) => (Asked::Parts, class::KNOWN),
+            _ if matches!(ty, syn::Type::Array(_)) => (Asked::Parts, class::KNOWN),
+            _ => (Asked::Class, class::WITH_DEFAULT),
+        };
+        if !self.ask_class(&val, mask, asked, &what, span) {
+            let why = "the type of the default value is not known";
+            return self.found(&what, span, why, Remedy::Move);
+        }
+        Val::unknown()
+    }
+
     /// Evaluates an expression, but leaves closures and functions to be judged when they are
     /// called.
     pub(super) fn callable(&mut self, expr: &Expr, scopes: Vec<Scope>) -> Val {
@@ -138,10 +154,6 @@ impl PurityVisitor<'_> {
             }
             _ => val,
         }
-    }
-
-    pub(super) fn exprs<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>) -> Vec<Val> {
-        exprs.into_iter().map(|expr| self.expr(expr)).collect()
     }
 
     /// Judges an expression, and returns what is known of its value.
@@ -192,7 +204,11 @@ impl PurityVisitor<'_> {
                 self.called(closure, e.span())
             }
             Expr::Tuple(e) => {
-                let parts = self.exprs(&e.elems);
+                let open = e.paren_token.span.open();
+                let parts = e.elems.iter().enumerate();
+                let parts: Vec<Val> = parts
+                    .map(|(i, part)| self.expr(part).at(place(open, i + 1)))
+                    .collect();
                 let tokens: Option<Vec<TokenStream>> =
                     parts.iter().map(|part| part.exact().cloned()).collect();
                 let probe = tokens.and_then(|tokens| Probe::exact(ours!((#(#tokens,)*))));
@@ -200,9 +216,11 @@ impl PurityVisitor<'_> {
             }
             Expr::Array(e) => {
                 let mut elem = Val::unknown();
-                for val in self.exprs(&e.elems) {
+                let open = e.bracket_token.span.open();
+                for (i, part) in e.elems.iter().enumerate() {
+                    let val = self.expr(part).at(place(open, i + 1));
                     self.moved(&val, "[..]", e.span());
-                    elem.unify(&val);
+                    elem.unify(&Val { at: None, ..val });
                 }
                 Val::list(elem)
             }
@@ -215,12 +233,15 @@ impl PurityVisitor<'_> {
                 let mut parts = Vec::new();
                 for field in &e.fields {
                     self.refuse_inferred(&field.expr);
-                    parts.push(self.expr(&field.expr));
+                    let span = field.member.span();
+                    let val = self.expr(&field.expr).at(place(span, 0));
+                    self.moved(&val, &text(&field.member), span);
+                    parts.push(val);
                 }
                 parts.extend(e.rest.iter().map(|rest| self.expr(rest)));
                 let (rt, path) = (self.rt, &e.path);
                 let written = path.is_ident("Self") || self.written.contains(&text(path));
-                let known = e.qself.is_none() && written && !self.own.hides;
+                let known = e.qself.is_none() && written && !self.is_hidden(path);
                 let probe = match known {
                     true => Probe::exact(ours!(#rt::some::<#path>())),
                     false => self.probe_of_struct(e, &parts),
@@ -237,7 +258,7 @@ impl PurityVisitor<'_> {
                     true => Val::from(Ty::Scalar).with(Probe::exact(ours!(..))),
                     false => {
                         for end in ends.iter().filter(|end| !number(end)) {
-                            if !self.ask_class(end, class::SCALAR, false, "..", e.span()) {
+                            if !self.ask_class(end, class::SCALAR, Asked::Class, "..", e.span()) {
                                 return self.found(
                                     "..",
                                     e.span(),
@@ -264,10 +285,14 @@ impl PurityVisitor<'_> {
             Expr::If(e) => self.scope(|judge| {
                 judge.expr(&e.cond);
                 let mut val = judge.block(&e.then_branch);
-                if let Some((_, other)) = &e.else_branch {
-                    let other = judge.expr(other);
-                    judge.moved(&val, "if", e.if_token.span());
-                    judge.moved(&other, "if", e.if_token.span());
+                if let Some((_, branch)) = &e.else_branch {
+                    let other = judge.expr(branch);
+                    let span = e.if_token.span();
+                    judge.moved(&val.clone().at(place(span, 0)), "if", span);
+                    // The branches of another `if` are judged there.
+                    if let Expr::Block(_) = &**branch {
+                        judge.moved(&other.clone().at(place(span, 1)), "if", span);
+                    }
                     val.unify(&other);
                 }
                 val
@@ -280,12 +305,13 @@ impl PurityVisitor<'_> {
             Expr::Match(e) => {
                 let scrutinee = self.expr(&e.expr);
                 let mut val = Val::unknown();
-                for arm in &e.arms {
+                for (i, arm) in e.arms.iter().enumerate() {
                     let arm = self.scope(|judge| {
                         judge.pattern(&arm.pat, &scrutinee);
                         judge.expr(&arm.body)
                     });
-                    self.moved(&arm, "match", e.match_token.span());
+                    let span = e.match_token.span();
+                    self.moved(&arm.clone().at(place(span, i)), "match", span);
                     val.unify(&arm);
                 }
                 val
@@ -302,8 +328,9 @@ impl PurityVisitor<'_> {
                 val
             }
             Expr::ForLoop(e) => {
-                let over = self.expr(&e.expr);
-                let item = self.items(&over, "for", e.for_token.span());
+                let span = e.for_token.span();
+                let over = self.expr(&e.expr).at(place(span, 0));
+                let item = self.items(&over, "for", span);
                 self.turns(|judge| {
                     judge.pattern(&e.pat, &item);
                     judge.block(&e.body);
@@ -347,8 +374,9 @@ impl PurityVisitor<'_> {
                 self.held(&val)
             }
             Expr::Assign(e) => {
-                let val = self.expr(&e.right);
-                self.moved(&val, "=", e.eq_token.span());
+                let span = e.eq_token.span();
+                let val = self.expr(&e.right).at(place(span, 1));
+                self.moved(&val, "=", span);
                 self.assign(&e.left, &val);
                 Val::nothing()
             }
@@ -444,12 +472,12 @@ impl PurityVisitor<'_> {
     }
 
     fn unary(&mut self, e: &syn::ExprUnary) -> Val {
-        let val = self.expr(&e.expr);
+        let val = self.expr(&e.expr).at(place(e.op.span(), 1));
         match (&e.op, &val.ty) {
             (UnOp::Deref(_), Ty::Opaque) => {
                 let what = text(e);
                 let mask = class::KNOWN | class::PLAIN;
-                if !self.ask_class(&val, mask, false, &what, e.span()) {
+                if !self.ask_class(&val, mask, Asked::Class, &what, e.span()) {
                     return self.found(&what, e.span(), "its type is not known", Remedy::Move);
                 }
                 let probe = val.exact().and_then(|e| Probe::exact(ours!(*#e)));
@@ -470,14 +498,15 @@ impl PurityVisitor<'_> {
 
     /// Returns the result of arithmetic.
     fn arithmetic(&mut self, op: &str, span: Span, operands: &[Val]) -> Val {
-        let mut unknown = Vec::new();
+        let mut unknown = Some(Vec::new());
         for val in operands {
-            match &val.ty {
-                Ty::Tensor | Ty::Scalar => {}
-                Ty::Arithmetic(of) => unknown.extend(of.iter().cloned()),
-                Ty::Text | Ty::Key => {}
+            let of = match &val.ty {
+                Ty::Tensor | Ty::Scalar | Ty::Text | Ty::Key => continue,
+                Ty::Arithmetic(of) => of.clone(),
                 _ => {
-                    if !self.ask_class(val, NUMERIC, false, op, span) {
+                    // A function is not an operand; rustc reports a name that does not exist.
+                    let is_function = matches!(val.ty, Ty::Pure(_) | Ty::Pullback(_));
+                    if is_function || !self.ask_class(val, NUMERIC, Asked::Operand, op, span) {
                         return self.found(
                             op,
                             span,
@@ -485,9 +514,10 @@ impl PurityVisitor<'_> {
                             Remedy::Move,
                         );
                     }
-                    unknown.extend(val.tokens().cloned());
+                    val.firm().map(|e| vec![e.clone()])
                 }
-            }
+            };
+            unknown = unknown.zip(of).map(|(a, b)| [a, b].concat());
         }
         let is = |ty: fn(&Ty) -> bool| operands.iter().any(|val| ty(&val.ty));
         if is(|ty| matches!(ty, Ty::Tensor)) {
@@ -496,15 +526,16 @@ impl PurityVisitor<'_> {
         if is(|ty| matches!(ty, Ty::Text)) {
             return Ty::Text.into();
         }
-        match unknown.is_empty() {
-            false => Ty::Arithmetic(unknown).into(),
-            true => Ty::Scalar.into(),
+        match &unknown {
+            Some(unknown) if unknown.is_empty() => Ty::Scalar.into(),
+            _ => Ty::Arithmetic(unknown).into(),
         }
     }
 
     fn binary(&mut self, e: &syn::ExprBinary) -> Val {
-        let left = self.expr(&e.left);
-        let right = self.expr(&e.right);
+        let span = e.op.span();
+        let left = self.expr(&e.left).at(place(span, 0));
+        let right = self.expr(&e.right).at(place(span, 1));
         let op = text(&e.op);
         match e.op {
             BinOp::And(_) | BinOp::Or(_) => Ty::Scalar.into(),
@@ -512,20 +543,20 @@ impl PurityVisitor<'_> {
             BinOp::Eq(_) | BinOp::Ne(_) => Ty::Scalar.into(),
             BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => {
                 for val in [&left, &right] {
-                    self.known(val, &op, e.op.span(), "the type of an operand is not known");
+                    self.known(val, &op, span, "the type of an operand is not known");
                 }
                 Ty::Scalar.into()
             }
             _ => {
                 let operands = [left, right];
-                let mut val = self.arithmetic(&op, e.op.span(), &operands);
+                let mut val = self.arithmetic(&op, span, &operands);
                 if let ([Some(a), Some(b)], Ty::Scalar) =
                     (operands.each_ref().map(Val::exact), &val.ty)
                 {
                     let op = &e.op;
                     val.probe = Probe::exact(ours!((#a #op #b)));
                 }
-                if is_compound(&e.op) {
+                if is_assigning(&e.op) {
                     let mut sum = operands[0].clone();
                     sum.probe = None;
                     self.assign(&e.left, &sum);
@@ -537,7 +568,7 @@ impl PurityVisitor<'_> {
     }
 
     fn field(&mut self, e: &syn::ExprField) -> Val {
-        let base = self.expr(&e.base);
+        let base = self.expr(&e.base).at(place(e.dot_token.span(), 0));
         let what = text(e);
         match (&base.ty, &e.member) {
             (Ty::Tuple(parts), Member::Unnamed(index)) => {
@@ -551,13 +582,18 @@ impl PurityVisitor<'_> {
             _ => {}
         }
         let mask = class::PLAIN | class::TUPLE | class::RANGE | class::OPTIMISER;
-        let Some(probe) = base.probe.as_ref().filter(|_| base.firm().is_some()) else {
+        if base.firm().is_none() && !self.entered.is_empty()
+            || !self.ask_class(&base, mask, Asked::Class, &what, e.span())
+        {
             return self.found(
                 &what,
                 e.span(),
                 "the type of the value that contains it is not known",
                 Remedy::Move,
             );
+        }
+        let Some(probe) = base.probe.as_ref().filter(|_| base.firm().is_some()) else {
+            return Val::unknown();
         };
         let (tokens, member) = (&probe.tokens, &e.member);
         let part = Probe {
@@ -565,13 +601,13 @@ impl PurityVisitor<'_> {
             fidelity: Fidelity::Exact,
             depth: probe.depth + 1,
         };
-        self.ask_class(&base, mask, false, &what, e.span());
         Val::unknown().with(Some(part))
     }
 
     fn index(&mut self, e: &syn::ExprIndex) -> Val {
-        let base = self.expr(&e.expr);
-        let index = self.expr(&e.index);
+        let open = e.bracket_token.span.open();
+        let base = self.expr(&e.expr).at(place(open, 0));
+        let index = self.expr(&e.index).at(place(open, 1));
         let ranges = matches!(index.ty, Ty::Range) || matches!(&*e.index, Expr::Range(_));
         match (&base.ty, &index.ty) {
             (Ty::List(_) | Ty::Text, _) if ranges => base,
@@ -587,7 +623,12 @@ impl PurityVisitor<'_> {
             _ => {
                 let what = text(e);
                 let mask = class::LIST | class::MAP | class::HASH | class::TEXT;
-                if !self.ask_class(&base, mask, false, &what, e.span()) {
+                // Maps compare their keys.
+                let asked = match ranges {
+                    true => Asked::Class,
+                    false => Asked::Keys,
+                };
+                if !self.ask_class(&base, mask, asked, &what, e.span()) {
                     return self.found(
                         &what,
                         e.span(),
@@ -624,6 +665,17 @@ impl PurityVisitor<'_> {
             Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
                 self.apply(val, &[], what, span);
             }
+            Ty::List(_) | Ty::Option(_) | Ty::Map(..) | Ty::Tuple(_)
+                if val.is_unprobed() && val.at.is_some() && self.entered.is_empty() =>
+            {
+                self.ask_class(
+                    &Val::at_place_of(val),
+                    class::KNOWN,
+                    Asked::Parts,
+                    what,
+                    span,
+                );
+            }
             Ty::List(elem) | Ty::Option(elem) | Ty::Iter(elem) => self.known(elem, what, span, why),
             Ty::Map(k, v) => {
                 self.known(k, what, span, why);
@@ -633,7 +685,7 @@ impl PurityVisitor<'_> {
                 .iter()
                 .for_each(|part| self.known(part, what, span, why)),
             Ty::Opaque => {
-                if !self.ask_class(val, class::KNOWN, true, what, span) {
+                if !self.ask_class(val, class::KNOWN, Asked::Parts, what, span) {
                     self.found(what, span, why, Remedy::Move);
                 }
             }
@@ -658,7 +710,8 @@ fn literal(lit: &Lit) -> Val {
     Val::from(ty).with(Probe::exact(lit.to_token_stream()))
 }
 
-fn is_compound(op: &BinOp) -> bool {
+/// Returns whether an operator assigns to its left operand.
+pub(crate) fn is_assigning(op: &BinOp) -> bool {
     use BinOp::*;
     matches!(
         op,

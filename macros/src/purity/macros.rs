@@ -1,7 +1,7 @@
 //! Judges macros whose arguments are expressions.
 
 use super::ty::{Ty, Val};
-use super::{PurityVisitor, Remedy};
+use super::{PurityVisitor, Remedy, place};
 use crate::method_table::{CONSTANTS, MACROS, PANICS};
 use proc_macro2::TokenStream;
 use syn::parse::{ParseStream, Parser};
@@ -34,10 +34,11 @@ impl PurityVisitor<'_> {
     /// Judges `vec![..]`.
     fn listed(&mut self, mac: &Macro) -> Option<Val> {
         let mut elem = Val::unknown();
-        for part in arguments(&mac.tokens)? {
-            let val = self.expr(&part);
+        let open = mac.delimiter.span().open();
+        for (i, part) in arguments(&mac.tokens)?.iter().enumerate() {
+            let val = self.expr(part).at(place(open, i + 1));
             self.moved(&val, "vec!", part.span());
-            elem.unify(&val);
+            elem.unify(&Val { at: None, ..val });
         }
         Some(Val::list(elem))
     }

@@ -3,7 +3,7 @@
 use super::apply::traced_name;
 use super::pattern::behind;
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{CallPosition, Impurity, PurityVisitor, Remedy, place, position};
+use super::{Asked, Impurity, PurityVisitor, Remedy, place, position};
 use crate::input::unraw;
 use crate::method_table::{
     ArgumentUse, Effect, MethodResult, Row, class, gives_list, is_op_method, methods,
@@ -56,8 +56,9 @@ const MADE: [&str; 5] = ["HashMap", "HashSet", "BTreeSet", "BTreeMap", "Cow"];
 
 impl PurityVisitor<'_> {
     pub(super) fn method(&mut self, call: &ExprMethodCall) -> Val {
-        let receiver = self.expr(&call.receiver);
-        let args = self.arguments(&call.args);
+        let open = call.paren_token.span.open();
+        let receiver = self.expr(&call.receiver).at(place(open, 0));
+        let args = self.arguments(open, &call.args);
         let (name, span) = (unraw(&call.method), call.method.span());
         let what = format!(".{name}()");
         let mut val = self.method_on(call, &receiver, &name, &args, &what, span);
@@ -77,7 +78,7 @@ impl PurityVisitor<'_> {
         if let Some(put) = put {
             let mut list = receiver;
             if let Ty::List(elem) = &mut list.ty {
-                elem.unify(&put);
+                elem.unify(&Val { at: None, ..put });
                 self.improve(&call.receiver, &list);
             }
         }
@@ -124,7 +125,6 @@ impl PurityVisitor<'_> {
         span: Span,
     ) -> Val {
         let opaque = matches!(receiver.ty, Ty::Opaque);
-        let open = call.paren_token.span.open();
         let at = (name.to_owned(), position(span));
         // Two tokens from a macro expansion may share a position, so the position must be unique.
         if opaque && self.places.get(&at) == Some(&1) {
@@ -133,7 +133,7 @@ impl PurityVisitor<'_> {
                 .iter()
                 .find(|(n, p, _)| *n == at.0 && *p == at.1);
             if let Some(gives) = traced.map(|(_, _, gives)| gives.clone()) {
-                self.passed_on(open, &call.args, args, what, span);
+                self.passed_on(&call.args, args, what, span);
                 return match gives.ty {
                     Ty::Opaque => self.of_traced(name, self.exact_call(call, receiver, args)),
                     _ => gives,
@@ -153,8 +153,7 @@ impl PurityVisitor<'_> {
         let mut rows: Vec<&Row> = methods(name).collect();
         if let Ty::Arithmetic(operands) = &receiver.ty {
             let operands = &operands.clone();
-            let at = place(open, 0);
-            return self.method_of_arithmetic(receiver, operands, name, at, args, what, span);
+            return self.method_of_arithmetic(receiver, operands, name, args, what, span);
         }
         if let Some(of) = receiver.class() {
             if of == class::TENSOR && is_op_method(name) {
@@ -163,7 +162,7 @@ impl PurityVisitor<'_> {
             return match rows.iter().find(|row| row.of & of != 0) {
                 Some(row) => {
                     let all = rows.iter().fold(0, |mask, row| mask | row.of);
-                    self.has(receiver, place(open, 0), of, all, what, span);
+                    self.has(receiver, of, all, what, span);
                     let val = self.method_by(row, receiver, name, args, what, span);
                     match (self.exact_call(call, receiver, args), &val.ty) {
                         (Some(exact), Ty::Iter(item)) if ITERATES.contains(&name) => {
@@ -189,7 +188,7 @@ impl PurityVisitor<'_> {
         }
         if let (Ty::Pure(gives), "call") = (&receiver.ty, name) {
             // A call of a closure's pullback.
-            self.passed_on(open, &call.args, args, what, span);
+            self.passed_on(&call.args, args, what, span);
             return (**gives).clone();
         }
         if !opaque {
@@ -230,9 +229,9 @@ impl PurityVisitor<'_> {
             && !["is_empty", "len"].contains(&name)
             && !args.iter().any(function)
             && self.ask_class_or_method(receiver, mask, name, what, span);
-        if !may_be_traced && !self.ask_class(receiver, mask, false, what, span) {
+        if !may_be_traced && !self.ask_class(receiver, mask, Asked::Class, what, span) {
             let why = "the type of its receiver is not known";
-            self.ask_at(receiver, place(open, 0), mask, what, span, why);
+            self.found(what, span, why, Remedy::Move);
         }
         let exact = self.exact_call(call, receiver, args);
         if rows.is_empty() {
@@ -317,9 +316,9 @@ impl PurityVisitor<'_> {
             && rows
                 .iter()
                 .all(|row| matches!(row.gives, MethodResult::Scalar));
-        match receiver.tokens() {
-            Some(tokens) if arithmetic => Ty::Arithmetic(vec![tokens.clone()]).into(),
-            _ => Val::unknown(),
+        match arithmetic {
+            true => Ty::Arithmetic(receiver.tokens().map(|e| vec![e.clone()])).into(),
+            false => Val::unknown(),
         }
     }
 
@@ -331,7 +330,7 @@ impl PurityVisitor<'_> {
         // Outside of the body the context that determines the type is missing.
         let is_inferred = turbofish.is_none() && args.is_empty() && is_inferred(&unraw(method));
         // A turbofish may name types.
-        let hides = self.own.items || self.own.hides && turbofish.is_some();
+        let hides = self.own.items || turbofish.as_ref().is_some_and(|t| self.is_hidden(t));
         if hides || is_inferred {
             return None;
         }
@@ -348,7 +347,7 @@ impl PurityVisitor<'_> {
         what: &str,
         span: Span,
     ) -> Val {
-        self.passed_on(call.paren_token.span.open(), &call.args, args, what, span);
+        self.passed_on(&call.args, args, what, span);
         let object = |e: &TokenStream| self.objects.contains(&e.to_string());
         if receiver.tokens().is_some_and(object) {
             let why = "the type of a trait object is known at each call only (take a type parameter instead)";
@@ -376,10 +375,9 @@ impl PurityVisitor<'_> {
         self.of_traced(name, probe)
     }
 
-    /// Judges the arguments of a traced function; `open` is the parenthesis before them.
+    /// Judges the arguments of a traced function.
     pub(super) fn passed_on<'e>(
         &mut self,
-        open: Span,
         exprs: impl IntoIterator<Item = &'e Expr>,
         args: &[Val],
         what: &str,
@@ -388,17 +386,22 @@ impl PurityVisitor<'_> {
         exprs
             .into_iter()
             .for_each(|expr| self.refuse_inferred(expr));
-        for (i, arg) in args.iter().enumerate() {
-            self.moved_at(arg, place(open, i + 1), what, span);
+        for arg in args {
+            self.moved(arg, what, span);
         }
     }
 
     /// Requires that a value of one of the classes `of` is of one of the classes `having`, which
     /// have a method.
-    fn has(&mut self, val: &Val, at: CallPosition, of: u32, having: u32, what: &str, span: Span) {
+    fn has(&mut self, val: &Val, of: u32, having: u32, what: &str, span: Span) {
         if of & !having != 0 {
             let why = "the standard library may not have this method for the type of its receiver";
-            self.ask_at(val, at, of & having, what, span, why);
+            match val.at {
+                Some(at) => self.ask_at(val, at, (Asked::Class, of & having), what, span, why),
+                None => {
+                    self.found(what, span, why, Remedy::Move);
+                }
+            }
         }
     }
 
@@ -417,9 +420,8 @@ impl PurityVisitor<'_> {
     fn method_of_arithmetic(
         &mut self,
         receiver: &Val,
-        operands: &[TokenStream],
+        operands: &Option<Vec<TokenStream>>,
         name: &str,
-        at: CallPosition,
         args: &[Val],
         what: &str,
         span: Span,
@@ -430,27 +432,31 @@ impl PurityVisitor<'_> {
         match (scalar, tensor, op) {
             (Some(row), _, true) | (Some(row), Some(_), _) => {
                 let of = class::SCALAR | class::TENSOR;
-                self.has(receiver, at, of, row.of | class::TENSOR, what, span);
+                self.has(receiver, of, row.of | class::TENSOR, what, span);
                 for arg in args {
                     self.known(arg, what, span, "the type of an argument is not known");
                 }
                 receiver.clone()
             }
             (None, _, true) => {
-                self.ask_any_tensor(operands, what, span);
+                self.ask_any_tensor(receiver, operands, what, span);
                 self.op(name, args, what, span)
             }
             (None, Some(row), false) => {
-                self.ask_any_tensor(operands, what, span);
+                self.ask_any_tensor(receiver, operands, what, span);
                 let tensor = self.tensor();
                 self.method_by(row, &tensor, name, args, what, span)
             }
             (Some(row), None, false) => {
-                for e in operands {
+                for e in operands.iter().flatten() {
                     let val = Val::unknown().with(Probe::exact(e.clone()));
-                    self.ask_class(&val, class::SCALAR, false, what, span);
+                    self.ask_class(&val, class::SCALAR, Asked::Class, what, span);
                 }
-                self.has(receiver, at, class::SCALAR, row.of, what, span);
+                let of = match operands {
+                    Some(_) => class::SCALAR,
+                    None => class::SCALAR | class::TENSOR,
+                };
+                self.has(receiver, of, row.of, what, span);
                 self.method_by(row, &Ty::Scalar.into(), name, args, what, span)
             }
             (None, None, false) => self.found(
@@ -480,6 +486,19 @@ impl PurityVisitor<'_> {
                     span,
                     "the type of what it holds is not known",
                 );
+            }
+            Effect::UsesKeys => {
+                let why = "the type of its keys is not known";
+                let known = match &receiver.ty {
+                    Ty::Map(k, _) => {
+                        self.known(k, what, span, why);
+                        true
+                    }
+                    _ => self.ask_class(receiver, class::KNOWN, Asked::Keys, what, span),
+                };
+                if !known {
+                    self.found(what, span, why, Remedy::Move);
+                }
             }
             Effect::Reads => {
                 let why = "it reads the values of a tensor";
@@ -540,7 +559,7 @@ impl PurityVisitor<'_> {
                     let value = self.apply(arg, given, what, span);
                     result.unify(&value);
                 }
-                _ if takes == ArgumentUse::Moves => {}
+                _ if takes == ArgumentUse::Moves => self.moved(arg, what, span),
                 _ if takes == ArgumentUse::Iterates => in_arg = Some(self.items(arg, what, span)),
                 // Accumulators and defaults are moved.
                 _ if i == 0 && (takes == ArgumentUse::Fold || name == "map_or") => {
@@ -587,7 +606,10 @@ impl PurityVisitor<'_> {
             MethodResult::Nothing => Val::nothing(),
             MethodResult::Elem => of.elem.clone(),
             MethodResult::Arg(i) => of.args.get(*i).map_or_else(Val::unknown, behind),
-            MethodResult::Result => of.result.clone(),
+            MethodResult::Result => Val {
+                at: None,
+                ..of.result.clone()
+            },
             MethodResult::InResult => self.items(of.result, of.what, of.span),
             MethodResult::InArg => match (&of.in_arg, of.args.last()) {
                 (Some(item), _) => item.clone(),

@@ -26,8 +26,9 @@ mod trait_call;
 mod ty;
 
 pub(crate) use ask::{
-    CallPosition, Question, SpotQuestion, function_hook_of, hook_of, is_hook, mark_of, place,
+    Asked, CallPosition, Question, SpotQuestion, function_hook_of, hook_of, is_hook, mark_of, place,
 };
+pub(crate) use expr::is_assigning;
 pub(crate) use trait_call::TraitCall;
 
 use crate::input::args::Args;
@@ -209,11 +210,13 @@ enum Remedy {
 /// Items of a body, which may change the meaning of names in it.
 #[derive(Default)]
 struct OwnItems {
-    /// True if names cannot be resolved outside of the body, because of `use`, local types or
+    /// True if names cannot be resolved outside of the body, because of `use`, local traits or
     /// `cfg`, or in a function in the body.
     hides: bool,
     /// True if the body has such items.
     items: bool,
+    /// Names of types that the body defines.
+    defined: BTreeSet<String>,
     /// Types with the names of this library's, which may be the user's.
     named: Vec<Path>,
     /// True if an item may define such a type.
@@ -231,9 +234,13 @@ fn class_of_name(name: &str) -> Option<u32> {
 
 impl<'ast> Visit<'ast> for OwnItems {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        let hides = !matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
-        self.hides |= hides;
-        self.names |= hides
+        let is_value = matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
+        match defined(item) {
+            Some(Some(name)) => self.defined.extend([unraw(name)]),
+            Some(None) => {}
+            None => self.hides |= !is_value,
+        }
+        self.names |= !is_value
             && text(item)
                 .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '*')
                 .any(|word| class_of_name(word).is_some() || word == "*");
@@ -249,6 +256,48 @@ impl<'ast> Visit<'ast> for OwnItems {
     fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
         self.hides |= attr.path().is_ident("cfg");
     }
+}
+
+/// Returns the name of the type that an item defines; `Some(None)` if it defines no name, and `None`
+/// if it may define others.
+fn defined(item: &syn::Item) -> Option<Option<&syn::Ident>> {
+    let (attrs, name) = match item {
+        syn::Item::Struct(item) => (&item.attrs, Some(&item.ident)),
+        syn::Item::Enum(item) => (&item.attrs, Some(&item.ident)),
+        syn::Item::Impl(item) => (&item.attrs, None),
+        _ => return None,
+    };
+    // An attribute or a derive may add items.
+    const DERIVES: [&str; 10] = [
+        "Clone",
+        "Copy",
+        "Debug",
+        "Default",
+        "Eq",
+        "Hash",
+        "Ord",
+        "PartialEq",
+        "PartialOrd",
+        "Tree",
+    ];
+    let plain = |attr: &syn::Attribute| {
+        let mut known = true;
+        let derives = attr.path().is_ident("derive")
+            && attr
+                .parse_nested_meta(|meta| {
+                    known &= meta
+                        .path
+                        .get_ident()
+                        .is_some_and(|i| DERIVES.contains(&&*unraw(i)));
+                    Ok(())
+                })
+                .is_ok();
+        derives && known
+            || ["allow", "doc"]
+                .iter()
+                .any(|name| attr.path().is_ident(name))
+    };
+    attrs.iter().all(plain).then_some(name)
 }
 
 /// Maximum number of expressions to visit; closures are visited again at each call.
@@ -471,7 +520,7 @@ impl<'a> PurityVisitor<'a> {
 
     fn bind(&mut self, name: String, val: Val) {
         let scope = self.scopes.last_mut().expect("there is a scope");
-        scope.insert(name, val);
+        scope.insert(name, Val { at: None, ..val });
     }
 
     fn local(&self, name: &str) -> Option<&Val> {
@@ -489,6 +538,19 @@ impl<'a> PurityVisitor<'a> {
         let result = f(self);
         self.scopes.pop();
         result
+    }
+
+    /// Returns whether names in these tokens cannot be resolved outside of the body.
+    fn is_hidden(&self, tokens: &impl quote::ToTokens) -> bool {
+        fn names(tokens: TokenStream, defined: &BTreeSet<String>) -> bool {
+            tokens.into_iter().any(|token| match token {
+                proc_macro2::TokenTree::Ident(ident) => defined.contains(&unraw(&ident)),
+                proc_macro2::TokenTree::Group(group) => names(group.stream(), defined),
+                _ => false,
+            })
+        }
+        let defined = &self.own.defined;
+        self.own.hides || !defined.is_empty() && names(tokens.to_token_stream(), defined)
     }
 
     /// Returns the message about host code that may have side effects.

@@ -47,7 +47,7 @@ impl PurityVisitor<'_> {
         let (owner, last) = ends(path);
         let of_type = owner.starts_with(char::is_uppercase) || expr.qself.is_some();
         let global = !of_type && !last.contains(char::is_lowercase);
-        if self.own.hides {
+        if self.is_hidden(expr) {
             return match global {
                 true => self.found(&last, path.span(), "it cannot be resolved", Remedy::Move),
                 false => Val::unknown(),

@@ -1,7 +1,7 @@
 //! Binds the names in patterns to types.
 
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{PurityVisitor, Remedy};
+use super::{Asked, PurityVisitor, Remedy};
 use crate::input::generic::without_lifetimes;
 use crate::input::{text, unraw};
 use crate::method_table::class;
@@ -89,10 +89,10 @@ impl PurityVisitor<'_> {
     }
 
     /// Returns a value of a type written in the body.
-    fn of_type(&mut self, ty: &syn::Type) -> Val {
+    pub(super) fn of_type(&mut self, ty: &syn::Type) -> Val {
         let val = Val::from(written(ty));
         let text = text(ty);
-        let whole = !text.contains("impl ") && !text.contains('_') && !self.own.hides;
+        let whole = !text.contains("impl ") && !text.contains('_') && !self.is_hidden(ty);
         if !whole {
             return val;
         }
@@ -150,7 +150,7 @@ impl PurityVisitor<'_> {
 
     /// Returns an expression with the type of one name in a pattern.
     fn taken_by(&self, pat: &Pat, name: &Ident, val: &Val) -> Option<Probe> {
-        let e = val.exact().filter(|_| !self.own.hides)?;
+        let e = val.exact().filter(|_| !self.is_hidden(pat))?;
         let rt = self.rt;
         Probe::exact(ours!(match #e { #pat => #name, _ => #rt::some() }))
     }
@@ -202,7 +202,7 @@ impl PurityVisitor<'_> {
                 // of one.
                 let near = val.probe.as_ref().is_some_and(|probe| probe.depth < 2);
                 let mask = class::ORDERED | if near { class::HASH } else { 0 };
-                if !self.ask_class(val, mask, false, what, span) {
+                if !self.ask_class(val, mask, Asked::Class, what, span) {
                     return self.found(
                         what,
                         span,
@@ -227,7 +227,10 @@ impl PurityVisitor<'_> {
 
 /// Returns the value, which may be behind a reference.
 pub(super) fn behind(val: &Val) -> Val {
-    let mut val = val.clone();
+    let mut val = Val {
+        at: None,
+        ..val.clone()
+    };
     if let Some(probe) = &mut val.probe
         && probe.fidelity == Fidelity::Exact
     {

@@ -1,5 +1,6 @@
 //! Types of values, as far as purity depends on them.
 
+use super::CallPosition;
 use crate::method_table::{NUMBERS, class};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
@@ -31,8 +32,9 @@ pub(super) enum Ty {
     Pullback(Option<TokenStream>),
     /// Function returned by a transform, judged when it is called.
     Transform(String, Box<Val>),
-    /// Tensor or number: the result of arithmetic on these operands.
-    Arithmetic(Vec<TokenStream>),
+    /// Tensor or number: the result of arithmetic on these operands, or on operands that rustc knows
+    /// in the body only.
+    Arithmetic(Option<Vec<TokenStream>>),
     /// Type that the macro does not know.
     Opaque,
 }
@@ -53,6 +55,8 @@ pub(super) struct Val {
     pub(super) ty: Ty,
     /// Expression of the same type that is valid outside of the body.
     pub(super) probe: Option<Probe>,
+    /// Place in the copy of the body where the value is used.
+    pub(super) at: Option<CallPosition>,
 }
 
 /// Expression through which rustc is asked for a type.
@@ -103,7 +107,11 @@ fn n_tokens(tokens: &TokenStream) -> usize {
 
 impl From<Ty> for Val {
     fn from(ty: Ty) -> Val {
-        Val { ty, probe: None }
+        Val {
+            ty,
+            probe: None,
+            at: None,
+        }
     }
 }
 
@@ -131,6 +139,31 @@ impl Val {
     pub(super) fn with(mut self, probe: Option<Probe>) -> Val {
         self.probe = probe;
         self
+    }
+
+    /// Returns the value as it is used at a place in the body.
+    pub(super) fn at(mut self, at: CallPosition) -> Val {
+        self.at = Some(at);
+        self
+    }
+
+    /// Returns a value of which only the place of another one is known.
+    pub(super) fn at_place_of(other: &Val) -> Val {
+        Val {
+            at: other.at,
+            ..Val::unknown()
+        }
+    }
+
+    /// Returns whether rustc has to be asked about a part of the value, but cannot be by a probe.
+    pub(super) fn is_unprobed(&self) -> bool {
+        match &self.ty {
+            Ty::Opaque => self.firm().is_none(),
+            Ty::List(elem) | Ty::Option(elem) | Ty::Iter(elem) => elem.is_unprobed(),
+            Ty::Map(k, v) => k.is_unprobed() || v.is_unprobed(),
+            Ty::Tuple(parts) => parts.iter().any(Val::is_unprobed),
+            _ => false,
+        }
     }
 
     /// Returns the value with a probe, also for the parts of a tuple.

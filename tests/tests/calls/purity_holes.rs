@@ -588,6 +588,104 @@ impl Model {
     }
 }
 
+/// Types with the names of the standard library's, whose functions and traits count.
+mod look_alikes {
+    use super::count;
+    use std::ops::{Deref, Index, Mul};
+
+    pub(super) struct Vec(std::vec::Vec<f64>);
+
+    impl Vec {
+        pub(super) fn new() -> Vec {
+            Vec(vec![2.0])
+        }
+        pub(super) fn push(&mut self, v: f64) {
+            self.0.push(v * count());
+        }
+        pub(super) fn len(&self) -> usize {
+            count() as usize
+        }
+    }
+
+    impl Index<usize> for Vec {
+        type Output = f64;
+        fn index(&self, i: usize) -> &f64 {
+            &self.0[i]
+        }
+    }
+
+    /// Has generic arguments, which its functions do not determine.
+    pub(super) struct HashMap<K, V>(std::vec::Vec<(K, V)>);
+
+    impl<K: PartialEq, V: Clone> HashMap<K, V> {
+        pub(super) fn new() -> HashMap<K, V> {
+            HashMap(vec![])
+        }
+        pub(super) fn insert(&mut self, k: K, v: V) {
+            self.0.push((k, v));
+        }
+        pub(super) fn len(&self) -> usize {
+            count() as usize
+        }
+    }
+
+    pub(super) struct BTreeMap;
+
+    impl BTreeMap {
+        /// Returns the map of the standard library.
+        #[allow(clippy::new_ret_no_self)]
+        pub(super) fn new() -> std::collections::BTreeMap<usize, f64> {
+            [(0, count())].into_iter().collect()
+        }
+    }
+
+    pub(super) struct Rc(f64);
+
+    impl Rc {
+        pub(super) fn new(v: f64) -> Rc {
+            Rc(v)
+        }
+    }
+
+    impl Deref for Rc {
+        type Target = f64;
+        fn deref(&self) -> &f64 {
+            match count() as usize % 2 {
+                0 => &2.0,
+                _ => &self.0,
+            }
+        }
+    }
+
+    pub(super) struct Factor;
+
+    impl Mul<Factor> for f64 {
+        type Output = f64;
+        fn mul(self, _: Factor) -> f64 {
+            self * count()
+        }
+    }
+
+    impl Mul<&Factor> for f64 {
+        type Output = f64;
+        fn mul(self, _: &Factor) -> f64 {
+            self * count()
+        }
+    }
+
+    impl Default for Vec {
+        fn default() -> Vec {
+            Vec(vec![count()])
+        }
+    }
+
+    impl Vec {
+        pub(super) fn first(&self) -> f64 {
+            self.0[0]
+        }
+    }
+}
+
 /// Defines each body as a traced function and as a plain one.
 macro_rules! attempts {
     ($($name:ident($x:ident, $m:ident) { $($body:tt)* })*) => {
@@ -794,6 +892,31 @@ attempts! {
     bound_optimiser(x, m) { let adam = Adam { lr: 0.1 }; let y = adam.step(x); y * 2.0 }
     clipped(x, m) { optim::clip_by_norm(x, 2.0) }
     initial(x, m) { let by: f64 = [2].iter().map(|_| m.odd.init(x)).sum(); x * by }
+    // Types of the user's with the names of the standard library's, asked about in the copy of a body.
+    own_vector(x, m) { use look_alikes::Vec; let mut l = Vec::new(); l.push(3.0); let by = l[1] * 2.0; x * by }
+    own_vector_by_path(x, m) { let mut l = look_alikes::Vec::new(); l.push(3.0); let by = l[1] * 2.0; x * by }
+    own_length(x, m) { let l = look_alikes::Vec::new(); let n = l.len() as f64; x * n }
+    own_default(x, m) { use look_alikes::Vec; let l: Vec = Default::default(); x * l.first() }
+    own_hash_map(x, m) { let mut h = look_alikes::HashMap::new(); h.insert(1, 2.0); let n = h.len() as f64; x * n }
+    own_constructor(x, m) { let b = look_alikes::BTreeMap::new(); let by = b[&0] * 1.0; x * by }
+    own_pointer(x, m) { let r = look_alikes::Rc::new(3.0); let by = *r * 2.0; x * by }
+    own_factor(x, m) { let mut l = Vec::new(); l.push(look_alikes::Factor); let by: f64 = 2.0 * &l[0]; x * by }
+    own_factor_later(x, m) { let mut l = Vec::new(); let mut by = 1.0; for i in 0..2 { if i > 0 { by = 2.0 * &l[0]; } l.push(look_alikes::Factor); } x * by }
+    own_factor_in_a_closure(x, m) { let f = |a: f64, b| a * b; let by: f64 = f(2.0, look_alikes::Factor); x * by }
+    own_element(x, m) { let mut l = Vec::new(); l.push(m.odd); let by: f64 = l[0] + 1.0; x * by }
+    own_field(x, m) { let mut l = Vec::new(); l.extend([m.odd]); let by = l[0].by; x * by }
+    own_field_in_a_list(x, m) { let mut l = Vec::new(); for _ in 0..1 { l.push(m.odd); } let by = l[0].by * 2.0; x * by }
+    own_index(x, m) { let mut l = Vec::new(); l.push(m.odd); let by = l[0][0] * 2.0; x * by }
+    own_target(x, m) { let mut l = Vec::new(); l.push(Wrapped { even: x * 2.0, odd: x * 3.0 }); let y = &*l[0] * 2.0; y }
+    own_reference_in_a_list(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; let l = vec![x, &w]; l[1] * 2.0 }
+    own_reference_in_an_array(x, m) { let mut ws = Vec::new(); ws.push(Wrapped { even: x * 2.0, odd: x * 3.0 }); let l = [x, &ws[0]]; l[1] * 2.0 }
+    own_reference_in_a_branch(x, m) { let mut ws = Vec::new(); ws.push(Wrapped { even: x * 2.0, odd: x * 3.0 }); let y = if x.rank() == 9 { x } else { &ws[0] }; y * 2.0 }
+    own_reference_assigned(x, m) { let mut ws = Vec::new(); ws.push(Wrapped { even: x * 2.0, odd: x * 3.0 }); let mut y = x; y = &ws[0]; y * 2.0 }
+    own_reference_in_a_struct(x, m) { struct R<'a> { t: &'a Tensor } let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; let r = R { t: &w }; r.t * 2.0 }
+    own_shared_target(x, m) { let r = Rc::new(Wrapped { even: x * 2.0, odd: x * 3.0 }); twice(&r) }
+    own_keys(x, m) { let mut b = std::collections::BTreeMap::new(); b.insert(Ranked, 2.0); b.insert(Ranked, 3.0); let by: f64 = *b.values().next().unwrap(); x * by }
+    own_struct_inside(x, m) { struct Own { by: f64 } impl Own { fn get(&self) -> f64 { self.by * count() } } let o = Own { by: 2.0 }; let by = o.get(); twice(x) * by }
+    own_operator_inside(x, m) { struct Own; impl Mul<Own> for f64 { type Output = f64; fn mul(self, _: Own) -> f64 { self * count() } } let by: f64 = 2.0 * Own; twice(x) * by }
     inferred_in_a_gradient(x, m) { let g = grad(|x: &Tensor| (x * count()).sum(..))(x); g * 2.0 }
 }
 

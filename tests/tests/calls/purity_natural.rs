@@ -610,3 +610,132 @@ fn methods_of_results_of_traced_methods_are_pure() {
     };
     finds(|| parts.slopes(0.5));
 }
+
+#[derive(Clone, Tree)]
+struct Cell {
+    h: Tensor,
+    c: Tensor,
+    #[tree(skip)]
+    k: usize,
+    #[tree(skip)]
+    name: String,
+}
+
+#[traced]
+fn step(x: &Tensor, s: &Cell) -> Cell {
+    Cell {
+        h: (x * &s.h + &s.c).tanh(),
+        c: &s.c * 0.5,
+        k: s.k,
+        name: s.name.clone(),
+    }
+}
+
+#[traced]
+fn start(x: &Tensor) -> Cell {
+    Cell {
+        h: x.exp(),
+        c: x.clone(),
+        k: 1,
+        name: String::new(),
+    }
+}
+
+#[traced]
+fn sel<T: Clone + Tree>(x: &[T], i: usize, c: &Tensor) -> (T, Tensor) {
+    (x[i].clone(), c * 2.0)
+}
+
+mod mine {
+    use super::*;
+
+    #[derive(Clone, Tree)]
+    pub(super) enum Maybe {
+        Some(Tensor),
+        #[allow(dead_code)] // it is matched
+        No,
+    }
+}
+use mine::Maybe;
+
+/// Names the type of a variant by another path than its body.
+#[traced]
+fn imported_variant(x: &Tensor, or: &mine::Maybe) -> Tensor {
+    match Maybe::Some(x * 2.0) {
+        Maybe::Some(y) => y.exp(),
+        Maybe::No => match or {
+            Maybe::Some(y) => y.clone(),
+            Maybe::No => x.clone(),
+        },
+    }
+}
+
+#[test]
+fn variants_of_imported_types_are_pure() {
+    assert_eq!(imported_variant::RECORDED, None);
+    let x = noise(&[3], 1);
+    finds(|| imported_variant(&x, &Maybe::Some(x.clone())));
+}
+
+/// Defines traced functions, and checks that a second call of each reuses the plan of the first.
+macro_rules! forms {
+    ($($name:ident($xs:ident, $p:ident) { $($body:tt)* })*) => {
+        #[allow(unused, clippy::all)] // bodies are written as by users
+        mod forms_of_values {
+            use super::*;
+            $(
+                #[traced(allow(unused_parameter))]
+                pub(super) fn $name($xs: &[Tensor], $p: &Cell) -> Tensor { $($body)* }
+            )*
+        }
+
+        #[test]
+        fn values_whose_types_only_the_body_tells_are_pure() {
+            let [a, b, h, c] = [1, 2, 3, 4].map(|i| noise(&[3], i));
+            let (xs, p) = ([a, b], Cell { h, c, k: 1, name: "a".to_owned() });
+            $(
+                assert_eq!(forms_of_values::$name::RECORDED, None, stringify!($name));
+                finds(|| forms_of_values::$name(&xs, &p));
+                finds(|| forms_of_values::$name::vjp(&xs, &p).0);
+            )*
+        }
+    };
+}
+
+forms! {
+    pushed_in_a_loop(xs, p) { let mut s = p.clone(); let mut l = Vec::new(); for x in xs { s = step(x, &s); l.push(s.h.clone()); } &l[0] * &l[1] }
+    inserted(xs, p) { let mut l = Vec::new(); l.insert(0, p.h.clone()); l.insert(0, xs[0].clone()); &l[0] * &l[1] }
+    extended(xs, p) { let mut l = Vec::new(); l.extend([p.h.clone(), xs[0].clone()]); &l[0] * &l[1] }
+    resized(xs, p) { let mut l = Vec::new(); l.resize(2, p.h.clone()); &l[0] * &l[1] }
+    pushed_by_a_closure(xs, p) { let mut l = Vec::new(); let mut add = |t: Tensor| l.push(t); add(p.h.clone()); add(xs[0].clone()); &l[0] * &l[1] }
+    behind_a_box(xs, p) { let b = Box::new(p.h.clone()); &*b * &p.c }
+    read_before_it_is_pushed(xs, p) { let mut l = Vec::new(); let mut y = p.h.clone(); for (i, x) in xs.iter().enumerate() { if i > 0 { y = &l[i - 1] * x; } l.push(x.clone()); } y }
+    negated_field(xs, p) { let mut s = p.clone(); for x in xs { s = step(x, &s); } -&s.h + 1.0 }
+    product_of_fields(xs, p) { let mut s = p.clone(); for x in xs { s = step(x, &s); } let y = &s.h * &s.c; y.sum(..) }
+    map_by_key(xs, p) { let mut m = std::collections::BTreeMap::new(); for (i, x) in xs.iter().enumerate() { m.insert(i, x * 2.0); } &m[&0] * &m[&1] }
+    values_of_a_map(xs, p) { let mut m = std::collections::BTreeMap::new(); for (i, x) in xs.iter().enumerate() { m.insert(i, x.clone()); } let mut y = p.h.clone(); for v in m.values() { y = y + v; } y }
+    hash_map(xs, p) { let mut m = std::collections::HashMap::new(); let mut put = |t: &Tensor| { m.insert("a", t * 2.0); }; xs.iter().for_each(|x| put(x)); m["a"].exp() }
+    deque(xs, p) { let mut d = std::collections::VecDeque::new(); d.push_back(p.h.clone()); d.push_front(xs[0].clone()); &d[0] * &d[1] }
+    set(xs, p) { let mut d = std::collections::BTreeSet::new(); d.insert(3usize); d.insert(4); &xs[0] * d.len() as f64 }
+    default_map(xs, p) { let mut m: std::collections::BTreeMap<usize, Tensor> = Default::default(); m.insert(1, p.h.clone()); &m[&1] * 2.0 }
+    default_list(xs, p) { let mut m: Vec<_> = Default::default(); m.push(p.h.clone()); &m[0] * 2.0 }
+    map_of_states(xs, p) { let mut m = std::collections::BTreeMap::new(); m.insert(1, p.clone()); m.insert(2, step(&xs[0], p)); &m[&2].h * 2.0 }
+    hash_map_by_use(xs, p) { use std::collections::HashMap; let mut m = HashMap::new(); let mut put = |t: &Tensor| { m.insert("a", t * 2.0); }; xs.iter().for_each(|x| put(x)); &m["a"] * 3.0 }
+    map_from_pairs(xs, p) { let m = std::collections::BTreeMap::from([(1, &xs[0] * 2.0)]); m.get(&1).unwrap() * 3.0 }
+    list_of_states(xs, p) { let l = vec![p.clone(), step(&xs[0], p)]; &l[1].h * &l[0].c }
+    selected_state(xs, p) { let l = vec![p.clone(), step(&xs[0], p)]; let (s, z) = sel(&l, 1, &xs[1]); &s.h * z }
+    shadowed_state(xs, p) { let s = { let s = start(&xs[0]); Cell { h: s.h.exp(), c: s.c.clone(), k: 1, name: String::new() } }; &s.h * &s.c }
+    part_before_a_continue(xs, p) { let mut t = xs[0].clone(); for k in [0usize, 2, 9] { let r = step(&t, p); if k == 2 { t = t + &r.c; continue; } t = t * &r.h; } t }
+    field_in_a_closure(xs, p) { let l = vec![p.clone(), step(&xs[0], p)]; let f = |i: usize| &l[i].h * 2.0; f(0) + f(1) }
+    field_of_an_item(xs, p) { let l = vec![p.clone(), step(&xs[0], p)]; l.iter().map(|s| &s.h * 2.0).fold(xs[0].clone(), |a, b| a + b) }
+    field_behind_a_reference(xs, p) { let mut s = p.clone(); for x in xs { s = step(x, &s); } let r = &s; r.h.exp() * r.k as f64 }
+    assigned_fields(xs, p) { let mut s = p.clone(); for x in xs { s = step(x, &s); } s.h = &s.h * 2.0; s.k += 1; s.h * s.k as f64 }
+    states_of_a_loop(xs, p) { let mut l = Vec::new(); for x in xs { l.push(step(x, p)); } let mut y = p.h.clone(); for s in &l { y = &y * &s.h + s.k as f64; } y }
+    borrowed_or_owned(xs, p) { let c = std::borrow::Cow::Borrowed(&xs[0]); &*c * 2.0 }
+    shared(xs, p) { let c = std::rc::Rc::new(xs[0].clone()); &*c * 2.0 }
+    chained_references(xs, p) { std::iter::once(&xs[0]).chain(xs.iter()).fold(p.h.clone(), |a, x| a + x) }
+    chained_values(xs, p) { let mut y = p.h.clone(); for x in std::iter::once(p.h.clone()).chain(xs.iter().cloned()) { y = y * &x; } y }
+    shared_argument(xs, p) { let c = std::rc::Rc::new(xs[0].clone()); step(&c, p).h }
+    struct_inside(xs, p) { struct Own { n: f64 } let o = Own { n: 2.0 }; let s = step(&xs[0], p); &s.h * o.n }
+    struct_with_a_tensor_inside(xs, p) { #[derive(Clone)] struct Own { t: Tensor } let o = Own { t: &xs[0] * 2.0 }; let s = step(&o.t, p); &s.h * 2.0 }
+}
