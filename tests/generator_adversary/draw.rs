@@ -2,11 +2,12 @@
 
 use super::device::{Device, Effect, Value};
 use super::effects::{GRANTED, HIDDEN, REFUSED};
+use super::kept::{FAULTY, KEPT};
 use super::ordinary::{ORDINARY, READERS};
 use super::place::Place;
 use super::result::{self, SCALAR, SKIPPED, Shape};
 use super::rng::Rng;
-use super::trees::{FAULTY, TREES};
+use super::trees::TREES;
 use super::wrap::{Mix, Wrap};
 use super::{Part, Spec};
 use std::collections::BTreeMap;
@@ -51,9 +52,11 @@ pub(crate) fn specs(seed: u64, count: usize, choice: Choice) -> Vec<Spec> {
 /// (turn 0), preceded by the second part of each class, and so on.
 fn shuffled(rng: &mut Rng, choice: Choice) -> Vec<(usize, &'static Device)> {
     let all = match choice {
-        Choice::Documented => &[HIDDEN, ORDINARY, READERS, TREES][..],
-        Choice::All => &[HIDDEN, ORDINARY, READERS, TREES, FAULTY, GRANTED, REFUSED],
-        Choice::Trees => &[TREES, FAULTY],
+        Choice::Documented => &[HIDDEN, ORDINARY, READERS, TREES, KEPT][..],
+        Choice::All => &[
+            HIDDEN, ORDINARY, READERS, TREES, KEPT, FAULTY, GRANTED, REFUSED,
+        ],
+        Choice::Trees => &[TREES, KEPT],
     };
     let mut devices: Vec<&'static Device> = all.iter().copied().flatten().collect();
     rng.shuffle(&mut devices);
@@ -90,7 +93,8 @@ fn about_a_part(rng: &mut Rng, main: &'static Device, choice: Choice) -> Spec {
     for _ in 0..others {
         let from = match rng.below(8) {
             0 if choice != Choice::Trees => HIDDEN,
-            0..4 => TREES,
+            0..2 => TREES,
+            2..4 => KEPT,
             _ => ORDINARY,
         };
         let other = any_part(rng, from);

@@ -11,6 +11,7 @@ mod device;
 mod draw;
 mod effects;
 mod file;
+mod kept;
 mod ordinary;
 mod place;
 mod render;
