@@ -366,12 +366,14 @@ impl EmitCx<'_> {
         ours! {
             #[doc(hidden)]
             #vis #sig {
-                #unmarked
                 #(let #methods = #rt::CalleeSlot::new();)*
-                let _ = || #output {
-                    loop {}
-                    #block
-                };
+                {
+                    #unmarked
+                    let _ = || #output {
+                        loop {}
+                        #block
+                    };
+                }
                 #slots
             }
         }

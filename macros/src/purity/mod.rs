@@ -88,12 +88,19 @@ pub(crate) fn judge(
     judge.block(block);
     let callees = match body {
         Body::Recorded(_) => judge.callees(),
-        // Code that is recorded as a step may name functions by their companions.
-        Body::Compiled(_) if has_steps(body) => {
+        // Host code and code that is recorded as a step may call functions that the program does not
+        // show.
+        Body::Compiled(_) => {
+            let shown = |callee: &Question| {
+                let mut calls = calls
+                    .iter()
+                    .map(|known| known.call)
+                    .filter(|call| !matches!(call.callee, Callee::Part { .. } | Callee::Inline(_)));
+                calls.any(|call| call.span.start() == callee.span.start())
+            };
             let callees = judge.callees().into_iter();
-            callees.filter(|callee| callee.marks.is_empty()).collect()
+            callees.filter(|callee| !shown(callee)).collect()
         }
-        Body::Compiled(_) => Vec::new(),
     };
     if args.pure {
         // A promise holds for all impls.
@@ -142,11 +149,6 @@ fn known_calls(body: &Body) -> Vec<KnownCall<'_>> {
         })
     });
     calls.collect()
-}
-
-fn has_steps(body: &Body) -> bool {
-    let mut calls = body.programs().flat_map(|program| program.calls.values());
-    calls.any(|call| matches!(call.callee, Callee::Inline(_)))
 }
 
 /// Reason why a body may have side effects.

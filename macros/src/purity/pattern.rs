@@ -26,8 +26,14 @@ impl PurityVisitor<'_> {
             Pat::Paren(p) => self.pattern(&p.pat, val),
             Pat::Reference(r) => self.pattern(&r.pat, &behind(val)),
             Pat::Type(t) => {
-                let mut val = val.clone();
-                val.unify(&self.of_type(&t.ty));
+                let (mut val, written) = (val.clone(), self.of_type(&t.ty));
+                // Items that are collected may become a map.
+                match (&val.ty, &written.ty) {
+                    (Ty::List(_), Ty::Map(..) | Ty::Opaque) if written.probe.is_some() => {
+                        val = written;
+                    }
+                    _ => val.unify(&written),
+                }
                 self.pattern(&t.pat, &val);
             }
             Pat::Tuple(_) if matches!(val.ty, Ty::Opaque) && val.exact().is_some() => {

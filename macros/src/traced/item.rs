@@ -5,6 +5,7 @@ use super::companions::{companions, facts_of_builder};
 use super::wrap_body::wrap_body;
 use crate::digest::Digest;
 use crate::emit::CachedCallEmitter;
+use crate::emit::names::ItemNames;
 use crate::feature::lint;
 use crate::feature::selftest::selftest_items;
 use crate::input;
@@ -132,18 +133,29 @@ pub(super) fn emit(
     }
 }
 
-/// Returns the facts of a function that makes a tree from no tensors, for its callers.
+/// Returns the facts of a method that makes a tree from no tensors, or a number, for its callers.
+///
+/// It runs as it is written; if it may have side effects, so may the call that is being recorded.
 pub(super) fn builder(
-    method: &ImplItemFn,
+    method: &mut ImplItemFn,
     owner: Owner,
     args: &Args,
     rt: &TokenStream,
 ) -> TokenStream {
-    let mut method = method.clone();
-    let mut written = UserItem::method(&mut method);
+    let mut copy = method.clone();
+    let mut written = UserItem::method(&mut copy);
     let func = written.read(Some(owner), &mut Errors::default());
     let mut plain = written.block.clone();
     strip_attributes(&mut plain);
+    let own = ItemNames::new(&func).own_facts;
+    method.block.stmts.insert(
+        0,
+        syn::parse_quote! {
+            if const { ::core::option::Option::is_some(&Self::#own.or(::core::option::Option::None)) } {
+                #rt::impure();
+            }
+        },
+    );
     facts_of_builder(&func, (written.block, &plain), args, rt)
 }
 

@@ -1186,3 +1186,71 @@ fn methods_of_parts_of_results_may_have_side_effects() {
         assert_ne!(a, b);
     }
 }
+
+mod helpers_of_a_block {
+    use gradloom::prelude::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+    fn count() -> usize {
+        CALLS.fetch_add(1, Ordering::SeqCst)
+    }
+
+    #[derive(Clone, Tree)]
+    struct Net {
+        w: Tensor,
+    }
+
+    #[traced(allow(recorded_call))]
+    impl Net {
+        fn new(n: usize) -> Self {
+            Net {
+                w: Tensor::full([n], count() as f64, DType::F64),
+            }
+        }
+        fn counted(&self) -> usize {
+            count()
+        }
+        fn width(&self) -> usize {
+            self.w.dim(0)
+        }
+        fn is_wide(&self) -> bool {
+            self.width() > 2
+        }
+        fn scaled(&self, x: &Tensor) -> Tensor {
+            x * self.counted() as f64
+        }
+        fn made(&self, x: &Tensor) -> Tensor {
+            x + Net::new(3).w + &self.w
+        }
+        fn mean(&self, x: &Tensor) -> Tensor {
+            let y = x * &self.w;
+            if self.is_wide() {
+                y.sum(..) / self.width() as f64
+            } else {
+                y.sum(..)
+            }
+        }
+    }
+
+    #[test]
+    fn run_at_each_call_unless_they_are_pure() {
+        assert!(Net::SCALED_RECORDED.is_some_and(|why| why.contains("`count()`")));
+        assert!(Net::MADE_RECORDED.is_some_and(|why| why.contains("`Net::new`")));
+        assert_eq!(Net::MEAN_RECORDED, None);
+        let (net, x) = (Net::new(3), Tensor::from([1.0f64, 2.0, 3.0]));
+        for f in [Net::scaled, Net::made] {
+            let values: Vec<f64> = (0..3).map(|_| f(&net, &x).to_vec()[0]).collect();
+            assert_eq!([values[1] - values[0], values[2] - values[1]], [1.0, 1.0]);
+        }
+        for _ in 0..2 {
+            let (y, pull) = net.mean_vjp(&x);
+            assert_eq!(y.item::<f64>(), 0.0);
+            assert_eq!(
+                pull(&y.ones_like()).0.w.to_vec::<f64>(),
+                [1.0 / 3.0, 2.0 / 3.0, 1.0]
+            );
+        }
+    }
+}

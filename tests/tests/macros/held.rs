@@ -54,7 +54,7 @@ macro_rules! held {
         #[test]
         #[allow(unused, clippy::all)]
         fn $name() {
-            #[traced]
+            #[traced(allow(unused_parameter, recorded_call))]
             fn f($xs: &[Tensor], $p: &State) -> Tensor $body
             fn plain($xs: &[Tensor], $p: &State) -> Tensor $body
             let (xs, p) = arguments();
