@@ -152,7 +152,7 @@ pub(crate) fn allow() -> TokenStream {
         #[allow(
             warnings, unused, nonstandard_style, non_shorthand_field_patterns, missing_docs,
             missing_debug_implementations, unreachable_pub, unused_qualifications, unused_results, clippy::all,
-            clippy::pedantic
+            clippy::pedantic, arithmetic_overflow, unconditional_panic
         )]
     }
 }

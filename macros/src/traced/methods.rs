@@ -430,7 +430,7 @@ fn builds(sig: &Signature, own: &[String]) -> bool {
     });
     let makes = match receives {
         true => may_be_tree(output, sig),
-        false => mentions(output, own),
+        false => mentions(output, own) || mentions(output, &["Tensor"]),
     };
     plain && makes && sig.generics.params.is_empty()
 }
