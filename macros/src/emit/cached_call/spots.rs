@@ -161,7 +161,7 @@ impl SpotVisitor<'_> {
     ///
     /// The type of a local of a closure may contain a lifetime that has no name outside of it.
     fn is_late(&self, spot: &SpotQuestion) -> bool {
-        let asked = [Asked::Operand, Asked::Keys, Asked::Parts];
+        let asked = [Asked::Moved, Asked::Operand, Asked::Keys, Asked::Parts];
         asked.contains(&spot.asked) && self.inside == Enclosing::Body
     }
 
