@@ -98,8 +98,17 @@ pub(crate) fn judge(
                     .filter(|call| !matches!(call.callee, Callee::Part { .. } | Callee::Inline(_)));
                 calls.any(|call| call.span.start() == callee.span.start())
             };
+            // A single name may be a misspelt local, which rustc reports where it stands.
+            let named = |callee: &Question| {
+                let path = callee
+                    .callee
+                    .as_ref()
+                    .is_some_and(|name| name.contains("::"));
+                path || !callee.marks.is_empty() || has_steps(body)
+            };
             let callees = judge.callees().into_iter();
-            callees.filter(|callee| !shown(callee)).collect()
+            let callees = callees.filter(|callee| named(callee) && !shown(callee));
+            callees.collect()
         }
     };
     if args.pure {
@@ -149,6 +158,11 @@ fn known_calls(body: &Body) -> Vec<KnownCall<'_>> {
         })
     });
     calls.collect()
+}
+
+fn has_steps(body: &Body) -> bool {
+    let mut calls = body.programs().flat_map(|program| program.calls.values());
+    calls.any(|call| matches!(call.callee, Callee::Inline(_)))
 }
 
 /// Reason why a body may have side effects.
