@@ -540,6 +540,8 @@ impl PurityVisitor<'_> {
             let given: &[Val] = match takes {
                 ArgumentUse::Each | ArgumentUse::Key => std::slice::from_ref(&elem),
                 ArgumentUse::Two => &[elem.clone(), elem.clone()],
+                // `scan` passes a mutable reference to its state.
+                ArgumentUse::Fold if name == "scan" => &[Val::unknown(), elem.clone()],
                 ArgumentUse::Fold => &[args[0].clone(), elem.clone()],
                 ArgumentUse::Values
                 | ArgumentUse::Moves

@@ -190,4 +190,5 @@ held! {
     p_stat |xs, p| { let s = step(&xs[0], p); let n = xs.iter().map(|t| t.dim(0)).max().unwrap(); &xs[0] * n as f64 }
     p_shape |xs, p| { let s = step(&xs[0], p); let mut sh = xs[0].shape().to_vec(); sh.push(1); xs[0].reshape(&sh).squeeze(1) * &s.c }
     to_owned |xs, p| { let s = step(&xs[0], p); let mut l = Vec::new(); l.push(p.h.to_owned()); l.push(Clone::clone(&p.c)); Tensor::stack(&l, 0).sum(0) * &s.c }
+    scanned |xs, p| { let s = step(&xs[0], p); let l: Vec<Tensor> = xs.iter().scan(s.c.clone(), |a, t| { *a = &*a * t; Some(a.clone()) }).collect(); &l[0] * &l[1] }
 }
