@@ -208,7 +208,7 @@ impl Cx<'_> {
             content: Content::Plain,
         };
         Ok(Value::Tensor {
-            var: self.constant(&made, None),
+            var: self.constant(&made, None)?,
             by_ref: false,
         })
     }

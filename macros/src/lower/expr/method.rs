@@ -242,10 +242,17 @@ impl Cx<'_> {
     /// Lowers `key.normal(shape, dtype)` and other draws: a tensor that depends on no parameter.
     fn drawn(&mut self, call: &syn::ExprMethodCall, key: Host) -> LowerResult<Value> {
         match self.host_method(call, key, false)? {
-            Value::Host(host) => Ok(Value::Tensor {
-                var: self.constant(&host, None),
-                by_ref: false,
-            }),
+            Value::Host(host) => {
+                // The numbers have no derivative, wherever the key is kept.
+                let drawn = Host {
+                    content: Content::Plain,
+                    ..host
+                };
+                Ok(Value::Tensor {
+                    var: self.constant(&drawn, None)?,
+                    by_ref: false,
+                })
+            }
             value => Ok(value),
         }
     }

@@ -17,7 +17,6 @@ impl Cx<'_> {
             Value::Place(place) => self.leaf(&place, like),
             Value::Host(host) if is_text(&host.expr) => self.recorded("text", host.expr.span()),
             Value::Host(host) => {
-                self.keep_plain(&host)?;
                 if let (Some(like), true) = (
                     like,
                     host.is_number() || host::literal(&host.expr).is_some(),
@@ -32,7 +31,7 @@ impl Cx<'_> {
                         .emit(Op::Scalar, &[value], vec![], vec![like], 1, span)
                         .map(|v| v[0]);
                 }
-                Ok(self.constant(&host, like))
+                self.constant(&host, like)
             }
             Value::Tuple(_) => Err(Abort::Recorded("a tuple is used as a tensor".to_owned())),
             Value::Closure(_) => Err(Abort::Recorded("a closure is used as a tensor".to_owned())),

@@ -2,9 +2,8 @@
 //! parameter.
 
 use crate::input::{Kind, View, unraw};
-use crate::lower::LowerResult;
 use crate::lower::state::names::spelt;
-use crate::lower::{Base, Content, Cx, Host, Place, Value};
+use crate::lower::{Base, Content, Cx, Host, LowerResult, Place, Value};
 use crate::program::{Input, Source, at};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
@@ -152,7 +151,12 @@ impl Cx<'_> {
     }
 
     /// Returns the variable of a tensor that depends on no parameter.
-    pub(in crate::lower) fn constant(&mut self, host: &Host, like: Option<Var>) -> Var {
+    pub(in crate::lower) fn constant(
+        &mut self,
+        host: &Host,
+        like: Option<Var>,
+    ) -> LowerResult<Var> {
+        self.keep_plain(host)?;
         let var = self.builder.b.param(Aval::UNKNOWN);
         self.name(var, &Ident::new("constant", Span::mixed_site()));
         let like = like.map(|like| (like, self.named_by_host(like)));
@@ -174,7 +178,7 @@ impl Cx<'_> {
             source: Source::Constant,
             diff: false,
         });
-        var
+        Ok(var)
     }
 }
 

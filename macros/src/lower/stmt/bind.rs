@@ -153,7 +153,8 @@ impl Cx<'_> {
             let keys = bound.iter().map(|(_, fresh)| unraw(fresh));
             self.names.host_keys.extend(keys);
         }
-        if ty.is_some_and(is_plain_type) {
+        let is_plain = ty.is_some_and(is_plain_type);
+        if is_plain {
             let plain = bound.iter().map(|(_, fresh)| unraw(fresh));
             self.names.host_plain.extend(plain);
         }
@@ -163,7 +164,7 @@ impl Cx<'_> {
             .push_host(host.reads.clone(), quote!(let #pat #written = #expr;));
         let content = match host.content {
             _ if number => Content::Number,
-            _ if ty.is_some_and(is_plain_type) => Content::Plain,
+            _ if is_plain => Content::Plain,
             Content::Number if !matches!(pat, Pat::Ident(_)) => Content::Plain,
             content => content,
         };

@@ -220,7 +220,7 @@ impl Cx<'_> {
                 content: Content::Plain,
             }),
             Value::Host(host) if kind == Some(Kind::Tensor) => Value::Tensor {
-                var: self.constant(&host, None),
+                var: self.constant(&host, None)?,
                 by_ref: false,
             },
             other => other,
