@@ -172,23 +172,18 @@ pub fn companion_pullback<const N: usize>(
     bytes: usize,
     run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
 ) -> CompanionPullback {
-    CompanionPullback {
-        likes: Arc::from(likes),
-        bytes,
-        lengths: Arc::from([]),
-        run: Arc::new(run),
-    }
+    CompanionPullback::of_operands(likes, bytes, run)
 }
 
 impl CompanionPullback {
     /// Creates a pullback of code with any number of operands.
     pub(crate) fn of_operands(
-        likes: Vec<Vec<Aval>>,
+        likes: impl Into<Arc<[Vec<Aval>]>>,
         bytes: usize,
         run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
     ) -> CompanionPullback {
         CompanionPullback {
-            likes: Arc::from(likes),
+            likes: likes.into(),
             bytes,
             lengths: Arc::from([]),
             run: Arc::new(run),
