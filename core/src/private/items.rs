@@ -162,8 +162,8 @@ macro_rules! __begin {
     }};
 }
 
-/// Looks up a call as [`__begin`] does, and returns its results from the companion if a plan is
-/// cached. The value of the macro is a recording.
+/// Looks up a call as [`__begin`] does. If a plan is cached, the companion returns its results;
+/// otherwise the value of this macro is the recording that has begun.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __cached {

@@ -157,7 +157,7 @@ impl Emitter<'_> {
 struct Recording {
     /// Statements that bind the operands in the form that the closure takes.
     captured: TokenStream,
-    /// The last arguments of a function that records: the operands, and a closure.
+    /// What every call of the run time that records code ends with: the operands, and the closure.
     recorded: TokenStream,
 }
 

@@ -59,7 +59,7 @@ impl CachedCallEmitter<'_> {
             };
             let x = reference(param);
             let (kind, x) = match (param.kind, &param.view, companion) {
-                // A companion has a reference to the owned form.
+                // The function has the view that its caller gave, a companion a reference to an owned tree.
                 (Kind::Tree, Some(view), Companion::Function) => {
                     let parts = view.add_to_key(&ours!((&#x)), rt);
                     (ours!(view), ours!(|key| { #parts }))
