@@ -14,6 +14,7 @@
 
 pub mod ad;
 pub mod aval;
+pub mod batch;
 pub mod builder;
 pub mod cost;
 mod entity;

@@ -19,6 +19,7 @@ mod hmc;
 mod logistic_newton;
 mod maml;
 mod meta_learning;
+mod model_kit;
 mod neural_ode;
 mod newton;
 mod per_example_gradients;

@@ -2,7 +2,10 @@ use super::attention_jvp::{Attention, Sees, matmul, weights};
 use super::nd_array::{Application, NdArray};
 use super::pairs;
 use super::pairs::Pairs;
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
+use super::{
+    AxesRule, Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, lanes,
+    shape,
+};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, StaticKind, Var};
 
 methods! { attention {
@@ -94,6 +97,11 @@ methods! { attention {
     fn masked_causal_attention(queries: Data, keys: Data, values: Data, mask: Data, causal: Switch(true));
 } }
 
+const AXES: AxesRule = AxesRule {
+    signature: |of| axes::heads(of, 3),
+    batch: |b, of| lanes::heads(b, of, 3),
+};
+
 /// `attention[causal] q, k, v, mask`: `softmax(q k^T / sqrt(d)) v`.
 ///
 /// The queries `q` have shape `[.., n, d]`, the keys `k` `[.., m, d]` and the values `v` `[.., m,
@@ -131,7 +139,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         products: [1, 1],
         pair: Ops::new(4, 1),
     },
-    facts: OpFacts::composite(|of| axes::heads(of, 3), decompose),
+    facts: OpFacts::composite(AXES, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

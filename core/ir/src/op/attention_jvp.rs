@@ -4,7 +4,9 @@ use super::nd_array::{Application, NdArray, dot};
 use super::pairs;
 use super::pairs::Pairs;
 use super::shape::same;
-use super::{AxesOf, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes};
+use super::{
+    AxesRule, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes, lanes,
+};
 use crate::{
     Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
 };
@@ -91,12 +93,7 @@ impl OpDef for AttentionJvp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const {
-            &OpFacts::composite(
-                |of| axes::heads(of, mask_at(of)),
-                |b, eqn| Some(parts(b, eqn)),
-            )
-        }
+        const { &OpFacts::composite(AXES, |b, eqn| Some(parts(b, eqn))) }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -216,12 +213,16 @@ pub(super) fn matmul(b: &mut Builder, x: Var, y: Var) -> Var {
     b.emit(Op::Matmul, &[], &[x, y, x, y])
 }
 
+const AXES: AxesRule = AxesRule {
+    signature: |of| axes::heads(of, mask_at(of.data.len(), of.statics[1].ints())),
+    batch: |b, of| lanes::heads(b, of, mask_at(of.args.len(), of.ints(1))),
+};
+
 /// Returns the position of the mask. If there is none, it is the number of operands.
-fn mask_at(of: &AxesOf<'_>) -> usize {
-    let n_active = of.statics[1].ints().unwrap_or_default().len();
-    match of.data.len() - n_active {
+fn mask_at(n_operands: usize, active: Option<&[i64]>) -> usize {
+    match n_operands - active.unwrap_or_default().len() {
         n if n > GIVEN => GIVEN,
-        _ => of.data.len(),
+        _ => n_operands,
     }
 }
 

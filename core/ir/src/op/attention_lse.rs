@@ -3,8 +3,15 @@ use super::attention::{Heads, floats};
 use super::attention_jvp::{Sees, matmul, over_keys, scaled, seen, swapped, weights};
 use super::nd_array::{Application, NdArray};
 use super::pairs::Pairs;
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes};
+use super::{
+    AxesRule, Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, lanes,
+};
 use crate::{Builder, Eqn, Op, Shape, StaticKind, Var};
+
+const AXES: AxesRule = AxesRule {
+    signature: |of| axes::heads(of, 2),
+    batch: |b, of| lanes::heads(b, of, 2),
+};
 
 /// `attention_lse[causal] q, k, mask`: `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
 ///
@@ -41,7 +48,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         products: [1, 0],
         pair: Ops::new(3, 1),
     },
-    facts: OpFacts::composite(|of| axes::heads(of, 2), decompose),
+    facts: OpFacts::composite(AXES, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -7,7 +7,9 @@ use super::nd_array::{Application, NdArray, dot};
 use super::pairs;
 use super::pairs::{Pair, Pairs};
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes};
+use super::{
+    AxesRule, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes, lanes,
+};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`.
@@ -92,20 +94,7 @@ impl OpDef for AttentionVjp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const {
-            &OpFacts::composite(
-                |of| {
-                    axes::heads(
-                        of,
-                        match of.data.len() {
-                            n if n > GIVEN + 1 => GIVEN,
-                            n => n,
-                        },
-                    )
-                },
-                |b, eqn| Some(parts(b, eqn)),
-            )
-        }
+        const { &OpFacts::composite(AXES, |b, eqn| Some(parts(b, eqn))) }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -119,6 +108,19 @@ impl OpDef for AttentionVjp {
                 "(q: f64[2, 3, 2], k: f64[2, 2, 2], v: f64[2, 2, 1], o: f64[2, 3, 1], l: f64[2, 3], mask: bool[2, 1, 2], ct: f64[2, 3, 1]) { b = attention_vjp[causal=true, active=[1]] q, k, v, o, l, mask, ct return b }",
             ],
         )
+    }
+}
+
+const AXES: AxesRule = AxesRule {
+    signature: |of| axes::heads(of, mask_at(of.data.len())),
+    batch: |b, of| lanes::heads(b, of, mask_at(of.args.len())),
+};
+
+/// Returns the position of the mask. If there is none, it is the number of operands.
+fn mask_at(n_operands: usize) -> usize {
+    match n_operands {
+        n if n > GIVEN + 1 => GIVEN,
+        n => n,
     }
 }
 

@@ -4,6 +4,7 @@
 //! does the same for each index of `i` and of `j`, and adds up what it does for each index of `k`.
 //! Batching and sharding need no more than this.
 
+use super::lanes::{self, BatchRule, Factor};
 use super::shape;
 use crate::{Aval, Dim, Op, Shape, Static, StaticKind};
 use std::fmt;
@@ -45,8 +46,14 @@ pub struct AxesOf<'a> {
     pub outs: Vec<&'a [Dim]>,
 }
 
-/// A rule that returns the signature, or `None` if it depends on unknown static arguments.
-pub type AxesRule = fn(of: &AxesOf<'_>) -> Option<Axes>;
+/// How the axes of operands and results of an op correspond, and so how the op is applied to a batch.
+#[derive(Clone, Copy)]
+pub struct AxesRule {
+    /// Returns the signature, or `None` if it depends on unknown static arguments.
+    pub signature: fn(of: &AxesOf<'_>) -> Option<Axes>,
+    /// Emits the results for all lanes of a batch.
+    pub batch: BatchRule,
+}
 
 impl Op {
     /// Returns how the axes of operands and results correspond.
@@ -59,8 +66,8 @@ impl Op {
         let mut data = dims?;
         let likes = data.split_off(n_data);
         let outs: Option<Vec<&[Dim]>> = outs.iter().map(Shape::dims).collect();
-        let rule = self.def().facts().axes;
-        rule(&AxesOf {
+        let signature = self.def().facts().axes.signature;
+        signature(&AxesOf {
             op: self,
             statics,
             data,
@@ -144,8 +151,16 @@ impl fmt::Display for Axes {
     }
 }
 
+/// Returns the rule of an op whose operands and results have no axes in common.
+pub(super) const fn opaque(batch: BatchRule) -> AxesRule {
+    AxesRule {
+        signature: unrelated,
+        batch,
+    }
+}
+
 /// An op whose operands and results have no axes in common.
-pub(super) fn opaque(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) fn unrelated(of: &AxesOf<'_>) -> Option<Axes> {
     let own = |dims: &&[Dim]| vec![Axis::Own; dims.len()];
     Some(Axes {
         operands: of.data.iter().map(own).collect(),
@@ -154,15 +169,31 @@ pub(super) fn opaque(of: &AxesOf<'_>) -> Option<Axes> {
 }
 
 /// An op whose result axes are all factors. Operands are broadcast to the result.
-pub(super) fn elementwise(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const ELEMENTWISE: AxesRule = AxesRule {
+    signature: elementwise,
+    batch: lanes::broadcast,
+};
+
+fn elementwise(of: &AxesOf<'_>) -> Option<Axes> {
     of.aligned(of.outs[0], &[])
 }
 
 /// An op that combines the elements along its named axes. The results have these axes, too.
-pub(super) fn along(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const ALONG: AxesRule = AxesRule {
+    signature: along,
+    batch: lanes::along,
+};
+
+fn along(of: &AxesOf<'_>) -> Option<Axes> {
     let dims = of.data[0];
     of.aligned(dims, &of.named(dims.len())?)
 }
+
+/// An op that combines the elements along the last axis, and whose other operands are vectors.
+pub(super) const ROWS: AxesRule = AxesRule {
+    signature: rows,
+    batch: |b, of| lanes::rows(b, of, &[true]),
+};
 
 /// An op that combines the elements along the last axis. Operands of lower rank are single rows.
 pub(super) fn rows(of: &AxesOf<'_>) -> Option<Axes> {
@@ -171,7 +202,12 @@ pub(super) fn rows(of: &AxesOf<'_>) -> Option<Axes> {
 }
 
 /// An op that combines the elements of each matrix in the last two axes.
-pub(super) fn matrices(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const MATRICES: AxesRule = AxesRule {
+    signature: matrices,
+    batch: lanes::leading,
+};
+
+fn matrices(of: &AxesOf<'_>) -> Option<Axes> {
     let dims = of.data[0];
     let rows = dims.len().checked_sub(2)?;
     of.aligned(dims, &[rows, rows + 1])
@@ -179,7 +215,12 @@ pub(super) fn matrices(of: &AxesOf<'_>) -> Option<Axes> {
 
 /// An op on labels. The logits, or the result of `one_hot`, have the axes of the labels, and a last
 /// axis of classes.
-pub(super) fn classes(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const CLASSES: AxesRule = AxesRule {
+    signature: classes,
+    batch: lanes::leading,
+};
+
+fn classes(of: &AxesOf<'_>) -> Option<Axes> {
     let leading = |dims: &&[Dim]| -> Vec<Axis> {
         let rank = of.outs[0].len() - 1;
         let axis = |i| if i < rank { Axis::Factor(i) } else { Axis::Own };
@@ -192,7 +233,12 @@ pub(super) fn classes(of: &AxesOf<'_>) -> Option<Axes> {
 }
 
 /// An op that takes a range of each of the leading axes.
-pub(super) fn ranges(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const RANGES: AxesRule = AxesRule {
+    signature: ranges,
+    batch: lanes::ranges,
+};
+
+fn ranges(of: &AxesOf<'_>) -> Option<Axes> {
     let starts = of.value(StaticKind::Starts).ints()?;
     let own: Vec<usize> = (0..starts.len()).collect();
     of.aligned(of.data[0], &own)
@@ -227,22 +273,42 @@ fn without(of: &AxesOf<'_>, full: &[Dim], dropped: fn(usize) -> Axis) -> Option<
 }
 
 /// A sum over the named axes.
-pub(super) fn summed(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const SUMMED: AxesRule = AxesRule {
+    signature: summed,
+    batch: lanes::along,
+};
+
+fn summed(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.data[0], Axis::Summed)
 }
 
 /// A reduction other than a sum over the named axes, or an op that drops them.
-pub(super) fn reduced(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const REDUCED: AxesRule = AxesRule {
+    signature: reduced,
+    batch: lanes::along,
+};
+
+fn reduced(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.data[0], |_| Axis::Own)
 }
 
 /// An op whose results have the named axes. Its operands may lack them.
-pub(super) fn inserted(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const INSERTED: AxesRule = AxesRule {
+    signature: inserted,
+    batch: lanes::inserted,
+};
+
+fn inserted(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.outs[0], |_| Axis::Own)
 }
 
 /// A sum over the axes along which the operand repeats the result.
-pub(super) fn repeated(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const REPEATED: AxesRule = AxesRule {
+    signature: repeated,
+    batch: lanes::unbroadcast,
+};
+
+fn repeated(of: &AxesOf<'_>) -> Option<Axes> {
     let (large, small) = (of.data[0], of.outs[0]);
     let skipped = large.len() - small.len();
     let is_kept = |a: usize| {
@@ -270,7 +336,12 @@ pub(super) fn repeated(of: &AxesOf<'_>) -> Option<Axes> {
 }
 
 /// An op that puts the axes in another order. The shape rule gives the order.
-pub(super) fn reordered(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const REORDERED: AxesRule = AxesRule {
+    signature: reordered,
+    batch: lanes::reordered,
+};
+
+fn reordered(of: &AxesOf<'_>) -> Option<Axes> {
     // Distinct lengths show where the shape rule puts each axis.
     let rank = of.data[0].len();
     let numbered: Shape = (0..rank)
@@ -290,7 +361,12 @@ pub(super) fn reordered(of: &AxesOf<'_>) -> Option<Axes> {
 }
 
 /// The leading axes with equal lengths correspond: the others are split or joined among themselves.
-pub(super) fn reshaped(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const RESHAPED: AxesRule = AxesRule {
+    signature: reshaped,
+    batch: lanes::reshaped,
+};
+
+fn reshaped(of: &AxesOf<'_>) -> Option<Axes> {
     let (x, y) = (of.data[0], of.outs[0]);
     let known = |(x, y): &(&Dim, &Dim)| x == y && **x != Dim::Unknown && **x != Dim::Known(0);
     let n = x.iter().zip(y).take_while(known).count();
@@ -353,17 +429,32 @@ fn contraction(of: &AxesOf<'_>, operands: [usize; 2], result: usize) -> Option<A
 }
 
 /// `z = x y`.
-pub(super) fn matmul(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const MATMUL: AxesRule = AxesRule {
+    signature: matmul,
+    batch: |b, of| lanes::product(b, of, [Factor::X, Factor::Y], Factor::Z),
+};
+
+fn matmul(of: &AxesOf<'_>) -> Option<Axes> {
     contraction(of, [0, 1], 2)
 }
 
 /// `x` from `z` and `y`.
-pub(super) fn matmul_lhs_t(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const MATMUL_LHS_T: AxesRule = AxesRule {
+    signature: matmul_lhs_t,
+    batch: |b, of| lanes::product(b, of, [Factor::Z, Factor::Y], Factor::X),
+};
+
+fn matmul_lhs_t(of: &AxesOf<'_>) -> Option<Axes> {
     contraction(of, [2, 1], 0)
 }
 
 /// `y` from `x` and `z`.
-pub(super) fn matmul_rhs_t(of: &AxesOf<'_>) -> Option<Axes> {
+pub(super) const MATMUL_RHS_T: AxesRule = AxesRule {
+    signature: matmul_rhs_t,
+    batch: |b, of| lanes::product(b, of, [Factor::X, Factor::Z], Factor::Y),
+};
+
+fn matmul_rhs_t(of: &AxesOf<'_>) -> Option<Axes> {
     contraction(of, [0, 2], 1)
 }
 

@@ -34,7 +34,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Unbroadcast, &[], &[ct, eqn.args[1], eqn.args[2]]),
     kernel: Kernel::BroadcastLike,
     count: Count::View,
-    facts: OpFacts::view(axes::elementwise).equal(Equal::SameAval),
+    facts: OpFacts::view(axes::ELEMENTWISE).equal(Equal::SameAval),
     samples: &[
         "(x: f64[3], y: f64[2, 3]) { z = broadcast_like x, like x, like y return z }",
         "(x: f64[], y: f64[0, 3]) { z = broadcast_like x, like x, like y return z }",

@@ -1,7 +1,7 @@
 use super::nd_array::{Application, NdArray};
 use super::{
-    Count, Equal, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, broadcast_like,
-    shape,
+    AxesRule, Count, Equal, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes,
+    broadcast_like, lanes, shape,
 };
 use crate::StaticKind;
 
@@ -19,6 +19,11 @@ methods! { broadcast_to {
     /// If the shape of `self` does not broadcast to `shape`.
     fn broadcast_to(x: Data, shape: Static);
 } }
+
+const AXES: AxesRule = AxesRule {
+    batch: lanes::broadcast_to,
+    ..axes::ELEMENTWISE
+};
 
 /// `broadcast_to[shape] x`: `x` repeated along additional axes, or axes of length 1, to a shape.
 ///
@@ -40,7 +45,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     }),
     kernel: Kernel::BroadcastTo,
     count: Count::View,
-    facts: OpFacts::view(axes::elementwise).equal(Equal::SameAval),
+    facts: OpFacts::view(AXES).equal(Equal::SameAval),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

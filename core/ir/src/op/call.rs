@@ -14,7 +14,7 @@
 //! `active` lists the arguments with a tangent, and `given` the results with a cotangent. Forward
 //! mode emits `call_jvp`. Reverse mode emits `call_fwd` and `call_lin`, and transposes the latter.
 
-use super::{Count, Diff, Eval, Laws, Method, OpDef, OpFacts, Operands, axes, not_linear};
+use super::{Count, Diff, Eval, Laws, Method, OpDef, OpFacts, Operands, axes, lanes, not_linear};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 pub(super) static CALL: CallOp = CallOp {
@@ -136,7 +136,7 @@ impl OpDef for CallOp {
         Count::Unknown
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::opaque(axes::opaque) }
+        const { &OpFacts::opaque(axes::opaque(lanes::call)) }
     }
     fn laws(&self) -> Laws {
         Laws::new((0.0, 1.0), &[])

@@ -69,7 +69,7 @@ impl OpDef for Concat {
         Count::Copy
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::opaque(axes::along).range(|of| of.all()) }
+        const { &OpFacts::opaque(axes::ALONG).range(|of| of.all()) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

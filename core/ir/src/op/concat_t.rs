@@ -72,7 +72,7 @@ impl OpDef for ConcatT {
         Count::View
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::view(axes::along) }
+        const { &OpFacts::view(axes::ALONG) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

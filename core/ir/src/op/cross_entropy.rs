@@ -2,7 +2,8 @@ use super::cross_entropy_grad::one_hot_mask;
 use super::log_softmax::log_softmax_at;
 use super::nd_array::{Application, NdArray, indices, mean};
 use super::{
-    Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape,
+    Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, lanes,
+    shape,
 };
 use crate::{Builder, Eqn, Op, Shape, Var};
 
@@ -61,7 +62,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(3, 1),
         row: Ops::new(3, 1),
     },
-    facts: OpFacts::composite(axes::opaque, decompose)
+    facts: OpFacts::composite(axes::opaque(lanes::simpler), decompose)
         .byproduct(Op::CrossEntropyGrad)
         .fails(Fails::Labels(Op::CrossEntropy)),
     laws: Laws::new(

@@ -30,7 +30,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(1, 0),
     },
-    facts: OpFacts::composite(axes::classes, decompose).fails(Fails::Labels(Op::CrossEntropy)),
+    facts: OpFacts::composite(axes::CLASSES, decompose).fails(Fails::Labels(Op::CrossEntropy)),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -139,7 +139,7 @@ impl OpFacts {
     pub const ELEMENTWISE: OpFacts = OpFacts {
         elementwise: true,
         range: |of| of.unknown(),
-        ..OpFacts::opaque(axes::elementwise)
+        ..OpFacts::opaque(axes::ELEMENTWISE)
     };
 
     /// Returns whether the op takes each element from its second or third operand, as the first says.

@@ -7,6 +7,6 @@ pub(super) static OP: Unary = Unary {
     fns: FNS,
     rule: UnaryRule::Linear,
     count: Count::View,
-    facts: OpFacts::view(axes::elementwise).equal(Equal::Always),
+    facts: OpFacts::view(axes::ELEMENTWISE).equal(Equal::Always),
     domain: (-2.0, 2.0),
 };

@@ -31,7 +31,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 0),
         row: Ops::new(3, 1),
     },
-    facts: OpFacts::composite(axes::along, decompose),
+    facts: OpFacts::composite(axes::ALONG, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

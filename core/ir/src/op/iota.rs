@@ -1,7 +1,7 @@
 use super::nd_array::{Application, NdArray};
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, Range, axes,
-    shape,
+    lanes, shape,
 };
 use crate::{Shape, StaticKind};
 
@@ -19,7 +19,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Iota,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::opaque)
+    facts: OpFacts::opaque(axes::opaque(lanes::without_operands))
         .cheap()
         .range(|_| Range::UNKNOWN.magnitude()),
     laws: Laws::new(

@@ -40,7 +40,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 1),
     },
-    facts: OpFacts::composite(axes::along, decompose).range(|of| Range {
+    facts: OpFacts::composite(axes::ALONG, decompose).range(|of| Range {
         at_most_0: true,
         ..of.x().unknown()
     }),

@@ -30,7 +30,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(3, 1),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::composite(axes::along, decompose),
+    facts: OpFacts::composite(axes::ALONG, decompose),
     domain: (-2.0, 0.0),
     samples: &[
         "(v: f64[2, 3], y: f64[2, 3]) { z = log_softmax_vjp[axis=-1] v, y return z }",

@@ -62,7 +62,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(3, 1),
         row: Ops::new(1, 1),
     },
-    facts: OpFacts::composite(axes::reduced, decompose),
+    facts: OpFacts::composite(axes::REDUCED, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -51,7 +51,7 @@ pub(super) static OP: Product = Product {
         |b, eqn, ct| emit(b, Op::MatmulRhsT, eqn.args[0], ct, eqn),
     ],
     kernel: Kernel::Matmul,
-    facts: OpFacts::opaque(axes::matmul),
+    facts: OpFacts::opaque(axes::MATMUL),
     samples: &[
         "(x: f64[2, 3], y: f64[3, 4]) { z = matmul x, y, like x, like y return z }",
         "(x: f64[3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",

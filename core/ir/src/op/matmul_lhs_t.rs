@@ -21,7 +21,7 @@ pub(super) static OP: Product = Product {
         |b, eqn, ct| emit(b, Op::MatmulRhsT, ct, eqn.args[0], eqn),
     ],
     kernel: Kernel::MatmulLhsT,
-    facts: OpFacts::opaque(axes::matmul_lhs_t),
+    facts: OpFacts::opaque(axes::MATMUL_LHS_T),
     samples: &[
         "(c: f64[2, 4], y: f64[3, 4], x: f64[2, 3]) { z = matmul_lhs_t c, y, like x, like y return z }",
         "(c: f64[2], y: f64[3, 2], x: f64[3]) { z = matmul_lhs_t c, y, like x, like y return z }",

@@ -21,7 +21,7 @@ pub(super) static OP: Product = Product {
         |b, eqn, ct| emit(b, Op::Matmul, eqn.args[0], ct, eqn),
     ],
     kernel: Kernel::MatmulRhsT,
-    facts: OpFacts::opaque(axes::matmul_rhs_t),
+    facts: OpFacts::opaque(axes::MATMUL_RHS_T),
     samples: &[
         "(x: f64[2, 3], c: f64[2, 4], y: f64[3, 4]) { z = matmul_rhs_t x, c, like x, like y return z }",
         "(x: f64[3], c: f64[2], y: f64[3, 2]) { z = matmul_rhs_t x, c, like x, like y return z }",

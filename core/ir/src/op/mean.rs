@@ -58,7 +58,7 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(1, 0),
     },
-    facts: OpFacts::opaque(axes::reduced).range(|of| of.x()),
+    facts: OpFacts::opaque(axes::REDUCED).range(|of| of.x()),
     samples: &[
         "(x: f64[2, 3]) { y = mean[axes=all, keepdims=false] x, like x return y }",
         "(x: f64[2, 3, 2]) { y = mean[axes=[0, -1], keepdims=true] x, like x return y }",

@@ -20,6 +20,7 @@ mod class;
 mod count;
 mod def;
 mod facts;
+mod lanes;
 #[macro_use]
 mod loops;
 #[macro_use]
@@ -39,6 +40,7 @@ pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
 pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, TermSign};
+pub use lanes::{BatchRule, Lane, Lanes, apply};
 pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
 pub use method::{Method, Param};
 pub use nd_array::{Application, NdArray, evaluate, indices};

@@ -40,7 +40,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Moveaxis, &[eqn.attrs[1], eqn.attrs[0]], &[ct]),
     kernel: Kernel::Moveaxis,
     count: Count::View,
-    facts: OpFacts::view(axes::reordered),
+    facts: OpFacts::view(axes::REORDERED),
     samples: &[
         "(x: f64[2, 3, 4]) { y = moveaxis[from=0, to=-1] x return y }",
         "(x: f64[2, 3, 4]) { y = moveaxis[from=2, to=1] x return y }",

@@ -67,15 +67,6 @@ impl<'a> Application<'a> {
         }
     }
 
-    /// Returns the first result, from the number of each element in row-major order.
-    pub(super) fn draw(self, element: impl Fn(u64) -> f64) -> NdArray {
-        let n: usize = self.out().iter().product();
-        NdArray {
-            shape: self.out().to_vec(),
-            data: (0..n as u64).map(element).collect(),
-        }
-    }
-
     /// Reduces the first operand over axes, from each row of elements to one number.
     pub(super) fn reduce(self, axes: &[usize], row: impl Fn(&[f64]) -> f64) -> NdArray {
         let x = self.x();

@@ -3,9 +3,21 @@ use super::inv_std::moments;
 use super::layer_norm::with_vectors;
 use super::nd_array::{Application, NdArray, dot, mean};
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes, shape};
+use super::{
+    AxesRule, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops, axes, lanes,
+    shape,
+};
 use crate::{
     Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
+};
+
+/// The tangent of the rows is the third operand, if they have one.
+const AXES: AxesRule = AxesRule {
+    batch: |b, of| {
+        let has_tangent = of.ints(2)?.first() == Some(&0);
+        lanes::rows(b, of, &[true, false, has_tangent])
+    },
+    ..axes::ROWS
 };
 
 /// `norm_jvp[centred, eps, active] x, w, dx..`: the Jacobian of `layer_norm` or `rms_norm`.
@@ -95,7 +107,7 @@ impl OpDef for NormJvp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::composite(axes::rows, |b, eqn| Some(parts(b, eqn))) }
+        const { &OpFacts::composite(AXES, |b, eqn| Some(parts(b, eqn))) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

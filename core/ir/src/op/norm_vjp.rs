@@ -5,8 +5,8 @@ use super::norm_jvp::Norm;
 use super::norm_jvp::NormRows;
 use super::shape::same;
 use super::{
-    Axes, AxesOf, Axis, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Ops,
-    axes, shape,
+    Axes, AxesOf, AxesRule, Axis, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts,
+    Operands, Ops, axes, lanes, shape,
 };
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
@@ -93,7 +93,7 @@ impl OpDef for NormVjp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::composite(signature, |b, eqn| Some(parts(b, eqn))) }
+        const { &OpFacts::composite(AXES, |b, eqn| Some(parts(b, eqn))) }
     }
     fn laws(&self) -> Laws {
         Laws::new(
@@ -110,6 +110,15 @@ impl OpDef for NormVjp {
     }
 }
 
+/// The cotangent of a vector is a sum over the rows of each lane.
+const AXES: AxesRule = AxesRule {
+    signature,
+    batch: |b, of| match of.ints(2)? {
+        [0] => lanes::rows(b, of, &[true, false, true]),
+        _ => lanes::simpler(b, of),
+    },
+};
+
 /// Cotangents of the vectors are sums over rows. With that of `x` in another result, rows are neither
 /// a factor nor summed.
 fn signature(of: &AxesOf<'_>) -> Option<Axes> {
@@ -120,7 +129,7 @@ fn signature(of: &AxesOf<'_>) -> Option<Axes> {
         return Some(axes);
     }
     if vectors < of.outs.len() {
-        return axes::opaque(of);
+        return axes::unrelated(of);
     }
     for axis in axes.operands.iter_mut().flatten() {
         if let Axis::Factor(row) = *axis {

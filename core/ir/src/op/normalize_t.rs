@@ -51,7 +51,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(7, 0),
         row: Ops::new(2, 0),
     },
-    facts: OpFacts::composite(axes::along, decompose),
+    facts: OpFacts::composite(axes::ALONG, decompose),
     domain: (-2.0, 2.0),
     samples: &[
         "(v: f64[2, 4], y: f64[2, 4], r: f64[2, 1]) { z = normalize_t[axes=[-1]] v, y, r return z }",

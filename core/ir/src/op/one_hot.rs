@@ -50,7 +50,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("labels have no derivative"),
     kernel: Kernel::OneHot,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::classes)
+    facts: OpFacts::opaque(axes::CLASSES)
         .cheap()
         .fails(Fails::Labels(Op::OneHot))
         .range(|_| Range::UNKNOWN.magnitude()),

@@ -28,7 +28,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::PermuteT, &eqn.attrs, &[ct]),
     kernel: Kernel::Permute,
     count: Count::View,
-    facts: OpFacts::view(axes::reordered),
+    facts: OpFacts::view(axes::REORDERED),
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute[axes=[2, 0, 1]] x return y }",
         "(x: f64[2, 0, 3]) { y = permute[axes=[-1, 0, -2]] x return y }",

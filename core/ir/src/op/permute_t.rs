@@ -26,7 +26,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Permute, &eqn.attrs, &[ct]),
     kernel: Kernel::PermuteT,
     count: Count::View,
-    facts: OpFacts::view(axes::reordered),
+    facts: OpFacts::view(axes::REORDERED),
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute_t[axes=[2, 0, 1]] x return y }",
         "(x: f64[2, 0, 3]) { y = permute_t[axes=[-1, 0, -2]] x return y }",

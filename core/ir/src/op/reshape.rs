@@ -35,7 +35,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::ReshapeT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Reshape,
     count: Count::View,
-    facts: OpFacts::view(axes::reshaped).equal(Equal::SameAval),
+    facts: OpFacts::view(axes::RESHAPED).equal(Equal::SameAval),
     samples: &[
         "(x: f64[2, 6]) { y = reshape[shape=[3, -1, 2]] x, like x return y }",
         "(x: f64[2, 3, 4]) { y = reshape[shape=[2, 12]] x, like x return y }",

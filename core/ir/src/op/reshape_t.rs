@@ -19,7 +19,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Reshape, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::ReshapeT,
     count: Count::View,
-    facts: OpFacts::view(axes::reshaped).equal(Equal::SameAval),
+    facts: OpFacts::view(axes::RESHAPED).equal(Equal::SameAval),
     samples: &[
         "(y: f64[2, 12], x: f64[2, 3, 4]) { z = reshape_t[shape=[2, 12]] y, like x return z }",
         "(y: f64[3, 2, 2], x: f64[2, 6]) { z = reshape_t[shape=[3, -1, 2]] y, like x return z }",

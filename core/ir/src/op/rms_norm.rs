@@ -43,7 +43,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 0),
         row: Ops::new(2, 1),
     },
-    facts: OpFacts::composite(axes::rows, decompose),
+    facts: OpFacts::composite(axes::ROWS, decompose),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -43,7 +43,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Slice,
     count: Count::View,
-    facts: OpFacts::view(axes::ranges)
+    facts: OpFacts::view(axes::RANGES)
         // Steps are at least 1, so a slice of the same shape is the whole tensor.
         .equal(Equal::SameAval),
     samples: &[

@@ -23,7 +23,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Slice, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::SliceT,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::ranges)
+    facts: OpFacts::opaque(axes::RANGES)
         // Steps are at least 1, so a slice of the same shape is the whole tensor.
         .equal(Equal::SameAval),
     samples: &[

@@ -36,7 +36,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(4, 1),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::composite(axes::along, decompose).range(|of| of.x().positive().bounded()),
+    facts: OpFacts::composite(axes::ALONG, decompose).range(|of| of.x().positive().bounded()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

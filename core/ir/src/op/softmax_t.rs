@@ -30,7 +30,7 @@ pub(super) static OP: Jacobian = Jacobian {
         element: Ops::new(4, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::composite(axes::along, decompose),
+    facts: OpFacts::composite(axes::ALONG, decompose),
     domain: (-2.0, 2.0),
     samples: &[
         "(v: f64[2, 3], y: f64[2, 3]) { z = softmax_t[axis=-1] v, y return z }",

@@ -93,7 +93,7 @@ impl OpDef for Split {
         Count::View
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::view(axes::along) }
+        const { &OpFacts::view(axes::ALONG) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

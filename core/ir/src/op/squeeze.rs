@@ -47,7 +47,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Unsqueeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Squeeze,
     count: Count::View,
-    facts: OpFacts::view(axes::reduced),
+    facts: OpFacts::view(axes::REDUCED),
     samples: &[
         "(x: f64[2, 1, 3, 1]) { y = squeeze[axes=[1, -1]] x return y }",
         "(x: f64[1]) { y = squeeze[axes=0] x return y }",

@@ -73,7 +73,7 @@ impl OpDef for Stack {
         Count::Copy
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::opaque(axes::inserted).range(|of| of.all()) }
+        const { &OpFacts::opaque(axes::INSERTED).range(|of| of.all()) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -8,6 +8,6 @@ pub(super) static OP: Unary = Unary {
     fns: FNS,
     rule: UnaryRule::Zero("`stop_gradient` sets the derivative to zero"),
     count: Count::View,
-    facts: OpFacts::view(axes::elementwise),
+    facts: OpFacts::view(axes::ELEMENTWISE),
     domain: (-2.0, 2.0),
 };

@@ -56,7 +56,7 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::opaque(axes::summed)
+    facts: OpFacts::opaque(axes::SUMMED)
         .sum(SumOver::Axes)
         .range(|of| Range {
             not_0: of.x().not_0 && (of.x().at_least_0 || of.x().at_most_0),

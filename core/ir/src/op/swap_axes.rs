@@ -38,7 +38,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SwapAxes, &eqn.attrs, &[ct]),
     kernel: Kernel::SwapAxes,
     count: Count::View,
-    facts: OpFacts::view(axes::reordered),
+    facts: OpFacts::view(axes::REORDERED),
     samples: &[
         "(x: f64[2, 3, 4]) { y = swap_axes[a=0, b=-1] x return y }",
         "(x: f64[2, 0]) { y = swap_axes[a=1, b=0] x return y }",

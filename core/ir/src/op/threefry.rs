@@ -4,15 +4,29 @@
 //! 1, 2, 3", 2011) maps a key and a 64-bit counter to two words. Element `i` of an array uses
 //! counter `i`.
 
-use super::nd_array::NdArray;
+use super::nd_array::{Application, NdArray};
 use crate::{DType, Static};
 
 /// The two words of a key.
 pub(super) type Words = [u32; 2];
 
-/// Returns the key that an operand holds.
-pub(super) fn key(x: &NdArray) -> Words {
-    [x.data[0] as u32, x.data[1] as u32]
+/// Returns what is drawn from each key of the first operand. `draw` is told the number of elements.
+pub(super) fn per_key(of: &Application<'_>, draw: impl Fn(Words, usize) -> Vec<f64>) -> NdArray {
+    let (keys, _) = of.x().data.as_chunks::<2>();
+    let n: usize = of.out().iter().product();
+    let each = |[x, y]: &[f64; 2]| draw([*x as u32, *y as u32], n / keys.len());
+    NdArray {
+        shape: of.out().to_vec(),
+        data: keys.iter().flat_map(each).collect(),
+    }
+}
+
+/// Returns what is drawn from each key of the first operand, from the number of each element in
+/// row-major order.
+pub(super) fn draw(of: &Application<'_>, element: impl Fn(Words, u64) -> f64) -> NdArray {
+    per_key(of, |key, n| {
+        (0..n as u64).map(|i| element(key, i)).collect()
+    })
 }
 
 /// Encrypts a counter.

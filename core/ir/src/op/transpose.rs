@@ -31,7 +31,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, _, ct| b.unary(Op::Transpose, ct),
     kernel: Kernel::Transpose,
     count: Count::View,
-    facts: OpFacts::view(axes::reordered),
+    facts: OpFacts::view(axes::REORDERED),
     samples: &[
         "(x: f64[2, 3]) { y = transpose x return y }",
         "(x: f64[2, 0, 3]) { y = transpose x return y }",

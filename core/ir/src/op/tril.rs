@@ -24,7 +24,7 @@ pub(super) static OP: Jacobian = Jacobian {
     transpose: Op::Tril,
     kernel: Kernel::Tril,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::matrices),
+    facts: OpFacts::opaque(axes::MATRICES),
     domain: (-2.0, 2.0),
     samples: &[
         "(x: f64[3, 3]) { y = tril x return y }",

@@ -85,7 +85,7 @@ impl OpDef for Unbind {
         Count::View
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::view(axes::reduced) }
+        const { &OpFacts::view(axes::REDUCED) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -24,7 +24,7 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::opaque(axes::repeated)
+    facts: OpFacts::opaque(axes::REPEATED)
         .equal(Equal::SameAval)
         .sum(SumOver::Repeated),
     samples: &[

@@ -43,7 +43,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Squeeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Unsqueeze,
     count: Count::View,
-    facts: OpFacts::view(axes::inserted),
+    facts: OpFacts::view(axes::INSERTED),
     samples: &[
         "(x: f64[2, 3]) { y = unsqueeze[axes=[1, -1]] x return y }",
         "(x: f64[]) { y = unsqueeze[axes=0] x return y }",

@@ -6,7 +6,7 @@
 
 use crate::memory::buffer::Buffer;
 use crate::memory::buffer::reserve;
-use crate::memory::data::Data;
+use crate::memory::data::{Data, DataMut};
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::memory::pool::PooledVec;
@@ -109,11 +109,13 @@ impl Distribution {
         }
     }
 
-    /// Returns the kernel that fills its result. The operand holds the words of a key.
+    /// Returns the kernel that fills its result, an equal part from each key of the operand.
     pub fn kernel(self) -> Prepared {
         fn typed<D: Draw>(draw: D) -> Prepared {
             Box::new(move |args, outs| {
-                fill(draw, words(args[0]), D::Item::slice_mut(&mut outs[0]));
+                for (key, ys) in parts::<D::Item>(args[0], &mut outs[0]) {
+                    fill(draw, key, ys);
+                }
                 Ok(())
             })
         }
@@ -132,20 +134,22 @@ impl Distribution {
     }
 }
 
-/// Derives the words of a key from a key and a number.
+/// Derives the words of a key from each key and a number.
 pub fn fold_in(data: u64) -> Prepared {
     Box::new(move |args, outs| {
-        let made = threefry::split(words(args[0]), data);
-        i64::slice_mut(&mut outs[0]).copy_from_slice(&made.map(i64::from));
+        for (key, ys) in parts::<i64>(args[0], &mut outs[0]) {
+            ys.copy_from_slice(&threefry::split(key, data).map(i64::from));
+        }
         Ok(())
     })
 }
 
-/// Writes the numbers from 0 on in a random order.
+/// Writes the numbers from 0 on in a random order for each key.
 pub fn permutation() -> Prepared {
     Box::new(|args, outs| {
-        let ys = i64::slice_mut(&mut outs[0]);
-        ys.copy_from_slice(&order(words(args[0]), ys.len())?);
+        for (key, ys) in parts::<i64>(args[0], &mut outs[0]) {
+            ys.copy_from_slice(&order(key, ys.len())?);
+        }
         Ok(())
     })
 }
@@ -169,10 +173,17 @@ pub fn order(key: KeyWords, n: usize) -> Result<Vec<i64>, KernelFault> {
     Ok(order)
 }
 
-/// Returns the words of a key, each stored in the lower half of an `i64`.
-fn words(key: Data<'_>) -> KeyWords {
-    let key = i64::slice(key);
-    [key[0] as u32, key[1] as u32]
+/// Returns the words of each key, stored in the lower half of an `i64`, with its equal part of the
+/// result.
+fn parts<'a, T: Element>(
+    keys: Data<'a>,
+    ys: &'a mut DataMut<'_>,
+) -> impl Iterator<Item = (KeyWords, &'a mut [T])> {
+    let (keys, _) = i64::slice(keys).as_chunks::<2>();
+    let ys = T::slice_mut(ys);
+    let len = (ys.len() / keys.len().max(1)).max(1);
+    let keys = keys.iter().map(|[x, y]| [*x as u32, *y as u32]);
+    keys.zip(ys.chunks_mut(len))
 }
 
 leveled! {

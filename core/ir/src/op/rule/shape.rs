@@ -295,8 +295,11 @@ pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault
     }
 }
 
-/// Checks that an operand is a key: two words from 0 to 2^32 - 1, as `i64`.
-pub fn key(key: &Aval) -> Result<(), Fault> {
+/// Returns the shape of what is drawn from an array of keys: the axes of the array, then `one`, the
+/// shape for each key.
+///
+/// A key is two words from 0 to 2^32 - 1, as `i64`, along the last axis.
+pub fn drawn(key: &Aval, one: Shape) -> Result<Shape, Fault> {
     match key.dtype {
         Some(found) if found != DType::I64 => {
             return Err(Fault::DType {
@@ -306,16 +309,19 @@ pub fn key(key: &Aval) -> Result<(), Fault> {
         }
         _ => {}
     }
-    match key.shape.dims() {
-        Some([words]) if words.differs(Dim::Known(2)) => Err(Fault::Length {
+    let Some(dims) = key.shape.dims() else {
+        return Ok(Shape::UNKNOWN);
+    };
+    match dims.split_last() {
+        Some((words, _)) if words.differs(Dim::Known(2)) => Err(Fault::Length {
             what: "the words of a key".to_owned(),
             found: words.to_string(),
             expected: "2".to_owned(),
         }),
-        None | Some([_]) => Ok(()),
-        Some(dims) => Err(Fault::Rank {
-            found: dims.len(),
-            expected: "1".to_owned(),
+        Some((_, keys)) => Ok(Shape(one.dims().map(|one| [keys, one].concat()))),
+        None => Err(Fault::Rank {
+            found: 0,
+            expected: "at least 1".to_owned(),
         }),
     }
 }

@@ -1,0 +1,461 @@
+//! Rules of batching: how an op is applied to all lanes of a batch at once.
+//!
+//! A value that differs between lanes has them along an additional first axis. So the axes of one
+//! lane are counted from the end, and so are the axes that static arguments name.
+
+use super::Op;
+use super::shape;
+use crate::{Builder, Eqn, Program, SecondaryMap, Static, StaticKind, Var};
+
+/// A rule that emits the results of an equation for all lanes.
+///
+/// Returns `None` if it takes a length or a static argument that is unknown, or if the op cannot be
+/// applied to a batch.
+pub type BatchRule = fn(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>>;
+
+/// A value in a batched program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// A value for each lane, along a first axis.
+    Each(Var),
+    /// One value that all lanes share.
+    Shared(Var),
+}
+
+impl Lane {
+    /// Returns the variable.
+    pub fn var(self) -> Var {
+        match self {
+            Lane::Each(var) | Lane::Shared(var) => var,
+        }
+    }
+
+    /// Returns whether lanes have different values.
+    pub fn is_each(self) -> bool {
+        matches!(self, Lane::Each(_))
+    }
+}
+
+/// An equation with a data operand that differs between lanes.
+pub struct Lanes<'a> {
+    /// The program for one lane.
+    pub program: &'a Program,
+    /// The equation for one lane.
+    pub eqn: &'a Eqn,
+    /// The operands.
+    pub args: &'a [Lane],
+    /// The number of lanes.
+    pub len: usize,
+}
+
+impl Lanes<'_> {
+    /// Returns the value of a static argument.
+    fn attr(&self, i: usize) -> &Static {
+        self.program.attr(self.eqn.attrs[i])
+    }
+
+    /// Returns static argument `i`, a list of integers.
+    pub(super) fn ints(&self, i: usize) -> Option<&[i64]> {
+        self.attr(i).ints()
+    }
+
+    /// Returns the values of the static arguments.
+    fn statics(&self) -> Vec<Static> {
+        (0..self.eqn.attrs.len())
+            .map(|i| self.attr(i).clone())
+            .collect()
+    }
+
+    /// Returns the shape of a variable of one lane.
+    fn shape(&self, var: Var) -> Option<Vec<usize>> {
+        self.program.aval(var).shape.known()
+    }
+
+    /// Returns the number of axes of a variable of one lane.
+    fn rank(&self, var: Var) -> Option<usize> {
+        self.program.aval(var).shape.dims().map(<[_]>::len)
+    }
+
+    /// Returns the number of axes of the first result in one lane.
+    fn out_rank(&self) -> Option<usize> {
+        self.rank(self.eqn.outs[0])
+    }
+
+    /// Returns the static argument for the shape of all lanes, given that of one.
+    fn with_lanes(&self, shape: &[usize]) -> Static {
+        let lens = [&[self.len], shape].concat();
+        lens.into_iter()
+            .map(|len| len as i64)
+            .collect::<Vec<_>>()
+            .into()
+    }
+
+    /// Returns operand `i` with an axis of lanes.
+    fn each(&self, b: &mut Builder, i: usize) -> Option<Var> {
+        match self.args[i] {
+            Lane::Each(var) => Some(var),
+            Lane::Shared(var) => {
+                let shape = b.attr(self.with_lanes(&self.shape(self.eqn.args[i])?));
+                Some(b.emit(Op::BroadcastTo, &[shape], &[var]))
+            }
+        }
+    }
+
+    /// Returns all operands with an axis of lanes.
+    fn all(&self, b: &mut Builder) -> Option<Vec<Var>> {
+        (0..self.args.len()).map(|i| self.each(b, i)).collect()
+    }
+
+    /// Returns operand `i`, which has an axis of lanes, with `rank` axes after it.
+    fn aligned(&self, b: &mut Builder, i: usize, var: Var, rank: usize) -> Option<Var> {
+        Some(insert_axes(b, var, 1, rank - self.rank(self.eqn.args[i])?))
+    }
+
+    /// Emits the op for all lanes.
+    fn emit(&self, b: &mut Builder, statics: Vec<Static>, args: &[Var]) -> Vec<Lane> {
+        let statics: Vec<_> = statics.into_iter().map(|value| b.attr(value)).collect();
+        let outs = b.emit_many(self.eqn.op, &statics, args, self.eqn.outs.len());
+        outs.into_iter().map(Lane::Each).collect()
+    }
+
+    /// Emits the op once for all lanes, which share its data operands.
+    fn shared(&self, b: &mut Builder) -> Option<Vec<Lane>> {
+        let args = self.eqn.args.iter().zip(self.args);
+        let arg = |(var, lane): (&Var, &Lane)| match lane {
+            Lane::Shared(var) => Some(*var),
+            // A like operand: any value with the dtype and shape of a lane will do.
+            Lane::Each(_) => {
+                let aval = self.program.aval(*var);
+                let lens = aval.shape.known()?.into_iter().map(|len| len as i64);
+                let shape = b.attr(lens.collect::<Vec<_>>());
+                let statics = [shape, b.attr(0), b.attr(aval.dtype?)];
+                Some(b.emit(Op::Full, &statics, &[]))
+            }
+        };
+        let args: Option<Vec<Var>> = args.map(arg).collect();
+        let outs = self.emit(b, self.statics(), &args?).into_iter();
+        Some(outs.map(|out| Lane::Shared(out.var())).collect())
+    }
+
+    /// Emits the result of one lane, reshaped from `x`.
+    fn reshaped(&self, b: &mut Builder, x: Var) -> Option<Vec<Lane>> {
+        let shape = b.attr(self.with_lanes(&self.shape(self.eqn.out())?));
+        Some(vec![Lane::Each(b.emit(Op::Reshape, &[shape], &[x, x]))])
+    }
+
+    /// Returns the static arguments with axes among `rank` counted from the end.
+    fn from_end(&self, rank: usize) -> Option<Vec<Static>> {
+        let from_end = |axis: usize| axis as i64 - rank as i64;
+        let kinds = self.eqn.op.def().statics().iter();
+        let statics = kinds.zip(&self.eqn.attrs).map(|(arg, attr)| {
+            let value = self.program.attr(*attr);
+            Some(match arg.kind {
+                StaticKind::Axis => from_end(shape::known_axis(value, rank).ok()??).into(),
+                StaticKind::Axes | StaticKind::UnitAxes => {
+                    let axes = shape::axes(value, rank).ok()??;
+                    axes.into_iter().map(from_end).collect::<Vec<_>>().into()
+                }
+                _ if value.is_host() => return None,
+                _ => value.clone(),
+            })
+        });
+        statics.collect()
+    }
+}
+
+/// Emits a program for one lane on all lanes of a batch, and returns its results.
+///
+/// What lanes share is computed once.
+///
+/// # Errors
+///
+/// The op of an equation that cannot be applied to a batch.
+pub fn apply(
+    b: &mut Builder,
+    program: &Program,
+    args: &[Lane],
+    len: usize,
+) -> Result<Vec<Lane>, Op> {
+    let params = program.params.iter().copied().zip(args.iter().copied());
+    let mut lanes: SecondaryMap<Var, Lane> = params.collect();
+    let lane = |lanes: &SecondaryMap<Var, Lane>, var: Var| {
+        *lanes
+            .get(var)
+            .expect("a variable is bound before it is read")
+    };
+    for eqn in &program.eqns {
+        let args: Vec<Lane> = eqn.args.iter().map(|arg| lane(&lanes, *arg)).collect();
+        let of = Lanes {
+            program,
+            eqn,
+            args: &args,
+            len,
+        };
+        let n_data = eqn.data().len();
+        let outs = match args[..n_data].iter().any(|arg| arg.is_each()) {
+            true => (eqn.op.def().facts().axes.batch)(b, &of).ok_or(eqn.op)?,
+            false => of.shared(b).ok_or(eqn.op)?,
+        };
+        debug_assert_eq!(outs.len(), eqn.outs.len(), "results of `{}`", eqn.op);
+        for (&out, lane) in eqn.outs.iter().zip(outs) {
+            if let Some(name) = program.names.get(out)
+                && b.name_of(lane.var()).is_none()
+            {
+                b.name(lane.var(), name);
+            }
+            lanes.insert(out, lane);
+        }
+    }
+    Ok(program.outs.iter().map(|out| lane(&lanes, *out)).collect())
+}
+
+/// Emits `x` with `n` axes of length 1 inserted before axis `at`.
+fn insert_axes(b: &mut Builder, x: Var, at: usize, n: usize) -> Var {
+    if n == 0 {
+        return x;
+    }
+    let axes: Vec<i64> = (at..at + n).map(|axis| axis as i64).collect();
+    let axes = b.attr(axes);
+    b.emit(Op::Unsqueeze, &[axes], &[x])
+}
+
+/// An op that repeats its operands to the shape of the result.
+pub(super) fn broadcast(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let rank = of.out_rank()?;
+    // A like operand has the shape of another operand, and so needs its lanes.
+    let has_likes = !of.eqn.likes().is_empty();
+    let arg = |(i, arg): (usize, &Lane)| match arg {
+        Lane::Shared(var) if !has_likes => Some(*var),
+        _ => {
+            let var = of.each(b, i)?;
+            of.aligned(b, i, var, rank)
+        }
+    };
+    let args: Option<Vec<Var>> = of.args.iter().enumerate().map(arg).collect();
+    Some(of.emit(b, of.statics(), &args?))
+}
+
+/// An op that takes any number of leading axes.
+pub(super) fn leading(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let args = of.all(b)?;
+    Some(of.emit(b, of.statics(), &args))
+}
+
+/// An op whose static arguments name axes of its first operand.
+pub(super) fn along(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let statics = of.from_end(of.rank(of.eqn.args[0])?)?;
+    let args = of.all(b)?;
+    Some(of.emit(b, statics, &args))
+}
+
+/// An op whose static arguments name axes of its result.
+pub(super) fn inserted(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let statics = of.from_end(of.out_rank()?)?;
+    let args = of.all(b)?;
+    Some(of.emit(b, statics, &args))
+}
+
+/// An op that takes a range of each of the leading axes: all lanes, then these.
+pub(super) fn ranges(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let mut statics = Vec::new();
+    for (i, whole) in [0, i64::MAX, 1].into_iter().enumerate() {
+        statics.push([&[whole], of.ints(i)?].concat().into());
+    }
+    let args = of.all(b)?;
+    Some(of.emit(b, statics, &args))
+}
+
+/// An op that puts the axes in another order.
+pub(super) fn reordered(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let avals: Vec<_> = of.eqn.args.iter().map(|x| of.program.aval(*x)).collect();
+    let out = of.program.aval(of.eqn.out()).shape.clone();
+    let axes = of.eqn.op.axes(&of.statics(), &avals, &[out])?;
+    let order = axes.results[0].iter().map(|axis| match axis {
+        super::Axis::Factor(from) => *from as i64 + 1,
+        other => unreachable!("an op that only reorders axes has factors, not {other:?}"),
+    });
+    let order: Vec<i64> = std::iter::once(0).chain(order).collect();
+    let (order, x) = (b.attr(order), of.each(b, 0)?);
+    Some(vec![Lane::Each(b.emit(Op::Permute, &[order], &[x]))])
+}
+
+/// An op that only changes the shape.
+pub(super) fn reshaped(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let x = of.each(b, 0)?;
+    of.reshaped(b, x)
+}
+
+/// `broadcast_to`: a shape is given.
+pub(super) fn broadcast_to(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let shape = of.shape(of.eqn.out())?;
+    let x = of.each(b, 0)?;
+    let x = of.aligned(b, 0, x, shape.len())?;
+    Some(of.emit(b, vec![of.with_lanes(&shape)], &[x]))
+}
+
+/// `unbroadcast`: a sum over axes that the result lacks.
+pub(super) fn unbroadcast(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let rank = of.rank(of.eqn.args[0])?;
+    let arg = |i| {
+        let var = of.each(b, i)?;
+        of.aligned(b, i, var, rank)
+    };
+    let args: Option<Vec<Var>> = (0..of.args.len()).map(arg).collect();
+    let sum = of.emit(b, of.statics(), &args?)[0].var();
+    of.reshaped(b, sum)
+}
+
+/// An op without data operands is never applied to a batch.
+pub(super) fn without_operands(_: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    unreachable!("`{}` has no operand that differs between lanes", of.eqn.op)
+}
+
+/// A call has no rule: what is batched at run time is the program of the callee.
+pub(super) fn call(_: &mut Builder, _: &Lanes<'_>) -> Option<Vec<Lane>> {
+    None
+}
+
+/// An op that lanes compute by simpler ops.
+pub(super) fn simpler(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let decompose = of.eqn.op.def().facts().decompose;
+    let decompose = decompose.expect("an op that is batched by simpler ops has a decomposition");
+    let mut one = Builder::new();
+    let mut eqn = of.eqn.clone();
+    // An operand may occur twice; each occurrence is a parameter.
+    for arg in &mut eqn.args {
+        *arg = one.param(of.program.aval(*arg).clone());
+    }
+    for attr in &mut eqn.attrs {
+        *attr = one.attr(of.program.attr(*attr).clone());
+    }
+    let outs = decompose(&mut one, &eqn)?;
+    let one = one.finish(eqn.args, outs);
+    apply(b, &one, of.args, of.len).ok()
+}
+
+/// An op on rows, some of whose operands are vectors that all rows share.
+///
+/// Lanes with vectors of their own compute it by simpler ops.
+pub(super) fn rows(b: &mut Builder, of: &Lanes<'_>, is_row: &[bool]) -> Option<Vec<Lane>> {
+    let arg = |(i, arg): (usize, &Lane)| match (is_row.get(i), arg) {
+        (Some(true), _) => of.each(b, i),
+        (_, Lane::Shared(var)) => Some(*var),
+        (_, Lane::Each(_)) => None,
+    };
+    let args: Option<Vec<Var>> = of.args.iter().enumerate().map(arg).collect();
+    match args {
+        Some(args) => Some(of.emit(b, of.statics(), &args)),
+        None => simpler(b, of),
+    }
+}
+
+/// Attention and its derivatives: a batch of heads. The mask is operand `mask_at`, if there is one,
+/// and broadcasts.
+pub(super) fn heads(b: &mut Builder, of: &Lanes<'_>, mask_at: usize) -> Option<Vec<Lane>> {
+    let rank = of.rank(of.eqn.args[0])?;
+    let arg = |i| match of.args[i] {
+        Lane::Shared(mask) if i == mask_at => Some(mask),
+        Lane::Each(mask) if i == mask_at => of.aligned(b, i, mask, rank),
+        _ => of.each(b, i),
+    };
+    let args: Option<Vec<Var>> = (0..of.args.len()).map(arg).collect();
+    Some(of.emit(b, of.statics(), &args?))
+}
+
+/// The three values of a matrix product `z = x y`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Factor {
+    X,
+    Y,
+    Z,
+}
+
+/// `z = x y`, or one of its transposes: each has two of the three as operands, and returns the third.
+///
+/// The like operands are `x` and `y`. What all lanes share stays one matrix where that is possible.
+pub(super) fn product(
+    b: &mut Builder,
+    of: &Lanes<'_>,
+    operands: [Factor; 2],
+    result: Factor,
+) -> Option<Vec<Lane>> {
+    let [x, y] = [of.eqn.args[2], of.eqn.args[3]];
+    let ranks = [of.rank(x)?, of.rank(y)?];
+    let [is_row, is_column] = ranks.map(|rank| rank == 1);
+    let rank = ranks[0].max(ranks[1]).max(2);
+    match (operands, [of.args[0], of.args[1]]) {
+        // The lanes are rows of `x` and `z`.
+        ([Factor::X | Factor::Z, Factor::Y], [_, Lane::Shared(y)]) if ranks[1] <= 2 => {
+            let first = of.each(b, 0)?;
+            let x = match operands[0] {
+                Factor::X => first,
+                _ => of.each(b, 2)?,
+            };
+            return Some(of.emit(b, Vec::new(), &[first, y, x, y]));
+        }
+        // The columns of lanes are rows: `z^T = y^T x^T` and `y^T = z^T x`.
+        ([Factor::X, _], [Lane::Shared(x), Lane::Each(rows)]) if ranks == [2, 1] => {
+            let x = match result {
+                Factor::Z => {
+                    let [last, other] = [b.attr(-1), b.attr(-2)];
+                    b.emit(Op::SwapAxes, &[last, other], &[x])
+                }
+                _ => x,
+            };
+            let product = b.emit(Op::Matmul, &[], &[rows, x, rows, x]);
+            return Some(vec![Lane::Each(product)]);
+        }
+        _ => {}
+    }
+    // Brings a value into the form of a matrix, with as many axes in each lane as the larger one.
+    let matrix = |b: &mut Builder, factor: Factor, value: Lane| -> Option<Var> {
+        let (has_rows, has_columns) = match factor {
+            Factor::X => (!is_row, true),
+            Factor::Y => (true, !is_column),
+            Factor::Z => (!is_row, !is_column),
+        };
+        let mut var = value.var();
+        let mut len = b.aval(var).shape.dims()?.len();
+        let lanes = usize::from(value.is_each());
+        if !has_rows {
+            let at = if has_columns { len - 1 } else { len };
+            var = insert_axes(b, var, at, 1);
+            len += 1;
+        }
+        if !has_columns {
+            var = insert_axes(b, var, len, 1);
+            len += 1;
+        }
+        // A shared value is broadcast to the lanes of the other.
+        match value {
+            Lane::Each(_) => Some(insert_axes(b, var, 1, rank + lanes - len)),
+            Lane::Shared(_) => Some(var),
+        }
+    };
+    let needs_lanes = |factor: Factor| factor == Factor::Z || factor == result;
+    let value = |b: &mut Builder, factor: Factor, at: usize| -> Option<Var> {
+        let lane = match needs_lanes(factor) {
+            true => Lane::Each(of.each(b, at)?),
+            false => of.args[at],
+        };
+        matrix(b, factor, lane)
+    };
+    let mut args = Vec::with_capacity(4);
+    for (at, factor) in operands.into_iter().enumerate() {
+        args.push(value(b, factor, at)?);
+    }
+    // A like operand has the shape of the operand, which may have lanes where the other has none.
+    for (i, factor) in [Factor::X, Factor::Y].into_iter().enumerate() {
+        let like = match operands.iter().position(|operand| *operand == factor) {
+            Some(at) => args[at],
+            None => value(b, factor, 2 + i)?,
+        };
+        args.push(like);
+    }
+    let found = of.emit(b, Vec::new(), &args)[0].var();
+    let whole = b.aval(found).shape.known()?;
+    match whole == [&[of.len], &of.shape(of.eqn.out())?[..]].concat() {
+        true => Some(vec![Lane::Each(found)]),
+        false => of.reshaped(b, found),
+    }
+}
