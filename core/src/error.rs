@@ -157,6 +157,16 @@ pub enum Error {
         expected: Box<Aval>,
     },
 
+    /// A value was read inside of a function that `vmap` applies to many lanes.
+    #[error(
+        "this value differs between the lanes of `vmap`, so it cannot be read there: write `select` for a choice, and return what you want to read"
+    )]
+    Lane,
+
+    /// An argument or a result of `vmap` does not fit.
+    #[error("`vmap`: {0}")]
+    Vmap(Box<VmapFault>),
+
     /// Two trees that belong together have different structures.
     #[error(
         "the {what} has {found} lea{}, expected {expected}",
@@ -210,6 +220,75 @@ impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// Misfit of an argument, an axis or a result of `vmap`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum VmapFault {
+    /// A leaf does not have the axis of the lanes.
+    #[error("`{path}` is {aval}, which has no axis {axis} for the lanes")]
+    NoAxis {
+        /// Path of the leaf.
+        path: String,
+        /// Requested axis.
+        axis: isize,
+        /// Aval of the leaf.
+        aval: Aval,
+    },
+    /// The arguments have different numbers of lanes.
+    #[error("the numbers of lanes differ: {}", counts_text(counts, *asked))]
+    Counts {
+        /// Paths of the leaves, with their numbers of lanes.
+        counts: Vec<(String, usize)>,
+        /// Number that `axis_size` requests.
+        asked: Option<usize>,
+    },
+    /// Nothing tells the number of lanes.
+    #[error("the lanes share all arguments, so give their number by `axis_size`")]
+    NoLanes,
+    /// A result was requested without lanes, but lanes have different values.
+    #[error("`{path}` differs between lanes, so its `out_axes` cannot be `None`")]
+    Differs {
+        /// Path of the result.
+        path: String,
+    },
+    /// Axes are given for a part that does not exist.
+    #[error("`{what}` names `{part}`, and no such part has a tensor")]
+    NoPart {
+        /// `in_axes` or `out_axes`.
+        what: &'static str,
+        /// The part.
+        part: String,
+    },
+    /// A tuple of axes is too short.
+    #[error("`{what}` has {parts} entries, and none for `{path}`")]
+    NotCovered {
+        /// `in_axes` or `out_axes`.
+        what: &'static str,
+        /// Path of a leaf without an entry.
+        path: String,
+        /// Number of entries.
+        parts: usize,
+    },
+    /// An op cannot be applied to lanes.
+    #[error("`{op}` cannot be applied to lanes")]
+    NoRule {
+        /// The op.
+        op: gradloom_ir::Op,
+    },
+}
+
+impl VmapFault {
+    pub(crate) fn into_error(self) -> Error {
+        Error::Vmap(Box::new(self))
+    }
+}
+
+fn counts_text(counts: &[(String, usize)], asked: Option<usize>) -> String {
+    let counts = counts.iter().map(|(path, n)| format!("{n} in `{path}`"));
+    let asked = asked.map(|n| format!("{n} by `axis_size`"));
+    counts.chain(asked).collect::<Vec<_>>().join(", ")
 }
 
 /// Mismatch between an argument or result and its annotation.

@@ -183,7 +183,7 @@ pub mod tree;
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
 pub use element::Element;
-pub use error::{AnnotationFault, Error, Result};
+pub use error::{AnnotationFault, Error, Result, VmapFault};
 pub use evaluate::{Targets, evaluate, explain};
 pub use gradloom_ir::DType;
 pub use gradloom_kernels::memory::pool::release_memory;
@@ -195,7 +195,8 @@ pub use statics::IntoStatic;
 pub use tensor::{Branch, IntoShape, Operand, Tensor};
 pub use traced::{Point, Traced};
 pub use transform::{
-    Loss, Outcome, Pullback, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp,
+    LaneAxes, Loss, Outcome, Pullback, Vmap, grad, hessian, hvp, jacfwd, jacrev, jvp,
+    value_and_grad, vjp, vmap,
 };
 pub use tree::Tree;
 
@@ -209,5 +210,5 @@ pub use call::marks::*;
 pub mod prelude {
     pub use crate::traced;
     pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};
-    pub use crate::{evaluate, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp};
+    pub use crate::{evaluate, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap};
 }

@@ -31,4 +31,5 @@ chapters! {
     traced_functions = "traced-functions.md";
     training = "training.md";
     trees_and_models = "trees-and-models.md";
+    vmap = "vmap.md";
 }

@@ -243,6 +243,7 @@ impl CallNode {
             match state.args[*leaf as usize].state() {
                 State::Ready(_) => *n_there += 1,
                 State::Call(node) => return Ok(Some(PendingWork::Call(node, 0))),
+                State::StandIn => return Err(Error::Lane),
                 State::Op => {
                     // Computed together, because they may share ops.
                     let args = plan.leaves[*n_there..].iter();

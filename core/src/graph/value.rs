@@ -151,6 +151,8 @@ pub(crate) enum State<'a> {
     Op,
     /// A call computes the elements, along with its other results.
     Call(Arc<CallNode>),
+    /// Nothing computes the elements: the value stands for one lane of many.
+    StandIn,
 }
 
 /// Producer of a value in the graph of ops.
@@ -390,7 +392,7 @@ impl Value {
     pub(crate) fn detach_if_ready(&self) -> Option<&Arc<Buffer>> {
         match self.state() {
             State::Ready(buffer) => Some(buffer),
-            State::Op | State::Call(_) => None,
+            State::Op | State::Call(_) | State::StandIn => None,
         }
     }
 
@@ -409,7 +411,7 @@ impl Value {
                 State::Ready(buffer)
             }
             (_, Some(buffer)) => State::Ready(buffer),
-            (_, None) => unreachable!("a value without elements is promised"),
+            (_, None) => State::StandIn,
         }
     }
 

@@ -111,6 +111,37 @@ impl Key {
         (0..n as u64).map(|i| self.made_by(i)).collect()
     }
 
+    /// Makes `n` independent keys, those of [`split_many`](Self::split_many), as the lanes of one.
+    ///
+    /// The result is an argument of a function under [`vmap`](crate::vmap), where each lane draws the
+    /// numbers of its own key. Outside of one it draws an array for each key.
+    ///
+    /// ```
+    /// use gradloom::prelude::*;
+    /// let keys = Key::new(0).split_lanes(3);
+    /// let walks = vmap(|key: &Key| key.duplicate().normal([4], DType::F32).sum(..))(&keys);
+    /// assert_eq!(walks.shape(), [3]);
+    /// ```
+    pub fn split_lanes(self, n: usize) -> Key {
+        let words: Vec<Tensor> = (0..n as u64)
+            .map(|i| self.made_by(i).tensor().clone())
+            .collect();
+        Key(KeyRepr::Op(match words.is_empty() {
+            true => Tensor::zeros([0, 2], DType::I64),
+            false => Tensor::stack(&words, 0),
+        }))
+    }
+
+    /// Returns a key with the same words, for a function that borrows its key.
+    ///
+    /// The caller is responsible for using only one of them.
+    pub fn duplicate(&self) -> Key {
+        match &self.0 {
+            KeyRepr::Words(words, tensor) => Key(KeyRepr::Words(*words, tensor.clone())),
+            KeyRepr::Op(words) => Key(KeyRepr::Op(words.clone())),
+        }
+    }
+
     /// Derives a key from a number, such as the index of a worker. All workers may start from one
     /// seed.
     pub fn fold_in(self, data: u32) -> Key {
@@ -252,6 +283,10 @@ impl Key {
         match &self.0 {
             KeyRepr::Words(words, _) => *words,
             KeyRepr::Op(words) => {
+                assert!(
+                    words.rank() == 1,
+                    "this is an array of keys: use it under `vmap`"
+                );
                 let words = words.to_vec::<i64>();
                 [words[0] as u32, words[1] as u32]
             }

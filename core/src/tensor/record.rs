@@ -37,7 +37,7 @@ pub(crate) fn record_many(
     let all = value(&first, first.dtype(), op, Some(more.clone()), data).shareable();
     let part = |(i, aval)| Tensor::new(aval, ValueSource::Part(all.clone(), i));
     let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
-    if is_op_by_op() {
+    if is_op_by_op() && outs[0].0.depth() != NEVER {
         let outs: Vec<Shared> = outs.iter().map(|out| Shared::clone(&out.0)).collect();
         run::realise(&outs)?;
     } else {
@@ -172,7 +172,7 @@ fn provenance(data: &[&Tensor]) -> Provenance {
 #[inline]
 fn push(value: UniqueArc<Value>) -> Result<Tensor> {
     let out = Tensor(value.into());
-    if is_op_by_op() {
+    if is_op_by_op() && out.0.depth() != NEVER {
         run::realise(std::slice::from_ref(&*out.0))?;
     } else {
         bound_pending(&out);

@@ -1,12 +1,13 @@
-//! Jacobians and Hessians, one basis vector at a time.
+//! Jacobians and Hessians: derivatives along all basis vectors, as lanes.
 
 use super::Outcome;
 use super::grad::try_value_and_grad;
 use super::jvp::linear;
 use super::outcome::{TransformSite, Uncaught};
 use super::vjp::try_vjp;
+use super::vmap::vmap;
 use crate::raise::catch;
-use crate::{Result, Tensor, check};
+use crate::{DType, Result, Tensor, check};
 
 /// Returns the Jacobian of `f` in forward mode, as a function.
 ///
@@ -86,36 +87,27 @@ fn try_jacfwd<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) 
     let map = linear(f, x)?;
     let (y, _) = map.call(&x.zeros_like())?;
     check::floats(&y, "result")?;
-    let columns = basis(x)
-        .map(|e| Ok(map.call(&e)?.1))
-        .collect::<Result<Vec<Tensor>>>()?;
-    let shape = [y.shape(), x.shape()].concat();
-    // The columns are stacked along a last axis, after the axes of the result.
-    catch(|| match columns.is_empty() {
-        true => Ok(Tensor::zeros(shape, y.dtype())),
-        false => Ok(Tensor::stack(&columns, -1).reshape(shape)),
+    let columns = vmap(|e: &Tensor| map.call(e).map(|(_, dy)| dy))(&basis(x))?;
+    // The columns are along the first axis.
+    catch(|| {
+        Ok(columns
+            .moveaxis(0, -1)
+            .reshape([y.shape(), x.shape()].concat()))
     })
 }
 
 fn try_jacrev<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) -> Result<Tensor> {
     let (y, pullback) = try_vjp(f, x)?;
     check::floats(&y, "result")?;
-    let rows = basis(&y)
-        .map(|e| pullback.try_call(&e))
-        .collect::<Result<Vec<Tensor>>>()?;
-    let shape = [y.shape(), x.shape()].concat();
-    catch(|| match rows.is_empty() {
-        true => Ok(Tensor::zeros(shape, x.dtype())),
-        false => Ok(Tensor::stack(&rows, 0).reshape(shape)),
-    })
+    let rows = vmap(|e: &Tensor| pullback.try_call(e))(&basis(&y))?;
+    catch(|| Ok(rows.reshape([y.shape(), x.shape()].concat())))
 }
 
-/// Returns the basis vectors of the space of `x`.
-fn basis(x: &Tensor) -> impl Iterator<Item = Tensor> {
+/// Returns the basis vectors of the space of `x`, along a first axis.
+fn basis(x: &Tensor) -> Tensor {
     let n = x.numel();
-    (0..n).map(move |i| {
-        let mut e = vec![0.0; n];
-        e[i] = 1.0;
-        Tensor::from_vec::<f64>(e, x.shape()).cast(x.dtype())
-    })
+    let labels = Tensor::arange(n, DType::I64);
+    labels
+        .one_hot(n, x.dtype())
+        .reshape([&[n], x.shape()].concat())
 }

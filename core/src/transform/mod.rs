@@ -7,18 +7,22 @@
 mod grad;
 mod jacobian;
 mod jvp;
+mod lane_axes;
 mod loss;
 mod outcome;
 mod replay;
 mod trace;
 mod vjp;
+mod vmap;
 
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jvp::jvp;
+pub use lane_axes::LaneAxes;
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
 pub use replay::replay;
 pub(crate) use replay::{Bound, Env, replay_bound};
 pub(crate) use trace::cut_behind;
 pub use vjp::{Pullback, vjp};
+pub use vmap::{Vmap, vmap};

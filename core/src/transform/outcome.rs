@@ -27,7 +27,7 @@ pub trait Outcome: Sized {
 
 /// Call site of the transform or companion that returned a function. Such a closure cannot know
 /// its own caller.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct TransformSite {
     by: &'static str,
     at: &'static Location<'static>,

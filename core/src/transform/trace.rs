@@ -44,6 +44,21 @@ pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
     x.chain(captured.iter().cloned()).collect()
 }
 
+/// An open scope, which is closed when this is dropped, even if the traced function panics.
+pub(super) struct ScopeGuard(pub(super) Arc<Scope>);
+
+impl ScopeGuard {
+    pub(super) fn open() -> ScopeGuard {
+        ScopeGuard(Scope::open())
+    }
+}
+
+impl Drop for ScopeGuard {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
 /// Traces `f` on fresh values equal to the leaves of `x`.
 ///
 /// # Errors
@@ -52,14 +67,7 @@ pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
 pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trace<R::Tree>> {
     let (leaves_x, frozen) = (leaves(x), frozen(x));
     check::floats(x, "argument")?;
-    /// Closes the scope, even if `f` panics.
-    struct ScopeGuard(Arc<Scope>);
-    impl Drop for ScopeGuard {
-        fn drop(&mut self) {
-            self.0.close();
-        }
-    }
-    let close = ScopeGuard(Scope::open());
+    let close = ScopeGuard::open();
     let since = seq_no_of_all();
     // A frozen leaf is a constant, which the closure captures.
     let fresh = leaves_x
@@ -112,10 +120,10 @@ pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Pro
 }
 
 /// A part of the graph as a program.
-struct GraphPart {
-    program: Program,
+pub(super) struct GraphPart {
+    pub(super) program: Program,
     /// Values that are bound to the parameters after the inputs.
-    captured: Vec<Bound>,
+    pub(super) captured: Vec<Bound>,
     /// Node of each equation.
     nodes: Vec<Shared>,
 }
@@ -124,7 +132,7 @@ struct GraphPart {
 ///
 /// Values that are older than `since` are captured. If `dependent` is true, so are values that do
 /// not depend on an input. No node that depends on an input is older than `since`.
-fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
+pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
     let mut engine = Engine::lock();
     let mut cut = TraceWalk {
         epoch: engine.next_epoch(),

@@ -241,7 +241,7 @@ enum Leaves {
 }
 
 /// Returns the paths of the leaves. Without a name, they begin with the first field.
-pub(super) fn paths(tree: &impl Tree, name: &str) -> Vec<String> {
+pub(crate) fn paths(tree: &impl Tree, name: &str) -> Vec<String> {
     let mut paths = Vec::new();
     tree.paths(name, &mut paths);
     if name.is_empty() {

@@ -21,7 +21,7 @@
 //! [recorded](macro@crate::traced); write the module before its name, as in `tree::add(..)`, so
 //! that the macro can recognise it.
 
-mod arithmetic;
+pub(crate) mod arithmetic;
 pub(crate) mod key;
 mod summary;
 

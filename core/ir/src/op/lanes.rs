@@ -92,13 +92,24 @@ impl Lanes<'_> {
 
     /// Returns operand `i` with an axis of lanes.
     fn each(&self, b: &mut Builder, i: usize) -> Option<Var> {
-        match self.args[i] {
-            Lane::Each(var) => Some(var),
-            Lane::Shared(var) => {
-                let shape = b.attr(self.with_lanes(&self.shape(self.eqn.args[i])?));
+        let Lane::Shared(var) = self.args[i] else {
+            return Some(self.args[i].var());
+        };
+        let shape = self.with_lanes(&self.shape(self.eqn.args[i])?);
+        match i < self.eqn.data().len() {
+            true => {
+                let shape = b.attr(shape);
                 Some(b.emit(Op::BroadcastTo, &[shape], &[var]))
             }
+            false => self.like(b, i, shape),
         }
+    }
+
+    /// Emits a value of this shape, with the dtype of operand `i`, for use as a like operand.
+    fn like(&self, b: &mut Builder, i: usize, shape: Static) -> Option<Var> {
+        let dtype = self.program.aval(self.eqn.args[i]).dtype?;
+        let statics = [b.attr(shape), b.attr(0), b.attr(dtype)];
+        Some(b.emit(Op::Full, &statics, &[]))
     }
 
     /// Returns all operands with an axis of lanes.
@@ -120,19 +131,15 @@ impl Lanes<'_> {
 
     /// Emits the op once for all lanes, which share its data operands.
     fn shared(&self, b: &mut Builder) -> Option<Vec<Lane>> {
-        let args = self.eqn.args.iter().zip(self.args);
-        let arg = |(var, lane): (&Var, &Lane)| match lane {
+        let arg = |(i, lane): (usize, &Lane)| match lane {
             Lane::Shared(var) => Some(*var),
-            // A like operand: any value with the dtype and shape of a lane will do.
             Lane::Each(_) => {
-                let aval = self.program.aval(*var);
-                let lens = aval.shape.known()?.into_iter().map(|len| len as i64);
-                let shape = b.attr(lens.collect::<Vec<_>>());
-                let statics = [shape, b.attr(0), b.attr(aval.dtype?)];
-                Some(b.emit(Op::Full, &statics, &[]))
+                let lens = self.shape(self.eqn.args[i])?.into_iter();
+                let lens: Vec<i64> = lens.map(|len| len as i64).collect();
+                self.like(b, i, lens.into())
             }
         };
-        let args: Option<Vec<Var>> = args.map(arg).collect();
+        let args: Option<Vec<Var>> = self.args.iter().enumerate().map(arg).collect();
         let outs = self.emit(b, self.statics(), &args?).into_iter();
         Some(outs.map(|out| Lane::Shared(out.var())).collect())
     }

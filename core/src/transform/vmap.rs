@@ -1,0 +1,235 @@
+//! Batching: a function of one example becomes a function of many, its *lanes*, at once.
+
+use super::outcome::TransformSite;
+use super::replay::replay_bound;
+use super::trace::{GraphPart, ScopeGuard, cut};
+use super::{LaneAxes, Outcome, trace};
+use crate::error::VmapFault;
+use crate::events::{self, Event};
+use crate::graph::seq_no::seq_no_of_all;
+use crate::graph::value::ValueSource;
+use crate::raise::catch;
+use crate::tensor::record::traced_input;
+use crate::tree::arithmetic::paths;
+use crate::tree::{leaves, with_leaves};
+use crate::{Aval, Result, Tensor, Tree};
+use gradloom_ir::batch::{Batch, batch};
+use gradloom_ir::pass;
+
+/// Returns the function that applies `f` to each lane of its argument.
+///
+/// All leaves of the argument have the lanes along axis 0, and so have the results. `f` runs once, on
+/// values without elements that have the shape of one lane. The ops that it records are then applied
+/// to all lanes at once.
+///
+/// ```
+/// # use gradloom::{Tensor, grad, vmap};
+/// let dot = |(x, y): &(Tensor, Tensor)| (x * y).sum(..);
+/// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+/// let y = Tensor::from([[1.0f32, 1.0], [1.0, 10.0]]);
+/// assert_eq!(vmap(dot)(&(x.clone(), y)).to_vec::<f32>(), [3.0, 43.0]);
+///
+/// let per_example = vmap(grad(|x: &Tensor| x.square().sum(..)));
+/// assert_eq!(per_example(&x).to_vec::<f32>(), [2.0, 4.0, 6.0, 8.0]);
+/// ```
+///
+/// # Panics
+///
+/// The returned function panics if a leaf has no axis 0, if the leaves have different numbers of
+/// lanes, or if `f` reads a value of a lane. If `f` returns `Result`, these are errors instead.
+#[track_caller]
+pub fn vmap<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<R::Tree>
+where
+    X: Tree,
+    R: Outcome,
+    F: Fn(&X) -> R,
+{
+    let vmap = Vmap::new(f);
+    move |x: &X| vmap.call(x)
+}
+
+/// A function that is applied to each lane of its argument, with a choice of axes: see [`vmap`].
+///
+/// ```
+/// # use gradloom::{Tensor, Vmap};
+/// let scale = |(x, factor): &(Tensor, Tensor)| x * factor;
+/// // The lanes are the columns of `x`, and share `factor`.
+/// let columns = Vmap::new(scale).in_axes((1, None)).out_axes(1);
+/// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+/// let y = columns.call(&(x, Tensor::from([1.0f32, 10.0])));
+/// assert_eq!(y.to_vec::<f32>(), [1.0, 2.0, 30.0, 40.0]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Vmap<F> {
+    f: F,
+    in_axes: LaneAxes,
+    out_axes: LaneAxes,
+    axis_size: Option<usize>,
+    made: TransformSite,
+}
+
+impl<F> Vmap<F> {
+    /// Returns the function with its lanes along axis 0 of each leaf of argument and result.
+    #[track_caller]
+    pub fn new(f: F) -> Vmap<F> {
+        Vmap {
+            f,
+            in_axes: 0.into(),
+            out_axes: 0.into(),
+            axis_size: None,
+            made: TransformSite::by("vmap"),
+        }
+    }
+
+    /// Sets the axis of the lanes of each part of the argument. Lanes share a part with `None`.
+    pub fn in_axes(mut self, axes: impl Into<LaneAxes>) -> Vmap<F> {
+        self.in_axes = axes.into();
+        self
+    }
+
+    /// Sets the axis of the lanes of each part of the result. `None` returns a part that all lanes
+    /// share, without an axis for them.
+    pub fn out_axes(mut self, axes: impl Into<LaneAxes>) -> Vmap<F> {
+        self.out_axes = axes.into();
+        self
+    }
+
+    /// Sets the number of lanes, which is needed only if lanes share all arguments.
+    pub fn axis_size(mut self, n: usize) -> Vmap<F> {
+        self.axis_size = Some(n);
+        self
+    }
+
+    /// Returns the results of all lanes.
+    ///
+    /// # Panics
+    ///
+    /// If the axes do not fit the argument or the result, or if `f` reads a value of a lane. If `f`
+    /// returns `Result`, these are errors instead.
+    pub fn call<X, R>(&self, x: &X) -> R::Wrap<R::Tree>
+    where
+        X: Tree,
+        R: Outcome,
+        F: Fn(&X) -> R,
+    {
+        R::wrap_made(self.try_call(x), self.made)
+    }
+
+    fn try_call<X, R>(&self, x: &X) -> Result<R::Tree>
+    where
+        X: Tree,
+        R: Outcome,
+        F: Fn(&X) -> R,
+    {
+        let (args, n) = self.lanes_of(x)?;
+        let scope = ScopeGuard::open();
+        let since = seq_no_of_all();
+        let inputs: Vec<Tensor> = args
+            .iter()
+            .filter_map(|arg| match arg {
+                Arg::Each(all) => {
+                    let one = Aval::new(all.dtype(), all.shape()[1..].to_vec());
+                    let one = Tensor::new(&one, ValueSource::StandIn);
+                    Some(traced_input(&one, &scope.0))
+                }
+                Arg::Shared(_) => None,
+            })
+            .collect();
+        let mut input = inputs.iter();
+        let one_lane: Vec<Tensor> = args
+            .iter()
+            .map(|arg| match arg {
+                Arg::Each(_) => input.next().expect("an input for each argument").clone(),
+                Arg::Shared(x) => x.clone(),
+            })
+            .collect();
+        let y = R::run(|| (self.f)(&with_leaves(x, &one_lane)))?;
+        let GraphPart {
+            program, captured, ..
+        } = cut(&inputs, since, &leaves(&y), true);
+        drop(scope);
+        events::emit(Event::Traced {
+            equations: program.eqns.len(),
+        });
+        let differs: Vec<bool> = (0..program.params.len())
+            .map(|i| i < inputs.len())
+            .collect();
+        let Batch { program, each } =
+            batch(&program, &differs, n).map_err(|op| VmapFault::NoRule { op }.into_error())?;
+        let all = args.into_iter().filter_map(|arg| match arg {
+            Arg::Each(all) => Some(all),
+            Arg::Shared(_) => None,
+        });
+        let bound = trace::args(&Vec::from_iter(all), &captured);
+        let outs = replay_bound(&pass::simplify(program), &bound)?;
+        let axes = self.out_axes.of_leaves(&y, "out_axes")?;
+        let outs = outs.iter().zip(each).zip(axes).zip(paths(&y, "result"));
+        let outs =
+            outs.map(|(((out, each), axis), path)| placed(out.tensor(), each, axis, n, path));
+        Ok(with_leaves(&y, &outs.collect::<Result<Vec<Tensor>>>()?))
+    }
+
+    /// Returns the leaves of the argument, with the lanes along their first axis, and the number of
+    /// lanes.
+    fn lanes_of(&self, x: &impl Tree) -> Result<(Vec<Arg>, usize)> {
+        let axes = self.in_axes.of_leaves(x, "in_axes")?;
+        let (mut args, mut counts) = (Vec::new(), Vec::new());
+        for ((leaf, axis), path) in leaves(x).into_iter().zip(axes).zip(paths(x, "argument")) {
+            let Some(axis) = axis else {
+                args.push(Arg::Shared(leaf));
+                continue;
+            };
+            let rank = leaf.rank() as isize;
+            if !(-rank..rank).contains(&axis) {
+                let aval = leaf.aval().clone();
+                return Err(VmapFault::NoAxis { path, axis, aval }.into_error());
+            }
+            let from = axis.rem_euclid(rank) as usize;
+            counts.push((path, leaf.dim(axis)));
+            args.push(Arg::Each(match from {
+                0 => leaf,
+                from => catch(|| Ok(leaf.moveaxis(from as isize, 0)))?,
+            }));
+        }
+        let n = match (self.axis_size, counts.first()) {
+            (Some(n), _) | (None, Some(&(_, n))) => n,
+            (None, None) => return Err(VmapFault::NoLanes.into_error()),
+        };
+        if counts.iter().any(|(_, found)| *found != n) {
+            let asked = self.axis_size;
+            return Err(VmapFault::Counts { counts, asked }.into_error());
+        }
+        Ok((args, n))
+    }
+}
+
+/// A leaf of the argument.
+enum Arg {
+    /// A value for each lane, along the first axis.
+    Each(Tensor),
+    /// One value that all lanes share.
+    Shared(Tensor),
+}
+
+/// Returns a result with its lanes along `axis`.
+fn placed(out: &Tensor, each: bool, axis: Option<isize>, n: usize, path: String) -> Result<Tensor> {
+    let Some(axis) = axis else {
+        return match each {
+            true => Err(VmapFault::Differs { path }.into_error()),
+            false => Ok(out.clone()),
+        };
+    };
+    let all = match each {
+        true => out.clone(),
+        false => catch(|| Ok(out.broadcast_to([&[n], out.shape()].concat())))?,
+    };
+    let rank = all.rank() as isize;
+    if !(-rank..rank).contains(&axis) {
+        let aval = all.aval().clone();
+        return Err(VmapFault::NoAxis { path, axis, aval }.into_error());
+    }
+    match axis {
+        0 => Ok(all),
+        _ => catch(|| Ok(all.moveaxis(0, axis))),
+    }
+}
