@@ -18,7 +18,7 @@ mod stmt;
 
 use flow::assemble::has_checkpoint;
 use host::items::Items;
-use state::block_builder::BlockBuilder;
+use state::block_builder::{BlockBuilder, Unclear};
 use state::diagnostics::Diagnostics;
 use state::host_state::HostState;
 use state::kinds::Kind;
@@ -211,6 +211,9 @@ impl Cx<'_> {
                 self.outs(value, shape, outs)
             }
             (value @ (Value::Tensor { .. } | Value::Place(_)), OutShape::Opaque) => {
+                if let Value::Tensor { var, .. } = value {
+                    self.operator_on_trees(var, &[Unclear::Result])?;
+                }
                 let var = self.tree_of(value)?;
                 outs.push(var);
                 Ok(())

@@ -1,6 +1,7 @@
 //! Lowers tuples, lists, fields, indices, ranges and casts.
 
 use crate::input::{OutShape, View};
+use crate::lower::state::block_builder::Unclear;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value, host};
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -92,7 +93,11 @@ impl Cx<'_> {
                 })
             })),
             Value::Poison => Err(Abort::Error),
-            _ => self.recorded("a field of a tensor", f.member.span()),
+            Value::Tensor { var, .. } => {
+                self.operator_on_trees(var, &[Unclear::Result, Unclear::Part])?;
+                self.recorded("a field of a tensor", f.member.span())
+            }
+            _ => self.recorded("a field of a value", f.member.span()),
         }
     }
 

@@ -21,6 +21,8 @@ pub(in crate::lower) struct Kinds {
     /// Another variable of the same kind; a variable that is not a key is a tensor.
     same: BTreeMap<Var, Var>,
     kinds: BTreeMap<Var, Kind>,
+    /// Results of operators on trees, which may be trees too.
+    of_operators: BTreeSet<Var>,
     clash: bool,
 }
 
@@ -31,8 +33,24 @@ impl Kinds {
         self.kinds.insert(var, Kind::Open);
     }
 
+    /// Adds the result of an operator on trees.
+    pub(in crate::lower) fn open_of_operator(&mut self, var: Var) {
+        self.open(var);
+        self.of_operators.insert(var);
+    }
+
     pub(in crate::lower) fn of(&self, var: Var) -> Kind {
         self.first(var).map_or(Kind::Tensor, |var| self.kinds[&var])
+    }
+
+    /// Returns whether an operator on a variable is one of a type of the user's, not of `Tensor`.
+    pub(in crate::lower) fn has_own_operators(&self, var: Var) -> bool {
+        self.first(var)
+            .is_some_and(|first| match self.kinds[&first] {
+                Kind::Tensor => false,
+                Kind::Tree => true,
+                Kind::Open => self.of_operators.contains(&first),
+            })
     }
 
     /// Returns the variable that stands for all of the same kind.
@@ -66,6 +84,9 @@ impl Kinds {
             (Some(first), Some(other)) if first != other => {
                 let kind = self.kinds[&other];
                 self.clash |= kind != Kind::Open && !self.decide(first, kind);
+                if self.of_operators.contains(&other) {
+                    self.of_operators.insert(first);
+                }
                 self.same.insert(other, first);
             }
             (Some(known), None) | (None, Some(known)) => {
