@@ -437,7 +437,7 @@ pub(crate) const MISTAKES: &[(&str, &str)] = &[
     ("", "impl Linear { fn new() -> Linear { Linear } }"),
     (
         "",
-        "impl Linear { #[traced] fn f(&self, x: &Tensor) -> Tensor { x.sin() } }",
+        "impl Linear { #[traced] #[traced] fn f(&self, x: &Tensor) -> Tensor { x.sin() } }",
     ),
     (
         "",

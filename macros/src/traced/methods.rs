@@ -298,16 +298,11 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> Meth
         own_order: false,
     };
     for attr in method.attrs.iter().filter(|a| is_traced(a)) {
-        found.marked = true;
+        if std::mem::replace(&mut found.marked, true) {
+            errors.push(attr, "`#[traced]` is here twice; remove one");
+            continue;
+        }
         let syn::Meta::List(list) = &attr.meta else {
-            // A method that may return no tree is traced only if it is marked.
-            if !gives_tensors(&method.sig) {
-                continue;
-            }
-            errors.push(
-                attr,
-                "the impl block is `#[traced]` already; remove this one",
-            );
             continue;
         };
         found.args = both(list, block, errors);
