@@ -13,6 +13,7 @@ mod constants;
 mod function_forms;
 mod held;
 mod local_trees;
+mod natural;
 mod natural_code;
 mod operators;
 mod parameters;

@@ -1,12 +1,13 @@
 //! Lowers operators.
 
 use super::by_ref;
-use super::inline::inline_at;
+use super::inline::{inline_at, root_of};
 use super::syntax::peel;
 use crate::input::text;
 use crate::lower::state::block_builder::Unclear;
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::method_table::methods;
 use crate::program::Effect;
 use gradloom_ir::{Op, Var};
 use proc_macro2::{Span, TokenStream};
@@ -271,6 +272,31 @@ impl Cx<'_> {
         )?;
         self.builder.kinds.open_of_operator(var);
         Ok(Value::Tensor { var, by_ref: false })
+    }
+
+    /// Returns whether an expression computes with parts of trees and with numbers only, so that its
+    /// value may be a number or a tensor.
+    pub(in crate::lower) fn computes_parts(&self, expr: &Expr) -> bool {
+        let is_operand = |e: &Expr| {
+            let part = match peel(e) {
+                Expr::Reference(r) => peel(&r.expr),
+                Expr::Cast(c) => peel(&c.expr),
+                e => e,
+            };
+            matches!(part, Expr::Field(_) | Expr::Index(_)) && root_of(part).is_some()
+                || !self.names.mentions_traced(e)
+                || self.computes_parts(e)
+        };
+        match peel(expr) {
+            Expr::Binary(b) => is_operand(&b.left) && is_operand(&b.right),
+            Expr::Unary(u) => is_operand(&u.expr),
+            Expr::MethodCall(m) => {
+                methods(&m.method.to_string()).next().is_some()
+                    && is_operand(&m.receiver)
+                    && m.args.iter().all(is_operand)
+            }
+            _ => false,
+        }
     }
 
     /// Returns why operands may be trees, if one may be.

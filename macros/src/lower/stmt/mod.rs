@@ -136,6 +136,9 @@ impl Cx<'_> {
 
     fn assignment(&mut self, assign: &syn::ExprAssign) -> LowerResult<()> {
         let (left, right) = (&assign.left, &assign.right);
+        if self.is_part_of_tree(left) && self.computes_parts(right) {
+            return self.recorded("an assignment to a part of a tree", left.span());
+        }
         let value = |cx: &mut Self| {
             cx.host.hint(left);
             let want = cx.names.want_of_target(left);
