@@ -420,7 +420,7 @@ peels! {
 #[diagnostic::on_unimplemented(
     message = "this method is not traced",
     label = "a method of a type without `#[traced]`",
-    note = "put `#[traced]` on the method; or, if the traced method is one of the type behind a `Deref` of yours, call it on that: `(*model).forward(&x)`"
+    note = "put `#[traced]` on the method, or `#[traced(record)]` on the function that calls it; or, if the traced method is one of the type behind a `Deref` of yours, call it on that: `(*model).forward(&x)`"
 )]
 pub trait Nearest {}
 

@@ -352,6 +352,13 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// Returns the list of the tangents of an operand, if it is one.
+    fn list(&self, dx: Var, tangents: &Tangents) -> Option<Ident> {
+        let x = tangents.to.get(dx).and_then(|x| self.inputs.get(*x));
+        let is_part = matches!(x, Some(input) if matches!(input.source, Source::Tree { .. }));
+        (!is_part && self.lists.contains(dx)).then(|| self.ident(dx))
+    }
+
     pub(super) fn call_jvp(&self, eqn: &Eqn, tangents: &Tangents) -> TokenStream {
         let rt = self.rt;
         let call = self.info(eqn);
@@ -366,7 +373,8 @@ impl<'a> Emitter<'a> {
         );
         let called = match &call.callee {
             Callee::Part { value, place, .. } => {
-                let given = self.given(dx[0], tangents);
+                let list = self.list(dx[0], tangents).map(Ident::into_token_stream);
+                let given = list.unwrap_or_else(|| self.given(dx[0], tangents));
                 ours!(let (#pattern, #of_y) = (#value, #rt::part(&#given, #place));)
             }
             _ => {
@@ -418,7 +426,7 @@ impl<'a> Emitter<'a> {
         let each = y.iter().zip(dy).enumerate().map(|(i, (y, dy))| {
             let local = self.ident(*dy);
             match self.lists.contains(*dy) {
-                true => ours!(let #local = #of_y;),
+                true => ours!(let #local: #rt::Leaves = #of_y;),
                 false => self.tangent_of(*dy, *y, &of_y, i),
             }
         });
