@@ -16,9 +16,9 @@
 //! assert!(loss(&next).item::<f32>() < loss(&line).item::<f32>());
 //! ```
 //!
-//! They work in closures under transforms and in traced functions. [`dot()`], [`norm()`] and [`sum()`]
-//! are traced. A traced body that calls one of the others is
-//! [recorded](macro@crate::traced); write the module before its name, as in `tree::add(..)`, so
+//! They work in closures under transforms and in traced functions. [`add()`], [`sub()`], [`dot()`],
+//! [`norm()`] and [`sum()`] are traced. A traced body that calls one of the others is
+//! [recorded](macro@crate::traced); write the module before its name, as in `tree::scale(..)`, so
 //! that the macro can recognise it.
 
 mod arithmetic;
@@ -61,7 +61,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Tree`",
-    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`"
+    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`, as in `#[fixed] self`"
 )]
 pub trait Tree: Sized {
     /// Calls `f` with each leaf.
