@@ -6,6 +6,7 @@ use crate::input::{text, unraw};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::{Data, DeriveInput, Field, Fields, Ident, Index, Member, Path, Type};
 
 pub(crate) fn derive(input: TokenStream) -> TokenStream {
@@ -66,6 +67,9 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let krate = Options::parse(&input.attrs, false)?.krate;
     let krate = krate.map_or_else(|| quote!(::gradloom), |path| quote!(#path));
     let name = &input.ident;
+    if let Some(found) = trait_object(input) {
+        return Ok(unusable(input, &found, &krate));
+    }
     let params = Params::new([&input.generics]);
     let variants: Vec<Variant> = match &input.data {
         Data::Struct(data) => vec![Variant::new(quote!(Self), None, &data.fields, &params)?],
@@ -132,6 +136,53 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             #shared
         }
     })
+}
+
+/// Returns the error for the first field with a trait object.
+fn trait_object(input: &DeriveInput) -> Option<syn::Error> {
+    struct Finder(Option<syn::Error>);
+    impl<'ast> Visit<'ast> for Finder {
+        fn visit_field(&mut self, field: &'ast Field) {
+            let skips = |attr: &syn::Attribute| attr.path().is_ident("tree");
+            if !field.attrs.iter().any(skips) {
+                syn::visit::visit_field(self, field);
+            }
+        }
+        // A type of the user's may be a tree whatever its parameters are.
+        fn visit_type_path(&mut self, ty: &'ast syn::TypePath) {
+            const CONTAINERS: [&str; 7] =
+                ["Arc", "BTreeMap", "Box", "Option", "Rc", "Vec", "VecDeque"];
+            let last = ty.path.segments.last().map(|s| unraw(&s.ident));
+            if last.is_some_and(|last| CONTAINERS.contains(&&*last)) {
+                syn::visit::visit_type_path(self, ty);
+            }
+        }
+        fn visit_type_trait_object(&mut self, ty: &'ast syn::TypeTraitObject) {
+            let message = "the leaves of a trait object are not known, so it is not a tree; use an enum or a type parameter, or skip the field with `#[tree(skip)]`";
+            self.0.get_or_insert(syn::Error::new_spanned(ty, message));
+        }
+    }
+    let mut finder = Finder(None);
+    finder.visit_derive_input(input);
+    finder.0
+}
+
+/// Returns an error and an impl that satisfies the functions that need the type to be a tree.
+fn unusable(input: &DeriveInput, error: &syn::Error, krate: &TokenStream) -> TokenStream {
+    let (error, name) = (error.to_compile_error(), &input.ident);
+    let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
+    quote! {
+        #error
+        #[allow(unused_variables, clippy::all)]
+        impl #impl_generics #krate::Tree for #name #ty_generics #where_clause {
+            fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#krate::Tensor)) {}
+            fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #krate::Tensor)) {}
+            fn map(&self, f: &mut dyn ::core::ops::FnMut(&#krate::Tensor) -> #krate::Tensor) -> Self {
+                ::core::unreachable!()
+            }
+            fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {}
+        }
+    }
 }
 
 /// Returns `__SHARED`, the reason why a call site cannot cache a result of this type, if there is
