@@ -3,12 +3,13 @@
 use super::by_ref;
 use super::inline::{inline_at, root_of};
 use super::syntax::peel;
-use crate::input::text;
+use crate::input::{self, classify, text};
 use crate::lower::state::block_builder::Unclear;
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
 use crate::method_table::methods;
 use crate::program::Effect;
+use crate::report::Errors;
 use gradloom_ir::{Op, Var};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -229,16 +230,38 @@ impl Cx<'_> {
     ///
     /// The operands tell, or later code does.
     pub(in crate::lower) fn is_own_operator(&self, operands: &[&Value], span: Span) -> bool {
-        let is_own = |value: &&Value| match value {
+        operands.iter().any(|value| self.has_own_operators(value))
+            || self.choices.contains(&inline_at(span))
+    }
+
+    fn has_own_operators(&self, value: &Value) -> bool {
+        match value {
             Value::Place(place) => self.is_own_tree(place),
             Value::Tensor { var, .. } => self.builder.kinds.has_own_operators(*var),
             _ => false,
-        };
-        operands.iter().any(is_own) || self.choices.contains(&inline_at(span))
+        }
+    }
+
+    /// Refuses a tree where a tensor is written, as a `Deref` of the user's allows, because its
+    /// operators would be taken for those of the tree.
+    pub(in crate::lower) fn keep_type(&mut self, value: &Value, ty: &Type) -> LowerResult<()> {
+        if classify(ty, &mut Errors::default()) != input::Kind::Tensor
+            || !self.has_own_operators(value)
+        {
+            return Ok(());
+        }
+        match value {
+            Value::Tensor { var, by_ref: false }
+                if self.builder.kinds.decide(*var, Kind::Tensor) =>
+            {
+                Ok(())
+            }
+            _ => self.recorded("a tree that is used as a tensor", ty.span()),
+        }
     }
 
     /// Returns whether a place is a whole tree of a type that the user declares.
-    fn is_own_tree(&self, place: &Place) -> bool {
+    pub(in crate::lower) fn is_own_tree(&self, place: &Place) -> bool {
         let Base::Param(param) = place.base else {
             return place.root;
         };
@@ -263,6 +286,11 @@ impl Cx<'_> {
         if operands.iter().any(|(expr, _)| is_dereferenced(expr)) {
             return self.recorded("an operator on a tree behind `*`", span);
         }
+        for (_, value) in &operands {
+            if let Value::Tensor { var, .. } = value {
+                self.operator_on_trees(*var, &[Unclear::Result, Unclear::Part])?;
+            }
+        }
         let operands = operands.into_iter().map(|(_, value)| value).collect();
         let var = self.step(
             operands,
@@ -270,7 +298,7 @@ impl Cx<'_> {
             Effect::Records,
             (shown, span),
         )?;
-        self.builder.kinds.open_of_operator(var);
+        self.builder.kinds.open_with_own_operators(var);
         Ok(Value::Tensor { var, by_ref: false })
     }
 
@@ -304,7 +332,10 @@ impl Cx<'_> {
         let unclear = operands.iter().map(|value| match value {
             Value::Tensor { var, .. } => match self.builder.kinds.of(*var) {
                 Kind::Open => Some(Unclear::Result),
-                _ => None,
+                _ => {
+                    let operator = self.builder.unclear_operators.get(var);
+                    operator.map(|(_, why)| *why)
+                }
             },
             Value::Place(_) => Some(Unclear::Part),
             _ => None,

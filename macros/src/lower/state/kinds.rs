@@ -21,8 +21,9 @@ pub(in crate::lower) struct Kinds {
     /// Another variable of the same kind; a variable that is not a key is a tensor.
     same: BTreeMap<Var, Var>,
     kinds: BTreeMap<Var, Kind>,
-    /// Results of operators on trees, which may be trees too.
-    of_operators: BTreeSet<Var>,
+    /// Values that have operators of their own, if they are trees: parameters and results of such
+    /// operators.
+    own_operators: BTreeSet<Var>,
     clash: bool,
 }
 
@@ -33,10 +34,10 @@ impl Kinds {
         self.kinds.insert(var, Kind::Open);
     }
 
-    /// Adds the result of an operator on trees.
-    pub(in crate::lower) fn open_of_operator(&mut self, var: Var) {
+    /// Adds a variable that has operators of its own, unless it is a tensor.
+    pub(in crate::lower) fn open_with_own_operators(&mut self, var: Var) {
         self.open(var);
-        self.of_operators.insert(var);
+        self.own_operators.insert(var);
     }
 
     pub(in crate::lower) fn of(&self, var: Var) -> Kind {
@@ -49,7 +50,7 @@ impl Kinds {
             .is_some_and(|first| match self.kinds[&first] {
                 Kind::Tensor => false,
                 Kind::Tree => true,
-                Kind::Open => self.of_operators.contains(&first),
+                Kind::Open => self.own_operators.contains(&first),
             })
     }
 
@@ -84,8 +85,8 @@ impl Kinds {
             (Some(first), Some(other)) if first != other => {
                 let kind = self.kinds[&other];
                 self.clash |= kind != Kind::Open && !self.decide(first, kind);
-                if self.of_operators.contains(&other) {
-                    self.of_operators.insert(first);
+                if self.own_operators.contains(&other) {
+                    self.own_operators.insert(first);
                 }
                 self.same.insert(other, first);
             }

@@ -233,6 +233,9 @@ impl Cx<'_> {
             self.names.poison(pat);
             return Err(Abort::Error);
         }
+        if let Some(ty) = ty {
+            self.keep_type(&value, ty)?;
+        }
         if let (Value::Tensor { var, .. }, Some(Kind::Tree)) = (&value, kind) {
             self.operator_on_trees(*var, &[Unclear::Result, Unclear::Part])?;
         }
