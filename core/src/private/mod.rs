@@ -82,6 +82,12 @@ pub fn pulled_back<T: Tree>(like: &T, cotangents: &mut Cotangents, param: usize)
     cotangents.of(like, param)
 }
 
+/// Returns a tensor by reference; `x` may be a reference itself.
+#[inline]
+pub fn lent(x: &Tensor) -> &Tensor {
+    x
+}
+
 /// Runs a body, which may return early.
 pub fn run<T>(body: impl FnOnce() -> T) -> T {
     body()
