@@ -18,6 +18,16 @@ pub const fn hash(digits: &str) -> [u8; 32] {
     hash
 }
 
+/// Reason of the first query that rustc did not confirm, as an `Option`. Each text comes before the
+/// code that the reasons which end in it start with.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unconfirmed {
+    ($n_confirmed:expr, $($text:literal: $($code:literal),*);*) => {
+        $crate::__private::unconfirmed($n_confirmed, &[$($(::core::concat!($code, $text)),*),*])
+    };
+}
+
 /// Returns the reason of the first query that rustc did not confirm, if it confirmed only
 /// `n_confirmed`.
 pub const fn unconfirmed(n_confirmed: usize, reasons: &[&'static str]) -> Option<&'static str> {

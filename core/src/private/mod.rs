@@ -21,7 +21,7 @@ pub use crate::{
     __add_to_key as add_to_key, __answers as answers, __arguments as arguments,
     __begin as begin_call, __cached as cached, __check_all_floats as check_all_floats,
     __grads as grads, __levels as levels, __loops as loops, __own_facts as own_facts,
-    __register as register, __sizes as sizes,
+    __pullback as pullback, __register as register, __sizes as sizes, __unconfirmed as unconfirmed,
 };
 
 pub use crate::annotation::{
@@ -80,6 +80,12 @@ use gradloom_ir::Op;
 /// Returns the cotangent of a parameter, in the structure of `like`.
 pub fn pulled_back<T: Tree>(like: &T, cotangents: &mut Cotangents, param: usize) -> T {
     cotangents.of(like, param)
+}
+
+/// Returns a tensor by reference; `x` may be a reference itself.
+#[inline]
+pub fn lent(x: &Tensor) -> &Tensor {
+    x
 }
 
 /// Runs a body, which may return early.

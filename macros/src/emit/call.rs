@@ -32,9 +32,14 @@ impl<'a> Emitter<'a> {
                 let x = *operands
                     .next()
                     .expect("one operand for each traced argument");
+                let source = self.low.input(x).map(|input| &input.source);
+                let is_reference =
+                    matches!(source, Some(Source::Param(i)) if self.func.params[*i].by_ref);
                 let (x, is_tree) = (self.ident(x), self.low.trees.contains(&x));
                 match (by_ref, is_tree) {
                     _ if lent.is_some() => ours!(#x.#lent()),
+                    // A parameter of the callee that has a type parameter would be a `&&Tensor`.
+                    (true, false) if is_reference => ours!(#rt::lent(&#x)),
                     (true, _) => ours!(&#x),
                     (false, true) => ours!(#rt::copy(&#x)),
                     (false, false) => ours!(#rt::share_tensor(&#x)),

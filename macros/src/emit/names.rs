@@ -39,6 +39,8 @@ pub(crate) struct ItemNames {
     pub(crate) annotations: Ident,
     /// Function that queries rustc for types.
     pub(crate) answers: Ident,
+    /// Constant that is true if rustc confirms all queries.
+    pub(crate) pure: Ident,
     /// Copy of the body that queries rustc for types.
     pub(crate) spots: Ident,
     /// Functions that register the compiled loops of all companions, and of those in reverse and
@@ -102,6 +104,7 @@ impl ItemNames {
             forward_loops: ident(format!("{hidden}forward_loops")),
             annotations: ident(format!("__{upper}ANNOTATIONS")),
             answers: ident(format!("{hidden}answers")),
+            pure: ident(format!("__{upper}PURE")),
             spots: ident(format!("{hidden}spots")),
             saved: ident(format!("{owner}{camel}Saved")),
             grads: ident(format!("{owner}{camel}Grads")),

@@ -132,7 +132,7 @@ fn finished(cx: Cx, found: LowerResult<()>, block: &syn::Block, errors: &mut Err
 fn recorded_with_checkpoint(block: &syn::Block, errors: &mut Errors, reason: &str) -> String {
     if let Some(attr) = flow::checkpoint::find(block) {
         let message = format!(
-            "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
+            "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is ({reason}); move the loop into its own traced function or method"
         );
         errors.push(&attr, message);
     }

@@ -210,6 +210,9 @@ fn writes(ty: &Type) -> bool {
     }
 }
 
+/// Words of a reason between the code and the cause.
+pub(crate) const MAY_HAVE_EFFECTS: &str = " may have side effects: ";
+
 /// Advice to the user on host code that may have side effects.
 #[derive(Clone, Copy)]
 enum Remedy {
@@ -588,7 +591,7 @@ impl<'a> PurityVisitor<'a> {
             }
             Remedy::Promise => "declare that it has none with `#[traced(pure)]`",
         };
-        format!("`{what}` at line {line} may have side effects: {why}; {remedy}")
+        format!("`{what}` at line {line}{MAY_HAVE_EFFECTS}{why}; {remedy}")
     }
 
     /// Records host code that may have side effects.

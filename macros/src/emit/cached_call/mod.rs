@@ -483,7 +483,7 @@ impl<'a> CachedCallEmitter<'a> {
         ours!(#rt::OpaqueResult::<#ty>(::core::marker::PhantomData))
     }
 
-    fn ok(&self, value: TokenStream) -> TokenStream {
+    pub(crate) fn ok(&self, value: TokenStream) -> TokenStream {
         match &self.func.output.result {
             None => value,
             Some(_) => ours!(::core::result::Result::Ok(#value)),

@@ -120,9 +120,10 @@ impl Cx<'_> {
                 self.recorded(&format!("`{name}!`"), m.mac.path.span())
             }
             Expr::Await(e) => {
-                self.diagnostics
-                    .errors
-                    .push(e, "a traced function cannot `.await`; await outside of it");
+                self.diagnostics.errors.push(
+                    &e.await_token,
+                    "a traced function cannot `.await`; await outside of it",
+                );
                 Err(Abort::Error)
             }
             Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
