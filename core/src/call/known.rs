@@ -494,6 +494,60 @@ pub mod unmarked {
     pub const __Trait: super::NotTraced = super::ClassAnswer::new();
 }
 
+/// Marker of the function that a traced body calls. Only traced functions have one.
+#[diagnostic::on_unimplemented(
+    message = "this function is not traced",
+    label = "a function without `#[traced]`",
+    note = "put `#[traced]` on it, or `#[traced(record)]` on the function that calls it"
+)]
+pub trait TracedFunction {}
+
+impl<F: Facts> TracedFunction for Marker<F> {}
+
+/// Fails to compile if a function that a traced body calls is not traced.
+pub fn traced_function<A: TracedFunction>(_: fn() -> A) {}
+
+/// Fallbacks for callees. The type beside a traced function shadows them in an inner scope.
+pub mod untraced {
+    pub use crate::__if_not_declared as __select;
+
+    /// Fallback for the type beside a traced function.
+    ///
+    /// Its derivatives are of any type, so that the only error is that of [`traced_function`].
+    ///
+    /// [`traced_function`]: super::traced_function
+    pub struct __Traced<F = ()>(super::PhantomData<F>);
+
+    #[allow(non_upper_case_globals)]
+    impl<F> __Traced<F> {
+        /// Fallback for the function that starts reverse mode.
+        pub const __fwd: F = panic!();
+        /// Fallback for the function of forward mode.
+        pub const __jvp: F = panic!();
+    }
+
+    impl __Traced {
+        /// Fallback for the function that returns the marker.
+        pub fn __facts() -> super::NotTraced {
+            super::never()
+        }
+    }
+}
+
+/// Expands to the path of a traced function that is declared in a scope around the call.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __if_declared {
+    ({ $($declared:tt)* } { $($imported:tt)* }) => { $($declared)* };
+}
+
+/// Expands to the path of a function that is imported, or is not traced.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __if_not_declared {
+    ({ $($declared:tt)* } { $($imported:tt)* }) => { $($imported)* };
+}
+
 /// Answers whether the `Tree` of a type is derived, and all of its skipped fields are plain values.
 pub struct TreeAnswer<T>(PhantomData<T>);
 

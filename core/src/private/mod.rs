@@ -20,8 +20,9 @@ pub use check::*;
 pub use crate::{
     __add_to_key as add_to_key, __answers as answers, __arguments as arguments,
     __begin as begin_call, __cached as cached, __check_all_floats as check_all_floats,
-    __grads as grads, __levels as levels, __loops as loops, __own_facts as own_facts,
-    __pullback as pullback, __register as register, __sizes as sizes, __unconfirmed as unconfirmed,
+    __grads as grads, __if_declared as if_declared, __levels as levels, __loops as loops,
+    __own_facts as own_facts, __pullback as pullback, __register as register, __sizes as sizes,
+    __unconfirmed as unconfirmed,
 };
 
 pub use crate::annotation::{
@@ -32,7 +33,8 @@ pub use crate::call::facts::{
     CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, OwnFacts, Text, callees,
 };
 pub use crate::call::known::{
-    Answers, Made, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
+    Answers, Made, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some,
+    traced_function, unmarked, untraced,
 };
 pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;

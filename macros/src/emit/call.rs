@@ -102,10 +102,8 @@ impl<'a> Emitter<'a> {
                     None => quote_spanned!(span=> #path(#(#args),*)),
                     Some(suffix) => {
                         let name = Ident::new(&format!("__{suffix}"), span);
-                        let (path, turbofish) = apart(path);
-                        // Angle brackets force a type: if the function is not traced, rustc reports
-                        // a missing type and not a missing crate.
-                        quote_spanned!(span=> <#path>::#name #turbofish (#(#args),*))
+                        let callee = companion_of(path, &name, self.rt);
+                        quote_spanned!(span=> #callee (#(#args),*))
                     }
                 }
             }
@@ -529,6 +527,56 @@ struct CallOperand {
 fn is_reference(arg: &TokenStream) -> bool {
     let first = arg.clone().into_iter().next();
     matches!(first, Some(TokenTree::Punct(p)) if p.as_char() == '&')
+}
+
+/// Returns the hidden companion `name` of the function with this path.
+///
+/// A path in the type namespace has no fallback for functions that are not traced, but an import
+/// has: a glob in an outer scope. An import of a bare name is ambiguous if the name hides another
+/// one and comes from a macro, as all traced functions do. So each traced function declares its
+/// name once more, as a macro, and the import is used only if that macro is not in scope.
+pub(super) fn companion_of(path: &syn::Path, name: &Ident, rt: &TokenStream) -> TokenStream {
+    let (function, turbofish) = apart(path);
+    let span = name.span();
+    // Angle brackets force a type.
+    let declared = quote_spanned!(span=> <#function>::#name #turbofish);
+    // A fallback takes no generic arguments. The marker has none, so it is imported all the same.
+    if !turbofish.is_empty() || !is_importable(&function) {
+        return declared;
+    }
+    let imported = quote_spanned! {span=> {
+        use #function as __Traced;
+        {
+            #rt::traced_function(__Traced::__facts);
+            __Traced::#name
+        }
+    }};
+    let Some(ident) = function.get_ident() else {
+        return quote_spanned!(span=> { use #rt::untraced::*; #imported });
+    };
+    let declaration = declaration(ident);
+    // An import needs an item of its name in one namespace, so there is a function of that name.
+    quote_spanned! {span=> {
+        use #rt::untraced::*;
+        {
+            fn #declaration() {}
+            use #declaration as __select;
+            { __select!({ #declared } { #imported }) }
+        }
+    }}
+}
+
+/// Returns the name of the macro that a traced function declares in its scope.
+pub(crate) fn declaration(function: &Ident) -> Ident {
+    format_ident!("__traced_{}", unraw(function), span = Span::mixed_site())
+}
+
+/// Returns whether `use` accepts the path of a function. It accepts no associated functions.
+fn is_importable(path: &syn::Path) -> bool {
+    let is_type = |segment: &syn::PathSegment| {
+        !segment.arguments.is_none() || unraw(&segment.ident).starts_with(char::is_uppercase)
+    };
+    !path.segments.iter().any(is_type)
 }
 
 /// Splits `f::<T>` into the type `f` and the generic arguments of its companions, `::<T>`.

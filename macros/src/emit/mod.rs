@@ -2,7 +2,7 @@
 
 pub(crate) mod annotations;
 pub(crate) mod cached_call;
-mod call;
+pub(crate) mod call;
 pub(crate) mod cx;
 pub(crate) mod docs;
 pub(crate) mod facts;
