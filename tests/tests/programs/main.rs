@@ -27,6 +27,7 @@ mod kalman;
 mod logistic_newton;
 mod maml;
 mod meta_learning;
+mod model_kit;
 mod neural_ode;
 mod newton;
 mod own_adam;
