@@ -32,7 +32,8 @@ pub use crate::call::facts::{
     CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, OwnFacts, Text, callees,
 };
 pub use crate::call::known::{
-    Answers, Made, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
+    Answers, Made, NotTraced, Probe, Spot, both, chunks, either, item, n_yes, nearest, some,
+    unmarked,
 };
 pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;
