@@ -21,7 +21,7 @@ pub use crate::{
     __add_to_key as add_to_key, __answers as answers, __arguments as arguments,
     __begin as begin_call, __cached as cached, __check_all_floats as check_all_floats,
     __grads as grads, __levels as levels, __loops as loops, __own_facts as own_facts,
-    __register as register, __sizes as sizes,
+    __register as register, __sizes as sizes, __unkeyed as unkeyed,
 };
 
 pub use crate::annotation::{
@@ -44,7 +44,7 @@ pub use crate::call::traits::{
 };
 pub use crate::call::{
     CallPullback, CallRecording, CallResults, CallSite, Cotangents, OpaqueResult, begin,
-    recorded as record_call, recorded_impure as record_impure, why_not_cached,
+    recorded as record_call, recorded_impure as record_impure, why_not_cached, why_not_keyed,
 };
 pub use crate::function::{Function, Param};
 pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
@@ -52,7 +52,8 @@ pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::tree::key::{
-    CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
+    CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, first_reason,
+    global_fits, kept_by_site,
 };
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree};
 pub use constant::{Constant, kind_of};
