@@ -1,6 +1,6 @@
 //! `#[derive(Tree)]`: emits one match arm per variant and one call per field.
 
-use crate::emit::{Borrowing, static_key};
+use crate::emit::{Borrowing, static_arg, static_key};
 use crate::input::generic::{Params, names};
 use crate::input::{text, unraw};
 use proc_macro2::TokenStream;
@@ -107,6 +107,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         .map(|(i, v)| v.key(several.then_some(i as u64), &krate));
     let frozen = variants.iter().map(|v| v.frozen(&krate));
     let shared = shared(&variants, name, &krate);
+    let unkeyed = unkeyed(&variants, name, &krate);
     // A reference to an enum without variants needs a wildcard arm.
     let empty = variants
         .is_empty()
@@ -134,6 +135,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
                 match self { #(#frozen)* #empty }
             }
             #shared
+            #unkeyed
         }
     })
 }
@@ -192,16 +194,10 @@ fn unusable(input: &DeriveInput, error: &syn::Error, krate: &TokenStream) -> Tok
 /// other fields may contain the type itself.
 fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStream {
     let rt = quote!(#krate::__private);
-    let skipped = variants
-        .iter()
-        .flat_map(|v| v.fields.iter().filter(|f| f.skip));
-    let fields = skipped.map(|TreeField { member, ty, .. }| {
-        let member = match member {
-            Member::Named(name) => unraw(name),
-            Member::Unnamed(index) => index.index.to_string(),
-        };
+    let fields = skipped(variants).map(|TreeField { member, ty, .. }| {
         let why = format!(
-            "cached results would share the skipped field `{member}` of `{name}`, because `{}` is not composed of numbers, strings and lists",
+            "cached results would share the skipped field `{}` of `{name}`, because `{}` is not composed of numbers, strings and lists",
+            name_of(member),
             text(ty)
         );
         quote! {
@@ -213,13 +209,59 @@ fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStrea
             } else
         }
     });
-    let fields: Vec<TokenStream> = fields.collect();
-    let none = quote!(::core::option::Option::None);
-    let why = match fields.len() {
-        0 => none,
-        _ => quote!(#(#fields)* { #none }),
-    };
+    let why = first_of(fields.collect());
     quote!(const __SHARED: ::core::option::Option<&'static str> = #why;)
+}
+
+/// Returns `__UNKEYED`, the reason why no key can hold an argument of this type, if there is one.
+fn unkeyed(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStream {
+    let rt = quote!(#krate::__private);
+    let fields = skipped(variants).map(|field| {
+        let (ty, member) = (&field.ty, name_of(&field.member));
+        let why = match field.borrowing {
+            Borrowing::Possible => format!(
+                "the skipped field `{member}` of `{name}` cannot be part of a cache key, because its type `{ty}` depends on a parameter that may borrow; write a type without parameters, or the bounds `Eq + Clone + 'static`",
+                ty = text(ty)
+            ),
+            Borrowing::Never => format!(
+                "the skipped field `{member}` of `{name}` cannot be part of a cache key: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for `{ty}`",
+                ty = text(ty)
+            ),
+        };
+        let fits = static_arg(&rt, &quote!(x), field.borrowing);
+        quote! {
+            if !#rt::argument_fits(&|x: &#ty| {
+                use #rt::by_type::*;
+                (#fits).fits_in_key()
+            }) {
+                ::core::option::Option::Some(#why)
+            } else
+        }
+    });
+    let why = first_of(fields.collect());
+    quote!(const __UNKEYED: ::core::option::Option<&'static str> = #why;)
+}
+
+/// Returns an expression from the parts `if .. { why } else`: the first reason that applies.
+fn first_of(reasons: Vec<TokenStream>) -> TokenStream {
+    let none = quote!(::core::option::Option::None);
+    match reasons.is_empty() {
+        true => none,
+        false => quote!(#(#reasons)* { #none }),
+    }
+}
+
+fn name_of(member: &Member) -> String {
+    match member {
+        Member::Named(name) => unraw(name),
+        Member::Unnamed(index) => index.index.to_string(),
+    }
+}
+
+fn skipped(variants: &[Variant]) -> impl Iterator<Item = &TreeField> {
+    variants
+        .iter()
+        .flat_map(|v| v.fields.iter().filter(|f| f.skip))
 }
 
 /// Returns the bounds of the `Tree` impl.

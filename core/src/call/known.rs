@@ -619,6 +619,19 @@ pub fn either<A: Answer, B: Answer>(_: A, _: B) -> Either<A, B> {
     never()
 }
 
+/// Answers yes if both of two answers are yes.
+pub struct Both<A, B>(PhantomData<(A, B)>);
+
+impl<A: Answer, B: Answer> Answer for Both<A, B> {
+    const YES: bool = A::YES && B::YES;
+    type Facts = NoFacts;
+}
+
+/// Combines two answers into the answer whether both of them are yes.
+pub fn both<A: Answer, B: Answer>(_: A, _: B) -> Both<A, B> {
+    never()
+}
+
 impl<T: Tree> Answer for TreeAnswer<T> {
     const YES: bool = T::__SHARED.is_none();
     type Facts = NoFacts;

@@ -88,6 +88,22 @@ pub const fn formula(terms: &'static [Term]) -> Option<Formula> {
     Some(Formula::new(terms))
 }
 
+/// Reason why no key can hold an argument of one of these types, as far as the types say, or else
+/// `$rest`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unkeyed {
+    ([$($ty:ty),*] $rest:expr) => {
+        $crate::__private::first_reason(&[
+            $($crate::__private::why_not_keyed(&|| {
+                use $crate::__private::by_type::*;
+                (&&$crate::__private::OpaqueResult::<$ty>(::core::marker::PhantomData)).result_shape()
+            }),)*
+            $rest,
+        ])
+    };
+}
+
 /// Facts of a function without its callees: the hash of its source, folded with the values of the
 /// constants that it names, and the reason why a call has side effects.
 #[doc(hidden)]

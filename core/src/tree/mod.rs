@@ -32,7 +32,7 @@ pub use arithmetic::{
 pub use summary::{Summary, summary};
 
 use crate::Tensor;
-use crate::tree::key::CallKey;
+use crate::tree::key::{CallKey, first_reason};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A value whose leaves are tensors: a tensor, a tuple, a `Vec`, a model.
@@ -98,6 +98,12 @@ pub trait Tree: Sized {
     /// It depends only on the type. `#[derive(Tree)]` implements it.
     #[doc(hidden)]
     const __SHARED: Option<&'static str> = Some("the `Tree` of the result is not derived");
+
+    /// Reason why no cache key can hold the skipped fields of an argument of this type.
+    ///
+    /// It depends only on the type. `#[derive(Tree)]` implements it.
+    #[doc(hidden)]
+    const __UNKEYED: Option<&'static str> = None;
 }
 
 /// Returns the leaves of a tree, in order.
@@ -184,6 +190,7 @@ macro_rules! sequence {
             self.iter().for_each(|x| x.__frozen(out));
         }
         const __SHARED: Option<&'static str> = T::__SHARED;
+        const __UNKEYED: Option<&'static str> = T::__UNKEYED;
     };
 }
 
@@ -229,6 +236,7 @@ impl<T: Tree> Tree for Option<T> {
         self.iter().for_each(|x| x.__frozen(out));
     }
     const __SHARED: Option<&'static str> = T::__SHARED;
+    const __UNKEYED: Option<&'static str> = T::__UNKEYED;
 }
 
 impl<T: Tree> Tree for Box<T> {
@@ -251,6 +259,7 @@ impl<T: Tree> Tree for Box<T> {
         (**self).__frozen(out);
     }
     const __SHARED: Option<&'static str> = T::__SHARED;
+    const __UNKEYED: Option<&'static str> = T::__UNKEYED;
 }
 
 impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
@@ -279,6 +288,7 @@ impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
         self.values().for_each(|x| x.__frozen(out));
     }
     const __SHARED: Option<&'static str> = T::__SHARED;
+    const __UNKEYED: Option<&'static str> = T::__UNKEYED;
 }
 
 macro_rules! tuple {
@@ -308,14 +318,8 @@ macro_rules! tuple {
             fn __frozen(&self, out: &mut Vec<bool>) {
                 $(self.$index.__frozen(out);)*
             }
-            const __SHARED: Option<&'static str> = {
-                #[allow(unused_mut)]
-                let mut why = None;
-                $(if let (None, Some(_)) = (why, $name::__SHARED) {
-                    why = $name::__SHARED;
-                })*
-                why
-            };
+            const __SHARED: Option<&'static str> = first_reason(&[$($name::__SHARED),*]);
+            const __UNKEYED: Option<&'static str> = first_reason(&[$($name::__UNKEYED),*]);
         }
     };
 }

@@ -19,4 +19,4 @@ mod residuals;
 pub(crate) mod statements;
 mod vjp;
 
-pub(crate) use cached_call::{Borrowing, CachedCallEmitter, static_key};
+pub(crate) use cached_call::{Borrowing, CachedCallEmitter, static_arg, static_key};

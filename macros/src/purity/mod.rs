@@ -29,6 +29,7 @@ pub(crate) use ask::{
     Asked, CallPosition, Question, SpotQuestion, function_hook_of, hook_of, is_hook, mark_of, place,
 };
 pub(crate) use expr::is_assigning;
+pub(crate) use method::conversion;
 pub(crate) use trait_call::TraitCall;
 
 use crate::input::args::Args;

@@ -193,7 +193,12 @@ impl CachedCallEmitter<'_> {
         match &self.purity {
             Purity::Pure(why, _) => ours!(::core::option::Option::Some(#why)),
             Purity::Static | Purity::Impurity(..) => {
-                first_misfit(self.misfits_of_params(), &self.unkept())
+                let (rt, trees, unkept) = (self.rt, self.trees(), self.unkept());
+                let rest = match trees.is_empty() {
+                    true => unkept,
+                    false => ours!(#rt::unkeyed!([#(#trees),*] #unkept)),
+                };
+                first_misfit(self.misfits_of_params(), &rest)
             }
         }
     }
@@ -245,6 +250,16 @@ impl CachedCallEmitter<'_> {
             }
         });
         causes.collect()
+    }
+
+    /// Returns the types of the arguments that are trees of a known type.
+    fn trees(&self) -> Vec<TokenStream> {
+        let generics = self.func.generics();
+        let trees = self.func.params.iter().filter(|param| {
+            let is_tree = param.kind == Kind::Tree && param.view.is_none();
+            is_tree && matches!(param.owned, Type::Path(_)) && generics.fix(&param.owned)
+        });
+        trees.map(|param| without_lifetimes(&param.owned)).collect()
     }
 
     /// Returns one cause per query, which applies if that query is the first that rustc does not

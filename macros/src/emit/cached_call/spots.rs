@@ -5,7 +5,7 @@
 
 use crate::input::{Func, text, unraw};
 use crate::method_table::{TRANSFORMS, is_method};
-use crate::purity::{Asked, CallPosition, SpotQuestion, is_assigning, place};
+use crate::purity::{Asked, CallPosition, SpotQuestion, conversion, is_assigning, place};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use std::collections::BTreeSet;
@@ -225,6 +225,10 @@ impl SpotVisitor<'_> {
                 self.failed.insert(at);
             }
             _ if self.untyped && spot.asked > Asked::Class => {
+                self.failed.insert(at);
+            }
+            // rustc may know the type at the end of the body only.
+            (inner, _) if self.inside == Enclosing::Closure && conversion(inner).is_some() => {
                 self.failed.insert(at);
             }
             (_, expr) if self.is_late(&spot) => {
