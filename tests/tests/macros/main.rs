@@ -14,6 +14,7 @@ mod function_forms;
 mod held;
 mod local_trees;
 mod natural_code;
+mod natural_keys;
 mod natural_patterns;
 mod natural_state;
 mod parameters;
