@@ -17,6 +17,7 @@ mod natural_code;
 mod natural_keys;
 mod natural_patterns;
 mod natural_state;
+mod natural_sums;
 mod parameters;
 mod plain_bodies;
 mod returned_trees;
