@@ -61,7 +61,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Tree`",
-    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`, as in `#[fixed] self`"
+    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`, as in `#[fixed] &self` or `#[fixed] env: &E`"
 )]
 pub trait Tree: Sized {
     /// Calls `f` with each leaf.

@@ -54,6 +54,8 @@ pub(crate) enum Choice {
     Inline(usize, usize),
     /// The local that is declared here holds a tree.
     Tree(usize, usize),
+    /// The part of a parameter that is taken here is a tree.
+    Part(usize, usize),
 }
 
 type LowerResult<T> = Result<T, Abort>;
@@ -88,7 +90,14 @@ pub(crate) fn lower(
     let mut forms = true;
     loop {
         let mut cx = Cx::new(func, block, &items, &choices, forms, rt);
-        match cx.patterns().and_then(|()| cx.function(block)) {
+        let found = match cx.patterns().and_then(|()| cx.function(block)) {
+            Err(Abort::Again(choice)) => Err(Abort::Again(choice)),
+            found => match cx.builder.kinds.wrong_guess() {
+                Some(choice) => Err(Abort::Again(choice)),
+                None => found,
+            },
+        };
+        match found {
             Err(Abort::Again(choice)) if choices.len() < MOST_CHOICES => {
                 choices.insert(choice);
             }

@@ -32,8 +32,14 @@ impl Cx<'_> {
             }
             (UnOp::Deref(_), Value::Place(mut p)) if p.is_bound_reference() => {
                 let expr = &p.expr;
-                p.expr = syn::parse_quote!((*#expr));
+                p.expr = syn::parse_quote_spanned!(expr.span()=> (*#expr));
                 p.by_ref = false;
+                Ok(Value::Place(p))
+            }
+            // A box.
+            (UnOp::Deref(_), Value::Place(mut p)) if !p.by_ref && !p.root => {
+                let expr = &p.expr;
+                p.expr = syn::parse_quote_spanned!(expr.span()=> (*#expr));
                 Ok(Value::Place(p))
             }
             (UnOp::Deref(_), value @ (Value::Tensor { .. } | Value::Place(_))) => {

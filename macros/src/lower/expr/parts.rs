@@ -177,15 +177,7 @@ impl Cx<'_> {
         let hosts = values.iter().map(|v| match v {
             Value::Host(_) => Some(v.clone()),
             Value::Place(p) if !p.root || self.host.reads_places => Some(Value::Host(Host {
-                expr: match &p.expr {
-                    expr if p.by_ref && !p.root && !p.is_bound_reference() => {
-                        syn::parse_quote!(&#expr)
-                    }
-                    expr if p.owned && !p.root => {
-                        syn::parse_quote!(::core::clone::Clone::clone(&#expr))
-                    }
-                    expr => expr.clone(),
-                },
+                expr: p.as_host(),
                 reads: p.reads(),
                 content: self.content_of_part(p),
             })),

@@ -3,6 +3,7 @@
 //! The macro does not see the result type of a callee, so the result of a call may be either until
 //! it is used. Variables that are stored in one slot have one kind.
 
+use crate::lower::Choice;
 use gradloom_ir::Var;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +26,8 @@ pub(in crate::lower) struct Kinds {
     /// operators.
     own_operators: BTreeSet<Var>,
     clash: bool,
+    /// Parts of parameters that are read as tensors, with the choices to read them as trees.
+    guesses: Vec<(Var, Choice)>,
 }
 
 impl Kinds {
@@ -38,6 +41,21 @@ impl Kinds {
     pub(in crate::lower) fn open_with_own_operators(&mut self, var: Var) {
         self.open(var);
         self.own_operators.insert(var);
+    }
+
+    /// Adds a part of a parameter that is read as a tensor, although no use of it tells so yet.
+    pub(in crate::lower) fn guess(&mut self, var: Var, choice: Choice) {
+        if self.first(var).is_none() {
+            self.open(var);
+            self.guesses.push((var, choice));
+        }
+    }
+
+    /// Returns the choice to read a part as a tree that no use shows to be a tensor.
+    pub(in crate::lower) fn wrong_guess(&self) -> Option<Choice> {
+        let mut guesses = self.guesses.iter();
+        let wrong = guesses.find(|(var, _)| self.of(*var) != Kind::Tensor);
+        wrong.map(|(_, choice)| *choice)
     }
 
     pub(in crate::lower) fn of(&self, var: Var) -> Kind {
