@@ -13,6 +13,7 @@ use crate::plan::cache::CachedPlan;
 use gradloom_ir::{Op, hash, pass};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Part of the lazy graph between targets and leaves. Leaves are realised, or results of calls.
@@ -352,13 +353,17 @@ pub(crate) fn correct_depths(value: &Shared) -> u32 {
 /// Number of ops that identify a place in a chain.
 const N_BEFORE: usize = 32;
 
+/// Length of a chain that is examined without an allocation.
+const CHAIN: usize = 512;
+
 /// Returns a value of the longest pending chain that ends at `end`, at a depth of at least `least`.
 ///
 /// A loop that repeats its ops is cut at the same op in each turn, so that the parts of its chain
 /// share a plan: the choice depends on the ops before a value only. The depths must be correct.
 pub(crate) fn cut_of_chain(end: &Shared, least: u32) -> Shared {
     let engine = Engine::lock();
-    let (mut chain, mut next) = (Vec::new(), Some(end));
+    let mut chain: SmallVec<[(&Shared, u64); CHAIN]> = SmallVec::new();
+    let mut next = Some(end);
     while let Some(value) = next {
         let (op, out, args) = match value.producer(&engine.edges) {
             Producer::Op(args) if !value.has_elements() => (value, 0, args),
@@ -367,10 +372,13 @@ pub(crate) fn cut_of_chain(end: &Shared, least: u32) -> Shared {
             }
             _ => break,
         };
-        let mut words = vec![op.op as u64, u64::from(out)];
-        words.extend(op.more.iter().flat_map(|more| &more.words));
-        args.iter().for_each(|arg| arg.aval.encode(&mut words));
-        chain.push((value, hash::words(&words)));
+        let mut hasher = hash::Hasher::default();
+        (op.op, out).hash(&mut hasher);
+        op.more.iter().for_each(|more| more.words.hash(&mut hasher));
+        for arg in args {
+            (arg.aval.dtype(), arg.aval.shape()).hash(&mut hasher);
+        }
+        chain.push((value, hasher.finish()));
         next = args.iter().rev().max_by_key(|arg| arg.depth());
     }
     let place = |i: usize| {
