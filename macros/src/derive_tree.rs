@@ -1,11 +1,12 @@
 //! `#[derive(Tree)]`: emits one match arm per variant and one call per field.
 
-use crate::emit::{Borrowing, static_key};
+use crate::emit::{Borrowing, static_arg, static_key};
 use crate::input::generic::{Params, names};
 use crate::input::{text, unraw};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::{Data, DeriveInput, Field, Fields, Ident, Index, Member, Path, Type};
 
 pub(crate) fn derive(input: TokenStream) -> TokenStream {
@@ -66,6 +67,9 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let krate = Options::parse(&input.attrs, false)?.krate;
     let krate = krate.map_or_else(|| quote!(::gradloom), |path| quote!(#path));
     let name = &input.ident;
+    if let Some(found) = trait_object(input) {
+        return Ok(unusable(input, &found, &krate));
+    }
     let params = Params::new([&input.generics]);
     let variants: Vec<Variant> = match &input.data {
         Data::Struct(data) => vec![Variant::new(quote!(Self), None, &data.fields, &params)?],
@@ -103,6 +107,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         .map(|(i, v)| v.key(several.then_some(i as u64), &krate));
     let frozen = variants.iter().map(|v| v.frozen(&krate));
     let shared = shared(&variants, name, &krate);
+    let unkeyed = unkeyed(&variants, name, &krate);
     // A reference to an enum without variants needs a wildcard arm.
     let empty = variants
         .is_empty()
@@ -130,8 +135,56 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
                 match self { #(#frozen)* #empty }
             }
             #shared
+            #unkeyed
         }
     })
+}
+
+/// Returns the error for the first field with a trait object.
+fn trait_object(input: &DeriveInput) -> Option<syn::Error> {
+    struct Finder(Option<syn::Error>);
+    impl<'ast> Visit<'ast> for Finder {
+        fn visit_field(&mut self, field: &'ast Field) {
+            let skips = |attr: &syn::Attribute| attr.path().is_ident("tree");
+            if !field.attrs.iter().any(skips) {
+                syn::visit::visit_field(self, field);
+            }
+        }
+        // A type of the user's may be a tree whatever its parameters are.
+        fn visit_type_path(&mut self, ty: &'ast syn::TypePath) {
+            const CONTAINERS: [&str; 7] =
+                ["Arc", "BTreeMap", "Box", "Option", "Rc", "Vec", "VecDeque"];
+            let last = ty.path.segments.last().map(|s| unraw(&s.ident));
+            if last.is_some_and(|last| CONTAINERS.contains(&&*last)) {
+                syn::visit::visit_type_path(self, ty);
+            }
+        }
+        fn visit_type_trait_object(&mut self, ty: &'ast syn::TypeTraitObject) {
+            let message = "the leaves of a trait object are not known, so it is not a tree; use an enum or a type parameter, or skip the field with `#[tree(skip)]`";
+            self.0.get_or_insert(syn::Error::new_spanned(ty, message));
+        }
+    }
+    let mut finder = Finder(None);
+    finder.visit_derive_input(input);
+    finder.0
+}
+
+/// Returns an error and an impl that satisfies the functions that need the type to be a tree.
+fn unusable(input: &DeriveInput, error: &syn::Error, krate: &TokenStream) -> TokenStream {
+    let (error, name) = (error.to_compile_error(), &input.ident);
+    let (impl_generics, ty_generics, where_clause) = input.generics.split_for_impl();
+    quote! {
+        #error
+        #[allow(unused_variables, clippy::all)]
+        impl #impl_generics #krate::Tree for #name #ty_generics #where_clause {
+            fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#krate::Tensor)) {}
+            fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #krate::Tensor)) {}
+            fn map(&self, f: &mut dyn ::core::ops::FnMut(&#krate::Tensor) -> #krate::Tensor) -> Self {
+                ::core::unreachable!()
+            }
+            fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {}
+        }
+    }
 }
 
 /// Returns `__SHARED`, the reason why a call site cannot cache a result of this type, if there is
@@ -141,16 +194,10 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
 /// other fields may contain the type itself.
 fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStream {
     let rt = quote!(#krate::__private);
-    let skipped = variants
-        .iter()
-        .flat_map(|v| v.fields.iter().filter(|f| f.skip));
-    let fields = skipped.map(|TreeField { member, ty, .. }| {
-        let member = match member {
-            Member::Named(name) => unraw(name),
-            Member::Unnamed(index) => index.index.to_string(),
-        };
+    let fields = skipped(variants).map(|TreeField { member, ty, .. }| {
         let why = format!(
-            "cached results would share the skipped field `{member}` of `{name}`, because `{}` is not composed of numbers, strings and lists",
+            "cached results would share the skipped field `{}` of `{name}`, because `{}` is not composed of numbers, strings and lists",
+            name_of(member),
             text(ty)
         );
         quote! {
@@ -162,13 +209,59 @@ fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStrea
             } else
         }
     });
-    let fields: Vec<TokenStream> = fields.collect();
-    let none = quote!(::core::option::Option::None);
-    let why = match fields.len() {
-        0 => none,
-        _ => quote!(#(#fields)* { #none }),
-    };
+    let why = first_of(fields.collect());
     quote!(const __SHARED: ::core::option::Option<&'static str> = #why;)
+}
+
+/// Returns `__UNKEYED`, the reason why no key can hold an argument of this type, if there is one.
+fn unkeyed(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStream {
+    let rt = quote!(#krate::__private);
+    let fields = skipped(variants).map(|field| {
+        let (ty, member) = (&field.ty, name_of(&field.member));
+        let why = match field.borrowing {
+            Borrowing::Possible => format!(
+                "the skipped field `{member}` of `{name}` cannot be part of a cache key, because its type `{ty}` depends on a parameter that may borrow; write a type without parameters, or the bounds `Eq + Clone + 'static`",
+                ty = text(ty)
+            ),
+            Borrowing::Never => format!(
+                "the skipped field `{member}` of `{name}` cannot be part of a cache key: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for `{ty}`",
+                ty = text(ty)
+            ),
+        };
+        let fits = static_arg(&rt, &quote!(x), field.borrowing);
+        quote! {
+            if !#rt::argument_fits(&|x: &#ty| {
+                use #rt::by_type::*;
+                (#fits).fits_in_key()
+            }) {
+                ::core::option::Option::Some(#why)
+            } else
+        }
+    });
+    let why = first_of(fields.collect());
+    quote!(const __UNKEYED: ::core::option::Option<&'static str> = #why;)
+}
+
+/// Returns an expression from the parts `if .. { why } else`: the first reason that applies.
+fn first_of(reasons: Vec<TokenStream>) -> TokenStream {
+    let none = quote!(::core::option::Option::None);
+    match reasons.is_empty() {
+        true => none,
+        false => quote!(#(#reasons)* { #none }),
+    }
+}
+
+fn name_of(member: &Member) -> String {
+    match member {
+        Member::Named(name) => unraw(name),
+        Member::Unnamed(index) => index.index.to_string(),
+    }
+}
+
+fn skipped(variants: &[Variant]) -> impl Iterator<Item = &TreeField> {
+    variants
+        .iter()
+        .flat_map(|v| v.fields.iter().filter(|f| f.skip))
 }
 
 /// Returns the bounds of the `Tree` impl.

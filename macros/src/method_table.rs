@@ -431,7 +431,7 @@ pub(crate) const FUNCTIONS: &[(&[&str], MethodResult, ArgumentUse)] = {
         (&["Vec::from", "Vec::from_iter"], MethodResult::List(&MethodResult::InArg), Values),
         (&["array::from_fn", "iter::from_fn", "iter::repeat_with", "iter::successors"], MethodResult::List(&MethodResult::Result), Thunk),
         (&["iter::zip"], MethodResult::List(&MethodResult::Inferred), Values),
-        (&["cmp::max", "cmp::min"], MethodResult::Arg(0), Values),
+        (&["cmp::max", "cmp::min", "Rc::clone", "Arc::clone"], MethodResult::Arg(0), Values),
         (&["mem::size_of", "size_of"], MethodResult::Scalar, Values),
         (&["Duration::from_secs", "Duration::from_millis", "char::from_digit", "char::from_u32"], MethodResult::Scalar, Values),
         (&["Key::new", "Key::from_words"], MethodResult::Key, Values),
@@ -599,6 +599,13 @@ pub(crate) fn is_op(name: &str) -> bool {
 pub(crate) fn is_op_method(name: &str) -> bool {
     let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
     ops.any(|m| m.name == name && !m.assoc)
+}
+
+/// Returns whether an op that is a method of this name takes a tensor beside its receiver.
+pub(crate) fn takes_tensor(name: &str) -> bool {
+    let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
+    let is_tensor = |p: &&Param| matches!(p, Param::Data | Param::Like | Param::List);
+    ops.any(|m| m.name == name && !m.assoc && m.params.iter().filter(is_tensor).count() > 1)
 }
 
 /// Returns whether an op that is called by this name has several results.

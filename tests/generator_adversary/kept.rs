@@ -35,10 +35,14 @@ pub(crate) static KEPT: &[Device] = &[
     known("pushed", "a list that a branch fills", "Tensor::stack(&l@, 0).sum(0)").stmts("let mut l@ = vec![]; let mut m@: Vec<Tensor> = vec![]; for i in 0..3 { let t = &$h * (i as f64 + ‹0.5›); if i < n@ { m@.push(t.sin()); l@.push(t); } else { l@.push(t.cos()); } } l@.append(&mut m@);").params(&[N]),
     known("pushed", "a list that is cleared", "l@.iter().fold($h.sin(), |a, t| a + t)").stmts("let mut l@ = vec![$h.clone()]; for i in 0..n@ { if i == 1 { l@.clear(); } l@.push(&$h * (i as f64 + ‹0.5›)); }").params(&[N]),
     known("pushed", "a list beside its sum", "&sum@ * &l@[0]").stmts("let mut l@ = Vec::new(); let mut sum@ = $h.zeros_like(); for i in 0..=n@ { let t = (&$h * (i as f64 + ‹0.5›)).cos(); sum@ = &sum@ + &t; l@.push(t); }").params(&[N]),
+    known("pushed", "a number beside a tensor", "l@.iter().fold($h.sin(), |a, (k, t)| a + t * *k)").stmts("let mut l@: Vec<(f64, Tensor)> = Vec::new(); for i in 0..n@ { l@.push((i as f64 + ‹0.5›, &$h * 2.0)); } l@.push((1.25, $h.cos()));").params(&[N]),
+    known("pushed", "a count beside a tensor", "y@").stmts("let mut s@ = begin@(&$h); let mut l@ = Vec::new(); for i in 0..n@ { s@ = step@(&s@); l@.push((i, s@.h.clone())); } let mut y@ = s@.c.clone(); for (i, t) in &l@ { y@ = y@ + t * (*i as f64 + ‹0.5›); }").items(STATE).params(&[N]),
+    known("pushed", "references to parts in a list with a type", "y@").stmts("let s@ = begin@(&$h); let mut l@: Vec<&Tensor> = Vec::new(); l@.push(&s@.h); l@.push(&s@.c); l@.push(&$h); let mut y@ = $h.sin(); for t in l@ { y@ = y@ * t + ‹0.5›; }").items(STATE),
     known("deque", "pushed in a loop", "y@").stmts("let mut s@ = begin@(&$h); let mut d@ = std::collections::VecDeque::new(); for _ in 0..n@ { s@ = step@(&s@); d@.push_back(s@.h.clone()); } let mut y@ = s@.c.clone(); for t in &d@ { y@ = y@ * t + ‹0.5›; }").items(STATE).params(&[N]),
     known("deque", "taken from both ends", "a@ * b@ - d@.back().unwrap() * ‹0.5›").stmts("let mut d@ = std::collections::VecDeque::new(); d@.push_back($h.sin()); d@.push_front($h.cos()); d@.push_back($h.clone()); d@.push_front(&$h * 2.0); let a@ = d@.pop_front().unwrap(); let b@ = d@.pop_back().unwrap();"),
     known("deque", "a window", "d@.iter().fold(y@, |a, t| a + t)").stmts("let mut d@: std::collections::VecDeque<Tensor> = std::collections::VecDeque::new(); let mut y@ = $h.clone(); for i in 0..4 { d@.push_back(&y@ * (i as f64 + ‹0.5›)); if d@.len() > 2 { y@ = d@.pop_front().unwrap().sin(); } else { y@ = y@.cos(); } }"),
     known("deque", "indexed", "&d@[1] * &d@[0] * ‹0.5›").stmts("let mut d@ = std::collections::VecDeque::from(vec![$h.sin(), $h.clone()]); d@[1] = &d@[0] * &d@[1]; d@.rotate_left(1);"),
+    known("deque", "emptied", "y@").stmts("let mut d@: std::collections::VecDeque<Tensor> = vec![$h.sin(), $h.clone(), $h.cos()].into(); let mut y@ = $h.clone(); let mut k@ = 0; while let Some(t) = d@.pop_front() { if d@.len() == 2 && k@ < n@ { d@.push_back(&t * ‹0.5›); k@ += 1; } y@ = y@ * t + 0.25; }").params(&[N]),
     known("map", "inserted in a loop", "&m@[&0] * &m@[&n@]").stmts("let mut s@ = begin@(&$h); let mut m@ = std::collections::BTreeMap::new(); m@.insert(0, &$h * ‹0.5›); for i in 0..n@ { s@ = step@(&s@); m@.insert(i + 1, s@.h.clone()); }").items(STATE).params(&[N]),
     known("map", "values", "y@").stmts("let mut m@: std::collections::BTreeMap<usize, Tensor> = std::collections::BTreeMap::new(); for i in 0..3 { m@.insert(5 - i, (&$h * (i as f64 + ‹0.5›)).sin()); } let mut y@ = $h.clone(); for t in m@.values() { y@ = y@ * t + 0.25; }"),
     known("map", "keys and values", "m@.iter().fold($h.clone(), |a, (k, t)| a + t * *k as f64)").stmts("let mut m@ = std::collections::BTreeMap::new(); for i in 0..n@ { m@.insert(i + 1, &$h * ‹1.5›); m@.insert(i, $h.sin()); }").params(&[N]),
@@ -46,6 +50,8 @@ pub(crate) static KEPT: &[Device] = &[
     known("map", "an entry", "m@.remove(&0).unwrap() * ‹0.5›").stmts("let mut m@: std::collections::BTreeMap<usize, Tensor> = Default::default(); for i in 0..3 { let t = &$h * (i as f64 + 0.5); m@.entry(i % 2).and_modify(|v| *v = &*v * &t).or_insert(t.clone()); }"),
     known("map", "a part that is replaced", "old@ * &m@[&1]").stmts("let mut m@ = std::collections::BTreeMap::new(); m@.insert(1, $h.sin()); let old@ = m@.insert(1, &$h * ‹0.5›).unwrap(); let t@ = m@.get_mut(&1).unwrap(); *t@ = &*t@ * &old@;"),
     known("map", "references", "m@[&0] * m@[&1] * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.cos()]; let mut m@ = std::collections::HashMap::new(); for (i, t) in l@.iter().enumerate() { m@.insert(i, t); }"),
+    known("map", "collected", "&m@[&0] * &m@[&2] * ‹0.5›").stmts("let m@: std::collections::BTreeMap<usize, Tensor> = (0..3).map(|i| (i, (&$h * (i as f64 + 0.5)).cos())).collect();"),
+    known("map", "looked up", "if let Some(t) = m@.get(&n@) { t * ‹0.5› } else { $h.cos() }").stmts("let mut m@ = std::collections::HashMap::new(); for i in 0..3 { m@.insert(i, (&$h * (i as f64 + 0.5)).sin()); }").params(&[N]),
     // Options that are assigned.
     known("option", "assigned in a loop, with a type", "o@.unwrap_or(s@.c)").stmts("let mut s@ = begin@(&$h); let mut o@: Option<Tensor> = None; for _ in 0..n@ { s@ = step@(&s@); o@ = Some(s@.h.clone() * ‹0.5›); }").items(STATE).params(&[N]),
     known("option", "the previous element", "y@").stmts("let l@ = vec![$h.sin(), $h.cos(), $h.clone()]; let mut before@ = None; let mut y@ = $h.clone(); for t in &l@ { if let Some(b) = before@ { y@ = y@ * (t - b) + ‹0.5›; } before@ = Some(t); }"),
@@ -58,6 +64,8 @@ pub(crate) static KEPT: &[Device] = &[
     known("option", "get_or_insert", "y@ * o@.unwrap_or($h.cos())").stmts("let mut o@: Option<Tensor> = None; let mut y@ = $h.clone(); for i in 0..n@ { let t = o@.get_or_insert_with(|| $h.sin() * ‹0.5›); y@ = y@ * &*t + i as f64; }").params(&[N]),
     known("option", "options in a list", "y@").stmts("let l@ = vec![Some($h.sin()), None, Some(&$h * ‹0.5›)]; let mut y@ = $h.clone(); for o in &l@ { if let Some(t) = o { y@ = y@ * t; } else { y@ = y@.cos(); } }"),
     known("option", "zip and and_then", "o@.zip(p@).map(|(a, b)| a * b * ‹0.5›).unwrap_or_else(|| $h.cos())").stmts("let o@ = if n@ > 1 { Some($h.sin()) } else { None }; let p@ = o@.as_ref().and_then(|t| if n@ == 2 { Some(t * 2.0) } else { None });").params(&[N]),
+    known("option", "assigned in a loop", "if let Some(t) = &o@ { t * &s@.c } else { s@.c.clone() }").stmts("let mut s@ = begin@(&$h); let mut o@ = None; for _ in 0..n@ { s@ = step@(&s@); o@ = Some(&s@.h * ‹0.5›); }").items(STATE).params(&[N]),
+    known("option", "a part that a branch picks", "match best@ { Some(t) => t * &s@.c, None => s@.c.clone() }").stmts("let mut s@ = begin@(&$h); let mut best@ = None; for i in 0..3 { s@ = step@(&s@); if i == n@ { best@ = Some(&s@.h * ‹0.5›); } }").items(STATE).params(&[N]),
     // Closures.
     known("closure", "that pushes", "&l@[0] * &l@[1]").stmts("let mut l@ = Vec::new(); let mut add@ = |t: &Tensor| l@.push(t * ‹0.5›); add@(&$h); add@(&$h.sin());"),
     known("closure", "that pushes to a list with a type", "l@.iter().fold($h.cos(), |a, t| a * t)").stmts("let mut l@: Vec<Tensor> = Vec::new(); let mut add@ = |t: &Tensor, k: f64| { let y = t * k; l@.push(y.sin()); y }; let mut t@ = $h.clone(); for i in 0..n@ { t@ = add@(&t@, i as f64 + ‹0.5›); }").params(&[N]),
@@ -102,6 +110,10 @@ pub(crate) static KEPT: &[Device] = &[
     known("adapter", "successors", "l@.iter().fold($h.clone(), |a, t| a * t)").stmts("let l@: Vec<Tensor> = std::iter::successors(Some($h.sin()), |t| Some(t * ‹0.5› + &$h)).take(n@).collect();").params(&[N]),
     known("adapter", "flatten of options", "l@.iter().flatten().fold($h.clone(), |a, t| a * t * ‹0.5›)").stmts("let l@ = vec![Some($h.sin()), None, Some($h.cos())];"),
     known("adapter", "collect to an option", "match o@ { Some(l) => &l[0] * &l[1], None => $h.cos() }").stmts("let o@: Option<Vec<Tensor>> = (0..2).map(|i| if n@ > i { Some(&$h * (i as f64 + ‹0.5›)) } else { None }).collect();").params(&[N]),
+    known("adapter", "split_at", "&a@[0] * &b@[1] * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.clone(), $h.cos()]; let (a@, b@) = l@.split_at(1);"),
+    known("adapter", "split_last", "a@ * &b@[1] * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.clone(), $h.cos()]; let (a@, b@) = l@.split_last().unwrap();"),
+    known("adapter", "partition", "a@.iter().chain(&b@).fold($h.clone(), |a, t| a * t + ‹0.5›) * (a@.len() as f64)").stmts("let l@ = vec![$h.sin(), $h.clone()]; let (a@, b@): (Vec<Tensor>, Vec<Tensor>) = l@.into_iter().partition(|t| t.dim(0) > 2);"),
+    known("adapter", "unzip", "&a@[0] * &b@[1] * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.clone()]; let (a@, b@): (Vec<Tensor>, Vec<Tensor>) = l@.iter().map(|t| (t * 2.0, t.sin())).unzip();"),
     // References that are kept.
     known("reference", "the previous element", "y@").stmts("let l@ = vec![$h.sin(), $h.cos(), $h.clone()]; let mut before@ = &l@[0]; let mut y@ = $h.clone(); for t in &l@ { y@ = y@ * (t - before@ * ‹0.5›); before@ = t; }"),
     known("reference", "the best element", "best@ * &$h * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.cos(), $h.clone()]; let mut best@ = &l@[0]; for t in &l@[1..] { if t.dim(0) >= best@.dim(0) { best@ = t; } }"),
@@ -113,6 +125,7 @@ pub(crate) static KEPT: &[Device] = &[
     known("reference", "that changes a local", "y@ * ‹0.5›").stmts("let mut y@ = $h.sin(); let r@ = &mut y@; *r@ = &*r@ * &$h; *r@ = r@.cos();"),
     known("reference", "that changes a field", "s@.read() * ‹0.5›").stmts("let mut s@ = begin@(&$h); let r@ = &mut s@.h; *r@ = &*r@ * &$h; let r@ = &mut s@; r@.c = &r@.h * 2.0;").items(STATE),
     known("reference", "that changes an element", "&l@[0] * &l@[1] * ‹0.5›").stmts("let mut l@ = vec![$h.sin(), $h.clone()]; if let Some(t) = l@.last_mut() { *t = &*t * 2.0; } let r@ = &mut l@[0]; *r@ = r@.cos() * &$h;"),
+    known("reference", "a slice", "v@.iter().fold(v@[0].clone(), |a, t| a * t * ‹0.5›)").stmts("let l@ = vec![$h.sin(), $h.cos(), $h.clone()]; let v@ = if n@ > 1 { &l@[1..] } else { &l@[..2] };").params(&[N]),
     // Tuples, and numbers beside tensors.
     known("tuple", "a count and a tensor", "&t@.1 * (t@.0 as f64 + ‹0.5›)").stmts("let t@ = (n@, $h.sin());").params(&[N]),
     known("tuple", "a count and a tensor, assigned in a loop", "y@ * (k@ as f64 + ‹0.5›)").stmts("let (mut k@, mut y@) = (0, $h.sin()); for _ in 0..n@ { (k@, y@) = (k@ + 1, &y@ * &$h); }").params(&[N]),
@@ -129,25 +142,4 @@ pub(crate) static KEPT: &[Device] = &[
     known("tuple", "a local that branches assign", "y@ * ‹0.5›").stmts("let y@; if n@ > 1 { y@ = $h.sin(); } else { y@ = $h.cos(); }").params(&[N]),
     known("tuple", "a labelled loop", "y@ * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.clone()]; let mut y@ = $h.cos(); 'out: for a in &l@ { for (i, b) in l@.iter().enumerate() { if i == n@ { continue 'out; } y@ = y@ * a + b; if i > n@ { break 'out; } } }").params(&[N]),
     known("tuple", "the value of a loop", "y@ * ‹0.5›").stmts("let mut l@ = vec![$h.sin(), $h.clone()]; let y@ = loop { let t = &l@[l@.len() - 1] * &l@[0]; if l@.len() > n@ { break t; } l@.push(t); };").params(&[N]),
-];
-
-/// Parts that differ from the same body without the attribute, or that do not compile.
-///
-/// FIXME: an option that a loop assigns has a wrong gradient. Locals whose written type is no tree, references to parts that
-/// a method of a list or a branch returns, conversions of a list, and `partition` and `unzip` do not compile. Move the parts
-/// to `KEPT` once the macro is right.
-pub(crate) static FAULTY: &[Device] = &[
-    known("adapter", "split_at", "&a@[0] * &b@[1] * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.clone(), $h.cos()]; let (a@, b@) = l@.split_at(1);"),
-    known("adapter", "split_last", "a@ * &b@[1] * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.clone(), $h.cos()]; let (a@, b@) = l@.split_last().unwrap();"),
-    known("map", "collected", "&m@[&0] * &m@[&2] * ‹0.5›").stmts("let m@: std::collections::BTreeMap<usize, Tensor> = (0..3).map(|i| (i, (&$h * (i as f64 + 0.5)).cos())).collect();"),
-    known("map", "looked up", "if let Some(t) = m@.get(&n@) { t * ‹0.5› } else { $h.cos() }").stmts("let mut m@ = std::collections::HashMap::new(); for i in 0..3 { m@.insert(i, (&$h * (i as f64 + 0.5)).sin()); }").params(&[N]),
-    known("pushed", "a number beside a tensor", "l@.iter().fold($h.sin(), |a, (k, t)| a + t * *k)").stmts("let mut l@: Vec<(f64, Tensor)> = Vec::new(); for i in 0..n@ { l@.push((i as f64 + ‹0.5›, &$h * 2.0)); } l@.push((1.25, $h.cos()));").params(&[N]),
-    known("pushed", "a count beside a tensor", "y@").stmts("let mut s@ = begin@(&$h); let mut l@ = Vec::new(); for i in 0..n@ { s@ = step@(&s@); l@.push((i, s@.h.clone())); } let mut y@ = s@.c.clone(); for (i, t) in &l@ { y@ = y@ + t * (*i as f64 + ‹0.5›); }").items(STATE).params(&[N]),
-    known("adapter", "partition", "a@.iter().chain(&b@).fold($h.clone(), |a, t| a * t + ‹0.5›) * (a@.len() as f64)").stmts("let l@ = vec![$h.sin(), $h.clone()]; let (a@, b@): (Vec<Tensor>, Vec<Tensor>) = l@.into_iter().partition(|t| t.dim(0) > 2);"),
-    known("deque", "emptied", "y@").stmts("let mut d@: std::collections::VecDeque<Tensor> = vec![$h.sin(), $h.clone(), $h.cos()].into(); let mut y@ = $h.clone(); let mut k@ = 0; while let Some(t) = d@.pop_front() { if d@.len() == 2 && k@ < n@ { d@.push_back(&t * ‹0.5›); k@ += 1; } y@ = y@ * t + 0.25; }").params(&[N]),
-    known("pushed", "references to parts in a list with a type", "y@").stmts("let s@ = begin@(&$h); let mut l@: Vec<&Tensor> = Vec::new(); l@.push(&s@.h); l@.push(&s@.c); l@.push(&$h); let mut y@ = $h.sin(); for t in l@ { y@ = y@ * t + ‹0.5›; }").items(STATE),
-    known("option", "assigned in a loop", "if let Some(t) = &o@ { t * &s@.c } else { s@.c.clone() }").stmts("let mut s@ = begin@(&$h); let mut o@ = None; for _ in 0..n@ { s@ = step@(&s@); o@ = Some(&s@.h * ‹0.5›); }").items(STATE).params(&[N]),
-    known("option", "a part that a branch picks", "match best@ { Some(t) => t * &s@.c, None => s@.c.clone() }").stmts("let mut s@ = begin@(&$h); let mut best@ = None; for i in 0..3 { s@ = step@(&s@); if i == n@ { best@ = Some(&s@.h * ‹0.5›); } }").items(STATE).params(&[N]),
-    known("adapter", "unzip", "&a@[0] * &b@[1] * ‹0.5›").stmts("let l@ = vec![$h.sin(), $h.clone()]; let (a@, b@): (Vec<Tensor>, Vec<Tensor>) = l@.iter().map(|t| (t * 2.0, t.sin())).unzip();"),
-    known("reference", "a slice", "v@.iter().fold(v@[0].clone(), |a, t| a * t * ‹0.5›)").stmts("let l@ = vec![$h.sin(), $h.cos(), $h.clone()]; let v@ = if n@ > 1 { &l@[1..] } else { &l@[..2] };").params(&[N]),
 ];

@@ -4,7 +4,7 @@
 use gradloom::events;
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
-use gradloom::{cache, explain, report};
+use gradloom::{cache, explain, report, tree};
 use gradloom_tests::noise;
 use std::sync::Mutex;
 
@@ -110,6 +110,30 @@ fn a_training_loop_that_reads_nothing_takes_no_memory() {
         assert!(grown < 40, "{grown} MiB");
         assert!(made < 20, "{made} plans");
         assert_eq!(train(120, usize::MAX)[0], train_evaluated(120)[120]);
+    });
+}
+
+/// Trains by closures and keeps all losses. Returns the number of plans made in the steps after `n`.
+fn plans_of_closures(n: usize, momentum: f64) -> u64 {
+    let (x, mut net) = (noise(&[8, 6], 3), net());
+    let (mut velocity, mut losses) = (tree::scale(&net, 0.0), Vec::new());
+    let mut step = || {
+        let (loss, grads) = value_and_grad(|net: &Net| loss(net, &x))(&net);
+        velocity = tree::add(&tree::scale(&velocity, momentum), &grads);
+        net = tree::sub(&net, &tree::scale(&velocity, 0.01));
+        losses.push(loss);
+    };
+    (0..n).for_each(|_| step());
+    plans(|| (0..300).for_each(|_| step()))
+}
+
+#[test]
+fn a_loop_of_closures_that_keeps_its_losses_is_cut_at_the_same_ops() {
+    alone(|| {
+        assert_eq!(
+            [0.9, 0.5].map(|momentum| plans_of_closures(120, momentum)),
+            [0, 0]
+        )
     });
 }
 

@@ -45,9 +45,9 @@ fn a_mistake_has_at_most_two_errors_and_no_panic_of_the_macro() {
         ("statement/two_mistakes.stderr", 4),
         // rustc rejects attributes on expressions twice before it expands the macro.
         ("attribute/on_a_closure.stderr", 3),
-        // rustc rejects the enum, the struct, the impl and the constant that are emitted inside the
-        // impl block, and does not find the struct in the constant.
-        ("attribute/on_an_associated_function.stderr", 5),
+        // rustc rejects the enum, the import, the struct, the impl and the constant that are emitted
+        // inside the impl block, and does not find the struct in the constant.
+        ("attribute/on_an_associated_function.stderr", 6),
         // rustc rejects both sides of `||`.
         ("expression/or_of_two_conditions.stderr", 3),
         // rustc checks the user's call, and then the calls of the two companions generated for it.

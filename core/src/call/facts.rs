@@ -115,7 +115,7 @@ impl<M> CalleeSlot<M> {
     }
 
     /// Returns the slot of a call to a function with this marker.
-    pub const fn of(_: fn() -> Marker<M>) -> CalleeSlot<M> {
+    pub const fn of<A: Answer<Facts = M>>(_: fn() -> A) -> CalleeSlot<M> {
         CalleeSlot(PhantomData)
     }
 

@@ -420,7 +420,7 @@ peels! {
 #[diagnostic::on_unimplemented(
     message = "this method is not traced",
     label = "a method of a type without `#[traced]`",
-    note = "put `#[traced]` on the method; or, if the traced method is one of the type behind a `Deref` of yours, call it on that: `(*model).forward(&x)`"
+    note = "put `#[traced]` on the method, or `#[traced(record)]` on the function that calls it; or, if the traced method is one of the type behind a `Deref` of yours, call it on that: `(*model).forward(&x)`"
 )]
 pub trait Nearest {}
 
@@ -494,6 +494,60 @@ pub mod unmarked {
     pub const __Trait: super::NotTraced = super::ClassAnswer::new();
 }
 
+/// Marker of the function that a traced body calls. Only traced functions have one.
+#[diagnostic::on_unimplemented(
+    message = "this function is not traced",
+    label = "a function without `#[traced]`",
+    note = "put `#[traced]` on it, or `#[traced(record)]` on the function that calls it"
+)]
+pub trait TracedFunction {}
+
+impl<F: Facts> TracedFunction for Marker<F> {}
+
+/// Fails to compile if a function that a traced body calls is not traced.
+pub fn traced_function<A: TracedFunction>(_: fn() -> A) {}
+
+/// Fallbacks for callees. The type beside a traced function shadows them in an inner scope.
+pub mod untraced {
+    pub use crate::__if_not_declared as __select;
+
+    /// Fallback for the type beside a traced function.
+    ///
+    /// Its derivatives are of any type, so that the only error is that of [`traced_function`].
+    ///
+    /// [`traced_function`]: super::traced_function
+    pub struct __Traced<F = ()>(super::PhantomData<F>);
+
+    #[allow(non_upper_case_globals)]
+    impl<F> __Traced<F> {
+        /// Fallback for the function that starts reverse mode.
+        pub const __fwd: F = panic!();
+        /// Fallback for the function of forward mode.
+        pub const __jvp: F = panic!();
+    }
+
+    impl __Traced {
+        /// Fallback for the function that returns the marker.
+        pub fn __facts() -> super::NotTraced {
+            super::never()
+        }
+    }
+}
+
+/// Expands to the path of a traced function that is declared in a scope around the call.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __if_declared {
+    ({ $($declared:tt)* } { $($imported:tt)* }) => { $($declared)* };
+}
+
+/// Expands to the path of a function that is imported, or is not traced.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __if_not_declared {
+    ({ $($declared:tt)* } { $($imported:tt)* }) => { $($imported)* };
+}
+
 /// Answers whether the `Tree` of a type is derived, and all of its skipped fields are plain values.
 pub struct TreeAnswer<T>(PhantomData<T>);
 
@@ -562,6 +616,19 @@ impl<A: Answer, B: Answer> Answer for Either<A, B> {
 
 /// Combines two answers into the answer whether one of them is yes.
 pub fn either<A: Answer, B: Answer>(_: A, _: B) -> Either<A, B> {
+    never()
+}
+
+/// Answers yes if both of two answers are yes.
+pub struct Both<A, B>(PhantomData<(A, B)>);
+
+impl<A: Answer, B: Answer> Answer for Both<A, B> {
+    const YES: bool = A::YES && B::YES;
+    type Facts = NoFacts;
+}
+
+/// Combines two answers into the answer whether both of them are yes.
+pub fn both<A: Answer, B: Answer>(_: A, _: B) -> Both<A, B> {
     never()
 }
 

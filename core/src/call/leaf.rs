@@ -74,7 +74,7 @@ pub fn operand(value: &dyn LeafOperand, like: &Tensor) -> Tensor {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor, and this operation takes tensors",
     label = "not a tensor",
-    note = "bind a number to a local with a type first, as in `let scale: f32 = model.scale;`"
+    note = "bind a number to a local with a type first, as in `let scale: f32 = model.scale;`; if a pattern binds a reference to it, write `*scale`; if it is a tree with operators of its own, write the type of the result, as in `let sum: State = &pair.a + &pair.b;`"
 )]
 pub trait TensorPart {
     /// Returns the tensor, as a part of a tree.

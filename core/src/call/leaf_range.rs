@@ -14,7 +14,7 @@ pub struct LeafRange {
 /// A part of a tree: a tree, or a part of a list.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Tree`",
-    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`"
+    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`, as in `#[fixed] &self` or `#[fixed] env: &E`"
 )]
 pub trait TreePart {
     /// Calls `f` with each leaf.

@@ -22,6 +22,7 @@ pub(crate) mod traits;
 pub use checks::{check_every_call, check_no_call};
 pub use opaque_result::{
     NoResultShape, NonTreeResult, OpaqueResult, TreeResult, TreeResultShape, why_not_cached,
+    why_not_keyed,
 };
 pub use pullback::{CallPullback, Cotangents};
 pub use site::{CallRecording, CallResults, CallSite, begin, recorded, recorded_impure};

@@ -93,17 +93,27 @@ pub const fn why_not_cached<R: ResultShape, F: Fn() -> R>(_: &F) -> Option<&'sta
     R::WHY_NOT
 }
 
-/// A type of results whose structure a site may be able to cache.
+/// Returns why no key can hold an argument, judging by its type alone. Only the return type of the
+/// closure is used: it never runs.
+pub const fn why_not_keyed<R: ResultShape, F: Fn() -> R>(_: &F) -> Option<&'static str> {
+    R::UNKEYED
+}
+
+/// A type of arguments or results, whose structure a site may be able to cache.
 pub trait ResultShape {
+    /// Reason why no key can hold an argument of the type, or `None` if one may.
+    const UNKEYED: Option<&'static str>;
     /// Reason why a site cannot cache the structure, or `None` if it can.
     const WHY_NOT: Option<&'static str>;
 }
 
 impl<T: Tree> ResultShape for OpaqueResult<T> {
+    const UNKEYED: Option<&'static str> = T::__UNKEYED;
     const WHY_NOT: Option<&'static str> = T::__SHARED;
 }
 
 impl ResultShape for () {
+    const UNKEYED: Option<&'static str> = None;
     const WHY_NOT: Option<&'static str> = None;
 }
 

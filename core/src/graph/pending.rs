@@ -10,10 +10,10 @@ use crate::graph::value::{DetachedOperands, Edges, Producer, Shared, Value};
 use crate::plan::Lowered;
 use crate::plan::Plan;
 use crate::plan::cache::CachedPlan;
-use gradloom_ir::Op;
-use gradloom_ir::pass;
+use gradloom_ir::{Op, hash, pass};
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Part of the lazy graph between targets and leaves. Leaves are realised, or results of calls.
@@ -348,6 +348,47 @@ pub(crate) fn correct_depths(value: &Shared) -> u32 {
     drop(engine);
     memory.keep();
     value.depth()
+}
+
+/// Number of ops that identify a place in a chain.
+const N_BEFORE: usize = 32;
+
+/// Length of a chain that is examined without an allocation.
+const CHAIN: usize = 512;
+
+/// Returns a value of the longest pending chain that ends at `end`, at a depth of at least `least`.
+///
+/// A loop that repeats its ops is cut at the same op in each turn, so that the parts of its chain
+/// share a plan: the choice depends on the ops before a value only. The depths must be correct.
+pub(crate) fn cut_of_chain(end: &Shared, least: u32) -> Shared {
+    let engine = Engine::lock();
+    let mut chain: SmallVec<[(&Shared, u64); CHAIN]> = SmallVec::new();
+    let mut next = Some(end);
+    while let Some(value) = next {
+        let (op, out, args) = match value.producer(&engine.edges) {
+            Producer::Op(args) if !value.has_elements() => (value, 0, args),
+            Producer::Part(op, out) if !value.has_elements() => {
+                (op, out, op.operands(&engine.edges))
+            }
+            _ => break,
+        };
+        let mut hasher = hash::Hasher::default();
+        (op.op, out).hash(&mut hasher);
+        op.more.iter().for_each(|more| more.words.hash(&mut hasher));
+        for arg in args {
+            (arg.aval.dtype(), arg.aval.shape()).hash(&mut hasher);
+        }
+        chain.push((value, hasher.finish()));
+        next = args.iter().rev().max_by_key(|arg| arg.depth());
+    }
+    let place = |i: usize| {
+        let before = chain[i..].iter().take(N_BEFORE).map(|(_, op)| *op);
+        hash::words(&SmallVec::<[u64; N_BEFORE]>::from_iter(before))
+    };
+    // The end of the chain comes first, so among equal places the last is chosen.
+    let places = (0..chain.len()).filter(|i| chain[*i].0.depth() >= least);
+    let cut = places.min_by_key(|i| place(*i)).map_or(end, |i| chain[i].0);
+    Shared::clone(cut)
 }
 
 /// Walk that recomputes the depth of each pending op.

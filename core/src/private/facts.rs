@@ -18,6 +18,16 @@ pub const fn hash(digits: &str) -> [u8; 32] {
     hash
 }
 
+/// Reason of the first query that rustc did not confirm, as an `Option`. Each text comes before the
+/// code that the reasons which end in it start with.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unconfirmed {
+    ($n_confirmed:expr, $($text:literal: $($code:literal),*);*) => {
+        $crate::__private::unconfirmed($n_confirmed, &[$($(::core::concat!($code, $text)),*),*])
+    };
+}
+
 /// Returns the reason of the first query that rustc did not confirm, if it confirmed only
 /// `n_confirmed`.
 pub const fn unconfirmed(n_confirmed: usize, reasons: &[&'static str]) -> Option<&'static str> {
@@ -76,6 +86,22 @@ pub const fn cost(
 /// Returns a formula from terms: coefficients with the names of their factors.
 pub const fn formula(terms: &'static [Term]) -> Option<Formula> {
     Some(Formula::new(terms))
+}
+
+/// Reason why no key can hold an argument of one of these types, as far as the types say, or else
+/// `$rest`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unkeyed {
+    ([$($ty:ty),*] $rest:expr) => {
+        $crate::__private::first_reason(&[
+            $($crate::__private::why_not_keyed(&|| {
+                use $crate::__private::by_type::*;
+                (&&$crate::__private::OpaqueResult::<$ty>(::core::marker::PhantomData)).result_shape()
+            }),)*
+            $rest,
+        ])
+    };
 }
 
 /// Facts of a function without its callees: the hash of its source, folded with the values of the

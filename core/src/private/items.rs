@@ -175,6 +175,20 @@ macro_rules! __cached {
     };
 }
 
+/// Pullback of a companion, from the cotangent of its result to those of its parameters, each with its position and the
+/// structure of its argument. The literal is the companion's name.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pullback {
+    ($name:literal, $pull:ident: $ct:ty, $($i:literal $like:expr),*) => {{
+        let made = $crate::__private::TransformSite::by($name);
+        move |ct: $ct| {
+            let mut cotangents = $pull.call(ct, made);
+            ($($crate::__private::pulled_back($like, &mut cotangents, $i)),*)
+        }
+    }};
+}
+
 /// Panics if a leaf of an argument is not a float; each argument is followed by its name.
 #[doc(hidden)]
 #[macro_export]

@@ -20,8 +20,9 @@ pub use check::*;
 pub use crate::{
     __add_to_key as add_to_key, __answers as answers, __arguments as arguments,
     __begin as begin_call, __cached as cached, __check_all_floats as check_all_floats,
-    __grads as grads, __levels as levels, __loops as loops, __own_facts as own_facts,
-    __register as register, __sizes as sizes,
+    __grads as grads, __if_declared as if_declared, __levels as levels, __loops as loops,
+    __own_facts as own_facts, __pullback as pullback, __register as register, __sizes as sizes,
+    __unconfirmed as unconfirmed, __unkeyed as unkeyed,
 };
 
 pub use crate::annotation::{
@@ -32,7 +33,8 @@ pub use crate::call::facts::{
     CalleeSlot, Callees, Fact, Facts, Marker, NoFacts, OwnFacts, Text, callees,
 };
 pub use crate::call::known::{
-    Answers, Made, NotTraced, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
+    Answers, Made, NotTraced, Probe, Spot, both, chunks, either, item, n_yes, nearest, some,
+    traced_function, unmarked, untraced,
 };
 pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;
@@ -43,7 +45,7 @@ pub use crate::call::traits::{
 };
 pub use crate::call::{
     CallPullback, CallRecording, CallResults, CallSite, Cotangents, OpaqueResult, begin,
-    recorded as record_call, recorded_impure as record_impure, why_not_cached,
+    recorded as record_call, recorded_impure as record_impure, why_not_cached, why_not_keyed,
 };
 pub use crate::function::{Function, Param};
 pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
@@ -51,7 +53,8 @@ pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::tree::key::{
-    CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
+    CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, first_reason,
+    global_fits, kept_by_site,
 };
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree};
 pub use constant::{Constant, kind_of};
@@ -80,6 +83,12 @@ use gradloom_ir::Op;
 /// Returns the cotangent of a parameter, in the structure of `like`.
 pub fn pulled_back<T: Tree>(like: &T, cotangents: &mut Cotangents, param: usize) -> T {
     cotangents.of(like, param)
+}
+
+/// Returns a tensor by reference; `x` may be a reference itself.
+#[inline]
+pub fn lent(x: &Tensor) -> &Tensor {
+    x
 }
 
 /// Runs a body, which may return early.

@@ -6,6 +6,7 @@ use crate::IntoStatic;
 use crate::raise::expect;
 use crate::tensor::record;
 use gradloom_ir::Op;
+use std::iter::{Product, Sum};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 mod sealed {
@@ -264,6 +265,33 @@ impl Neg for &Tensor {
     }
 }
 
+macro_rules! reductions {
+    ($($op:ident: $trait:ident $method:ident, $none:literal;)*) => {$(
+        reductions! { @items $op $trait $method $none: Tensor = |x| x, &'a Tensor = |x| x.clone() }
+    )*};
+    (@items $op:ident $trait:ident $method:ident $none:literal: $($item:ty = |$x:ident| $own:expr),*) => {$(
+        #[allow(clippy::extra_unused_lifetimes, reason = "one of the items is borrowed")]
+        impl<'a> $trait<$item> for Tensor {
+            /// Combines the tensors from left to right.
+            ///
+            /// # Panics
+            ///
+            /// If there are none, because their shape and dtype are not known, or if the shapes do
+            /// not broadcast or the dtypes differ.
+            #[track_caller]
+            fn $method<I: Iterator<Item = $item>>(items: I) -> Tensor {
+                let owned = items.map(|$x| $own);
+                owned.reduce(|x, y| binary(Op::$op, x, y)).expect($none)
+            }
+        }
+    )*};
+}
+
+reductions! {
+    Add: Sum sum, "the sum of no tensors has no shape; write `.fold(first, |sum, x| sum + x)`";
+    Mul: Product product, "the product of no tensors has no shape; write `.fold(first, |product, x| product * x)`";
+}
+
 #[cfg(test)]
 mod tests {
     use crate::Tensor;
@@ -298,6 +326,22 @@ mod tests {
         );
         let n = Tensor::from([1i64, 2]);
         assert_eq!(positive.select(n, i64::MAX).to_vec::<i64>(), [1, i64::MAX]);
+    }
+
+    #[test]
+    fn an_iterator_of_tensors_has_a_sum_and_a_product() {
+        let xs = [[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]].map(Tensor::from);
+        let sum: Tensor = xs.iter().sum();
+        assert_eq!(sum.to_vec::<f32>(), [9.0, 12.0]);
+        let product = xs.iter().map(|x| x * 2.0).product::<Tensor>();
+        assert_eq!(product.to_vec::<f32>(), [120.0, 384.0]);
+        assert_eq!(xs[..1].iter().sum::<Tensor>().to_vec::<f32>(), [1.0, 2.0]);
+    }
+
+    #[test]
+    #[should_panic = "the sum of no tensors has no shape; write `.fold(first, |sum, x| sum + x)`"]
+    fn the_sum_of_no_tensors_is_refused() {
+        let _: Tensor = std::iter::empty::<Tensor>().sum();
     }
 
     #[test]

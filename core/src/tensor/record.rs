@@ -168,7 +168,7 @@ fn provenance(data: &[&Tensor]) -> Provenance {
     }
 }
 
-/// Returns the tensor of a recorded op. Computes it at once if it ends a long pending chain.
+/// Returns the tensor of a recorded op. Computes a part of its pending chain if that is long.
 #[inline]
 fn push(value: UniqueArc<Value>) -> Result<Tensor> {
     let out = Tensor(value.into());
@@ -185,7 +185,7 @@ fn push(value: UniqueArc<Value>) -> Result<Tensor> {
 /// The limit bounds the memory of a loop that reads no value, and the time to make its plans.
 pub(crate) const MAX_PENDING_OPS: u32 = 256;
 
-/// Computes `out` if it ends a chain of [`MAX_PENDING_OPS`].
+/// Computes a part of the chain that ends at `out`, if it has [`MAX_PENDING_OPS`].
 #[inline]
 fn bound_pending(out: &Tensor) {
     if out.0.depth().is_multiple_of(MAX_PENDING_OPS) {
@@ -200,13 +200,17 @@ fn run_pending(out: &Tensor) {
         return;
     }
     // The recorded depth is too large if a value in the chain has been realised since.
-    if pending::correct_depths(&out.0) < MAX_PENDING_OPS / 2 {
+    if pending::correct_depths(&out.0) < MAX_PENDING_OPS {
         return;
     }
+    let cut = pending::cut_of_chain(&out.0, MAX_PENDING_OPS / 2);
     // On failure the value stays a promise, and the error is returned when the user requests it.
     // Its consumers fail too, so they are not tried again.
-    if run::realise(std::slice::from_ref(&*out.0)).is_err() {
-        out.0.set_depth(NEVER);
+    match run::realise(&[cut]) {
+        Ok(()) => {
+            pending::correct_depths(&out.0);
+        }
+        Err(_) => out.0.set_depth(NEVER),
     }
 }
 

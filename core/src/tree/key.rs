@@ -562,6 +562,15 @@ pub const fn argument_fits<T, R: Fit, F: Fn(T) -> R>(_: &F) -> bool {
     R::FITS
 }
 
+/// Returns the first reason in a list.
+pub const fn first_reason(reasons: &[Option<&'static str>]) -> Option<&'static str> {
+    match reasons {
+        [] => None,
+        [None, rest @ ..] => first_reason(rest),
+        [why, ..] => *why,
+    }
+}
+
 /// A value that can be encoded as words. Different values have different words; floats are compared
 /// by bits.
 pub trait Words {

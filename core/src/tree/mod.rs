@@ -16,9 +16,9 @@
 //! assert!(loss(&next).item::<f32>() < loss(&line).item::<f32>());
 //! ```
 //!
-//! They work in closures under transforms and in traced functions. [`dot()`], [`norm()`] and [`sum()`]
-//! are traced. A traced body that calls one of the others is
-//! [recorded](macro@crate::traced); write the module before its name, as in `tree::add(..)`, so
+//! They work in closures under transforms and in traced functions. [`add()`], [`sub()`], [`dot()`],
+//! [`norm()`] and [`sum()`] are traced. A traced body that calls one of the others is
+//! [recorded](macro@crate::traced); write the module before its name, as in `tree::scale(..)`, so
 //! that the macro can recognise it.
 
 pub(crate) mod arithmetic;
@@ -32,7 +32,7 @@ pub use arithmetic::{
 pub use summary::{Summary, summary};
 
 use crate::Tensor;
-use crate::tree::key::CallKey;
+use crate::tree::key::{CallKey, first_reason};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A value whose leaves are tensors: a tensor, a tuple, a `Vec`, a model.
@@ -61,7 +61,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not implement `Tree`",
-    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`"
+    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`, as in `#[fixed] &self` or `#[fixed] env: &E`"
 )]
 pub trait Tree: Sized {
     /// Calls `f` with each leaf.
@@ -98,6 +98,12 @@ pub trait Tree: Sized {
     /// It depends only on the type. `#[derive(Tree)]` implements it.
     #[doc(hidden)]
     const __SHARED: Option<&'static str> = Some("the `Tree` of the result is not derived");
+
+    /// Reason why no cache key can hold the skipped fields of an argument of this type.
+    ///
+    /// It depends only on the type. `#[derive(Tree)]` implements it.
+    #[doc(hidden)]
+    const __UNKEYED: Option<&'static str> = None;
 }
 
 /// Returns the leaves of a tree, in order.
@@ -184,6 +190,7 @@ macro_rules! sequence {
             self.iter().for_each(|x| x.__frozen(out));
         }
         const __SHARED: Option<&'static str> = T::__SHARED;
+        const __UNKEYED: Option<&'static str> = T::__UNKEYED;
     };
 }
 
@@ -229,6 +236,7 @@ impl<T: Tree> Tree for Option<T> {
         self.iter().for_each(|x| x.__frozen(out));
     }
     const __SHARED: Option<&'static str> = T::__SHARED;
+    const __UNKEYED: Option<&'static str> = T::__UNKEYED;
 }
 
 impl<T: Tree> Tree for Box<T> {
@@ -251,6 +259,7 @@ impl<T: Tree> Tree for Box<T> {
         (**self).__frozen(out);
     }
     const __SHARED: Option<&'static str> = T::__SHARED;
+    const __UNKEYED: Option<&'static str> = T::__UNKEYED;
 }
 
 impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
@@ -279,6 +288,7 @@ impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
         self.values().for_each(|x| x.__frozen(out));
     }
     const __SHARED: Option<&'static str> = T::__SHARED;
+    const __UNKEYED: Option<&'static str> = T::__UNKEYED;
 }
 
 macro_rules! tuple {
@@ -308,14 +318,8 @@ macro_rules! tuple {
             fn __frozen(&self, out: &mut Vec<bool>) {
                 $(self.$index.__frozen(out);)*
             }
-            const __SHARED: Option<&'static str> = {
-                #[allow(unused_mut)]
-                let mut why = None;
-                $(if let (None, Some(_)) = (why, $name::__SHARED) {
-                    why = $name::__SHARED;
-                })*
-                why
-            };
+            const __SHARED: Option<&'static str> = first_reason(&[$($name::__SHARED),*]);
+            const __UNKEYED: Option<&'static str> = first_reason(&[$($name::__UNKEYED),*]);
         }
     };
 }

@@ -32,9 +32,14 @@ impl<'a> Emitter<'a> {
                 let x = *operands
                     .next()
                     .expect("one operand for each traced argument");
+                let source = self.low.input(x).map(|input| &input.source);
+                let is_reference =
+                    matches!(source, Some(Source::Param(i)) if self.func.params[*i].by_ref);
                 let (x, is_tree) = (self.ident(x), self.low.trees.contains(&x));
                 match (by_ref, is_tree) {
                     _ if lent.is_some() => ours!(#x.#lent()),
+                    // A parameter of the callee that has a type parameter would be a `&&Tensor`.
+                    (true, false) if is_reference => ours!(#rt::lent(&#x)),
                     (true, _) => ours!(&#x),
                     (false, true) => ours!(#rt::copy(&#x)),
                     (false, false) => ours!(#rt::share_tensor(&#x)),
@@ -97,10 +102,8 @@ impl<'a> Emitter<'a> {
                     None => quote_spanned!(span=> #path(#(#args),*)),
                     Some(suffix) => {
                         let name = Ident::new(&format!("__{suffix}"), span);
-                        let (path, turbofish) = apart(path);
-                        // Angle brackets force a type: if the function is not traced, rustc reports
-                        // a missing type and not a missing crate.
-                        quote_spanned!(span=> <#path>::#name #turbofish (#(#args),*))
+                        let callee = companion_of(path, &name, self.rt);
+                        quote_spanned!(span=> #callee (#(#args),*))
                     }
                 }
             }
@@ -352,6 +355,13 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// Returns the list of the tangents of an operand, if it is one.
+    fn list(&self, dx: Var, tangents: &Tangents) -> Option<Ident> {
+        let x = tangents.to.get(dx).and_then(|x| self.inputs.get(*x));
+        let is_part = matches!(x, Some(input) if matches!(input.source, Source::Tree { .. }));
+        (!is_part && self.lists.contains(dx)).then(|| self.ident(dx))
+    }
+
     pub(super) fn call_jvp(&self, eqn: &Eqn, tangents: &Tangents) -> TokenStream {
         let rt = self.rt;
         let call = self.info(eqn);
@@ -366,7 +376,8 @@ impl<'a> Emitter<'a> {
         );
         let called = match &call.callee {
             Callee::Part { value, place, .. } => {
-                let given = self.given(dx[0], tangents);
+                let list = self.list(dx[0], tangents).map(Ident::into_token_stream);
+                let given = list.unwrap_or_else(|| self.given(dx[0], tangents));
                 ours!(let (#pattern, #of_y) = (#value, #rt::part(&#given, #place));)
             }
             _ => {
@@ -418,7 +429,7 @@ impl<'a> Emitter<'a> {
         let each = y.iter().zip(dy).enumerate().map(|(i, (y, dy))| {
             let local = self.ident(*dy);
             match self.lists.contains(*dy) {
-                true => ours!(let #local = #of_y;),
+                true => ours!(let #local: #rt::Leaves = #of_y;),
                 false => self.tangent_of(*dy, *y, &of_y, i),
             }
         });
@@ -516,6 +527,56 @@ struct CallOperand {
 fn is_reference(arg: &TokenStream) -> bool {
     let first = arg.clone().into_iter().next();
     matches!(first, Some(TokenTree::Punct(p)) if p.as_char() == '&')
+}
+
+/// Returns the hidden companion `name` of the function with this path.
+///
+/// A path in the type namespace has no fallback for functions that are not traced, but an import
+/// has: a glob in an outer scope. An import of a bare name is ambiguous if the name hides another
+/// one and comes from a macro, as all traced functions do. So each traced function declares its
+/// name once more, as a macro, and the import is used only if that macro is not in scope.
+pub(super) fn companion_of(path: &syn::Path, name: &Ident, rt: &TokenStream) -> TokenStream {
+    let (function, turbofish) = apart(path);
+    let span = name.span();
+    // Angle brackets force a type.
+    let declared = quote_spanned!(span=> <#function>::#name #turbofish);
+    // A fallback takes no generic arguments. The marker has none, so it is imported all the same.
+    if !turbofish.is_empty() || !is_importable(&function) {
+        return declared;
+    }
+    let imported = quote_spanned! {span=> {
+        use #function as __Traced;
+        {
+            #rt::traced_function(__Traced::__facts);
+            __Traced::#name
+        }
+    }};
+    let Some(ident) = function.get_ident() else {
+        return quote_spanned!(span=> { use #rt::untraced::*; #imported });
+    };
+    let declaration = declaration(ident);
+    // An import needs an item of its name in one namespace, so there is a function of that name.
+    quote_spanned! {span=> {
+        use #rt::untraced::*;
+        {
+            fn #declaration() {}
+            use #declaration as __select;
+            { __select!({ #declared } { #imported }) }
+        }
+    }}
+}
+
+/// Returns the name of the macro that a traced function declares in its scope.
+pub(crate) fn declaration(function: &Ident) -> Ident {
+    format_ident!("__traced_{}", unraw(function), span = Span::mixed_site())
+}
+
+/// Returns whether `use` accepts the path of a function. It accepts no associated functions.
+fn is_importable(path: &syn::Path) -> bool {
+    let is_type = |segment: &syn::PathSegment| {
+        !segment.arguments.is_none() || unraw(&segment.ident).starts_with(char::is_uppercase)
+    };
+    !path.segments.iter().any(is_type)
 }
 
 /// Splits `f::<T>` into the type `f` and the generic arguments of its companions, `::<T>`.

@@ -297,7 +297,19 @@ impl EmitCx<'_> {
                 let rt = super::statements::at(rt, ty.span());
                 quote_spanned!(ty.span()=> #ty: #rt::Tree)
             })
+            .chain(self.receiver_of_block())
             .collect()
+    }
+
+    /// Returns the `Tree` bound of the receiver of a method that is not of a trait.
+    fn receiver_of_block(&self) -> Option<TokenStream> {
+        let params = &self.func.params;
+        let receiver = params.iter().find(|p| p.receiver && p.kind == Kind::Tree)?;
+        let owner = self.func.owner.as_ref()?;
+        let is_generic = !owner.generics.params.is_empty() || text(&owner.self_ty).contains('\'');
+        let span = receiver.ident.span();
+        let rt = super::statements::at(self.rt, span);
+        (owner.of_trait.is_none() && !is_generic).then(|| quote_spanned!(span=> Self: #rt::Tree))
     }
 
     /// Returns the visibility of an associated item: that of the user's method, or of the enum of a

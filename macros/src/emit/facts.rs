@@ -7,6 +7,7 @@
 
 use super::cached_call::Cause;
 use super::cached_call::unmarked;
+use super::call::{apart, companion_of};
 use super::cx::EmitCx;
 use crate::digest::Digest;
 use crate::input::generic::{names_in, without_lifetimes};
@@ -286,9 +287,9 @@ impl EmitCx<'_> {
         let generics = &self.func.sig.generics;
         match &call.callee {
             Callee::Function(path) => {
-                let (path, _) = super::call::apart(path);
                 let facts = Ident::new("__facts", call.span);
-                Some(MarkerSlot::Known(ours!(<#path>::#facts)))
+                let (path, _) = apart(path);
+                Some(MarkerSlot::Known(companion_of(&path, &facts, self.rt)))
             }
             Callee::Associated { ty, name, .. } => {
                 let mut mark = mark_of(&unraw(name));

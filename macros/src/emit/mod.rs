@@ -2,7 +2,7 @@
 
 pub(crate) mod annotations;
 pub(crate) mod cached_call;
-mod call;
+pub(crate) mod call;
 pub(crate) mod cx;
 pub(crate) mod docs;
 pub(crate) mod facts;
@@ -19,4 +19,4 @@ mod residuals;
 pub(crate) mod statements;
 mod vjp;
 
-pub(crate) use cached_call::{Borrowing, CachedCallEmitter, static_key};
+pub(crate) use cached_call::{Borrowing, CachedCallEmitter, static_arg, static_key};

@@ -1,8 +1,8 @@
 //! Names of the emitted items, and the lints of rustc that these names violate.
 
-use crate::input::Func;
+use crate::input::{Func, Owner, text};
 use proc_macro2::{Ident, TokenStream};
-use syn::Type;
+use syn::{GenericParam, PathArguments, Type};
 
 /// Names of all items emitted for a function.
 pub(crate) struct ItemNames {
@@ -39,6 +39,8 @@ pub(crate) struct ItemNames {
     pub(crate) annotations: Ident,
     /// Function that queries rustc for types.
     pub(crate) answers: Ident,
+    /// Constant that is true if rustc confirms all queries.
+    pub(crate) pure: Ident,
     /// Copy of the body that queries rustc for types.
     pub(crate) spots: Ident,
     /// Functions that register the compiled loops of all companions, and of those in reverse and
@@ -61,7 +63,7 @@ impl ItemNames {
         let (owner, lower, upper, hidden) = match &func.owner {
             None => (String::new(), String::new(), String::new(), "__".to_owned()),
             Some(owner) => (
-                type_name(&owner.self_ty),
+                type_name(owner),
                 format!("{name}_"),
                 format!("{}_", name.to_uppercase()),
                 format!("__traced_{name}_"),
@@ -102,6 +104,7 @@ impl ItemNames {
             forward_loops: ident(format!("{hidden}forward_loops")),
             annotations: ident(format!("__{upper}ANNOTATIONS")),
             answers: ident(format!("{hidden}answers")),
+            pure: ident(format!("__{upper}PURE")),
             spots: ident(format!("{hidden}spots")),
             saved: ident(format!("{owner}{camel}Saved")),
             grads: ident(format!("{owner}{camel}Grads")),
@@ -134,16 +137,32 @@ fn snake(name: &str) -> String {
     out
 }
 
-fn type_name(ty: &Type) -> String {
-    match ty {
-        Type::Path(p) => p
-            .path
-            .segments
-            .last()
-            .map(|s| s.ident.to_string())
-            .unwrap_or_default(),
-        _ => String::new(),
+/// Returns the name of the type of an impl block, with the types in it that are no parameters:
+/// `LayerF32` for `impl Layer<f32>`, and `Layer` for `impl<T> Layer<T>`.
+fn type_name(owner: &Owner) -> String {
+    let Type::Path(p) = &owner.self_ty else {
+        return String::new();
+    };
+    let Some(last) = p.path.segments.last() else {
+        return String::new();
+    };
+    let mut name = last.ident.to_string();
+    if let PathArguments::AngleBracketed(args) = &last.arguments {
+        let params = owner.generics.params.iter().map(|param| match param {
+            GenericParam::Type(param) => param.ident.to_string(),
+            GenericParam::Const(param) => param.ident.to_string(),
+            GenericParam::Lifetime(param) => param.lifetime.to_string(),
+        });
+        let params: Vec<String> = params.collect();
+        for arg in &args.args {
+            let arg = text(arg);
+            if !params.contains(&arg) && !arg.starts_with('\'') {
+                let words = arg.split(|c: char| !c.is_alphanumeric());
+                name.extend(words.map(capital));
+            }
+        }
     }
+    name
 }
 
 /// Allows lints that generated code cannot follow, because it uses the user's names and types.

@@ -2,7 +2,7 @@
 
 use super::cx::{EmitCx, group, reference};
 use crate::input::text;
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::ToTokens;
 
 impl EmitCx<'_> {
@@ -30,26 +30,23 @@ impl EmitCx<'_> {
             let k = (diff.len() > 1).then(|| syn::Index::from(k)).into_iter();
             ours!(&like #(.#k)*)
         };
-        let rebuilt = func.diff().enumerate().map(|(k, (i, _))| {
-            let like = like(k);
-            ours!(#rt::pulled_back(#like, &mut cotangents, #i))
+        let likes = func.diff().enumerate().map(|(k, (i, _))| {
+            let (like, i) = (like(k), Literal::usize_unsuffixed(i));
+            ours!(#i #like)
         });
-        let rebuilt: Vec<TokenStream> = rebuilt.collect();
-        let rebuilt = group(&rebuilt);
         // The type of the closure cannot be written, so a `catch` around the whole body is not
         // possible.
-        let (checked, result) = match &func.output.result {
-            None => (checks.clone(), ours!((y, pullback))),
-            Some(_) => (
-                ours!(#rt::catch(|| { #checks ::core::result::Result::Ok(()) })?;),
-                ours!(::core::result::Result::Ok((y, pullback))),
-            ),
+        let checked = match &func.output.result {
+            None => checks.clone(),
+            Some(_) => ours!(#rt::catch(|| { #checks ::core::result::Result::Ok(()) })?;),
         };
         let (fwd, question) = (self.public_fwd(&self.forwarded()), self.question());
         let companion = match &func.owner {
             None => format!("{}::{}", text(&func.sig.ident), n.vjp),
             Some(_) => n.vjp.to_string(),
         };
+        let pullback = ours!(#rt::pullback!(#companion, pull: &#out, #(#likes),*));
+        let result = self.calls.ok(ours!((y, #pullback)));
         let owned_forms = self.owned();
         let trees = func.diff().enumerate();
         let trees = trees.map(|(k, (i, d))| (i, d, like(k)));
@@ -67,11 +64,6 @@ impl EmitCx<'_> {
                 #owned_forms
                 let like = #structures;
                 #run
-                let made = #rt::TransformSite::by(#companion);
-                let pullback = move |ct: &#out| {
-                    let mut cotangents = pull.call(ct, made);
-                    #rebuilt
-                };
                 #result
             }
         }

@@ -6,6 +6,7 @@ use crate::input::{Func, text};
 use crate::program::Body;
 use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
 use std::collections::VecDeque;
+use syn::visit_mut::VisitMut;
 
 /// Prints the report to standard error if `GRADLOOM_DUMP` is the function's name, `Type::method` or
 /// `all`.
@@ -85,8 +86,27 @@ pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String
 pub(crate) fn printed(expansion: TokenStream) -> String {
     let expansion = short(without_attributes(expansion));
     match syn::parse2::<syn::File>(expansion.clone()) {
-        Ok(file) => joined(&prettyplease::unparse(&file)),
+        Ok(mut file) => {
+            WithoutTreeBounds.visit_file_mut(&mut file);
+            joined(&prettyplease::unparse(&file))
+        }
         Err(_) => expansion.to_string(),
+    }
+}
+
+/// Removes `where Self: Tree`, which is only for the message about a type that is not a tree.
+struct WithoutTreeBounds;
+
+impl VisitMut for WithoutTreeBounds {
+    fn visit_signature_mut(&mut self, sig: &mut syn::Signature) {
+        let bounds = std::mem::take(&mut sig.generics.where_clause);
+        let kept = bounds.into_iter().flat_map(|clause| clause.predicates);
+        let kept: Vec<_> = kept
+            .filter(|bound| text(bound) != "Self : rt::Tree")
+            .collect();
+        if !kept.is_empty() {
+            sig.generics.make_where_clause().predicates.extend(kept);
+        }
     }
 }
 

@@ -96,10 +96,4 @@ fn refuse(sig: &Signature, errors: &mut Errors) {
             "an `extern fn` cannot be traced: tensors have no C layout; remove the ABI",
         );
     }
-    if let Some(variadic) = &sig.variadic {
-        errors.push(
-            variadic,
-            "a variadic function cannot be traced; take `&Vec<Tensor>`",
-        );
-    }
 }

@@ -18,7 +18,7 @@ mod stmt;
 
 use flow::assemble::has_checkpoint;
 use host::items::Items;
-use state::block_builder::BlockBuilder;
+use state::block_builder::{BlockBuilder, Unclear};
 use state::diagnostics::Diagnostics;
 use state::host_state::HostState;
 use state::kinds::Kind;
@@ -54,6 +54,8 @@ pub(crate) enum Choice {
     Inline(usize, usize),
     /// The local that is declared here holds a tree.
     Tree(usize, usize),
+    /// The part of a parameter that is taken here is a tree.
+    Part(usize, usize),
 }
 
 type LowerResult<T> = Result<T, Abort>;
@@ -88,7 +90,14 @@ pub(crate) fn lower(
     let mut forms = true;
     loop {
         let mut cx = Cx::new(func, block, &items, &choices, forms, rt);
-        match cx.patterns().and_then(|()| cx.function(block)) {
+        let found = match cx.patterns().and_then(|()| cx.function(block)) {
+            Err(Abort::Again(choice)) => Err(Abort::Again(choice)),
+            found => match cx.builder.kinds.wrong_guess() {
+                Some(choice) => Err(Abort::Again(choice)),
+                None => found,
+            },
+        };
+        match found {
             Err(Abort::Again(choice)) if choices.len() < MOST_CHOICES => {
                 choices.insert(choice);
             }
@@ -132,7 +141,7 @@ fn finished(cx: Cx, found: LowerResult<()>, block: &syn::Block, errors: &mut Err
 fn recorded_with_checkpoint(block: &syn::Block, errors: &mut Errors, reason: &str) -> String {
     if let Some(attr) = flow::checkpoint::find(block) {
         let message = format!(
-            "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
+            "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is ({reason}); move the loop into its own traced function or method"
         );
         errors.push(&attr, message);
     }
@@ -211,6 +220,9 @@ impl Cx<'_> {
                 self.outs(value, shape, outs)
             }
             (value @ (Value::Tensor { .. } | Value::Place(_)), OutShape::Opaque) => {
+                if let Value::Tensor { var, .. } = value {
+                    self.operator_on_trees(var, &[Unclear::Result])?;
+                }
                 let var = self.tree_of(value)?;
                 outs.push(var);
                 Ok(())

@@ -1,12 +1,13 @@
 //! Formulates questions about types, which rustc answers.
 
+use super::apply::traced_name;
 use super::ty::{Probe, Val};
 use super::{Impurity, PurityVisitor, Remedy};
 use crate::input::unraw;
 use crate::method_table::{BY_NAME, NUMBERS, class};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
-use syn::Path;
+use syn::{ExprMethodCall, Path};
 
 /// Question to rustc, with the reason for impurity if the answer is no.
 #[derive(Clone, Debug)]
@@ -296,28 +297,43 @@ impl PurityVisitor<'_> {
         true
     }
 
-    /// Asks whether the type of a value is in one of the classes `mask`, or has a traced method of
-    /// this name. Returns whether the question can be asked.
-    pub(super) fn ask_class_or_method(
+    /// Judges a method that is pure if it is traced, or if the questions that `standard` asks are
+    /// answered with yes. Returns the value of `standard`.
+    pub(super) fn either(
         &mut self,
-        val: &Val,
-        mask: u32,
-        method: &str,
+        call: &ExprMethodCall,
+        receiver: &Val,
+        args: &[Val],
         what: &str,
-        span: Span,
-    ) -> bool {
-        let Some(e) = val.exact() else {
-            return false;
+        standard: impl FnOnce(&mut Self) -> Val,
+    ) -> Val {
+        let (impure, asked) = (self.impure.take(), self.asked.clone());
+        let (questions, spots) = (std::mem::take(&mut self.questions), self.spots.clone());
+        let val = standard(self);
+        let standard = std::mem::replace(&mut self.questions, questions);
+        let unknown = std::mem::replace(&mut self.impure, impure).is_some();
+        self.asked = asked;
+        if unknown {
+            self.spots = spots;
+        }
+        let span = call.method.span();
+        self.passed_on(&call.args, args, what, span);
+        let Some(e) = receiver.exact() else {
+            return val;
         };
-        let (rt, mark) = (self.rt, mark_of(method));
-        let class = ours!((&&&&&#rt::Probe(&#e)).class::<#mask>());
-        self.ask_callee(
-            ours!(#rt::either((#e).#mark(), #class)),
-            what,
-            span,
-            vec![mark],
-        );
-        true
+        let (rt, mark) = (self.rt, mark_of(traced_name(&unraw(&call.method))));
+        let own = ours!((#e).#mark());
+        let all = standard.iter().map(|question| question.tokens.clone());
+        let tokens = match all.reduce(|a, b| ours!(#rt::both(#a, #b))) {
+            _ if unknown => own,
+            Some(all) => ours!(#rt::either(#own, #all)),
+            // The same questions have been asked before.
+            None => return val,
+        };
+        let mut marks: Vec<Ident> = standard.into_iter().flat_map(|q| q.marks).collect();
+        marks.push(mark);
+        self.ask_callee(tokens, what, span, marks);
+        val
     }
 
     /// Asks whether a value is a tree of the user's whose `Tree` is derived.

@@ -1,5 +1,6 @@
 //! Judges expressions and statements.
 
+use super::method::may_be_of_user;
 use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
 use super::{Asked, CallPosition, PurityVisitor, Remedy, place};
 use crate::input::{text, unraw};
@@ -61,10 +62,12 @@ impl PurityVisitor<'_> {
                             self.default_of(&t.ty, at, &init.expr)
                         }
                         (syn::Pat::Type(t), _) => {
-                            self.refuse_conversion(&t.ty, &init.expr);
-                            self.expect_conversion(&t.ty, &init.expr);
-                            let val = self.expr(&init.expr);
                             let span = local.let_token.span();
+                            match may_be_of_user(&t.ty) {
+                                true => self.ask_conversion(&init.expr, place(span, 0)),
+                                false => self.expect(&init.expr),
+                            }
+                            let val = self.expr(&init.expr);
                             // Only references are followed by a conversion.
                             let val = match &*t.ty {
                                 syn::Type::Reference(_) => val.at(place(span, 0)),
@@ -232,8 +235,8 @@ impl PurityVisitor<'_> {
             Expr::Struct(e) => {
                 let mut parts = Vec::new();
                 for field in &e.fields {
-                    self.refuse_inferred(&field.expr);
                     let span = field.member.span();
+                    self.ask_conversion(&field.expr, place(span, 0));
                     let val = self.expr(&field.expr).at(place(span, 0));
                     self.moved(&val, &text(&field.member), span);
                     parts.push(val);

@@ -1,6 +1,6 @@
 //! Judges macros whose arguments are expressions.
 
-use super::ty::{Ty, Val};
+use super::ty::{Probe, Ty, Val};
 use super::{PurityVisitor, Remedy, place};
 use crate::method_table::{CONSTANTS, MACROS, PANICS};
 use proc_macro2::TokenStream;
@@ -40,7 +40,13 @@ impl PurityVisitor<'_> {
             self.moved(&val, "vec!", part.span());
             elem.unify(&Val { at: None, ..val });
         }
-        Some(Val::list(elem))
+        // rustc knows the items of a list of the user's values better than the macro.
+        let probe = match elem.ty {
+            Ty::Opaque => elem.exact().cloned(),
+            _ => None,
+        };
+        let probe = probe.and_then(|elem| Probe::exact(ours!(::std::vec![#elem])));
+        Some(Val::list(elem).with(probe))
     }
 
     /// Judges a macro that compares or formats its arguments.

@@ -3,14 +3,14 @@
 use super::apply::traced_name;
 use super::pattern::behind;
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{Asked, Impurity, PurityVisitor, Remedy, place, position};
+use super::{Asked, CallPosition, Impurity, PurityVisitor, Remedy, place, position};
 use crate::input::unraw;
 use crate::method_table::{
-    ArgumentUse, Effect, MethodResult, Row, class, gives_list, is_op_method, methods,
+    ArgumentUse, Effect, MethodResult, Row, class, gives_list, is_op_method, methods, takes_tensor,
 };
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprMethodCall, GenericArgument, Type};
+use syn::{Expr, ExprMethodCall, GenericArgument, PathArguments, Type};
 
 /// Methods with an inferred result type that may convert to a user-defined type.
 const CONVERSIONS: [&str; 7] = [
@@ -223,13 +223,46 @@ impl PurityVisitor<'_> {
         if mask == 0 {
             return self.traced_method(call, receiver, name, args, what, span);
         }
-        // A type of the user's may have a traced method of this name.
-        let apart = class::SCALAR | class::TENSOR | class::KEY;
-        let may_be_traced = mask & apart == 0
-            && !["is_empty", "len"].contains(&name)
+        if self.may_be_own(receiver, mask, name, args)
             && !args.iter().any(function)
-            && self.ask_class_or_method(receiver, mask, name, what, span);
-        if !may_be_traced && !self.ask_class(receiver, mask, Asked::Class, what, span) {
+            && rows.iter().all(|row| row.does != Effect::Reads)
+        {
+            let val = self.either(call, receiver, args, what, |judge| {
+                judge.method_of_class(call, receiver, &rows, mask, args, what)
+            });
+            return match val.ty {
+                Ty::Iter(_) => val,
+                _ => Val::unknown().with(self.exact_call(call, receiver, args)),
+            };
+        }
+        self.method_of_class(call, receiver, &rows, mask, args, what)
+    }
+
+    /// Returns whether the receiver of a method of the standard library, or of an op, may be of a
+    /// type of the user's with a traced method of this name.
+    ///
+    /// Numbers and tensors have so many methods that only a type in the signature counts, or a tensor
+    /// as an argument that no op of this name takes.
+    fn may_be_own(&self, receiver: &Val, mask: u32, name: &str, args: &[Val]) -> bool {
+        let common = class::SCALAR | class::TENSOR | class::KEY;
+        let of_any = mask & common == 0 && !["is_empty", "len"].contains(&name);
+        let is_param = (receiver.probe.as_ref()).is_some_and(|probe| probe.depth == 0);
+        let given = args.iter().any(|arg| matches!(arg.ty, Ty::Tensor));
+        receiver.exact().is_some() && (of_any || is_param || given && !takes_tensor(name))
+    }
+
+    /// Judges a method whose receiver is of one of the classes `mask`.
+    fn method_of_class(
+        &mut self,
+        call: &ExprMethodCall,
+        receiver: &Val,
+        rows: &[&Row],
+        mask: u32,
+        args: &[Val],
+        what: &str,
+    ) -> Val {
+        let (name, span) = (&*unraw(&call.method), call.method.span());
+        if !self.ask_class(receiver, mask, Asked::Class, what, span) {
             let why = "the type of its receiver is not known";
             self.found(what, span, why, Remedy::Move);
         }
@@ -242,14 +275,13 @@ impl PurityVisitor<'_> {
             .all(|row| is_same_result(&row.gives, &rows[0].gives));
         let mut val = match alike && mask & class::TENSOR == 0 {
             true => self.method_by(rows[0], receiver, name, args, what, span),
-            false => self.one_of(&rows, receiver, mask, args, what, span),
+            false => self.one_of(rows, receiver, mask, args, what, span),
         };
         // rustc knows more about the type than the macro.
-        let settled = !may_be_traced
-            && matches!(
-                val.ty,
-                Ty::Scalar | Ty::Text | Ty::Tensor | Ty::Key | Ty::Arithmetic(_)
-            );
+        let settled = matches!(
+            val.ty,
+            Ty::Scalar | Ty::Text | Ty::Tensor | Ty::Key | Ty::Arithmetic(_)
+        );
         if let (Some(exact), false) = (exact, settled) {
             let iterates = matches!(&val.ty, Ty::Iter(item) if matches!(item.ty, Ty::Opaque));
             let (rt, e) = (self.rt, &exact.tokens);
@@ -267,8 +299,6 @@ impl PurityVisitor<'_> {
             } else {
                 Val::unknown().with(Some(exact))
             };
-        } else if may_be_traced {
-            val = Val::unknown();
         }
         val
     }
@@ -666,7 +696,7 @@ impl PurityVisitor<'_> {
         }
     }
 
-    fn expect(&mut self, expr: &Expr) {
+    pub(super) fn expect(&mut self, expr: &Expr) {
         if let Some(call) = conversion(expr) {
             let at = (unraw(&call.method), position(call.method.span()));
             self.expected.insert(at);
@@ -693,11 +723,16 @@ impl PurityVisitor<'_> {
         }
     }
 
-    /// Rejects a conversion to a user-defined type.
-    pub(super) fn refuse_conversion(&mut self, ty: &Type, expr: &Expr) {
+    /// Asks at the place of a conversion whether its result is of a type of the standard library or
+    /// of this library.
+    pub(super) fn ask_conversion(&mut self, expr: &Expr, at: CallPosition) {
         if let Some(call) = conversion(expr) {
-            let what = format!(".{}()", call.method);
-            self.refuse_user(ty, &what, call.method.span());
+            self.expect(expr);
+            let (what, span) = (format!(".{}()", call.method), call.method.span());
+            // Options, results, tuples and arrays convert to their parts.
+            let mask = class::SCALAR | class::TEXT | class::GROWING | class::MAP | class::HASH;
+            let why = "its result type is not known";
+            self.ask_at(&Val::unknown(), at, (Asked::Keys, mask), &what, span, why);
         }
     }
 
@@ -709,17 +744,25 @@ impl PurityVisitor<'_> {
 }
 
 /// Returns whether a type may be user-defined, and so have user-defined conversions.
-fn may_be_of_user(ty: &Type) -> bool {
-    let made = match ty {
-        Type::Infer(_) => true,
-        Type::Path(p) => p
-            .path
-            .segments
-            .last()
-            .is_some_and(|s| MADE.contains(&&*s.ident.to_string())),
-        _ => false,
+///
+/// Options, results and tuples convert to their parts.
+pub(super) fn may_be_of_user(ty: &Type) -> bool {
+    let last = match ty {
+        Type::Infer(_) => return false,
+        Type::Tuple(t) => return t.elems.iter().any(may_be_of_user),
+        Type::Path(p) => p.path.segments.last(),
+        _ => None,
     };
-    !made && matches!(written(ty), Ty::Opaque)
+    let made = last.is_some_and(|last| MADE.contains(&&*last.ident.to_string()));
+    let part = last.filter(|last| last.ident == "Option" || last.ident == "Result");
+    let part = part.and_then(|last| match &last.arguments {
+        PathArguments::AngleBracketed(args) => args.args.first(),
+        _ => None,
+    });
+    match part {
+        Some(GenericArgument::Type(part)) => may_be_of_user(part),
+        _ => !made && matches!(written(ty), Ty::Opaque),
+    }
 }
 
 /// Inputs for the result of a method.
@@ -745,7 +788,7 @@ struct MethodInputs<'a> {
 /// Returns the call of a method such as `collect` or `into` that computes the value of an expression.
 ///
 /// The result type of such a method is inferred.
-fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
+pub(crate) fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
     match expr {
         Expr::MethodCall(call) if is_inferred(&unraw(&call.method)) => Some(call),
         Expr::MethodCall(call) if ["unwrap", "expect"].contains(&&*unraw(&call.method)) => {

@@ -29,6 +29,7 @@ pub(crate) use ask::{
     Asked, CallPosition, Question, SpotQuestion, function_hook_of, hook_of, is_hook, mark_of, place,
 };
 pub(crate) use expr::is_assigning;
+pub(crate) use method::conversion;
 pub(crate) use trait_call::TraitCall;
 
 use crate::input::args::Args;
@@ -209,6 +210,9 @@ fn writes(ty: &Type) -> bool {
         _ => false,
     }
 }
+
+/// Words of a reason between the code and the cause.
+pub(crate) const MAY_HAVE_EFFECTS: &str = " may have side effects: ";
 
 /// Advice to the user on host code that may have side effects.
 #[derive(Clone, Copy)]
@@ -588,7 +592,7 @@ impl<'a> PurityVisitor<'a> {
             }
             Remedy::Promise => "declare that it has none with `#[traced(pure)]`",
         };
-        format!("`{what}` at line {line} may have side effects: {why}; {remedy}")
+        format!("`{what}` at line {line}{MAY_HAVE_EFFECTS}{why}; {remedy}")
     }
 
     /// Records host code that may have side effects.

@@ -32,7 +32,11 @@ impl PurityVisitor<'_> {
                     (Ty::List(_), Ty::Map(..) | Ty::Opaque) if written.probe.is_some() => {
                         val = written;
                     }
-                    _ => val.unify(&written),
+                    _ => {
+                        val.unify(&written);
+                        // The elements may be converted, as to trait objects.
+                        val.probe = written.probe.or(val.probe);
+                    }
                 }
                 self.pattern(&t.pat, &val);
             }

@@ -6,6 +6,7 @@ use crate::digest::Digest;
 use crate::emit::annotations::Checks;
 use crate::emit::cached_call::CachedCallEmitter;
 use crate::emit::cached_call::Cause;
+use crate::emit::call::declaration;
 use crate::emit::cx::{EmitCx, InternalItems, LoopUse};
 use crate::emit::docs::Docs;
 use crate::emit::facts::FactItems;
@@ -176,6 +177,7 @@ impl EmitCx<'_> {
             "The companions of the function `{function}`: its derivatives, and its program."
         );
         let doc = self.docs.other(&doc);
+        let declaration = declaration(function);
         let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
         let (cost, points, kernels, recorded) = (&n.cost, &n.points, &n.kernels, &n.recorded);
         ours! {
@@ -186,6 +188,11 @@ impl EmitCx<'_> {
                 #[doc(hidden)]
                 __TRACED,
             }
+
+            #(#attrs)*
+            #allow
+            #[doc(hidden)]
+            #vis use #rt::if_declared as #declaration;
 
             #items
 

@@ -52,9 +52,9 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             own_order,
         } = &of_method(method, args, errors);
         let inherent = imp.trait_.is_none();
-        let computes = match inherent {
-            true => computes(&method.sig, &own),
-            false => gives_tensors(&method.sig),
+        let computes = match &imp.trait_ {
+            None => computes(&method.sig, &own),
+            Some((path, _)) => gives_tensors(&method.sig) || is_operator(path),
         };
         if !marked && !computes {
             let name = unraw(&method.sig.ident);
@@ -298,16 +298,11 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> Meth
         own_order: false,
     };
     for attr in method.attrs.iter().filter(|a| is_traced(a)) {
-        found.marked = true;
+        if std::mem::replace(&mut found.marked, true) {
+            errors.push(attr, "`#[traced]` is here twice; remove one");
+            continue;
+        }
         let syn::Meta::List(list) = &attr.meta else {
-            // A method that may return no tree is traced only if it is marked.
-            if !gives_tensors(&method.sig) {
-                continue;
-            }
-            errors.push(
-                attr,
-                "the impl block is `#[traced]` already; remove this one",
-            );
             continue;
         };
         found.args = both(list, block, errors);
@@ -400,6 +395,13 @@ pub(super) fn gives_tensors(sig: &Signature) -> bool {
         return false;
     };
     mentions(output, &["Tensor"]) && takes_tensors(sig)
+}
+
+/// Returns whether a trait is that of an operator which returns a value.
+fn is_operator(path: &syn::Path) -> bool {
+    const OPERATORS: [&str; 6] = ["Add", "Div", "Mul", "Neg", "Rem", "Sub"];
+    let last = path.segments.last();
+    last.is_some_and(|last| OPERATORS.iter().any(|name| last.ident == name))
 }
 
 fn takes_tensors(sig: &Signature) -> bool {

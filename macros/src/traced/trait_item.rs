@@ -74,7 +74,7 @@ pub(super) fn traced_trait(mut item: ItemTrait, args: &Args, errors: &mut Errors
     if hooks.is_empty() && errors.is_empty() {
         errors.push(
             &item.ident,
-            "no method here takes tensors or a receiver and has `Tensor` in its result type, so there is nothing to trace; remove `#[traced]`",
+            "no method here without type parameters takes tensors or a receiver and has `Tensor` in its result type, so there is nothing to trace; remove `#[traced]`",
         );
     }
     item.items.push(TraitItem::Verbatim(hooks));

@@ -329,14 +329,19 @@ mod strict {
     }
 }
 
-/// The run time with one function replaced, so that every cotangent is doubled.
+/// The run time with one macro replaced, so that every cotangent is doubled.
 mod doubling {
     pub(crate) mod __private {
+        pub(crate) use doubled as pullback;
         pub(crate) use gradloom::__private::*;
 
-        pub(crate) fn pulled_back<T: Tree>(like: &T, cts: &mut Cotangents, param: usize) -> T {
-            gradloom::__private::pulled_back(like, cts, param).map(&mut |ct| ct * 2.0)
+        macro_rules! doubled {
+            ($name:literal, $pull:ident: $ct:ty, $($likes:tt)*) => {{
+                let pullback = gradloom::__private::pullback!($name, $pull: $ct, $($likes)*);
+                move |ct: $ct| pullback(ct).map(&mut |ct| ct * 2.0)
+            }};
         }
+        pub(crate) use doubled;
     }
 }
 

@@ -50,6 +50,29 @@ fn const_parameters_distinguish_instances() {
     finds(|| sides::<true, 2, 'b'>(&x));
 }
 
+#[traced]
+fn beside<T: Tree>(_tree: &T, x: &Tensor) -> Tensor {
+    x.sin()
+}
+
+#[traced]
+fn beside_itself(x: &Tensor, n: usize) -> Tensor {
+    let mut y = beside(x, x);
+    for _ in 0..n {
+        y = beside(x, &y);
+    }
+    y.sum(..)
+}
+
+#[test]
+fn a_parameter_that_is_a_reference_is_passed_to_a_type_parameter() {
+    let x = noise(&[4, 3], 1);
+    let expected = grad(|x: &Tensor| x.sin().sin().sum(..))(&x);
+    assert_eq!(bits(&beside_itself::grad(&x, 1).x), bits(&expected));
+    let tangent = beside_itself::jvp((&x, 1), &x).1;
+    assert!((tangent - (expected * &x).sum(..)).item::<f64>().abs() < 1e-12);
+}
+
 #[test]
 fn plans_of_one_instance_do_not_evict_those_of_another() {
     let x = noise(&[2], 1);

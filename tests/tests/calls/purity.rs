@@ -6,7 +6,7 @@ use gradloom::optim::{Sgd, SgdState};
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
-use gradloom_tests::observe::{bits, finds, log};
+use gradloom_tests::observe::{bits, finds, is_recorded, log};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -360,4 +360,56 @@ fn a_training_step_may_be_a_single_plan() {
     assert_eq!(names[2..], ["hit p2", "ran p2"].repeat(4));
     assert_eq!(bits(&found), expected);
     assert_eq!(bits(&op_by_op(train)), expected);
+}
+
+#[derive(Clone, Tree)]
+struct Weighted<T: Clone> {
+    #[tree(skip)]
+    k: T,
+    w: Tensor,
+}
+
+#[derive(Clone, Tree)]
+struct Compared<T: Clone + Eq + 'static> {
+    #[tree(skip)]
+    k: T,
+    w: Tensor,
+}
+
+#[derive(Clone)]
+struct Unit;
+
+#[traced(allow(recorded_call))]
+fn weighted(s: &Weighted<f64>, x: &Tensor) -> Tensor {
+    x * &s.w * s.k
+}
+
+#[traced]
+fn by_type(s: &Weighted<Unit>, x: &Tensor) -> Tensor {
+    x * &s.w
+}
+
+#[traced]
+fn compared(s: &Compared<usize>, x: &Tensor) -> Tensor {
+    x * &s.w * s.k as f64
+}
+
+#[test]
+fn the_reason_knows_skipped_fields_of_generic_arguments() {
+    let why = weighted::RECORDED.unwrap();
+    assert!(why.contains("the skipped field `k` of `Weighted`"), "{why}");
+    assert_eq!((by_type::RECORDED, compared::RECORDED), (None, None));
+    let (x, w) = (Tensor::from([1.0f64, 2.0]), Tensor::from([3.0f64, 4.0]));
+    let s = Weighted {
+        k: 0.5,
+        w: w.clone(),
+    };
+    is_recorded(|| weighted(&s, &x));
+    let s = Weighted {
+        k: Unit,
+        w: w.clone(),
+    };
+    finds(|| by_type(&s, &x));
+    let s = Compared { k: 3usize, w };
+    finds(|| compared(&s, &x));
 }

@@ -1254,3 +1254,159 @@ mod helpers_of_a_block {
         }
     }
 }
+
+mod names_of_the_standard_library {
+    use super::{Deref, Odd, count};
+    use gradloom::prelude::*;
+
+    /// A tree whose methods have names of the standard library and of ops, and are not traced.
+    #[derive(Clone, Tree)]
+    struct Untraced {
+        w: Tensor,
+    }
+
+    impl Untraced {
+        fn join(&self, x: &Tensor) -> Tensor {
+            x * count()
+        }
+        fn first(&self) -> Tensor {
+            &self.w * count()
+        }
+        fn push(&self, x: &Tensor) -> Tensor {
+            x - count()
+        }
+    }
+
+    /// A tree whose traced methods have effects.
+    #[derive(Clone, Tree)]
+    struct Counting {
+        w: Tensor,
+        untraced: Untraced,
+    }
+
+    #[traced(allow(recorded_call))]
+    impl Counting {
+        fn join(&self, x: &Tensor) -> Tensor {
+            x * &self.w * count()
+        }
+        fn insert(&self, x: &Tensor, by: &Pointer) -> Tensor {
+            x * by.0.clone()
+        }
+    }
+
+    /// A tree with one traced method, which passes a tensor on.
+    #[derive(Clone, Tree)]
+    struct Pure {
+        w: Tensor,
+    }
+
+    #[traced]
+    impl Pure {
+        fn push(&self, x: &Tensor) -> Tensor {
+            x * &self.w
+        }
+    }
+
+    impl Pure {
+        fn mean(&self, x: &Tensor) -> Tensor {
+            x + count()
+        }
+    }
+
+    /// A pointer that counts how often it is followed.
+    #[derive(Clone, Tree)]
+    struct Pointer(Tensor, Tensor);
+
+    impl Deref for Pointer {
+        type Target = Tensor;
+        fn deref(&self) -> &Tensor {
+            match count() as usize % 2 {
+                0 => &self.0,
+                _ => &self.1,
+            }
+        }
+    }
+
+    #[derive(Clone)]
+    struct Own(Vec<f64>);
+
+    impl FromIterator<f64> for Own {
+        fn from_iter<I: IntoIterator<Item = f64>>(items: I) -> Own {
+            Own(items.into_iter().map(|item| item * count()).collect())
+        }
+    }
+
+    type Owns = Own;
+    type MaybeOwn = Option<Own>;
+    type Odds = Vec<Odd>;
+
+    struct Holder {
+        own: Own,
+    }
+
+    struct MaybeHolder {
+        own: Option<Own>,
+    }
+
+    macro_rules! holes {
+        ($($name:ident($u:ident, $c:ident, $p:ident, $x:ident) { $($body:tt)* })*) => {
+            $(
+                #[allow(unused, clippy::all)] // bodies are written as by users
+                #[traced(allow(recorded_call, unused_parameter))]
+                fn $name($u: &Untraced, $c: &Counting, $p: &Pure, $x: &Tensor) -> Tensor { $($body)* }
+            )*
+
+            #[test]
+            fn may_have_side_effects() {
+                let x = Tensor::from([1.0f64, 2.0]);
+                let u = Untraced { w: x.clone() };
+                let c = Counting { w: x.clone(), untraced: u.clone() };
+                let p = Pure { w: x.clone() };
+                $(
+                    assert!($name::RECORDED.is_some(), "{}", stringify!($name));
+                    let y = [(); 3].map(|()| $name(&u, &c, &p, &x).to_vec::<f64>());
+                    assert!(y[0] != y[1] && y[1] != y[2], "{}", stringify!($name));
+                )*
+            }
+        };
+    }
+
+    holes! {
+            of_a_parameter(u, c, p, x) { let y = if true { u.join(x) } else { x.clone() }; y }
+    op_of_an_item(u, c, p, x) { let all = vec![p.clone(), p.clone()]; let mut y = x.clone(); for one in &all { y = one.push(&y) + one.mean(&y); } y }
+            of_a_part(u, c, p, x) { let f = |y: &Tensor| c.untraced.join(y); f(x) }
+            without_arguments(u, c, p, x) { let f = || u.first(); x * f() }
+            of_an_item(u, c, p, x) { let all = vec![u.clone(), u.clone()]; let mut y = x.clone(); for one in &all { y = one.push(&y); } y }
+            of_a_clone(u, c, p, x) { let copy = u.clone(); copy.join(x) + copy.first() }
+            traced_with_an_effect(u, c, p, x) { c.join(x) }
+            traced_with_an_effect_in_a_closure(u, c, p, x) { let f = |y: &Tensor| c.join(y); f(x) }
+            one_of_two_types(u, c, p, x) { let f = |y: &Tensor| p.push(&u.push(y)); f(x) }
+            collected_behind_an_alias(u, c, p, x) { let own: Owns = (0..3).map(|i| i as f64).collect(); x * own.0[2] }
+            collected_in_a_field(u, c, p, x) { let own = Holder { own: (0..3).map(|i| i as f64).collect() }; x * own.own.0[2] }
+            collected_in_an_option(u, c, p, x) { let own: Option<Own> = (0..3).map(|i| Some(i as f64)).collect(); x * own.unwrap().0[2] }
+        collected_in_an_option_behind_an_alias(u, c, p, x) { let own: MaybeOwn = (0..3).map(|i| Some(i as f64)).collect(); x * own.unwrap().0[2] }
+        collected_in_an_option_in_a_field(u, c, p, x) { let own = MaybeHolder { own: (0..3).map(|i| Some(i as f64)).collect() }; x * own.own.unwrap().0[2] }
+        collected_in_a_closure(u, c, p, x) { let f = |n: usize| Holder { own: (0..n).map(|i| i as f64).collect() }; x * f(3).own.0[2] }
+            items_behind_an_alias(u, c, p, x) { let odds: Odds = (0..3).map(|n| Odd { n }).collect(); x * odds[1].step() }
+        }
+
+    #[traced(allow(recorded_call))]
+    fn followed(p: &Pure, by: &Pointer) -> Tensor {
+        let f = |by: &Pointer| p.push(by);
+        f(by)
+    }
+
+    #[test]
+    fn an_argument_may_be_followed() {
+        let [a, b] = [1.0f64, 2.0].map(|v| Tensor::from([v]));
+        let (p, by) = (Pure { w: a.clone() }, Pointer(a, b));
+        assert!(followed::RECORDED.is_some());
+        let [a, b] = [(); 2].map(|()| followed(&p, &by).to_vec::<f64>());
+        assert_ne!(a, b);
+        let c = Counting {
+            w: by.0.clone(),
+            untraced: Untraced { w: by.0.clone() },
+        };
+        assert_eq!(c.insert(&by.0, &by).to_vec::<f64>(), [1.0]);
+    }
+}

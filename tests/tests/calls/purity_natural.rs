@@ -739,3 +739,207 @@ forms! {
     struct_inside(xs, p) { struct Own { n: f64 } let o = Own { n: 2.0 }; let s = step(&xs[0], p); &s.h * o.n }
     struct_with_a_tensor_inside(xs, p) { #[derive(Clone)] struct Own { t: Tensor } let o = Own { t: &xs[0] * 2.0 }; let s = step(&o.t, p); &s.h * 2.0 }
 }
+
+#[derive(Clone, Tree)]
+struct Affine {
+    w: Tensor,
+    b: Tensor,
+}
+
+/// Methods with names of the standard library and of ops.
+#[traced]
+impl Affine {
+    fn join(&self, x: &Tensor) -> Tensor {
+        x.matmul(&self.w) + &self.b
+    }
+    fn mean(&self, x: &Tensor) -> Tensor {
+        x * &self.w
+    }
+    fn push(&self, x: &Tensor) -> Tensor {
+        x - &self.b
+    }
+    fn first(&self) -> Tensor {
+        self.w.square().sum(..)
+    }
+    fn insert(&self, x: &Tensor, other: &Affine) -> Tensor {
+        (x - &self.b) * &other.w
+    }
+    fn exp(&self, x: &Tensor) -> Tensor {
+        x * &self.b
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Several {
+    head: Affine,
+    all: Vec<Affine>,
+}
+
+#[traced]
+fn own_names(m: &Affine, x: &Tensor) -> Tensor {
+    let joined = m.join(x).tanh();
+    let y = m.mean(&joined) + m.push(x) * m.first();
+    (m.exp(&y) + m.insert(&y, m)).sum(..)
+}
+
+#[traced]
+fn own_names_of_parts(m: &Several, x: &Tensor) -> Tensor {
+    let mut y = x.clone();
+    for layer in &m.all {
+        y = layer.join(&y);
+    }
+    let copy = m.head.clone();
+    let z = m.head.join(&copy.push(&y));
+    m.all
+        .iter()
+        .fold(z, |h, layer| layer.push(&h) * layer.first())
+        .sum(..)
+}
+
+#[traced]
+fn own_names_of_locals(m: &Affine, x: &Tensor) -> Tensor {
+    let made = Affine {
+        w: &m.w * 2.0,
+        b: m.b.clone(),
+    };
+    let all = vec![made.clone(), m.clone()];
+    let mut y = made.join(x) + made.first();
+    for layer in &all {
+        y = layer.join(&y) + layer.mean(x);
+    }
+    let apply = |layer: &Affine, y: &Tensor| layer.push(y);
+    y + all[0].first() + apply(&all[1], x)
+}
+
+#[test]
+fn own_methods_with_names_of_the_standard_library_are_pure() {
+    let all = [
+        own_names::RECORDED,
+        own_names_of_parts::RECORDED,
+        own_names_of_locals::RECORDED,
+    ];
+    assert_eq!(all, [None; 3]);
+    let affine = |i| Affine {
+        w: noise(&[3, 3], i),
+        b: noise(&[3], i + 1),
+    };
+    let (head, x) = (affine(1), noise(&[3, 3], 9));
+    let several = Several {
+        head: head.clone(),
+        all: vec![affine(3), affine(5)],
+    };
+    finds(|| own_names(&head, &x));
+    finds(|| own_names::grad(&head, &x).m);
+    finds(|| own_names_of_parts(&several, &x));
+    finds(|| own_names_of_parts::grad(&several, &x).m.all);
+    finds(|| own_names_of_locals(&head, &x));
+}
+
+type Floats = Vec<f64>;
+type Tensors = Vec<Tensor>;
+
+struct Schedule {
+    rates: Vec<f64>,
+    n: usize,
+}
+
+#[derive(Clone, Tree)]
+struct Collected {
+    parts: Vec<Tensor>,
+    #[tree(skip)]
+    n: usize,
+}
+
+#[traced]
+fn collected(x: &Tensor, by: f64, n: usize) -> Tensor {
+    let powers: Floats = (0..n).map(|i| by * i as f64).collect();
+    let schedule = Schedule {
+        rates: powers.iter().map(|power| power + 1.0).collect(),
+        n,
+    };
+    let scaled: Tensors = powers.iter().map(|power| x * *power).collect();
+    Tensor::stack(&scaled, 0) * schedule.rates[1] + schedule.n as f64
+}
+
+#[traced]
+fn collected_in_a_tree(x: &Tensor, n: usize) -> Collected {
+    Collected {
+        parts: (0..n).map(|i| x * i as f64).collect(),
+        n,
+    }
+}
+
+#[test]
+fn lists_that_are_collected_in_a_field_or_behind_an_alias_are_pure() {
+    assert_eq!(collected::RECORDED, None);
+    assert_eq!(collected_in_a_tree::RECORDED, None);
+    let x = noise(&[3], 1);
+    finds(|| collected(&x, 0.5, 3));
+    finds(|| collected_in_a_tree(&x, 3));
+}
+
+#[traced]
+fn named_as_a_function(x: &Tensor, n: usize) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..n {
+        let activation = activation(&y);
+        y = activation + 1.0;
+    }
+    let activation = { activation(&y) * 2.0 };
+    activation.exp()
+}
+
+#[traced]
+fn activation(x: &Tensor) -> Tensor {
+    x.tanh()
+}
+
+#[traced]
+fn behind_a_pointer(x: &Tensor) -> Tensor {
+    let shared = std::rc::Rc::new(x.tanh());
+    let other = std::rc::Rc::clone(&shared);
+    (*shared).exp() + (*other).sum(..) + &*shared
+}
+
+#[traced]
+fn pulled_back(x: &Tensor, n: usize) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..n {
+        let (value, pullback) = activation::vjp(&y);
+        y = &y - pullback(&value) * 0.1;
+    }
+    y
+}
+
+#[traced]
+fn pairs_with_numbers(x: &Tensor, n: usize) -> Tensor {
+    let mut terms: Vec<(usize, Tensor)> = Vec::new();
+    for i in 0..n {
+        terms.push((i, x * i as f64));
+    }
+    let weighted: Vec<(f64, Tensor)> = vec![(0.5, x.tanh()), (2.0, x.exp())];
+    let mut y = x.zeros_like();
+    for (i, term) in &terms {
+        y = y + term * *i as f64;
+    }
+    for (weight, term) in &weighted {
+        y = y + term * *weight;
+    }
+    y
+}
+
+#[test]
+fn locals_pointers_pullbacks_and_pairs_are_pure() {
+    let all = [
+        named_as_a_function::RECORDED,
+        behind_a_pointer::RECORDED,
+        pulled_back::RECORDED,
+        pairs_with_numbers::RECORDED,
+    ];
+    assert_eq!(all, [None; 4]);
+    let x = noise(&[3], 1);
+    finds(|| named_as_a_function(&x, 3));
+    finds(|| behind_a_pointer(&x));
+    finds(|| pulled_back(&x, 3));
+    finds(|| pairs_with_numbers(&x, 3));
+}

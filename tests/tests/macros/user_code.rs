@@ -126,6 +126,97 @@ fn a_function_in_a_function_has_companions() {
     assert_eq!((y.item::<f32>(), grads.x.item::<f32>()), (9.0, 3.0));
 }
 
+/// Functions whose names hide others.
+mod hiding {
+    use gradloom::prelude::*;
+
+    pub(super) mod layers {
+        use gradloom::prelude::*;
+
+        #[traced]
+        pub(crate) fn dense(x: &Tensor) -> Tensor {
+            x * 2.0
+        }
+
+        pub(crate) fn relu(x: &Tensor) -> Tensor {
+            x * 11.0
+        }
+
+        #[traced]
+        pub(crate) fn shift(x: &Tensor) -> Tensor {
+            x + 1.0
+        }
+    }
+
+    /// Has the name of a dependency.
+    #[traced]
+    pub(super) fn insta(x: &Tensor) -> Tensor {
+        x * 3.0
+    }
+
+    #[traced]
+    pub(super) fn calls_insta(x: &Tensor) -> Tensor {
+        insta(x) * insta(x)
+    }
+}
+
+#[test]
+fn a_callee_may_have_the_name_of_a_dependency() {
+    use gradloom::prelude::*;
+    use hiding::*;
+    #[traced]
+    fn by_glob(x: &Tensor) -> Tensor {
+        insta(x) * 2.0
+    }
+    let x = Tensor::scalar(1.0f32);
+    assert_eq!(hiding::calls_insta::grad(&x).x.item::<f32>(), 18.0);
+    assert_eq!(by_glob::grad(&x).x.item::<f32>(), 6.0);
+}
+
+#[test]
+fn a_callee_may_hide_another_item() {
+    use gradloom::prelude::*;
+    use hiding::layers::*;
+    // These hide functions of the glob import, of which one is traced and one is not.
+    #[traced]
+    fn dense(x: &Tensor) -> Tensor {
+        x * 5.0
+    }
+    #[traced]
+    fn relu(x: &Tensor) -> Tensor {
+        x * 7.0
+    }
+    #[traced]
+    fn net(x: &Tensor) -> Tensor {
+        dense(x) * relu(x) + hiding::layers::dense(&shift(x))
+    }
+    let x = Tensor::scalar(1.0f32);
+    assert_eq!(net::grad(&x).x.item::<f32>(), 72.0);
+    assert_eq!(layers_of_a_block(), 75.0);
+}
+
+fn layers_of_a_block() -> f32 {
+    use gradloom::prelude::*;
+    #[traced]
+    fn insta(x: &Tensor) -> Tensor {
+        x * 15.0
+    }
+    let x = Tensor::scalar(1.0f32);
+    {
+        // It hides both the dependency and the function of the outer block.
+        #[traced]
+        fn insta(x: &Tensor) -> Tensor {
+            x * 25.0
+        }
+        #[traced]
+        fn f(x: &Tensor) -> Tensor {
+            insta(x) * 3.0
+        }
+        assert_eq!(hiding::layers::relu(&x).item::<f32>(), 11.0);
+        f::grad(&x).x.item::<f32>() + insta(&x).item::<f32>() * 0.0
+    }
+}
+
 #[test]
 fn names_of_the_expansion_may_be_used_in_user_code() {
     use gradloom::prelude::*;

@@ -1,5 +1,6 @@
 //! Invariants of the source tree.
 
+mod messages;
 mod modules;
 
 use gradloom_ir::Op;

@@ -8,7 +8,7 @@ use crate::emit::names::ItemNames;
 use crate::input::generic::is_known;
 use crate::input::generic::{Params, names_in, without_lifetimes};
 use crate::input::{Func, Kind, Param, text};
-use crate::purity::{Question, is_hook, mark_of};
+use crate::purity::{MAY_HAVE_EFFECTS, Question, is_hook, mark_of};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::ToTokens;
 use std::collections::BTreeSet;
@@ -28,9 +28,15 @@ impl CachedCallEmitter<'_> {
     pub(super) fn fit(&self) -> TokenStream {
         let fit = self.globals.iter().map(|global| self.fits(global));
         let n = self.n_asked();
-        let confirmed = (n > 0).then(|| {
-            let answers = self.answers();
-            ours!(const { #answers == #n })
+        let confirmed = (n > 0).then(|| match self.has_constant() {
+            true => {
+                let (owner, name) = (self.owner(), ItemNames::new(self.func).pure);
+                ours!(#owner::#name)
+            }
+            false => {
+                let answers = self.answers();
+                ours!(const { #answers == #n })
+            }
         });
         let fit = fit.chain(confirmed);
         ours!(#(#fit)&&*)
@@ -66,6 +72,11 @@ impl CachedCallEmitter<'_> {
             || self.asked.is_some() && Params::new([generics]).decide()
     }
 
+    /// Returns whether a constant beside the companions says that rustc confirms all queries.
+    fn has_constant(&self) -> bool {
+        self.func.has_companions() && !self.answers_differ()
+    }
+
     fn owner(&self) -> TokenStream {
         match &self.func.owner {
             None => self.func.sig.ident.to_token_stream(),
@@ -95,7 +106,11 @@ impl CachedCallEmitter<'_> {
             true => cx.signature(&name, &[], &ours!(usize)),
             false => ours!(fn #name() -> usize),
         };
-        let count = self.count_answers();
+        let (count, n) = (self.count_answers(), self.n_asked());
+        let pure = self.has_constant().then(|| {
+            let pure = ItemNames::new(self.func).pure;
+            ours!(#[doc(hidden)] const #pure: bool = Self::#name() == #n;)
+        });
         let copy = self.asked.as_ref().map(|asked| {
             let (mut sig, body) = (self.func.sig.clone(), asked.body(self.func, rt));
             sig.ident = ItemNames::new(self.func).spots;
@@ -110,6 +125,8 @@ impl CachedCallEmitter<'_> {
             #mark
 
             #copy
+
+            #pure
 
             #[doc(hidden)]
             #[allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic, clippy::all)]
@@ -176,7 +193,12 @@ impl CachedCallEmitter<'_> {
         match &self.purity {
             Purity::Pure(why, _) => ours!(::core::option::Option::Some(#why)),
             Purity::Static | Purity::Impurity(..) => {
-                first_misfit(self.misfits_of_params(), &self.unkept())
+                let (rt, trees, unkept) = (self.rt, self.trees(), self.unkept());
+                let rest = match trees.is_empty() {
+                    true => unkept,
+                    false => ours!(#rt::unkeyed!([#(#trees),*] #unkept)),
+                };
+                first_misfit(self.misfits_of_params(), &rest)
             }
         }
     }
@@ -228,6 +250,16 @@ impl CachedCallEmitter<'_> {
             }
         });
         causes.collect()
+    }
+
+    /// Returns the types of the arguments that are trees of a known type.
+    fn trees(&self) -> Vec<TokenStream> {
+        let generics = self.func.generics();
+        let trees = self.func.params.iter().filter(|param| {
+            let is_tree = param.kind == Kind::Tree && param.view.is_none();
+            is_tree && matches!(param.owned, Type::Path(_)) && generics.fix(&param.owned)
+        });
+        trees.map(|param| without_lifetimes(&param.owned)).collect()
     }
 
     /// Returns one cause per query, which applies if that query is the first that rustc does not
@@ -299,7 +331,19 @@ impl CachedCallEmitter<'_> {
             return ours!(::core::option::Option::None);
         }
         let rt = self.rt;
-        ours!(#rt::unconfirmed(#answers, &[#(#why),*]))
+        // Reasons that follow each other often differ in the code alone.
+        let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+        for why in why {
+            let (code, rest) = why.split_at(why.find(MAY_HAVE_EFFECTS).unwrap_or(0));
+            match groups.last_mut() {
+                Some((last, codes)) if *last == rest => codes.push(code),
+                _ => groups.push((rest, vec![code])),
+            }
+        }
+        let groups = groups
+            .into_iter()
+            .map(|(rest, codes)| ours!(#rest: #(#codes),*));
+        ours!(#rt::unconfirmed!(#answers, #(#groups);*))
     }
 
     /// Returns the instance of a generic function, which is part of a key.

@@ -483,7 +483,7 @@ impl<'a> CachedCallEmitter<'a> {
         ours!(#rt::OpaqueResult::<#ty>(::core::marker::PhantomData))
     }
 
-    fn ok(&self, value: TokenStream) -> TokenStream {
+    pub(crate) fn ok(&self, value: TokenStream) -> TokenStream {
         match &self.func.output.result {
             None => value,
             Some(_) => ours!(::core::result::Result::Ok(#value)),
@@ -547,12 +547,17 @@ pub(crate) fn static_key(
     borrowing: Borrowing,
     key: &impl ToTokens,
 ) -> TokenStream {
-    let value = match borrowing {
-        Borrowing::Never => ours!(&&&&&#rt::StaticArg(#x)),
-        Borrowing::Possible => ours!(&&#rt::StaticArg(#x)),
-    };
+    let value = static_arg(rt, x, borrowing);
     ours! {{
         use #rt::by_type::*;
         (#value).add_to_key(#key);
     }}
+}
+
+/// Returns the expression whose methods rustc selects by the type of a static value.
+pub(crate) fn static_arg(rt: &TokenStream, x: &TokenStream, borrowing: Borrowing) -> TokenStream {
+    match borrowing {
+        Borrowing::Never => ours!(&&&&&#rt::StaticArg(#x)),
+        Borrowing::Possible => ours!(&&#rt::StaticArg(#x)),
+    }
 }

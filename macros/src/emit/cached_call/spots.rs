@@ -5,13 +5,14 @@
 
 use crate::input::{Func, text, unraw};
 use crate::method_table::{TRANSFORMS, is_method};
-use crate::purity::{Asked, CallPosition, SpotQuestion, is_assigning, place};
+use crate::purity::{Asked, CallPosition, SpotQuestion, conversion, is_assigning, place};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use std::collections::BTreeSet;
 use syn::parse::{ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::visit_mut::{self, VisitMut};
 use syn::{BinOp, Block, Expr, ExprMethodCall, Item, Local, Macro, Pat, Stmt, Token, UnOp};
 
@@ -47,7 +48,7 @@ pub(super) fn asked(
         untyped: false,
     };
     let mut block = block.clone();
-    if is_copied(func) {
+    if is_copied(func) && !has_wrong_try(func, &block) {
         asking.visit_block_mut(&mut block);
     }
     let (placed, late, failed) = (asking.placed, asking.late, asking.failed);
@@ -69,6 +70,24 @@ pub(super) fn asked(
 fn is_copied(func: &Func) -> bool {
     !text(&func.sig.output).contains("impl ")
         && !func.sig.inputs.iter().any(|i| text(i).contains("impl "))
+}
+
+/// Returns whether a body has a `?` although its function returns no `Result`, which rustc reports in
+/// the user's function.
+fn has_wrong_try(func: &Func, block: &Block) -> bool {
+    struct TryFinder(bool);
+    impl<'ast> Visit<'ast> for TryFinder {
+        fn visit_expr_try(&mut self, _: &'ast syn::ExprTry) {
+            self.0 = true;
+        }
+        fn visit_expr_closure(&mut self, _: &'ast syn::ExprClosure) {}
+        fn visit_item(&mut self, _: &'ast Item) {}
+    }
+    let mut found = TryFinder(false);
+    if func.output.result.is_none() && func.output.shape.is_known() {
+        found.visit_block(block);
+    }
+    found.0
 }
 
 impl BodyWithSpots {
@@ -206,6 +225,10 @@ impl SpotVisitor<'_> {
                 self.failed.insert(at);
             }
             _ if self.untyped && spot.asked > Asked::Class => {
+                self.failed.insert(at);
+            }
+            // rustc may know the type at the end of the body only.
+            (inner, _) if self.inside == Enclosing::Closure && conversion(inner).is_some() => {
                 self.failed.insert(at);
             }
             (_, expr) if self.is_late(&spot) => {

@@ -50,14 +50,12 @@ const STD: [&str; 29] = [
 /// Functions of `gradloom::tree` that take closures, return trees or read values.
 ///
 /// Its other functions are traced.
-const OF_TREES: [&str; 8] = [
-    "add",
+const OF_TREES: [&str; 6] = [
     "assert_close",
     "is_close",
     "leaves_with_paths",
     "map2",
     "scale",
-    "sub",
     "summary",
 ];
 

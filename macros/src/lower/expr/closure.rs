@@ -82,7 +82,12 @@ impl Cx<'_> {
         let params = closure.expr.inputs.iter().zip(args);
         let bound = params.map(|(pat, arg)| match arg {
             Value::Host(host) => self.bind_host(pat, None, &host, host.is_number()),
-            arg => self.bind(pat, arg),
+            arg => {
+                if let syn::Pat::Type(pat) = pat {
+                    self.keep_type(&arg, &pat.ty)?;
+                }
+                self.bind(pat, arg)
+            }
         });
         let bound: LowerResult<Vec<()>> = bound.collect();
         let value = bound.and_then(|_| self.eval(&closure.expr.body, want));

@@ -174,6 +174,7 @@ impl Cx<'_> {
             && self.gives_value(expr, want)
             && !leaves(expr)
             && !self.changes_captured(expr, &[])
+            && !self.takes_tensors_apart(expr)
             && !self.names.assigns(expr)
             && self.can_capture(&Stmt::Expr(expr.clone(), None))
     }
@@ -291,6 +292,25 @@ impl Cx<'_> {
         can
     }
 
+    /// Returns whether code reads a field of what was taken for a tensor.
+    fn takes_tensors_apart(&self, expr: &Expr) -> bool {
+        struct Fields<'a, 'b>(&'a Cx<'b>, bool);
+        impl<'ast> Visit<'ast> for Fields<'_, '_> {
+            fn visit_expr_field(&mut self, f: &'ast syn::ExprField) {
+                if let Expr::Path(p) = peel(&f.base)
+                    && let Some(name) = p.path.get_ident()
+                    && let Some(Value::Tensor { var, .. }) = self.0.names.lookup(&unraw(name))
+                {
+                    self.1 |= self.0.builder.kinds.of(*var) == Kind::Tensor;
+                }
+                syn::visit::visit_expr_field(self, f);
+            }
+        }
+        let mut fields = Fields(self, false);
+        fields.visit_expr(expr);
+        fields.1
+    }
+
     /// Returns whether code may change a local with tensors other than those in `changed`: a step
     /// would change a copy.
     fn changes_captured(&self, expr: &Expr, changed: &[Ident]) -> bool {
@@ -361,6 +381,7 @@ impl Cx<'_> {
             && !exits(expr)
             && !leaves(expr)
             && !self.changes_captured(expr, &changed)
+            && !self.takes_tensors_apart(expr)
             && self.can_capture(stmt)
     }
 
@@ -546,15 +567,26 @@ impl Cx<'_> {
                 Expr::Verbatim(make(parts.collect()))
             }));
         }
+        let var = self.step(values, make, Effect::Moves, (shown, span))?;
+        self.builder.kinds.decide(var, Kind::Tree);
+        Ok(Value::Tensor { var, by_ref: false })
+    }
+
+    /// Appends the equation for code that `make` builds of `values`.
+    pub(super) fn step(
+        &mut self,
+        values: Vec<Value>,
+        make: impl FnOnce(Vec<TokenStream>) -> TokenStream,
+        effect: Effect,
+        (shown, span): (String, Span),
+    ) -> LowerResult<Var> {
         let mut operands = Operands::default();
         let parts = values.into_iter().enumerate().map(|(i, value)| {
             let local = format_ident!("part_{i}", span = Span::mixed_site());
             self.operand(&mut operands, value, local)
         });
         let parts = parts.collect::<LowerResult<Vec<_>>>()?;
-        let var = self.emit_inline(operands, make(parts), Effect::Moves, shown, span)?;
-        self.builder.kinds.decide(var, Kind::Tree);
-        Ok(Value::Tensor { var, by_ref: false })
+        self.emit_inline(operands, make(parts), effect, shown, span)
     }
 
     /// Evaluates the parts of a constructor.

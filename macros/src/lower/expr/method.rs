@@ -189,6 +189,14 @@ impl Cx<'_> {
                 false => self.host_method(call, key, false),
             };
         }
+        if self.host.is_static && !call.args.iter().any(|arg| self.names.mentions_traced(arg)) {
+            let host = Host {
+                reads: place.reads(),
+                expr: place.expr,
+                content: Content::Plain,
+            };
+            return self.host_method(call, host, false);
+        }
         // The receiver is probably a number or a collection, which has no traced methods, so the
         // body is traced at run time.
         if is_of_values(&name) {

@@ -13,6 +13,7 @@ pub(in crate::lower) mod syntax;
 pub(in crate::lower) mod trees;
 
 use super::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
+use crate::method_table::reads_tensor;
 use proc_macro2::Span;
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -120,9 +121,10 @@ impl Cx<'_> {
                 self.recorded(&format!("`{name}!`"), m.mac.path.span())
             }
             Expr::Await(e) => {
-                self.diagnostics
-                    .errors
-                    .push(e, "a traced function cannot `.await`; await outside of it");
+                self.diagnostics.errors.push(
+                    &e.await_token,
+                    "a traced function cannot `.await`; await outside of it",
+                );
                 Err(Abort::Error)
             }
             Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
@@ -154,8 +156,17 @@ impl Cx<'_> {
     /// Lowers a host expression that is a static argument.
     pub(super) fn static_value(&mut self, expr: &Expr) -> LowerResult<Host> {
         let outer = std::mem::replace(&mut self.host.reads_places, true);
+        let of_values = match syntax::peel(expr) {
+            Expr::MethodCall(call) => {
+                let name = call.method.to_string();
+                op::find(&name, false).is_none() && !reads_tensor(&name)
+            }
+            _ => false,
+        };
+        let outer_value = std::mem::replace(&mut self.host.is_static, of_values);
         let value = self.eval(expr, &Expected::tensor());
         self.host.reads_places = outer;
+        self.host.is_static = outer_value;
         self.host_of(value?, expr)
     }
 
@@ -166,7 +177,7 @@ impl Cx<'_> {
             Value::Place(p) => Ok(Host {
                 content: self.content_of_part(&p),
                 reads: p.reads(),
-                expr: p.expr,
+                expr: p.as_host(),
             }),
             Value::Poison => Err(Abort::Error),
             Value::Closure(_) | Value::Uninit(_) | Value::Never => {

@@ -1,12 +1,20 @@
 //! Lowers operators.
 
 use super::by_ref;
-use crate::lower::{Abort, Content, Cx, Expected, Host, LowerResult, Value};
+use super::inline::{inline_at, root_of};
+use super::syntax::peel;
+use crate::input::{self, classify, text};
+use crate::lower::state::block_builder::Unclear;
+use crate::lower::state::kinds::Kind;
+use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::method_table::methods;
+use crate::program::Effect;
+use crate::report::Errors;
 use gradloom_ir::{Op, Var};
-use proc_macro2::Span;
-use quote::ToTokens;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
 use syn::spanned::Spanned;
-use syn::{BinOp, Expr, UnOp};
+use syn::{BinOp, Expr, Type, UnOp};
 
 impl Cx<'_> {
     pub(in crate::lower) fn unary(&mut self, u: &syn::ExprUnary) -> LowerResult<Value> {
@@ -24,8 +32,14 @@ impl Cx<'_> {
             }
             (UnOp::Deref(_), Value::Place(mut p)) if p.is_bound_reference() => {
                 let expr = &p.expr;
-                p.expr = syn::parse_quote!((*#expr));
+                p.expr = syn::parse_quote_spanned!(expr.span()=> (*#expr));
                 p.by_ref = false;
+                Ok(Value::Place(p))
+            }
+            // A box.
+            (UnOp::Deref(_), Value::Place(mut p)) if !p.by_ref && !p.root => {
+                let expr = &p.expr;
+                p.expr = syn::parse_quote_spanned!(expr.span()=> (*#expr));
                 Ok(Value::Place(p))
             }
             (UnOp::Deref(_), value @ (Value::Tensor { .. } | Value::Place(_))) => {
@@ -50,6 +64,10 @@ impl Cx<'_> {
                     })
                 }))
             }
+            (UnOp::Neg(t), value) if self.is_own_operator(&[&value], t.span()) => {
+                let make = |parts: &[TokenStream]| quote!(-(#(#parts)*));
+                self.own_operator(vec![(&u.expr, value)], make, (text(u), t.span()))
+            }
             (UnOp::Neg(t), value) => {
                 let value = match self.copied(value) {
                     host @ Value::Host(_) => {
@@ -62,8 +80,9 @@ impl Cx<'_> {
                     }
                     value => value,
                 };
+                let unclear = self.unclear(&[&value]);
                 let x = self.tensor(value, None)?;
-                self.emit_one(Op::Neg, &[], vec![x], t.span())
+                self.emit_operator(Op::Neg, vec![x], t.span(), unclear)
             }
             (op, _) => {
                 self.diagnostics.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
@@ -95,6 +114,16 @@ impl Cx<'_> {
             return self.recorded("a condition that is not always evaluated", b.right.span());
         }
         let (mut left, mut right) = (left?, right?);
+        let compares = matches!(op, Err(method) if !method.is_empty());
+        if !is_lazy && !compares && self.is_own_operator(&[&left, &right], b.op.span()) {
+            let op = &b.op;
+            let make = |parts: &[TokenStream]| {
+                let (left, right) = (&parts[0], &parts[1]);
+                quote!((#left) #op (#right))
+            };
+            let operands = vec![(&*b.left, left), (&*b.right, right)];
+            return self.own_operator(operands, make, (text(b), b.op.span()));
+        }
         let is_tensor = |v: &Value| matches!(v, Value::Tensor { .. });
         let traced = is_tensor(&left) || is_tensor(&right);
         if !traced {
@@ -181,6 +210,7 @@ impl Cx<'_> {
         right: Value,
         span: Span,
     ) -> LowerResult<Value> {
+        let unclear = self.unclear(&[&left, &right]);
         let tensor_of = |v: &Value| match v {
             Value::Tensor { var, .. } => Some(*var),
             _ => None,
@@ -199,7 +229,161 @@ impl Cx<'_> {
                 (self.tensor(left, Some(y))?, y)
             }
         };
-        self.emit_one(op, &[], vec![x, y], span)
+        self.emit_operator(op, vec![x, y], span, unclear)
+    }
+
+    /// Returns whether an operator is one of a type of the user's.
+    ///
+    /// The operands tell, or later code does.
+    pub(in crate::lower) fn is_own_operator(&self, operands: &[&Value], span: Span) -> bool {
+        operands.iter().any(|value| self.has_own_operators(value))
+            || self.choices.contains(&inline_at(span))
+    }
+
+    fn has_own_operators(&self, value: &Value) -> bool {
+        match value {
+            Value::Place(place) => self.is_own_tree(place),
+            Value::Tensor { var, .. } => self.builder.kinds.has_own_operators(*var),
+            _ => false,
+        }
+    }
+
+    /// Refuses a tree where a tensor is written, as a `Deref` of the user's allows, because its
+    /// operators would be taken for those of the tree.
+    pub(in crate::lower) fn keep_type(&mut self, value: &Value, ty: &Type) -> LowerResult<()> {
+        if classify(ty, &mut Errors::default()) != input::Kind::Tensor
+            || !self.has_own_operators(value)
+        {
+            return Ok(());
+        }
+        match value {
+            Value::Tensor { var, by_ref: false }
+                if self.builder.kinds.decide(*var, Kind::Tensor) =>
+            {
+                Ok(())
+            }
+            _ => self.recorded("a tree that is used as a tensor", ty.span()),
+        }
+    }
+
+    /// Returns whether a place is a whole tree of a type that the user declares.
+    pub(in crate::lower) fn is_own_tree(&self, place: &Place) -> bool {
+        let Base::Param(param) = place.base else {
+            return place.root;
+        };
+        let is_own = match &self.func.params[param].owned {
+            Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident != "Box"),
+            _ => false,
+        };
+        place.root && is_own && self.view(place.base).is_none()
+    }
+
+    /// Lowers an operator of a type of the user's: a step that is recorded.
+    pub(in crate::lower) fn own_operator(
+        &mut self,
+        operands: Vec<(&Expr, Value)>,
+        make: impl FnOnce(&[TokenStream]) -> TokenStream,
+        (shown, span): (String, Span),
+    ) -> LowerResult<Value> {
+        if !self.forms || self.host.reads_places {
+            return self.recorded("an operator on trees", span);
+        }
+        // A `Deref` tells nothing of the type that it gives.
+        if operands.iter().any(|(expr, _)| is_dereferenced(expr)) {
+            return self.recorded("an operator on a tree behind `*`", span);
+        }
+        for (_, value) in &operands {
+            if let Value::Tensor { var, .. } = value {
+                self.operator_on_trees(*var, &[Unclear::Result, Unclear::Part])?;
+            }
+        }
+        let operands = operands.into_iter().map(|(_, value)| value).collect();
+        let var = self.step(
+            operands,
+            |parts| make(&parts),
+            Effect::Records,
+            (shown, span),
+        )?;
+        self.builder.kinds.open_with_own_operators(var);
+        Ok(Value::Tensor { var, by_ref: false })
+    }
+
+    /// Returns whether an expression computes with parts of trees and with numbers only, so that its
+    /// value may be a number or a tensor.
+    pub(in crate::lower) fn computes_parts(&self, expr: &Expr) -> bool {
+        let is_operand = |e: &Expr| {
+            let part = match peel(e) {
+                Expr::Reference(r) => peel(&r.expr),
+                Expr::Cast(c) => peel(&c.expr),
+                e => e,
+            };
+            matches!(part, Expr::Field(_) | Expr::Index(_)) && root_of(part).is_some()
+                || !self.names.mentions_traced(e)
+                || self.computes_parts(e)
+        };
+        match peel(expr) {
+            Expr::Binary(b) => is_operand(&b.left) && is_operand(&b.right),
+            Expr::Unary(u) => is_operand(&u.expr),
+            Expr::MethodCall(m) => {
+                methods(&m.method.to_string()).next().is_some()
+                    && is_operand(&m.receiver)
+                    && m.args.iter().all(is_operand)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns why operands may be trees, if one may be.
+    fn unclear(&self, operands: &[&Value]) -> Option<Unclear> {
+        let unclear = operands.iter().map(|value| match value {
+            Value::Tensor { var, .. } => match self.builder.kinds.of(*var) {
+                Kind::Open => Some(Unclear::Result),
+                _ => {
+                    let operator = self.builder.unclear_operators.get(var);
+                    operator.map(|(_, why)| *why)
+                }
+            },
+            Value::Place(_) => Some(Unclear::Part),
+            _ => None,
+        });
+        let unclear: Vec<Unclear> = unclear.flatten().collect();
+        let result = unclear.iter().find(|why| **why == Unclear::Result);
+        result.or(unclear.first()).copied().filter(|_| self.forms)
+    }
+
+    /// Lowers an operator of tensors; `unclear` tells why its operands may be trees.
+    fn emit_operator(
+        &mut self,
+        op: Op,
+        data: Vec<Var>,
+        span: Span,
+        unclear: Option<Unclear>,
+    ) -> LowerResult<Value> {
+        let out = self.emit(op, &[], data, vec![], 1, span)?[0];
+        if let Some(why) = unclear {
+            let operator = (inline_at(span), why);
+            self.builder.unclear_operators.insert(out, operator);
+        }
+        Ok(Value::Tensor {
+            var: out,
+            by_ref: false,
+        })
+    }
+
+    /// Lowers the body again with an operator on trees, if a value that is a tree is the result of
+    /// an operator that was taken for one of tensors.
+    ///
+    /// A result that only its type says to be a tree may be a tensor, as types have aliases. `found`
+    /// are the operators that are lowered again.
+    pub(in crate::lower) fn operator_on_trees(
+        &self,
+        var: Var,
+        found: &[Unclear],
+    ) -> LowerResult<()> {
+        match self.builder.unclear_operators.get(&var) {
+            Some((choice, why)) if found.contains(why) => Err(Abort::Again(*choice)),
+            _ => Ok(()),
+        }
     }
 
     /// Lowers `left op right` of host values.
@@ -214,19 +398,13 @@ impl Cx<'_> {
         let values = vec![Value::Host(left.clone()), Value::Host(right.clone())];
         self.computed(values, |_| expr)
     }
+}
 
-    /// Lowers an op with one result and no `Like` operand.
-    fn emit_one(
-        &mut self,
-        op: Op,
-        statics: &[gradloom_ir::Attr],
-        data: Vec<Var>,
-        span: Span,
-    ) -> LowerResult<Value> {
-        let out = self.emit(op, statics, data, vec![], 1, span)?;
-        Ok(Value::Tensor {
-            var: out[0],
-            by_ref: false,
-        })
+/// Returns whether an expression is `*x`, or a reference to it.
+fn is_dereferenced(expr: &Expr) -> bool {
+    match peel(expr) {
+        Expr::Reference(r) => is_dereferenced(&r.expr),
+        Expr::Unary(u) => matches!(u.op, UnOp::Deref(_)),
+        _ => false,
     }
 }

@@ -1,6 +1,7 @@
 //! Lowers tuples, lists, fields, indices, ranges and casts.
 
 use crate::input::{OutShape, View};
+use crate::lower::state::block_builder::Unclear;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value, host};
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -92,7 +93,11 @@ impl Cx<'_> {
                 })
             })),
             Value::Poison => Err(Abort::Error),
-            _ => self.recorded("a field of a tensor", f.member.span()),
+            Value::Tensor { var, .. } => {
+                self.operator_on_trees(var, &[Unclear::Result, Unclear::Part])?;
+                self.recorded("a field of a tensor", f.member.span())
+            }
+            _ => self.recorded("a field of a value", f.member.span()),
         }
     }
 
@@ -172,15 +177,7 @@ impl Cx<'_> {
         let hosts = values.iter().map(|v| match v {
             Value::Host(_) => Some(v.clone()),
             Value::Place(p) if !p.root || self.host.reads_places => Some(Value::Host(Host {
-                expr: match &p.expr {
-                    expr if p.by_ref && !p.root && !p.is_bound_reference() => {
-                        syn::parse_quote!(&#expr)
-                    }
-                    expr if p.owned && !p.root => {
-                        syn::parse_quote!(::core::clone::Clone::clone(&#expr))
-                    }
-                    expr => expr.clone(),
-                },
+                expr: p.as_host(),
                 reads: p.reads(),
                 content: self.content_of_part(p),
             })),

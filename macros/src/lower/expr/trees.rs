@@ -147,8 +147,12 @@ impl Cx<'_> {
             },
         );
         let outs = self.emit_call(attr, vec![base], 1, span)?;
-        if !is_leaf {
-            self.builder.kinds.open(outs[0]);
+        match is_leaf {
+            true => {}
+            false if self.is_own_tree(place) => {
+                self.builder.kinds.open_with_own_operators(outs[0]);
+            }
+            false => self.builder.kinds.open(outs[0]),
         }
         let mut name = spelt(&tokens).replace("__", "_");
         if syn::parse_str::<Ident>(&name).is_err() {

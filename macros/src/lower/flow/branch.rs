@@ -277,19 +277,28 @@ impl Cx<'_> {
                 // Leaves are located by their address within the parameter, and a part that is
                 // moved out changes its address.
                 let by_ref = self.is_reference(place.base);
-                let taken = takes.filter(|_| !place.by_ref && !place.owned && !by_ref);
+                let taken = takes.filter(|_| !place.by_ref && !place.owned);
+                if taken.is_some() && by_ref && self.view(place.base).is_none() {
+                    let (base, expr) = (place.base, &place.expr);
+                    let tokens = match place.root {
+                        true => quote!((*#expr)),
+                        false => quote!(#expr),
+                    };
+                    return Ok((tokens, Item::Copied { base }));
+                }
+                let taken = taken.filter(|_| !by_ref);
+                let is_local = matches!(place.base, Base::Local(_));
                 // The payload of an option is a tree and can be borrowed instead. Other parts may
                 // be numbers, which cannot.
                 let borrows = place.root && self.is_option(place.base);
                 if let Some(at) = taken.filter(|_| !borrows) {
                     return self.recorded("a part taken out of a parameter", at);
                 }
-                let is_local = matches!(place.base, Base::Local(_));
-                let tokens = match place.by_ref || is_local || taken.is_some() {
+                let owned = !place.by_ref && (is_local || place.owned);
+                let tokens = match place.by_ref || is_local || owned || taken.is_some() {
                     true => self.whole(&place),
                     false => place.expr.to_token_stream(),
                 };
-                let owned = is_local && !place.by_ref;
                 Ok((
                     tokens,
                     Item::Place {

@@ -3,15 +3,14 @@
 //! Reverse mode saves the state of the loop every `k` iterations, and recomputes the iterations in
 //! between when the sweep reaches them (Griewank and Walther, *Evaluating Derivatives*, ch. 12).
 
-use crate::input::is_checkpoint;
+use crate::input::{is_checkpoint, unraw};
 use crate::lower::{Abort, Cx, LowerResult, Value};
 use crate::program::HostCode;
 use crate::program::checkpoint::{Checkpoint, LoopHead, start};
 use gradloom_ir::flow::Node;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
-use std::collections::BTreeSet;
-use syn::spanned::Spanned;
+use std::collections::{BTreeMap, BTreeSet};
 use syn::{Attribute, Expr};
 
 /// Methods that do not modify their receiver.
@@ -80,29 +79,20 @@ impl Cx<'_> {
         let Some(attr) = attrs.iter().find(|a| is_checkpoint(a)) else {
             return Ok(None);
         };
-        let mut every: Option<Expr> = None;
-        let parsed = attr.parse_nested_meta(|meta| {
-            if !meta.path.is_ident("every") {
-                return Err(meta.error("`#[checkpoint]` takes `every = k`"));
-            }
-            every = Some(meta.value()?.parse()?);
-            Ok(())
-        });
-        if let Err(error) = parsed {
-            self.diagnostics.errors.push_error(error);
-            return Err(Abort::Error);
-        }
-        let Some(every) = every else {
+        let option = attr.parse_args::<syn::MetaNameValue>().ok();
+        let Some(option) = option.filter(|option| option.path.is_ident("every")) else {
             self.diagnostics.errors.push(
                 attr,
                 "`#[checkpoint]` needs the number of iterations between saved states; write `#[checkpoint(every = 10)]`",
             );
             return Err(Abort::Error);
         };
+        let every = option.value;
         if crate::lower::host::literal(&every).and_then(|s| s.int()) == Some(0) {
-            self.diagnostics
-                .errors
-                .push(&every, "a state is kept after 1 turn or more, not after 0");
+            self.diagnostics.errors.push(
+                &every,
+                "a state is saved after at least 1 iteration; write a larger number, as in `every = 10`",
+            );
             return Err(Abort::Error);
         }
         if crate::lower::expr::syntax::exits(of) || crate::lower::expr::syntax::has_return(of) {
@@ -125,14 +115,19 @@ impl Cx<'_> {
         every: TokenStream,
         body: Vec<Node<HostCode>>,
     ) -> LowerResult<()> {
-        let mut names = BTreeSet::new();
-        mentioned(of.to_token_stream(), &mut names);
+        let mut names = BTreeMap::new();
+        crate::lower::host::in_tokens(of.to_token_stream(), &mut |ident| {
+            names.entry(unraw(ident)).or_insert_with(|| ident.clone());
+        });
         let (mut hosts, mut changing) = (turns.copies.clone(), Vec::new());
         let mut seen = BTreeSet::new();
         let mut outside = None;
         for scope in self.names.scopes.iter().rev() {
             for (name, local) in scope {
-                if !names.contains(name) || !seen.insert(name.clone()) {
+                let Some(mention) = names.get(name) else {
+                    continue;
+                };
+                if !seen.insert(name.clone()) {
                     continue;
                 }
                 let mut values = vec![&local.value];
@@ -141,7 +136,7 @@ impl Cx<'_> {
                         Value::Host(host) => {
                             let expr = &host.expr;
                             if let Ok(ident) = syn::parse2::<Ident>(expr.to_token_stream()) {
-                                if self.names.host_mut.contains(&crate::input::unraw(&ident)) {
+                                if self.names.host_mut.contains(&unraw(&ident)) {
                                     changing.push(ident.clone());
                                 }
                                 hosts.push(ident);
@@ -150,9 +145,9 @@ impl Cx<'_> {
                         Value::Place(place)
                             if !place.root && matches!(place.expr, Expr::Path(_)) =>
                         {
-                            outside = Some(name.clone());
+                            outside = Some(mention);
                         }
-                        Value::Uninit(_) => outside = Some(name.clone()),
+                        Value::Uninit(_) => outside = Some(mention),
                         Value::Tuple(parts) => values.extend(parts),
                         Value::Closure(closure) => values.extend(closure.captured()),
                         _ => {}
@@ -165,8 +160,8 @@ impl Cx<'_> {
             list.retain(|ident: &Ident| seen.insert(ident.to_string()));
         }
         if let Some(name) = outside {
-            self.diagnostics.errors.push_at(
-                of.span(),
+            self.diagnostics.errors.push(
+                name,
                 format!("a checkpointed loop saves the locals it reads, and `{name}` is a reference or has no value yet; move the loop into its own traced function or method"),
             );
             return Err(Abort::Error);
@@ -185,10 +180,11 @@ impl Cx<'_> {
 
     /// Returns the iterator of a checkpointed `for` loop in a form that can be evaluated again.
     ///
-    /// The iterator reads copies of the initial values of host locals that may change.
+    /// The iterator reads copies of the initial values of host locals that may change. `written` is the user's form of it.
     pub(in crate::lower) fn repeatable(
         &mut self,
         iterator: &Expr,
+        written: &Expr,
     ) -> LowerResult<(Expr, Vec<Ident>)> {
         struct Copies<'a> {
             host_mut: &'a BTreeSet<String>,
@@ -200,9 +196,7 @@ impl Cx<'_> {
                 match expr {
                     Expr::Path(p) => {
                         let ident = p.path.get_ident()?;
-                        self.host_mut
-                            .contains(&crate::input::unraw(ident))
-                            .then_some(ident)
+                        self.host_mut.contains(&unraw(ident)).then_some(ident)
                     }
                     Expr::Paren(p) => self.changing(&p.expr),
                     Expr::Field(f) => self.changing(&f.base),
@@ -235,8 +229,8 @@ impl Cx<'_> {
         };
         syn::visit::Visit::visit_expr(&mut copies, iterator);
         if let Some(used_up) = copies.used_up {
-            self.diagnostics.errors.push_at(
-                iterator.span(),
+            self.diagnostics.errors.push(
+                written,
                 format!("a checkpointed loop evaluates its iterator again, and this may change `{used_up}`; put the items into an immutable local before the loop"),
             );
             return Err(Abort::Error);
@@ -271,10 +265,4 @@ impl Cx<'_> {
             copies,
         }
     }
-}
-
-fn mentioned(tokens: TokenStream, names: &mut BTreeSet<String>) {
-    crate::lower::host::in_tokens(tokens, &mut |ident| {
-        names.insert(crate::input::unraw(ident));
-    });
 }

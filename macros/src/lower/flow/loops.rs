@@ -117,7 +117,7 @@ impl Cx<'_> {
         let (mut iterator, item) = self.iterator(&e.expr)?;
         let mut copies = Vec::new();
         if every.is_some() {
-            (iterator, copies) = self.repeatable(&iterator)?;
+            (iterator, copies) = self.repeatable(&iterator, &e.expr)?;
         }
         self.slots_for(e)?;
         let (label, keyword, within) = (&e.label, &e.for_token, &e.in_token);

@@ -1,13 +1,14 @@
 //! Slots: storage for locals that more than one block assigns to.
 
 use crate::lower::host::hoisted::renamed;
-use crate::lower::{Abort, Base, Cx, Local, LowerResult, Place, Value};
+use crate::lower::{Abort, Base, Choice, Cx, Local, LowerResult, Place, Value};
 use crate::program::Store;
 use gradloom_ir::{Aval, Shape, Var};
 use proc_macro2::{Ident, Span};
 use quote::quote;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::Expr;
+use syn::spanned::Spanned;
 
 /// Storage of a local between blocks.
 #[derive(Clone, Debug)]
@@ -130,10 +131,19 @@ impl Cx<'_> {
 
     /// Returns a variable for a place that is taken by value.
     ///
-    /// A part of a parameter that is assigned to is probably a tensor.
+    /// A part of a parameter is read as a tensor, and the body is lowered again if no use of the
+    /// value shows that it is one.
     pub(in crate::lower) fn owned(&mut self, place: &Place) -> LowerResult<Var> {
+        let at = place.expr.span().start();
+        let choice = Choice::Part(at.line, at.column);
         match (place.base, place.root) {
-            (Base::Param(_), false) => self.leaf(place, None),
+            (Base::Param(_), false) if !self.choices.contains(&choice) => {
+                let var = self.leaf(place, None)?;
+                if self.forms {
+                    self.builder.kinds.guess(var, choice);
+                }
+                Ok(var)
+            }
             _ => self.tree(place),
         }
     }

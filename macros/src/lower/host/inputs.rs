@@ -8,6 +8,7 @@ use crate::program::{Input, Source, at};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::Expr;
 use syn::spanned::Spanned;
 
 impl Cx<'_> {
@@ -158,7 +159,14 @@ impl Cx<'_> {
     ) -> LowerResult<Var> {
         self.keep_plain(host)?;
         let var = self.builder.b.param(Aval::UNKNOWN);
-        self.name(var, &Ident::new("constant", Span::mixed_site()));
+        let name = match &host.expr {
+            Expr::Path(_) | Expr::Field(_) => {
+                spelt(&host.expr.to_token_stream()).replace("__", "_")
+            }
+            _ => "constant".to_owned(),
+        };
+        let name = syn::parse_str::<Ident>(&name).map_or("constant", |_| &name);
+        self.name(var, &Ident::new(name, Span::mixed_site()));
         let like = like.map(|like| (like, self.named_by_host(like)));
         let (ident, rt, expr) = (self.ident(var), &self.rt, &host.expr);
         let mut reads = host.reads.clone();

@@ -1,6 +1,7 @@
 //! Builder of the open block: its equations, its inputs and the host statements between them.
 
 use super::kinds::Kinds;
+use crate::lower::Choice;
 use crate::lower::flow::assemble::RawBlock;
 use crate::program::Source;
 use crate::program::{Call, HostStmt, Input, Store};
@@ -11,6 +12,15 @@ use gradloom_ir::{Attr, Builder, SecondaryMap, Var};
 use proc_macro2::TokenStream;
 use proc_macro2::{Ident, Span};
 use std::collections::BTreeMap;
+
+/// Why the operands of an operator may be trees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::lower) enum Unclear {
+    /// One is the result of a call, which no use so far makes a tensor.
+    Result,
+    /// They are parts of trees, or one is. Most such parts are tensors.
+    Part,
+}
 
 /// Block that is being built. A straight-line body is a single block.
 #[derive(Clone)]
@@ -29,6 +39,9 @@ pub(in crate::lower) struct BlockBuilder {
     pub(in crate::lower) stores: Vec<(Var, Var, Store)>,
     /// Kinds of the results of calls, of all blocks.
     pub(in crate::lower) kinds: Kinds,
+    /// Operators whose operands are taken for tensors because nothing tells, by their results, with
+    /// how much their operands tell.
+    pub(in crate::lower) unclear_operators: BTreeMap<Var, (Choice, Unclear)>,
     /// Values that the user marked `#[save]` or `#[recompute]`, of all blocks.
     pub(in crate::lower) remat_hints: Vec<(Var, RematHint)>,
 }
@@ -47,6 +60,7 @@ impl BlockBuilder {
             spans: SecondaryMap::new(),
             stores: Vec::new(),
             kinds: Kinds::default(),
+            unclear_operators: BTreeMap::new(),
             remat_hints: Vec::new(),
         }
     }

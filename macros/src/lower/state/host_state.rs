@@ -18,6 +18,8 @@ use syn::Expr;
 pub(in crate::lower) struct HostState {
     /// True while a static argument is lowered. A place such as `model.scale` is then a host value.
     pub(in crate::lower) reads_places: bool,
+    /// True in a static argument that is a call of a method, whose value is not a tensor.
+    pub(in crate::lower) is_static: bool,
     /// Blocks so far.
     pub(in crate::lower) flow: FlowState,
 }
@@ -68,6 +70,7 @@ impl HostState {
     pub(in crate::lower) fn new() -> HostState {
         HostState {
             reads_places: false,
+            is_static: false,
             flow: FlowState::new(),
         }
     }

@@ -74,6 +74,19 @@ impl Place {
         !self.root && self.by_ref && matches!(self.expr, Expr::Path(_))
     }
 
+    /// Returns the place as host code reads it: a part, a reference to it or a copy of it.
+    pub(in crate::lower) fn as_host(&self) -> Expr {
+        match &self.expr {
+            expr if self.by_ref && !self.root && !self.is_bound_reference() => {
+                syn::parse_quote!(&#expr)
+            }
+            expr if self.owned && !self.root => {
+                syn::parse_quote!(::core::clone::Clone::clone(&#expr))
+            }
+            expr => expr.clone(),
+        }
+    }
+
     /// Moves the span of the parameter's name to `span`, for messages.
     pub(in crate::lower) fn stands_at(&mut self, span: Span) {
         if let Expr::Path(p) = &mut self.expr

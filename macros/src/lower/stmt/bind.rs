@@ -103,6 +103,7 @@ impl Cx<'_> {
             },
         )?;
         let tokens = self.whole(place);
+        let is_moved = place.owned || !self.is_reference(place.base);
         self.builder
             .push_host(place.reads(), quote!(let #pat = #tokens;));
         let scope = self.names.scopes.last_mut().expect("there is a scope");
@@ -112,8 +113,9 @@ impl Cx<'_> {
                 && !borrowed
             {
                 let expr = &part.expr;
-                part.expr = syn::parse_quote!((*#expr));
+                part.expr = syn::parse_quote_spanned!(expr.span()=> (*#expr));
                 part.by_ref = false;
+                part.owned = is_moved;
             }
         }
         Ok(())

@@ -9,12 +9,14 @@ pub(in crate::lower) mod returns;
 use super::expr::inline::inline_at;
 use super::expr::syntax::{exits, is_control, is_panic};
 use super::flow::control::Use;
-use super::{Abort, Content, Cx, Expected, Host, LowerResult, Value, host};
+use super::state::block_builder::Unclear;
+use super::{Abort, Content, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::input::text;
 use crate::input::{Kind, classify, unraw};
 use crate::report::Errors;
 use bind::{want_of, want_of_type};
 use gradloom_ir::Op;
+use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use std::collections::BTreeMap;
 use syn::spanned::Spanned;
@@ -134,6 +136,9 @@ impl Cx<'_> {
 
     fn assignment(&mut self, assign: &syn::ExprAssign) -> LowerResult<()> {
         let (left, right) = (&assign.left, &assign.right);
+        if self.is_part_of_tree(left) && self.computes_parts(right) {
+            return self.recorded("an assignment to a part of a tree", left.span());
+        }
         let value = |cx: &mut Self| {
             cx.host.hint(left);
             let want = cx.names.want_of_target(left);
@@ -152,7 +157,23 @@ impl Cx<'_> {
             if let (Value::Host(left), Value::Host(right)) = (&left, &right) {
                 return Ok(cx.operated(op, left, right));
             }
-            cx.arithmetic(op, left, right, assign.op.span())
+            let span = assign.op.span();
+            if cx.is_own_operator(&[&left, &right], span) {
+                if matches!(
+                    &left,
+                    Value::Place(Place { by_ref: true, .. }) | Value::Tensor { by_ref: true, .. }
+                ) {
+                    return cx.recorded("an assignment through a reference", span);
+                }
+                let op = &assign.op;
+                let make = |parts: &[TokenStream]| {
+                    let (left, right) = (&parts[0], &parts[1]);
+                    ours!({ let mut value = #left; value #op (#right); value })
+                };
+                let operands = vec![(&*assign.left, left), (&*assign.right, right)];
+                return cx.own_operator(operands, make, (text(assign), span));
+            }
+            cx.arithmetic(op, left, right, span)
         };
         self.assign(&assign.left, value, &assign.right, Some(&assign.op))
     }
@@ -211,6 +232,12 @@ impl Cx<'_> {
             );
             self.names.poison(pat);
             return Err(Abort::Error);
+        }
+        if let Some(ty) = ty {
+            self.keep_type(&value, ty)?;
+        }
+        if let (Value::Tensor { var, .. }, Some(Kind::Tree)) = (&value, kind) {
+            self.operator_on_trees(*var, &[Unclear::Result, Unclear::Part])?;
         }
         let value = match value {
             Value::Host(host) if self.is_tree_local(pat, ty, &init.expr) => self.made(host, ty)?,

@@ -19,11 +19,36 @@ pub(in crate::lower) enum Item {
         base: Base,
         owned: bool,
     },
+    /// Part of a tree behind a reference: what a pattern binds by value is a copy, and no tensor.
+    Copied {
+        base: Base,
+    },
     /// Key and value of a map that is a tree parameter: the key is a host value.
     Entry {
         base: Base,
     },
     Tuple(Vec<Item>),
+}
+
+/// How a pattern binds a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Without `ref`: a reference, if the pattern matches one.
+    Value,
+    /// Without `ref`, within `&`.
+    Dereferenced,
+    /// With `ref`.
+    Reference,
+}
+
+/// Returns the value of a local that is a copy of a part of a tree: no tensor, as tensors are not
+/// `Copy`.
+fn copy_of(local: Expr) -> Value {
+    Value::Host(Host {
+        expr: local,
+        reads: Vec::new(),
+        content: Content::Plain,
+    })
 }
 
 impl Cx<'_> {
@@ -69,7 +94,7 @@ impl Cx<'_> {
                     Content::Number if !whole => Content::Plain,
                     content => *content,
                 };
-                Ok(self.rename_pattern(pat, &mut |ident| {
+                Ok(self.rename_pattern(pat, &mut |ident, _| {
                     Value::Host(Host {
                         expr: ident,
                         reads: Vec::new(),
@@ -77,47 +102,62 @@ impl Cx<'_> {
                     })
                 }))
             }
-            (_, Item::Place { base, .. } | Item::Entry { base }) => {
+            (_, Item::Place { base, .. } | Item::Copied { base } | Item::Entry { base }) => {
                 let owned = matches!(item, Item::Place { owned: true, .. });
+                let copied = matches!(item, Item::Copied { .. });
+                let is_mutable = |p: &syn::PatIdent| p.mutability.is_some();
+                if owned && take_bindings(&mut pat.clone()).iter().any(is_mutable) {
+                    return self.recorded("`mut` in a pattern of a tree", pat.span());
+                }
                 let (base, by_value) = (*base, owned && !has_modes(pat));
-                Ok(self.rename_pattern(pat, &mut |expr| {
-                    Value::Place(Place {
+                // The companion's list of references owns its trees.
+                let has_view = self.view(base).is_some();
+                Ok(self.rename_pattern(pat, &mut |expr, mode| match mode {
+                    Mode::Value if copied => copy_of(expr),
+                    Mode::Dereferenced if !has_view && !owned => copy_of(expr),
+                    _ => Value::Place(Place {
                         base,
                         expr: match by_value {
-                            true => syn::parse_quote!((*#expr)),
+                            true => syn::parse_quote_spanned!(expr.span()=> (*#expr)),
                             false => expr,
                         },
                         by_ref: !by_value,
                         root: false,
-                        owned: by_value,
+                        owned: owned && mode == Mode::Value,
                         lent: None,
-                    })
+                    }),
                 }))
             }
         }
     }
 
-    fn rename_pattern(&mut self, pat: &Pat, value: &mut dyn FnMut(Expr) -> Value) -> Pat {
+    fn rename_pattern(&mut self, pat: &Pat, value: &mut dyn FnMut(Expr, Mode) -> Value) -> Pat {
         struct BindingRenamer<'a, 'b> {
             cx: &'a mut Cx<'b>,
             /// Emitted names of the bindings so far; alternatives bind the same names.
-            seen: BTreeMap<String, Ident>,
+            seen: BTreeMap<String, (Ident, Mode)>,
+            /// Mode of a binding without `ref`.
+            mode: Mode,
         }
         impl BindingRenamer<'_, '_> {
-            fn fresh(&mut self, ident: &Ident) -> Ident {
-                let key = unraw(ident);
-                if let Some(fresh) = self.seen.get(&key) {
+            fn fresh(&mut self, p: &syn::PatIdent) -> Ident {
+                let key = unraw(&p.ident);
+                if let Some((fresh, _)) = self.seen.get(&key) {
                     return fresh.clone();
                 }
-                let fresh = self.cx.host_ident(ident);
-                self.seen.insert(key, fresh.clone());
+                let fresh = self.cx.host_ident(&p.ident);
+                let mode = match p.by_ref.is_some() {
+                    true => Mode::Reference,
+                    false => self.mode,
+                };
+                self.seen.insert(key, (fresh.clone(), mode));
                 fresh
             }
         }
         impl VisitMut for BindingRenamer<'_, '_> {
             fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
                 if is_binding(p) {
-                    p.ident = self.fresh(&p.ident);
+                    p.ident = self.fresh(p);
                     if p.mutability.is_some() {
                         self.cx.names.host_mut.insert(unraw(&p.ident));
                     }
@@ -125,6 +165,11 @@ impl Cx<'_> {
                 if let Some((_, inner)) = &mut p.subpat {
                     self.visit_pat_mut(inner);
                 }
+            }
+            fn visit_pat_reference_mut(&mut self, p: &mut syn::PatReference) {
+                let outer = std::mem::replace(&mut self.mode, Mode::Dereferenced);
+                self.visit_pat_mut(&mut p.pat);
+                self.mode = outer;
             }
             fn visit_field_pat_mut(&mut self, f: &mut syn::FieldPat) {
                 self.visit_pat_mut(&mut f.pat);
@@ -143,10 +188,11 @@ impl Cx<'_> {
         let mut rename = BindingRenamer {
             cx: self,
             seen: BTreeMap::new(),
+            mode: Mode::Value,
         };
         rename.visit_pat_mut(&mut pat);
-        for (name, fresh) in rename.seen {
-            let value = value(syn::parse_quote!(#fresh));
+        for (name, (fresh, mode)) in rename.seen {
+            let value = value(syn::parse_quote!(#fresh), mode);
             let scope = self.names.scopes.last_mut().expect("there is a scope");
             scope.insert(name, value.into());
         }

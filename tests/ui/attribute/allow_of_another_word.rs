@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced(allow(slow))]
+fn f(x: &Tensor) -> Tensor {
+    x.tanh()
+}
+
+fn main() {}

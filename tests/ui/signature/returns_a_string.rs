@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor) -> String {
+    format!("{:?}", x.shape())
+}
+
+fn main() {}

@@ -1,0 +1,13 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor, steps: usize) -> Tensor {
+    let mut h = x.clone();
+    #[checkpoint(each = 10)]
+    for _ in 0..steps {
+        h = h.tanh();
+    }
+    h
+}
+
+fn main() {}
