@@ -13,7 +13,6 @@ use crate::plan::cache::CachedPlan;
 use gradloom_ir::{Op, hash, pass};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Part of the lazy graph between targets and leaves. Leaves are realised, or results of calls.
@@ -350,9 +349,6 @@ pub(crate) fn correct_depths(value: &Shared) -> u32 {
     value.depth()
 }
 
-/// Number of ops that identify a place in a chain.
-const N_BEFORE: usize = 32;
-
 /// Length of a chain that is examined without an allocation.
 const CHAIN: usize = 512;
 
@@ -372,22 +368,19 @@ pub(crate) fn cut_of_chain(end: &Shared, least: u32) -> Shared {
             }
             _ => break,
         };
-        let mut hasher = hash::Hasher::default();
-        (op.op, out).hash(&mut hasher);
-        op.more.iter().for_each(|more| more.words.hash(&mut hasher));
-        for arg in args {
-            (arg.aval.dtype(), arg.aval.shape()).hash(&mut hasher);
-        }
-        chain.push((value, hasher.finish()));
+        let statics = op.more.as_ref().map_or(0, |more| hash::words(&more.words));
+        let words = [op.op as u64, u64::from(out), statics, args.len() as u64];
+        chain.push((value, hash::words(&words)));
         next = args.iter().rev().max_by_key(|arg| arg.depth());
     }
-    let place = |i: usize| {
-        let before = chain[i..].iter().take(N_BEFORE).map(|(_, op)| *op);
-        hash::words(&SmallVec::<[u64; N_BEFORE]>::from_iter(before))
-    };
-    // The end of the chain comes first, so among equal places the last is chosen.
-    let places = (0..chain.len()).filter(|i| chain[*i].0.depth() >= least);
-    let cut = places.min_by_key(|i| place(*i)).map_or(end, |i| chain[i].0);
+    // Each op moves the word by two bits, so that it depends on the last 32 ops.
+    let (mut before, mut cut, mut least_word) = (0u64, end, u64::MAX);
+    for (value, op) in chain.iter().rev() {
+        before = (before << 2).wrapping_add(*op);
+        if value.depth() >= least && before <= least_word {
+            (cut, least_word) = (value, before);
+        }
+    }
     Shared::clone(cut)
 }
 

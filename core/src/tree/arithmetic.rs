@@ -1,7 +1,7 @@
 //! Arithmetic on whole trees: corresponding leaves of two trees, sums over all leaves.
 //!
-//! `add`, `sub` and the functions that return a tensor are traced, so a traced body may call them. A
-//! traced body that calls one of the others is recorded.
+//! Functions that return a tensor are traced, so a traced body may call them. The others take
+//! closures or return trees: a traced body that calls one is recorded.
 
 use super::{frozen, leaves};
 use crate::raise::{expect, raise};
@@ -49,7 +49,6 @@ pub fn map2<T: Tree>(left: &T, right: &T, f: impl FnMut(&Tensor, &Tensor) -> Ten
 /// # Panics
 ///
 /// If the trees have different structures, or corresponding leaves different shapes or dtypes.
-#[traced(pure, record)]
 #[track_caller]
 pub fn add<T: Tree>(left: &T, right: &T) -> T {
     let pairs = expect(pairs("tree::add", left, right, Leaves::Equal));
@@ -68,8 +67,7 @@ pub fn add<T: Tree>(left: &T, right: &T) -> T {
 ///
 /// # Panics
 ///
-/// As for [`add()`].
-#[traced(pure, record)]
+/// As for [`add`].
 #[track_caller]
 pub fn sub<T: Tree>(left: &T, right: &T) -> T {
     let pairs = expect(pairs("tree::sub", left, right, Leaves::Equal));
@@ -130,7 +128,7 @@ pub fn scale<T: Tree>(tree: &T, factor: impl Operand + Copy) -> T {
 ///
 /// # Panics
 ///
-/// As for [`add()`].
+/// As for [`add`].
 #[traced(pure, record)]
 #[track_caller]
 pub fn dot<T: Tree>(left: &T, right: &T) -> Tensor {
@@ -191,7 +189,7 @@ pub fn sum<T: Tree>(tree: &T) -> Tensor {
 ///
 /// # Panics
 ///
-/// As for [`add()`], and if computing a leaf fails.
+/// As for [`add`], and if computing a leaf fails.
 #[track_caller]
 pub fn is_close<T: Tree>(left: &T, right: &T, tolerance: f64) -> bool {
     expect(difference("tree::is_close", left, right, tolerance)).is_none()
@@ -403,4 +401,4 @@ macro_rules! marks {
     )*};
 }
 pub(crate) use marks;
-marks! { map2 scale }
+marks! { add map2 scale sub }

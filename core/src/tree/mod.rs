@@ -16,9 +16,9 @@
 //! assert!(loss(&next).item::<f32>() < loss(&line).item::<f32>());
 //! ```
 //!
-//! They work in closures under transforms and in traced functions. [`add()`], [`sub()`], [`dot()`],
-//! [`norm()`] and [`sum()`] are traced. A traced body that calls one of the others is
-//! [recorded](macro@crate::traced); write the module before its name, as in `tree::scale(..)`, so
+//! They work in closures under transforms and in traced functions. [`dot()`], [`norm()`] and [`sum()`]
+//! are traced. A traced body that calls one of the others is
+//! [recorded](macro@crate::traced); write the module before its name, as in `tree::add(..)`, so
 //! that the macro can recognise it.
 
 pub(crate) mod arithmetic;

@@ -50,12 +50,14 @@ const STD: [&str; 29] = [
 /// Functions of `gradloom::tree` that take closures, return trees or read values.
 ///
 /// Its other functions are traced.
-const OF_TREES: [&str; 6] = [
+const OF_TREES: [&str; 8] = [
+    "add",
     "assert_close",
     "is_close",
     "leaves_with_paths",
     "map2",
     "scale",
+    "sub",
     "summary",
 ];
 
