@@ -30,6 +30,7 @@ mod pairs;
 pub mod range;
 mod rule;
 mod threefry;
+pub mod windows;
 
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
