@@ -68,6 +68,28 @@ pub fn of_eqn(program: &Program, eqn: &Eqn) -> Cost {
             let flops = || a?.plus(&pairs()?.times(&c?)?);
             (flops(), b)
         }
+        Count::Convolution { windows, weights } => {
+            let [windows, weights] = [windows, weights].map(|at| value_at(program, eqn, at));
+            let terms = || {
+                let weights = weights.shape.dims()?.get(1..)?;
+                let factors: Option<Vec<Poly>> = weights.iter().map(|d| d.poly()).collect();
+                windows.shape.elements()?.times(&Poly::product(&factors?)?)
+            };
+            times(Ops::new(2, 0), terms)
+        }
+        Count::Pool { windows } => {
+            let windows = value_at(program, eqn, windows);
+            let at = eqn.op.static_at(StaticKind::Window);
+            let window = at.and_then(|at| program.attr(eqn.attrs[at]).ints());
+            let elements = || {
+                let lens = window?.iter().map(|len| Poly::constant((*len).into()));
+                windows
+                    .shape
+                    .elements()?
+                    .times(&Poly::product(&lens.collect::<Vec<_>>())?)
+            };
+            times(Ops::new(1, 0), elements)
+        }
         Count::Unknown => (None, None),
     };
     let bytes = match count {
@@ -80,6 +102,13 @@ pub fn of_eqn(program: &Program, eqn: &Eqn) -> Cost {
         transcendentals,
         bytes,
     }
+}
+
+/// Returns the value at a position among the data operands and then the results.
+fn value_at<'a>(program: &'a Program, eqn: &Eqn, at: usize) -> &'a Aval {
+    let values = eqn.data().iter().chain(&eqn.outs);
+    let var = values.copied().nth(at);
+    program.aval(var.expect("the op has an operand or a result at this position"))
 }
 
 /// Returns the size of a value in bytes.
@@ -233,6 +262,16 @@ mod tests {
                 "q: f32[B, T, 4], k: f32[B, S, 4], v: f32[B, S, 2]",
                 "y = attention[causal=true] q, k, v",
                 "16*B*S*T; B*S*T; 24*B*S + 24*B*T",
+            ),
+            (
+                "x: f32[B, 4, 8], w: f32[6, 2, 3]",
+                "y = conv[strides=1, padding=0, dilation=1, groups=2] x, w, like x, like w",
+                "432*B; 0; 272*B + 144",
+            ),
+            (
+                "x: f32[B, 8]",
+                "y = max_pool[window=[2], strides=2, padding=0] x",
+                "8*B; 0; 48*B",
             ),
             ("x: f32[B, 3]", "y = full_like[value=0.0] like x", "0; 0; 0"),
         ] {

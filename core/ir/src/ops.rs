@@ -361,6 +361,50 @@ macro_rules! op_list {
                 ///
                 /// `[n]`; dtype `i64`.
                 RandomPermutation = random_permutation,
+                /// The convolution of `[n, c, lens..]` with weights, over 1 to 3 axes. Integers wrap.
+                ///
+                /// `[n, c, lens..]` by `[o, c / groups, window..]` to `[n, o, ..]`.
+                Conv = conv(methods),
+                /// The transpose of `conv` in its input.
+                ///
+                /// The shape of the input.
+                ConvInputT = conv_input_t,
+                /// The transpose of `conv` in its weights.
+                ///
+                /// The shape of the weights.
+                ConvWeightT = conv_weight_t,
+                /// The transposed convolution of `[n, c, lens..]` with weights, over 1 to 3 axes.
+                ///
+                /// `[n, c, lens..]` by `[c, o / groups, window..]` to `[n, o, ..]`.
+                ConvTranspose = conv_transpose(methods),
+                /// The sum or the mean of each window that slides along the last axes.
+                ///
+                /// The numbers of windows instead of the lengths of the last axes.
+                SumPool = sum_pool(methods),
+                /// The transpose of `sum_pool`.
+                ///
+                /// The shape before.
+                SumPoolT = sum_pool_t,
+                /// The largest element of each window that slides along the last axes.
+                ///
+                /// The numbers of windows instead of the lengths of the last axes.
+                MaxPool = max_pool(methods),
+                /// The Jacobian of `max_pool`, applied to a tensor.
+                ///
+                /// The shape after pooling.
+                MaxPoolJvp = max_pool_jvp,
+                /// The transpose of `max_pool_jvp`.
+                ///
+                /// The shape before pooling.
+                MaxPoolVjp = max_pool_vjp,
+                /// Each element repeated along the last axes: nearest-neighbour upsampling.
+                ///
+                /// The lengths of the last axes times the factors.
+                Upsample = upsample(methods),
+                /// The transpose of `upsample`: a sum over the repetitions.
+                ///
+                /// The shape before.
+                UpsampleT = upsample_t,
             }
             calls {
                 /// A call of a traced function.

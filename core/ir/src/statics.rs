@@ -38,6 +38,14 @@ pub enum StaticKind {
     Stops,
     /// The distances between the indices of the ranges.
     Steps,
+    /// The lengths of a window along the last axes, each from 1 to 2^31 - 1.
+    Window,
+    /// Distances between neighbouring windows, or between elements of a window: one for all axes,
+    /// or one for each, from 1 to 2^31 - 1.
+    Strides,
+    /// The padding of axes: one number for all, one for each, or one for each end, up to 2^31 - 1.
+    /// `all` for padding that keeps the length.
+    Padding,
     /// The number that all elements of the result are equal to.
     Number,
     /// A small number that is added to a divisor.
@@ -96,6 +104,13 @@ impl StaticArg {
             | StaticKind::Stops
             | StaticKind::Steps
             | StaticKind::Positions => list(|_| true),
+            StaticKind::Window | StaticKind::Strides => {
+                list(|lens| lens.iter().all(|len| (1..=i32::MAX.into()).contains(len)))
+            }
+            StaticKind::Padding => {
+                let small = |p: &i64| p.unsigned_abs() <= i32::MAX as u64;
+                *value == Static::All || value.ints().is_some_and(|all| all.iter().all(small))
+            }
             StaticKind::Number => value.bool().is_some() || value.float().is_some(),
             StaticKind::Epsilon => value.float().is_some(),
             StaticKind::Probability => match value.float() {

@@ -92,6 +92,38 @@ fn values(kind: StaticKind) -> Vec<Static> {
             ];
             all.extend(sizes.map(list));
         }
+        StaticKind::Window => {
+            let windows = [
+                &[][..],
+                &[1],
+                &[2],
+                &[3],
+                &[0],
+                &[-1],
+                &[1, 2],
+                &[2, 1, 1],
+                &[1; 4],
+            ];
+            all.extend(windows.map(list));
+            all.extend([1, 2, 0].map(Static::Int));
+        }
+        StaticKind::Strides => {
+            all.extend([&[][..], &[1], &[2], &[0], &[1, 2], &[1; 3]].map(list));
+            all.extend([1, 3, -1].map(Static::Int));
+        }
+        StaticKind::Padding => {
+            let padding = [
+                &[][..],
+                &[0],
+                &[1],
+                &[-1],
+                &[0, 1],
+                &[0, 1, 1, 0],
+                &[i64::MAX],
+            ];
+            all.extend(padding.map(list));
+            all.extend([0, 1].map(Static::Int));
+        }
         StaticKind::Active => all.extend([&[][..], &[0], &[0, 1], &[1, 0], &[3], &[-1]].map(list)),
         StaticKind::DType => all.extend(DType::ALL.map(Static::DType)),
         StaticKind::Count => {
@@ -183,7 +215,15 @@ fn operands(op: Op) -> Option<usize> {
 fn static_arguments_are_refused_exactly_if_they_are_wrong_for_every_shape() {
     let shapes = shapes();
     let (mut n_refused, mut wrong) = (0, Vec::new());
-    let transposes = [Op::CastT, Op::SumT, Op::MeanT, Op::ReshapeT, Op::SliceT];
+    let transposes = [
+        Op::CastT,
+        Op::SumT,
+        Op::MeanT,
+        Op::ReshapeT,
+        Op::SliceT,
+        Op::SumPoolT,
+        Op::UpsampleT,
+    ];
     for &op in Op::ALL.iter().filter(|op| !transposes.contains(op)) {
         let Some(n_args) = operands(op).filter(|_| !op.def().statics().is_empty()) else {
             continue;

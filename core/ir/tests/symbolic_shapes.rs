@@ -152,6 +152,15 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             StaticKind::DType => Static::DType(*r.pick(&DType::ALL)),
             StaticKind::Epsilon => 0.5.into(),
             StaticKind::Active => vec![r.below(3) as i64].into(),
+            StaticKind::Window => {
+                let len = |_| 1 + r.below(2) as i64;
+                (0..rank.min(2)).map(len).collect::<Vec<_>>().into()
+            }
+            StaticKind::Strides => (1 + r.below(2) as i64).into(),
+            StaticKind::Padding => match r.below(4) {
+                0 => Static::All,
+                n => (n as i64 - 1).into(),
+            },
             StaticKind::Count => (r.below(3) as i64).into(),
             StaticKind::Number | StaticKind::Probability => 1.0.into(),
             StaticKind::Positions | StaticKind::Callee => unreachable!("only calls have them"),
@@ -206,6 +215,12 @@ fn inferred_shapes_hold_for_the_numbers() {
         let n_rows = rows.len().checked_sub(2).map_or(1, |axis| rows[axis]);
         let mask = Aval::new(DType::Bool, &[n_rows, n_rows][r.below(2)..]);
         pool.push((mask.clone(), blurred(&mut r, &mask)));
+        // Two values with channels, for convolutions; of a batch and a channel, half of the time.
+        for _ in 0..2 {
+            let n = 1 + r.below(2);
+            let real = Aval::new(DType::F32, &[n, n, 1 + r.below(3)]);
+            pool.push((real.clone(), blurred(&mut r, &real)));
+        }
         for _ in 0..8 {
             let which = r.below(Op::ALL.len());
             let op = Op::ALL[which];
@@ -245,6 +260,15 @@ fn inferred_shapes_hold_for_the_numbers() {
                         0 => vec![0, 0, 0, 0, 4, 0],
                         _ => vec![0, 0, 0, 0, 4, 6, 0],
                     }
+                }
+                Op::SumPoolT | Op::UpsampleT | Op::MaxPoolJvp | Op::MaxPoolVjp
+                    if r.below(2) == 0 =>
+                {
+                    args = vec![args[0]; 2];
+                }
+                Op::Conv | Op::ConvInputT | Op::ConvWeightT | Op::ConvTranspose => {
+                    args = vec![7, 8, 7, 8];
+                    args.truncate(n_args);
                 }
                 Op::NormJvp | Op::NormVjp => args = vec![0, 0, 0],
                 Op::LayerNorm => args[2] = args[1],

@@ -8,6 +8,7 @@
 //! - [`task`]: kernels with the regions that they read and write, and the loop that runs them.
 //! - [`elementwise`]: groups of elementwise ops, compiled to a bytecode or to loops.
 //! - [`rows`]: softmax, norms and losses, and chains of kernels that share a block of rows.
+//! - [`conv`] and [`pool`]: convolutions and pooling, on [`windows`] that slide along axes.
 //! - [`reduce`], [`movement`], [`gemm`], [`attention`], [`random`]: the other kernels.
 //! - [`threads`] divides work; `simd` has vectors for each level of the CPU.
 //!
@@ -28,12 +29,14 @@
 mod dispatch;
 
 pub mod attention;
+pub mod conv;
 pub mod elementwise;
 pub mod fork;
 pub mod gemm;
 pub mod lock;
 pub mod memory;
 pub mod movement;
+pub mod pool;
 pub mod random;
 pub mod reduce;
 pub mod rows;
@@ -42,6 +45,7 @@ mod simd;
 mod speed;
 pub mod task;
 pub mod threads;
+pub mod windows;
 
 pub use memory::fault::KernelFault;
 pub use task::Prepared;

@@ -146,6 +146,13 @@ macro_rules! declared_method {
             @ $params [$($statics)* Static::Int($n),] $data $likes $op $doc $name $x $($rest)*
         }
     };
+    (@ $params:tt [$($statics:tt)*] $data:tt $likes:tt
+        $op:ident $doc:tt $name:ident $x:ident, $param:ident: All $($rest:tt)*
+    ) => {
+        declared_method! {
+            @ $params [$($statics)* Static::All,] $data $likes $op $doc $name $x $($rest)*
+        }
+    };
     (@ [$($params:tt)*] [$($statics:tt)*] [$($data:tt)*] [$($likes:tt)*]
         $op:ident [$(#[$doc:meta])*] $name:ident $x:ident
     ) => {

@@ -299,6 +299,64 @@ impl Draft<'_> {
         Some([x, self.get(dtype, &other)])
     }
 
+    /// Picks an input, weights and static arguments of a convolution.
+    fn convolved(&mut self, op: Op) -> Option<(usize, usize, Vec<Static>)> {
+        let x = self.pick(|a| {
+            let rank = a.shape.dims().map_or(0, <[_]>::len);
+            a.dtype != Some(DType::Bool) && (3..=5).contains(&rank)
+        });
+        let x = match x {
+            Some(x) => x,
+            None => {
+                let shape = [
+                    1 + self.rng.below(2),
+                    1 + self.rng.below(4),
+                    2 + self.rng.below(5),
+                ];
+                let dtype = self.rng.of(&[DType::F64, DType::F32, DType::I64]);
+                self.leaf(
+                    if self.kind == Kind::Smooth {
+                        DType::F64
+                    } else {
+                        dtype
+                    },
+                    &shape,
+                )
+            }
+        };
+        let shape = dims(&self.avals[x]);
+        let channels = shape[1];
+        let groups = match channels % 2 {
+            0 if channels > 0 && self.rng.once_in(2) => 2,
+            _ => 1,
+        };
+        let outer = groups * (1 + self.rng.below(2));
+        let mut weights = match op {
+            Op::ConvTranspose => vec![channels, outer / groups],
+            _ => vec![outer, channels / groups],
+        };
+        weights.extend(shape[2..].iter().map(|_| self.rng.of(&[1, 2, 2, 3])));
+        let padding = match self.rng.below(4) {
+            0 => Static::All,
+            n => Static::Int(n as i64 - 1),
+        };
+        let mut step = || Static::Int(1 + self.rng.below(2) as i64);
+        let statics = vec![step(), padding, step(), Static::Int(groups as i64)];
+        Some((x, self.get(self.avals[x].dtype?, &weights), statics))
+    }
+
+    /// Returns the static arguments of pooling: window, strides and padding.
+    fn pooling(&mut self, rank: usize) -> Vec<Static> {
+        let n = rank.min(1 + self.rng.below(3));
+        let window = (0..n).map(|_| self.rng.of(&[1, 2, 2, 3])).collect();
+        let padding = match self.rng.below(3) {
+            0 => Static::All,
+            n => Static::Int(n as i64 - 1),
+        };
+        let stride = Static::Int(1 + self.rng.below(2) as i64);
+        vec![Static::Ints(window), stride, padding]
+    }
+
     /// Picks tensors to concatenate, and the axis.
     fn parts(&mut self) -> Option<(Vec<usize>, Static)> {
         let x = self.pick(|_| true)?;
@@ -431,6 +489,55 @@ impl Draft<'_> {
                 } else {
                     vec![x, ct]
                 }
+            }
+            Op::Conv | Op::ConvInputT | Op::ConvWeightT | Op::ConvTranspose => {
+                let (x, w, given) = self.convolved(op)?;
+                statics = given;
+                if op == Op::ConvTranspose {
+                    vec![x, w]
+                } else {
+                    likes = vec![x, w];
+                    match op {
+                        Op::Conv => vec![x, w],
+                        _ => {
+                            let z = self.result_of(Op::Conv, &statics, &[x, w, x, w])?;
+                            if op == Op::ConvInputT {
+                                vec![z, w]
+                            } else {
+                                vec![x, z]
+                            }
+                        }
+                    }
+                }
+            }
+            Op::SumPoolT | Op::UpsampleT => {
+                let x = self.pick_number()?;
+                likes = vec![x];
+                statics = self.pooling(dims(&self.avals[x]).len());
+                let pool = match op {
+                    Op::UpsampleT => {
+                        statics.truncate(1);
+                        Op::Upsample
+                    }
+                    _ => {
+                        let is_float = self.avals[x].dtype.is_some_and(DType::is_float);
+                        let is_mean = is_float && self.rng.once_in(2);
+                        statics.push(Static::Bool(is_mean));
+                        Op::SumPool
+                    }
+                };
+                vec![self.result_of(pool, &statics, &[x, x])?]
+            }
+            Op::MaxPoolJvp | Op::MaxPoolVjp => {
+                let x = self.pick_float()?;
+                let Aval { dtype, .. } = self.avals[x];
+                let shape = dims(&self.avals[x]);
+                statics = self.pooling(shape.len());
+                let v = match op {
+                    Op::MaxPoolJvp => self.get(dtype?, &shape),
+                    _ => self.result_of(Op::MaxPool, &statics, &[x])?,
+                };
+                vec![v, x]
             }
             Op::Concat => {
                 let (parts, axis) = self.parts()?;
@@ -673,9 +780,13 @@ impl Draft<'_> {
         let shape = dims(&self.avals[x]);
         let rank = shape.len();
         let ranges = self.ranges(&shape);
+        let pooling = self.pooling(rank);
         let mut statics = Vec::with_capacity(takes.len());
         for arg in takes {
             statics.push(match arg.kind {
+                StaticKind::Window => pooling[0].clone(),
+                StaticKind::Strides => pooling[1].clone(),
+                StaticKind::Padding => pooling[2].clone(),
                 StaticKind::Axis => Static::Int(self.axis(rank)?),
                 StaticKind::Axes => self.axes(rank),
                 StaticKind::Permutation => self.permutation(rank),

@@ -171,6 +171,17 @@ const CASES: &[(&str, F)] = &[
         let x = &a[0];
         vec![x + 0.0, -x, x * 0.0, x.abs(), x.abs().sqrt()]
     }),
+    ("conv2d_valid", |a| vec![a[0].conv_valid(&a[1], 1)]),
+    ("conv2d_same", |a| vec![a[0].conv_same(&a[1], 1)]),
+    ("conv2d_stride_leftover", |a| vec![a[0].conv_valid(&a[1], 2)]),
+    ("conv2d_dilated", |a| vec![a[0].conv(&a[1], 1, 0, 2, 1)]),
+    ("conv2d_depthwise", |a| vec![a[0].conv(&a[1], 1, [1, 0, 0, 1], 1, 3)]),
+    ("conv2d_1x1", |a| vec![a[0].conv_valid(&a[1], 1)]),
+    ("maxpool2x2", |a| vec![a[0].max_pool([2, 2], 2, 0)]),
+    ("maxpool_ties", |a| vec![a[0].max_pool([2, 2], 2, 0)]),
+    ("avgpool2x2", |a| vec![a[0].avg_pool([2, 2], 2, 0)]),
+    ("global_avgpool_sq", |a| vec![a[0].square().mean([2, 3])]),
+    ("upsample_nearest", |a| vec![a[0].upsample([2, 2]).square()]),
 ];
 
 fn compare(a: &[Tensor]) -> Vec<Tensor> {

@@ -525,7 +525,11 @@ fn results_follow_the_axes_of_the_operands() {
             Op::Matmul,
             Op::MatmulLhsT,
             Op::MatmulRhsT,
-            Op::NormVjp
+            Op::NormVjp,
+            Op::Conv,
+            Op::ConvInputT,
+            Op::ConvWeightT,
+            Op::ConvTranspose
         ]
     );
     assert!(n_sliced > 50, "{n_sliced}");

@@ -102,6 +102,54 @@ fn operands_that_do_not_fit_are_named_in_the_message() {
 }
 
 #[test]
+fn wrong_windows_are_reported() {
+    let (x, w) = (&f32s(&[1, 2, 5]), &f32s(&[4, 2, 3]));
+    assert_snapshot!(mistakes![
+        x.conv(w, 0, 0, 1, 1),
+        x.conv(w, [1, 1], 0, 1, 1),
+        x.conv(w, 1, [0, 0, 0], 1, 1),
+        x.conv(w, 1, 0, 3, 1),
+        x.conv(w, 1, 0, 1, 3),
+        x.conv(w, 1, 0, 1, 0),
+        x.conv(w, 1, 0, 1, 2),
+        x.conv_same(f32s(&[4, 2, 0]), 1),
+        x.conv_valid(f32s(&[4, 2, 3, 3]), 1),
+        x.conv_valid(w.cast(DType::F64), 1),
+        f32s(&[2, 5]).conv_valid(w, 1),
+        x.conv_transpose(w, 1, 0, 1, 1),
+        f32s(&[1, 4, 1]).conv_transpose(w, 1, 2, 1, 1),
+        x.max_pool(6, 1, 0),
+        x.max_pool([2, 2, 2, 2], 1, 0),
+        x.max_pool(0, 1, 0),
+        x.sum_pool(2, 1, -1),
+        i64s(&[4]).avg_pool(2, 2, 0),
+        f32s(&[4]).avg_pool([2, 2], 2, 0),
+        x.upsample(0),
+    ], @r"
+    conv: `strides` cannot be 0: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3]
+    conv: the number of `strides` is 2, expected 1: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3]
+    conv: the number of `padding` is 3, expected 1 or 2: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3]
+    conv: axis 2 with its padding is 5, expected at least 7, the extent of a window: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3]
+    conv: axis 0 of the weights is 4, expected a multiple of 3, the number of groups: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3]
+    conv: `groups` is 0, expected at least 1: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3]
+    conv: axis 1 of the input is 2, expected 4, the number of channels of the weights: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3]
+    conv: axis 2 of the weights is 0, expected at least 1: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 0]
+    conv: the rank is 4, expected 3 for the weights, as for the input: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3, 3]
+    conv: the dtypes are f32 and f64: the left operand is f32[1, 2, 5], the right operand is f64[4, 2, 3]; cast the f32 operand, as in `.cast(DType::F64)`
+    conv: the rank is 2, expected from 3 to 5: the left operand is f32[2, 5], the right operand is f32[4, 2, 3]
+    conv_transpose: axis 1 of the input is 2, expected 4, the number of channels of the weights: the left operand is f32[1, 2, 5], the right operand is f32[4, 2, 3]
+    conv_transpose: axis 2 of the result is -1, expected at least 0: the padding is too long: the left operand is f32[1, 4, 1], the right operand is f32[4, 2, 3]
+    max_pool: axis 2 with its padding is 5, expected at least 6, the extent of a window: the operand is f32[1, 2, 5]
+    max_pool: the number of `window` is 4, expected at most 3: the operand is f32[1, 2, 5]
+    max_pool: `window` cannot be 0: the operand is f32[1, 2, 5]
+    sum_pool: `padding` cannot be -1: the operand is f32[1, 2, 5]
+    avg_pool: the dtype is i64, expected a float: the operand is i64[4]
+    avg_pool: the rank is 1, expected at least 2, the number of `window`: the operand is f32[4]
+    upsample: `factors` cannot be 0: the operand is f32[1, 2, 5]
+    ");
+}
+
+#[test]
 fn wrong_axes_are_reported() {
     let x = &f32s(&[2, 3]);
     let empty = &f32s(&[0, 3]);

@@ -492,3 +492,57 @@ pub(super) fn heads(of: &AxesOf<'_>, mask_at: usize) -> Option<Axes> {
         results: of.outs.iter().map(floats).collect(),
     })
 }
+
+/// An op on windows along the last axes.
+pub(super) const POOLED: AxesRule = AxesRule {
+    signature: pooled,
+    batch: lanes::leading,
+};
+
+fn pooled(of: &AxesOf<'_>) -> Option<Axes> {
+    let window = of.value(StaticKind::Window).ints()?;
+    let leading = |dims: &&[Dim]| -> Vec<Axis> {
+        let n_leading = dims.len().saturating_sub(window.len());
+        let axis = |i| match i < n_leading {
+            true => Axis::Factor(i),
+            false => Axis::Own,
+        };
+        (0..dims.len()).map(axis).collect()
+    };
+    Some(Axes {
+        operands: of.data.iter().map(leading).collect(),
+        results: of.outs.iter().map(leading).collect(),
+    })
+}
+
+/// A convolution `z = conv(x, w)`, or one of its transposes: two of the three values give the third.
+///
+/// Groups of channels are neither independent nor all added up, so several have no factor.
+pub(super) fn convolution(of: &AxesOf<'_>, operands: [Factor; 2], result: Factor) -> Option<Axes> {
+    let [batch, inner, outer] = [0, 1, 2];
+    let is_whole = of.value(StaticKind::Count).int()? == 1;
+    let axes = |factor: Factor, dims: &[Dim]| -> Vec<Axis> {
+        let named = match factor {
+            Factor::X => [batch, inner],
+            Factor::Y => [outer, inner],
+            Factor::Z => [batch, outer],
+        };
+        let lacks = match result {
+            Factor::X => outer,
+            Factor::Y => batch,
+            Factor::Z => inner,
+        };
+        let axis = |i: usize| match named.get(i) {
+            Some(factor) if *factor != batch && !is_whole => Axis::Own,
+            Some(factor) if *factor == lacks => Axis::Summed(*factor),
+            Some(factor) => Axis::Factor(*factor),
+            None => Axis::Own,
+        };
+        (0..dims.len()).map(axis).collect()
+    };
+    let data = operands.into_iter().zip(&of.data);
+    Some(Axes {
+        operands: data.map(|(factor, dims)| axes(factor, dims)).collect(),
+        results: vec![axes(result, of.outs[0])],
+    })
+}

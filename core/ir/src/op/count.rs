@@ -53,6 +53,21 @@ pub enum Count {
         /// The other operations for each pair.
         pair: Ops,
     },
+    /// Two flops for each multiply-add of a convolution: one for each window and each element of
+    /// the weights of a channel.
+    ///
+    /// Positions count the operands, then the result.
+    Convolution {
+        /// The position of the value with an element for each window.
+        windows: usize,
+        /// The position of the value with the shape of the weights.
+        weights: usize,
+    },
+    /// One flop for each element of each pooling window. Positions count as for a convolution.
+    Pool {
+        /// The position of the value with an element for each window.
+        windows: usize,
+    },
     /// Unknown, because the op calls another function.
     Unknown,
 }

@@ -466,3 +466,92 @@ pub(super) fn product(
         false => of.reshaped(b, found),
     }
 }
+
+/// A convolution `z = conv(x, w)`, or one of its transposes: two of the three values give the third.
+///
+/// The like operands, if there are any, are `x` and `w`. Lanes that share the weights are a larger
+/// batch. Lanes with weights of their own are groups of channels.
+pub(super) fn convolution(
+    b: &mut Builder,
+    of: &Lanes<'_>,
+    operands: [Factor; 2],
+    result: Factor,
+) -> Option<Vec<Lane>> {
+    let out = of.shape(of.eqn.out())?;
+    let mut statics = of.statics();
+    let groups = statics[3].int()?;
+    if of.len == 0 {
+        let dtype = of.program.aval(of.eqn.out()).dtype?;
+        let statics = [b.attr(of.with_lanes(&out)), b.attr(0), b.attr(dtype)];
+        return Some(vec![Lane::Each(b.emit(Op::Full, &statics, &[]))]);
+    }
+    let n_lanes = of.len as i64;
+    // The axis that lanes become part of: batches, groups of all channels, or channels of `z` only.
+    let shared = |i: usize| !of.args[i].is_each();
+    let merged: fn(Factor) -> Option<usize> = match operands {
+        [Factor::X | Factor::Z, Factor::Y] if shared(1) => |factor| match factor {
+            Factor::Y => None,
+            _ => Some(0),
+        },
+        [Factor::X, _] if shared(0) && groups == 1 => |factor| match factor {
+            Factor::X => None,
+            Factor::Y => Some(0),
+            Factor::Z => Some(1),
+        },
+        _ => {
+            statics[3] = (groups * n_lanes).into();
+            |factor| match factor {
+                Factor::Y => Some(0),
+                _ => Some(1),
+            }
+        }
+    };
+    let merged_shape = |factor: Factor, shape: &[usize]| -> Static {
+        let mut lens: Vec<i64> = shape.iter().map(|len| *len as i64).collect();
+        if let Some(axis) = merged(factor) {
+            lens[axis] *= n_lanes;
+        }
+        lens.into()
+    };
+    let mut args = Vec::with_capacity(of.args.len());
+    for (i, factor) in operands.into_iter().enumerate() {
+        let shape = of.shape(of.eqn.args[i])?;
+        args.push(match merged(factor) {
+            None => of.args[i].var(),
+            Some(axis) => {
+                let x = of.each(b, i)?;
+                let x = swap_first(b, x, axis);
+                let shape = b.attr(merged_shape(factor, &shape));
+                b.emit(Op::Reshape, &[shape], &[x, x])
+            }
+        });
+    }
+    if !of.eqn.likes().is_empty() {
+        for (i, factor) in [Factor::X, Factor::Y].into_iter().enumerate() {
+            let like = match operands.iter().position(|operand| *operand == factor) {
+                Some(at) => args[at],
+                None => {
+                    let shape = of.shape(of.eqn.args[2 + i])?;
+                    of.like(b, 2 + i, merged_shape(factor, &shape))?
+                }
+            };
+            args.push(like);
+        }
+    }
+    let found = of.emit(b, statics, &args)[0].var();
+    let axis = merged(result).expect("the result differs between lanes");
+    let mut split: Vec<i64> = out.iter().map(|len| *len as i64).collect();
+    split.insert(axis, n_lanes);
+    let split = b.attr(split);
+    let found = b.emit(Op::Reshape, &[split], &[found, found]);
+    Some(vec![Lane::Each(swap_first(b, found, axis))])
+}
+
+/// Emits `x` with axes 0 and `axis` swapped.
+fn swap_first(b: &mut Builder, x: Var, axis: usize) -> Var {
+    if axis == 0 {
+        return x;
+    }
+    let [first, axis] = [b.attr(0), b.attr(axis as i64)];
+    b.emit(Op::SwapAxes, &[first, axis], &[x])
+}

@@ -1,6 +1,7 @@
+use super::class::bilinear;
 use super::nd_array::{Application, NdArray, aligned, indices};
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, axes, shape};
-use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
+use super::{Bilinear, Count, Kernel, OpFacts, axes, shape};
+use crate::{Dim, Fault, Op, Shape};
 
 methods! { matmul {
     /// Matrix product of `[.., n, k]` and `[.., k, m]`, of shape `[.., n, m]`.
@@ -38,19 +39,21 @@ methods! { matmul {
 ///
 /// each summed over the axes that were broadcast. The `Like` operands of all three are the primal
 /// factors `x` and `y`. They give the shapes if an operand is a tangent.
-pub(super) static OP: Product = Product {
+pub(super) static OP: Bilinear = Bilinear {
     name: "matmul",
-    shape: |args| {
+    statics: &[],
+    shape: |_, args| {
         let x = shape::same(&args[0].shape, &args[2].shape)?;
         let y = shape::same(&args[1].shape, &args[3].shape)?;
         product(&x, &y)
     },
     methods: METHODS,
     transpose: [
-        |b, eqn, ct| emit(b, Op::MatmulLhsT, ct, eqn.args[1], eqn),
-        |b, eqn, ct| emit(b, Op::MatmulRhsT, eqn.args[0], ct, eqn),
+        |b, eqn, ct| bilinear(b, Op::MatmulLhsT, [ct, eqn.args[1]], eqn),
+        |b, eqn, ct| bilinear(b, Op::MatmulRhsT, [eqn.args[0], ct], eqn),
     ],
     kernel: Kernel::Matmul,
+    count: Count::Product,
     facts: OpFacts::opaque(axes::MATMUL),
     samples: &[
         "(x: f64[2, 3], y: f64[3, 4]) { z = matmul x, y, like x, like y return z }",
@@ -65,86 +68,6 @@ pub(super) static OP: Product = Product {
         "(x: f64[0, 2], y: f64[2, 3]) { z = matmul x, y, like x, like y return z }",
     ],
 };
-
-/// One of the three products derived from `z = x y`.
-///
-/// It is linear in each of its two data operands, and its `Like` operands are `x` and `y`.
-pub(super) struct Product {
-    /// The name in the text form.
-    pub(super) name: &'static str,
-    /// The shape rule.
-    pub(super) shape: fn(args: &[&Aval]) -> Result<Shape, Fault>,
-    /// The methods by which user code calls the op.
-    pub(super) methods: &'static [Method],
-    /// Emits the cotangent of each operand.
-    pub(super) transpose: [fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var; 2],
-    /// The kernel.
-    pub(super) kernel: Kernel,
-    /// Facts for passes and plans.
-    pub(super) facts: OpFacts,
-    /// The programs for tests of the laws.
-    pub(super) samples: &'static [&'static str],
-}
-
-impl OpDef for Product {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-    fn operands(&self) -> Operands {
-        Operands::Fixed(2, 2)
-    }
-    fn statics(&self) -> &'static [StaticArg] {
-        &[]
-    }
-    fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        Ok(vec![(self.shape)(args)?])
-    }
-    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        shape::number(shape::same_dtype(args[0].dtype, args[1].dtype)?, true)
-    }
-    fn methods(&self) -> Vec<Method> {
-        self.methods.to_vec()
-    }
-    fn diff(&self) -> Diff {
-        Diff::Linear
-    }
-    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        // dz = f(dx, y) + f(x, dy)
-        let left = dx[0].map(|d| emit(b, eqn.op, d, eqn.args[1], eqn));
-        let right = dx[1].map(|d| emit(b, eqn.op, eqn.args[0], d, eqn));
-        vec![b.add_tangents(left, right)]
-    }
-    fn transpose(
-        &self,
-        b: &mut Builder,
-        eqn: &Eqn,
-        cts: &[Option<Var>],
-        linear: &[bool],
-    ) -> Vec<Option<Var>> {
-        let operand = |i: usize| {
-            let ct = cts[0].filter(|_| linear[i])?;
-            Some((self.transpose[i])(b, eqn, ct))
-        };
-        (0..2).map(operand).collect()
-    }
-    fn eval(&self) -> Eval {
-        Eval::Kernel(self.kernel)
-    }
-    fn count(&self) -> Count {
-        Count::Product
-    }
-    fn facts(&self) -> &OpFacts {
-        &self.facts
-    }
-    fn laws(&self) -> Laws {
-        Laws::new((-2.0, 2.0), self.samples)
-    }
-}
-
-/// Emits `op x, y` with the `Like` operands of the equation `of`.
-pub(super) fn emit(b: &mut Builder, op: Op, x: Var, y: Var, of: &Eqn) -> Var {
-    b.emit(op, &[], &[x, y, of.args[2], of.args[3]])
-}
 
 /// Returns the shape of the product of values with shapes `x` and `y`.
 pub(super) fn product(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
@@ -188,12 +111,7 @@ pub(super) fn reference(of: &Application<'_>) -> NdArray {
 /// Each term of `z = x y` has an index into `x`, `y` and `z`. `roles` says which of them the operands
 /// and the result are.
 pub(super) fn products(of: &Application<'_>, roles: [usize; 3]) -> NdArray {
-    let mut total = NdArray::zeros(of.out());
-    for term in terms(&of.likes[0], &of.likes[1]) {
-        let [x, y, z] = roles.map(|role| &term[role]);
-        total.add(z, of.x().get(x) * of.y().get(y));
-    }
-    total
+    of.sum_of_products(terms(&of.likes[0], &of.likes[1]), roles)
 }
 
 /// Returns the indices into `x`, `y` and `x y` of each term of a matrix product.

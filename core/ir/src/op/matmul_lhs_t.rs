@@ -1,15 +1,16 @@
-use super::matmul::products;
-use super::matmul::{Product, emit, product};
+use super::class::bilinear;
+use super::matmul::{product, products};
 use super::nd_array::{Application, NdArray};
-use super::{Kernel, OpFacts, axes, shape};
+use super::{Bilinear, Count, Kernel, OpFacts, axes, shape};
 use crate::Op;
 
 /// `matmul_lhs_t c, y, like x, like y`: `c y^T` summed to the shape of `x`.
 ///
 /// This is the transpose of `matmul` in its first operand. `c` has the shape of `x y`.
-pub(super) static OP: Product = Product {
+pub(super) static OP: Bilinear = Bilinear {
     name: "matmul_lhs_t",
-    shape: |args| {
+    statics: &[],
+    shape: |_, args| {
         let y = shape::same(&args[3].shape, &args[1].shape)?;
         let z = product(&args[2].shape, &y)?;
         shape::same(&z, &args[0].shape)?;
@@ -17,10 +18,11 @@ pub(super) static OP: Product = Product {
     },
     methods: &[],
     transpose: [
-        |b, eqn, ct| emit(b, Op::Matmul, ct, eqn.args[1], eqn),
-        |b, eqn, ct| emit(b, Op::MatmulRhsT, ct, eqn.args[0], eqn),
+        |b, eqn, ct| bilinear(b, Op::Matmul, [ct, eqn.args[1]], eqn),
+        |b, eqn, ct| bilinear(b, Op::MatmulRhsT, [ct, eqn.args[0]], eqn),
     ],
     kernel: Kernel::MatmulLhsT,
+    count: Count::Product,
     facts: OpFacts::opaque(axes::MATMUL_LHS_T),
     samples: &[
         "(c: f64[2, 4], y: f64[3, 4], x: f64[2, 3]) { z = matmul_lhs_t c, y, like x, like y return z }",

@@ -1,15 +1,16 @@
-use super::matmul::products;
-use super::matmul::{Product, emit, product};
+use super::class::bilinear;
+use super::matmul::{product, products};
 use super::nd_array::{Application, NdArray};
-use super::{Kernel, OpFacts, axes, shape};
+use super::{Bilinear, Count, Kernel, OpFacts, axes, shape};
 use crate::Op;
 
 /// `matmul_rhs_t x, c, like x, like y`: `x^T c` summed to the shape of `y`.
 ///
 /// This is the transpose of `matmul` in its second operand. `c` has the shape of `x y`.
-pub(super) static OP: Product = Product {
+pub(super) static OP: Bilinear = Bilinear {
     name: "matmul_rhs_t",
-    shape: |args| {
+    statics: &[],
+    shape: |_, args| {
         let x = shape::same(&args[2].shape, &args[0].shape)?;
         let z = product(&x, &args[3].shape)?;
         shape::same(&z, &args[1].shape)?;
@@ -17,10 +18,11 @@ pub(super) static OP: Product = Product {
     },
     methods: &[],
     transpose: [
-        |b, eqn, ct| emit(b, Op::MatmulLhsT, eqn.args[1], ct, eqn),
-        |b, eqn, ct| emit(b, Op::Matmul, eqn.args[0], ct, eqn),
+        |b, eqn, ct| bilinear(b, Op::MatmulLhsT, [eqn.args[1], ct], eqn),
+        |b, eqn, ct| bilinear(b, Op::Matmul, [eqn.args[0], ct], eqn),
     ],
     kernel: Kernel::MatmulRhsT,
+    count: Count::Product,
     facts: OpFacts::opaque(axes::MATMUL_RHS_T),
     samples: &[
         "(x: f64[2, 3], c: f64[2, 4], y: f64[3, 4]) { z = matmul_rhs_t x, c, like x, like y return z }",

@@ -12,7 +12,7 @@
 //! transposed program. `Builder::broadcast` broadcasts a tangent to the shape of a result.
 //!
 //! The rules are the methods of [`OpDef`]. Most ops are values of a class that implements it:
-//! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Nonlinear`] or [`Jacobian`].
+//! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Bilinear`], [`Nonlinear`] or [`Jacobian`].
 
 mod axes;
 pub mod call;
@@ -30,10 +30,11 @@ mod pairs;
 pub mod range;
 mod rule;
 mod threefry;
+pub mod windows;
 
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
-    Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
+    Bilinear, Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
     NonlinearRule, Unary, UnaryRule,
 };
 pub use count::{Count, Ops};

@@ -67,6 +67,18 @@ impl<'a> Application<'a> {
         }
     }
 
+    /// Returns the first result, a sum of products of an element of each of the two operands.
+    ///
+    /// Each term has three indices. `roles` says which of them are for the operands and the result.
+    pub(super) fn sum_of_products(self, terms: Vec<[Vec<usize>; 3]>, roles: [usize; 3]) -> NdArray {
+        let mut total = NdArray::zeros(self.out());
+        for term in terms {
+            let [x, y, z] = roles.map(|role| &term[role]);
+            total.add(z, self.x().get(x) * self.y().get(y));
+        }
+        total
+    }
+
     /// Reduces the first operand over axes, from each row of elements to one number.
     pub(super) fn reduce(self, axes: &[usize], row: impl Fn(&[f64]) -> f64) -> NdArray {
         let x = self.x();

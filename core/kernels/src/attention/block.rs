@@ -6,9 +6,9 @@
 
 use crate::attention::mask;
 use crate::attention::mask::VisibleKeys;
-use crate::attention::scratch::{Plain, with_scratch};
 use crate::gemm;
 use crate::gemm::{Batch, Gemm, Matrix};
+use crate::memory::scratch::{Plain, with_scratch};
 use crate::simd::lanes;
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;

@@ -3,8 +3,9 @@
 use crate::attention::block;
 use crate::attention::block::AttentionFloat;
 use crate::attention::heads::{DerivativeOperands, HeadRows, Heads};
-use crate::attention::scratch::{Parts, with_scratch};
+use crate::attention::parts::Parts;
 use crate::gemm::Matrix;
+use crate::memory::scratch::with_scratch;
 use crate::threads;
 
 /// Minimum number of tasks: with fewer heads than this, several tasks share a head.

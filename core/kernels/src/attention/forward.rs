@@ -4,7 +4,8 @@ use crate::attention::block;
 use crate::attention::block::{AttentionFloat, ScoreTotals};
 use crate::attention::heads::{HeadRows, Heads};
 use crate::attention::mask::Mask;
-use crate::attention::scratch::{Parts, with_scratch};
+use crate::attention::parts::Parts;
+use crate::memory::scratch::with_scratch;
 use crate::threads;
 
 /// The values with the layout of their rows, and the result.

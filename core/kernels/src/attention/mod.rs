@@ -14,7 +14,7 @@ mod cotangent;
 mod forward;
 mod heads;
 mod mask;
-mod scratch;
+mod parts;
 mod tangent;
 
 use crate::memory::{Data, Element};

@@ -3,7 +3,8 @@
 use crate::attention::block;
 use crate::attention::block::AttentionFloat;
 use crate::attention::heads::{DerivativeOperands, HeadRows, Heads};
-use crate::attention::scratch::{Parts, with_scratch};
+use crate::attention::parts::Parts;
+use crate::memory::scratch::with_scratch;
 use crate::threads;
 
 /// Writes the tangent of the result. `dx` are the active tangents of queries, keys and values.

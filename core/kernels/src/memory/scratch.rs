@@ -41,3 +41,56 @@ pub(crate) fn with_lines<R>(
 pub(crate) const fn lines_for<T>(len: usize) -> usize {
     (len * size_of::<T>()).div_ceil(size_of::<Line>())
 }
+
+/// Element type for which any bits are a valid value.
+///
+/// # Safety
+///
+/// The size must be a power of 2, at most 64, and every bit pattern must be valid.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: the size is 4, and every bit pattern is a number or a NaN.
+unsafe impl Plain for f32 {}
+// SAFETY: the size is 8, and every bit pattern is a number or a NaN.
+unsafe impl Plain for f64 {}
+// SAFETY: the size is 4, and every bit pattern is a number.
+unsafe impl Plain for i32 {}
+// SAFETY: the size is 8, and every bit pattern is a number.
+unsafe impl Plain for i64 {}
+
+/// Calls `f` with thread-local scratch slices of the given lengths, each aligned to a cache line.
+///
+/// They hold the elements of the last use.
+pub(crate) fn with_scratch<T: Plain, R, const N: usize>(
+    lens: [usize; N],
+    f: impl FnOnce([&mut [T]; N]) -> R,
+) -> R {
+    thread_local! {
+        static SCRATCH: Scratch = const { Scratch::new(AlignedVec::new()) };
+    }
+    with_slices(&SCRATCH, lens, f)
+}
+
+/// As [`with_scratch`], for a kernel that calls another one that needs scratch.
+pub(crate) fn with_slices<T: Plain, R, const N: usize>(
+    scratch: &'static LocalKey<Scratch>,
+    lens: [usize; N],
+    f: impl FnOnce([&mut [T]; N]) -> R,
+) -> R {
+    let n_lines = lens.map(lines_for::<T>);
+    with_lines(scratch, n_lines.iter().sum(), |mut rest| {
+        let mut at = 0;
+        let slices = [(); N].map(|()| {
+            let (lines, others) = std::mem::take(&mut rest).split_at_mut(n_lines[at]);
+            rest = others;
+            let start = lines.as_mut_ptr().cast::<T>();
+            let len = lens[at];
+            at += 1;
+            // SAFETY: the lines are initialised, aligned for `T` and large enough for `len`
+            // elements, for which any bits are valid (`Plain`). The slices are disjoint and live
+            // until `f` returns.
+            unsafe { std::slice::from_raw_parts_mut(start, len) }
+        });
+        f(slices)
+    })
+}

@@ -16,6 +16,7 @@ mod rows;
 mod statics;
 #[cfg(test)]
 mod tests;
+mod windows;
 
 pub(crate) use axes::fused_sum;
 pub(crate) use equation::Equation;
@@ -44,6 +45,7 @@ macro_rules! lower_kernels {
     ($($name:ident = $kernel:ident,)*) => {
         fn lower_kernel(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Kernel) -> Vec<View> {
             use {attention::*, axes::*, constants::*, matmul::*, movement::*, random::*, rows::*};
+            use windows::*;
             use {member_of_group as cast, member_of_group as cast_t, member_of_group as select};
             match kernel {
                 $(Kernel::$kernel => $name(b, of).into(),)*

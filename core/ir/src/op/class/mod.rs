@@ -1,10 +1,13 @@
 //! Classes of ops: most ops are values of one, which implements `OpDef` for it.
 
+mod bilinear;
 mod elementwise;
 mod jacobian;
 mod linear;
 mod nonlinear;
 
+pub use bilinear::Bilinear;
+pub(super) use bilinear::{bilinear, same_numbers};
 pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Compare, Unary, UnaryRule};
 pub use jacobian::Jacobian;
 pub(super) use jacobian::same_along_axis;

@@ -158,6 +158,15 @@ pub(super) fn draw(numbers: &mut Numbers, aval: &Aval, (lo, hi): (f64, f64)) -> 
 /// Cases beyond one chunk, one block of rows or one tile, and patterns of axes. `F` stands for a
 /// float dtype.
 const MORE: &[&str] = &[
+    "(x: F[2, 3, 13, 11], w: F[4, 3, 3, 3]) { z = conv[strides=[2, 1], padding=1, dilation=1, groups=1] x, w, like x, like w return z }",
+    "(x: F[2, 6, 30], w: F[6, 3, 5]) { z = conv[strides=1, padding=all, dilation=2, groups=2] x, w, like x, like w return z }",
+    "(x: F[2, 3, 50], w: F[3, 1, 5]) { z = conv[strides=1, padding=2, dilation=1, groups=3] x, w, like x, like w return z }",
+    "(z: F[2, 4, 7, 11], w: F[4, 3, 3, 3], x: F[2, 3, 13, 11]) { y = conv_input_t[strides=[2, 1], padding=1, dilation=1, groups=1] z, w, like x, like w return y }",
+    "(z: F[2, 3, 50], w: F[3, 1, 5], x: F[2, 3, 50]) { y = conv_input_t[strides=1, padding=2, dilation=1, groups=3] z, w, like x, like w return y }",
+    "(x: F[9, 3, 13, 11], z: F[9, 4, 7, 11], w: F[4, 3, 3, 3]) { y = conv_weight_t[strides=[2, 1], padding=1, dilation=1, groups=1] x, z, like x, like w return y }",
+    "(x: F[9, 3, 50], z: F[9, 3, 25], w: F[3, 1, 5]) { y = conv_weight_t[strides=2, padding=2, dilation=1, groups=3] x, z, like x, like w return y }",
+    "(x: F[3, 20, 33]) { y = max_pool[window=[3, 3], strides=2, padding=1] x return y }",
+    "(x: F[3, 20, 33]) { y = sum_pool[window=[2, 4], strides=1, padding=all, mean=true] x, like x return y }",
     "(x: F[3, 2500]) { y = sum[axes=[1], keepdims=false] x, like x return y }",
     "(x: F[2500, 3]) { y = sum[axes=[0], keepdims=true] x, like x return y }",
     "(x: F[70, 1030]) { y = sum[axes=[0], keepdims=false] x, like x return y }",

@@ -1,0 +1,87 @@
+//! Convolutions of groups with few channels, without columns.
+
+use crate::conv::Conv;
+use crate::simd::leveled::leveled;
+use crate::simd::number::Number;
+use crate::windows::{into_plane, into_windows};
+
+/// Number of partial sums of a row, which are added up at last.
+const LANES: usize = 16;
+
+leveled! {
+    /// Adds the convolution of the channels of a group to `z`.
+    pub(super) fn convolve<S, T: Number>(x: &[T], w: &[T], z: &mut [T], of: &Conv) {
+        let (windows, stride) = (&of.windows, of.windows.stride());
+        let n_taps = windows.n_taps();
+        let outs = z.chunks_exact_mut(windows.n_windows());
+        for (z, w) in outs.zip(w.chunks_exact(of.depth())) {
+            let planes = x.chunks_exact(windows.n_elements());
+            for (plane, w) in planes.zip(w.chunks_exact(n_taps)) {
+                windows.each_run(0..windows.n_windows(), |run| {
+                    let factor = w[run.tap];
+                    into_windows(plane, z, (run, stride), |z, x| *z = z.plus(factor.times(x)));
+                });
+            }
+        }
+    }
+}
+
+leveled! {
+    /// Adds the transposed convolution of the channels of a group to `x`.
+    pub(super) fn inputs<S, T: Number>(z: &[T], w: &[T], x: &mut [T], of: &Conv) {
+        let (windows, stride) = (&of.windows, of.windows.stride());
+        let n_taps = windows.n_taps();
+        let outs = z.chunks_exact(windows.n_windows());
+        for (z, w) in outs.zip(w.chunks_exact(of.depth())) {
+            let planes = x.chunks_exact_mut(windows.n_elements());
+            for (plane, w) in planes.zip(w.chunks_exact(n_taps)) {
+                windows.each_run(0..windows.n_windows(), |run| {
+                    let factor = w[run.tap];
+                    into_plane(z, plane, (run, stride), |x, z| *x = x.plus(factor.times(z)));
+                });
+            }
+        }
+    }
+}
+
+leveled! {
+    /// Adds the products of each element of the windows with `z` to `w`.
+    pub(super) fn weights<S, T: Number>(x: &[T], z: &[T], w: &mut [T], of: &Conv) {
+        let (windows, stride) = (&of.windows, of.windows.stride());
+        let n_taps = windows.n_taps();
+        let outs = z.chunks_exact(windows.n_windows());
+        for (z, w) in outs.zip(w.chunks_exact_mut(of.depth())) {
+            let planes = x.chunks_exact(windows.n_elements());
+            for (plane, w) in planes.zip(w.chunks_exact_mut(n_taps)) {
+                windows.each_run(0..windows.n_windows(), |run| {
+                    let z = &z[run.window..][..run.len];
+                    let sum = dot(z, &plane[run.element..], stride);
+                    w[run.tap] = w[run.tap].plus(sum);
+                });
+            }
+        }
+    }
+}
+
+/// Returns the sum of the products of `z` and every `stride`-th element of `x`.
+#[inline(always)]
+fn dot<T: Number>(z: &[T], x: &[T], stride: usize) -> T {
+    let mut sums = [T::ZERO; LANES];
+    let x = x.chunks(LANES * stride);
+    for (z, x) in z.chunks(LANES).zip(x) {
+        match (stride, z.len() == LANES && x.len() == LANES) {
+            (1, true) => {
+                for lane in 0..LANES {
+                    sums[lane] = sums[lane].plus(z[lane].times(x[lane]));
+                }
+            }
+            _ => {
+                let x = x.iter().step_by(stride);
+                for ((sum, z), x) in sums.iter_mut().zip(z).zip(x) {
+                    *sum = sum.plus(z.times(*x));
+                }
+            }
+        }
+    }
+    sums.iter().fold(T::ZERO, |total, sum| total.plus(*sum))
+}

@@ -1,0 +1,100 @@
+//! Tests of convolutions whose columns are several blocks, against sums over all terms.
+
+use super::{Conv, DIRECT_PAIRS, MIN_WINDOWS, convolve, inputs, weights};
+use crate::windows::Windows;
+use gradloom_ir::op::windows::WindowAxis;
+
+/// Returns integers that vary, so that all sums are exact.
+fn numbers(n: usize, seed: usize) -> Vec<f64> {
+    let number = |i: usize| ((i * 7919 + seed * 104_729) % 13) as f64 - 6.0;
+    (0..n).map(number).collect()
+}
+
+/// Calls `f` with the positions in `x`, `w` and `z` of each term.
+fn each_term(of: &Conv, axes: [WindowAxis; 2], mut f: impl FnMut(usize, usize, usize)) {
+    let [rows, columns] = axes;
+    let n_taps = rows.window * columns.window;
+    for member in 0..of.batch * of.groups {
+        for outer in 0..of.outer {
+            for inner in 0..of.inner {
+                for tap in 0..n_taps {
+                    for window in 0..rows.count * columns.count {
+                        let row = rows.position(window / columns.count, tap / columns.window);
+                        let column = columns.position(window % columns.count, tap % columns.window);
+                        let (Some(row), Some(column)) = (row, column) else {
+                            continue;
+                        };
+                        let plane = member * of.inner + inner;
+                        let channel = member % of.groups * of.outer + outer;
+                        f(
+                            (plane * rows.len + row) * columns.len + column,
+                            (channel * of.inner + inner) * n_taps + tap,
+                            (member * of.outer + outer) * rows.count * columns.count + window,
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn axis(len: usize, window: usize, stride: usize, dilation: usize, before: i64) -> WindowAxis {
+    let end = len as i64 + 2 * before - ((window - 1) * dilation + 1) as i64;
+    WindowAxis {
+        len,
+        count: (end / stride as i64 + 1) as usize,
+        window,
+        stride,
+        dilation,
+        before,
+    }
+}
+
+fn check(batch: usize, groups: usize, inner: usize, outer: usize, axes: [WindowAxis; 2]) {
+    let of = Conv {
+        batch,
+        groups,
+        inner,
+        outer,
+        windows: Windows::new(&axes),
+    };
+    let [n_x, n_w, n_z] = of.sizes();
+    let [n_x, n_w, n_z] = [batch * groups * n_x, groups * n_w, batch * groups * n_z];
+    let (x, w, z) = (numbers(n_x, 1), numbers(n_w, 2), numbers(n_z, 3));
+    let [mut x_sums, mut w_sums, mut z_sums] = [n_x, n_w, n_z].map(|n| vec![0.0; n]);
+    each_term(&of, axes, |i, k, o| {
+        x_sums[i] += w[k] * z[o];
+        w_sums[k] += x[i] * z[o];
+        z_sums[o] += x[i] * w[k];
+    });
+    let [mut x_found, mut w_found, mut z_found] = [n_x, n_w, n_z].map(|n| vec![9.0; n]);
+    convolve(&of, &x, &w, &mut z_found);
+    inputs(&of, &z, &w, &mut x_found);
+    weights(&of, &x, &z, &mut w_found);
+    assert!(z_found == z_sums, "{of:?}");
+    assert!(x_found == x_sums, "{of:?}");
+    assert!(w_found == w_sums, "{of:?}");
+}
+
+#[test]
+fn blocks_of_columns_give_the_sums_over_all_terms() {
+    // The depth is large, so a block has the least number of windows.
+    let axes = [axis(9, 4, 1, 1, 2), axis(31, 5, 1, 1, 1)];
+    assert!(axes[0].count * axes[1].count > 2 * MIN_WINDOWS);
+    check(2, 1, 60, 3, axes);
+    check(9, 2, 55, 1, [axis(1, 1, 1, 1, 0), axis(300, 20, 2, 1, 3)]);
+}
+
+#[test]
+fn groups_with_few_channels_give_the_sums_over_all_terms() {
+    let axes = [axis(12, 3, 2, 1, 1), axis(40, 5, 1, 2, 4)];
+    check(3, 6, 1, 1, axes);
+    check(3, 2, 2, DIRECT_PAIRS / 2, axes);
+    check(3, 2, 1, DIRECT_PAIRS + 1, axes);
+}
+
+#[test]
+fn windows_of_one_element_are_the_elements() {
+    check(3, 2, 4, 5, [axis(6, 1, 1, 1, 0), axis(7, 1, 1, 1, 0)]);
+    check(1, 1, 4, 5, [axis(6, 1, 2, 1, 0), axis(7, 1, 1, 1, 0)]);
+}

@@ -1,0 +1,63 @@
+//! Convolutions and pooling in traced functions and in batches.
+
+use gradloom::prelude::*;
+use gradloom::vmap;
+use gradloom_tests::noise;
+
+#[traced]
+fn energy(x: &Tensor, w: &Tensor, v: &Tensor) -> Tensor {
+    let y = x.conv(w, 1, [1, 0, 0, 1], 1, 1).tanh();
+    let y = y.conv_same(v, [2, 1]) + y.max_pool([2, 1], [2, 1], 0);
+    let y = y.avg_pool([2, 2], 1, ..).upsample([1, 2]);
+    y.conv_transpose(w, [2, 1], 0, [1, 2], 1).square().sum(..)
+}
+
+fn operands() -> (Tensor, Tensor, Tensor) {
+    let noise = |shape: &[usize], seed| noise(shape, seed).cast(DType::F64);
+    let w = noise(&[3, 2, 2, 2], 2);
+    (noise(&[2, 2, 4, 5], 1), w, noise(&[3, 3, 3, 3], 3))
+}
+
+#[test]
+fn a_traced_convolution_has_the_derivatives_of_the_run_time() {
+    assert!(!energy::PROGRAM.contains("recorded"), "{}", energy::PROGRAM);
+    let (x, w, v) = operands();
+    let (y, pullback) = energy::vjp(&x, &w, &v);
+    let ct = Tensor::ones([], DType::F64);
+    let found = pullback(&ct);
+    let f = |(x, w, v): &(Tensor, Tensor, Tensor)| energy(x, w, v);
+    let all = (x, w, v);
+    let (expected_y, pullback) = vjp(f, &all);
+    let expected = pullback.call(&ct);
+    assert_eq!(y.to_vec::<f64>(), expected_y.to_vec::<f64>());
+    let pairs = [
+        (found.0, expected.0),
+        (found.1, expected.1),
+        (found.2, expected.2),
+    ];
+    for (found, expected) in pairs {
+        assert_eq!(found.to_vec::<f64>(), expected.to_vec::<f64>());
+    }
+}
+
+#[test]
+fn gradients_of_lanes_with_their_own_weights_are_those_of_a_loop() {
+    let f = |(x, w, v): &(Tensor, Tensor, Tensor)| energy(x, w, v);
+    let (x, w, v) = operands();
+    let each = |t: &Tensor| Tensor::stack(&[t, &(t * 0.5), &(t + 0.25)], 0);
+    let all = (each(&x), each(&w), each(&v));
+    let found = vmap(grad(f))(&all);
+    for i in 0..3 {
+        let lane = |t: &Tensor| t.slice([i], [i + 1], [1]).squeeze(0);
+        let expected = grad(f)(&(lane(&all.0), lane(&all.1), lane(&all.2)));
+        let pairs = [
+            (&found.0, expected.0),
+            (&found.1, expected.1),
+            (&found.2, expected.2),
+        ];
+        for (found, expected) in pairs {
+            let error = (lane(found) - expected).abs().max(..).to_vec::<f64>();
+            assert!(error[0] < 1e-12, "{error:?}");
+        }
+    }
+}
