@@ -64,6 +64,44 @@ macro_rules! op_list {
                 Square = square,
                 /// `1 / x` for each element. Takes floats.
                 Reciprocal = reciprocal,
+                /// The angle from -pi/2 to pi/2 with the sine `x`, for each element. Takes floats.
+                Asin = asin,
+                /// The angle from 0 to pi with the cosine `x`, for each element. Takes floats.
+                Acos = acos,
+                /// The angle from -pi/2 to pi/2 with the tangent `x`, for each element. Takes floats.
+                Atan = atan,
+                /// `sinh(x)`, the hyperbolic sine of each element. Takes floats.
+                Sinh = sinh,
+                /// `cosh(x)`, the hyperbolic cosine of each element. Takes floats.
+                Cosh = cosh,
+                /// The inverse of `sinh` for each element. Takes floats.
+                Asinh = asinh,
+                /// The inverse of `cosh` for each element: at least 0, and NaN below 1. Takes floats.
+                Acosh = acosh,
+                /// The inverse of `tanh` for each element. Takes floats.
+                Atanh = atanh,
+                /// The cube root of each element, with its sign. Takes floats.
+                Cbrt = cbrt,
+                /// `2^x` for each element, exact for integers. Takes floats.
+                Exp2 = exp2,
+                /// The logarithm of each element to base 2, exact for powers of two. Takes floats.
+                Log2 = log2,
+                /// The logarithm of each element to base 10. Takes floats.
+                Log10 = log10,
+                /// The greatest integer that is at most `x`, for each element. Integers stay as they are.
+                Floor = floor,
+                /// The least integer that is at least `x`, for each element. Integers stay as they are.
+                Ceil = ceil,
+                /// The nearest integer of each element; of two, the even one. Integers stay as they are.
+                Round = round,
+                /// Each element without its fraction. Integers stay as they are.
+                Trunc = trunc,
+                /// The inverse of `erf` for each element, from -1 to 1. Takes floats.
+                ErfInv = erf_inv,
+                /// `log(|gamma(x)|)`, the logarithm of the gamma function of each element. Takes floats.
+                Lgamma = lgamma,
+                /// The derivative of `lgamma` at each element. Takes floats.
+                Digamma = digamma,
             }
             binary {
                 /// `x + y` element by element, with broadcasting. Integers wrap.
@@ -87,6 +125,29 @@ macro_rules! op_list {
                 Maximum = maximum,
                 /// The smaller of two elements, with broadcasting; NaN if either is NaN.
                 Minimum = minimum,
+                /// The remainder of `x / y` rounded towards zero, with broadcasting: the sign is that of `x`.
+                ///
+                /// Division of an integer by zero is an error when the result is computed.
+                Rem = rem,
+                /// The remainder of `x / y` rounded down, with broadcasting: the sign is that of `y`.
+                ///
+                /// Division of an integer by zero is an error when the result is computed.
+                ModFloor = mod_floor,
+                /// The angle of the point `(y, x)`, from -pi to pi, with broadcasting: the arctangent of
+                /// `x / y`, in the right quadrant. Takes floats.
+                Atan2 = atan2,
+                /// `sqrt(x^2 + y^2)` element by element, with broadcasting, without overflow. Takes floats.
+                ///
+                /// The derivative at the origin is 0.
+                Hypot = hypot,
+                /// `log(exp(x) + exp(y))` element by element, with broadcasting, without overflow. Takes
+                /// floats.
+                Logaddexp = logaddexp,
+                /// The derivative of `digamma` of order `y` at `x`, with broadcasting. Takes floats.
+                ///
+                /// The order is rounded to an integer, so the derivative in it is 0. A negative order
+                /// gives NaN.
+                Polygamma = polygamma,
             }
             compare {
                 /// `x == y` element by element, with broadcasting, as `bool`.

@@ -1,4 +1,4 @@
-//! `exp` and `expm1`.
+//! `exp`, `expm1` and `exp2`.
 //!
 //! With `x = n log 2 + r` and `|r| <= log(2) / 2`, `e^r = 1 + r + r^2 Q(r)`, where `Q` is a minimax
 //! polynomial (Remez). `log 2` is split into two parts. The first has so few digits that its
@@ -7,7 +7,7 @@
 
 use crate::float::Real;
 use crate::{Arith, Float};
-use std::f64::consts::LOG2_E;
+use std::f64::consts::{LN_2, LOG2_E};
 
 /// The parts of the exponential that depend on the type.
 pub trait Exp: Real {
@@ -136,6 +136,20 @@ pub fn expm1<A: Arith, T: Float>(x: T) -> T {
     let scale = T::power_of_two(bits);
     let y = p.fma::<A>(scale, scale - T::of(0.5));
     if x.abs() < T::EXPM1_TINY { x } else { y + y }
+}
+
+/// Returns `2^x`, to 1.1 ulp. It is exact for integers.
+#[inline(always)]
+pub fn exp2<A: Arith, T: Float>(x: T) -> T {
+    let x = x.wide().at_most(1100.0).at_least(-1200.0);
+    let magic = f64::magic_powers();
+    let shifted = x + magic;
+    // The fraction is exact, and e^(r + low) is the rest of the result.
+    let fraction = x - (shifted - magic);
+    let (r, low) = fraction.two_product::<A>(LN_2);
+    let low = fraction.fma::<A>(2.3190468138462996e-17, low);
+    let p = r + f64::exp_tail::<A>(r).fma::<A>(r * r, low);
+    T::of(scaled::<A, f64>(p, shifted.bits()))
 }
 
 /// Returns `e^x` for `x <= 0`.

@@ -13,6 +13,8 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 pub trait Float: Exp + Log + Erf + Sigmoid + Pow + Trig {
     /// Returns the number of this type nearest to `x`.
     fn of(x: f64) -> Self;
+    /// Returns the number in double precision.
+    fn wide(self) -> f64;
 }
 
 /// The operations and constants of a float type that the functions need.
@@ -149,6 +151,10 @@ macro_rules! floats {
             #[inline(always)]
             fn of(x: f64) -> Self {
                 x as $t
+            }
+            #[inline(always)]
+            fn wide(self) -> f64 {
+                f64::from(self)
             }
         }
 

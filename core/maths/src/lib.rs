@@ -35,24 +35,47 @@
 //! | `sin`, `cos` | 0.50 | 0.50 | 0.68 | 0.68 |
 //! | `tan` | 0.50 | 0.50 | 1.63 | 1.63 |
 //! | `pow` | 0.50 | 0.50 | 0.79 | 0.85 |
+//! | `asin`, `acos` | 0.50 | 0.50 | 0.51 | 0.51 |
+//! | `atan`, `atan2` | 0.50 | 0.50 | 1.28 | 1.28 |
+//! | `sinh`, `cosh` | 0.50 | 0.50 | 1.02 | 1.02 |
+//! | `asinh`, `acosh`, `atanh` | 0.50 | 0.50 | 0.64 | 0.64 |
+//! | `cbrt` | 0.50 | 0.50 | 0.50 | 0.50 |
+//! | `hypot` | 0.50 | 0.50 | 0.79 | 0.79 |
+//! | `exp2` | 0.50 | 0.50 | 0.61 | 0.64 |
+//! | `log2` | 0.50 | 0.50 | 0.80 | 0.80 |
+//! | `log10` | 0.50 | 0.50 | 1.06 | 1.06 |
+//! | `logaddexp` | 0.50 | 0.50 | 0.69 | 0.69 |
+//! | `erf_inv` | 0.50 | 0.50 | 2.61 | 3.60 |
+//! | `lgamma`, `digamma` for `x > 0` | 0.50 | 0.50 | 1.35 | 1.29 |
+//! | `polygamma` | 0.50 | 0.50 | 5.51 | 5.51 |
 
 mod arith;
 mod erf;
+mod erf_inv;
 mod exp;
 mod float;
+mod gamma;
+mod hyperbolic;
+mod inverse;
 mod level;
 mod log;
 mod pi;
 mod pow;
+mod roots;
 mod sigmoid;
 mod trig;
 
 pub use arith::{Arith, Base, Fused, Plain};
 pub use erf::{erf, erfc, gelu};
-pub use exp::{exp, exp_of, expm1};
+pub use erf_inv::erf_inv;
+pub use exp::{exp, exp_of, exp2, expm1};
 pub use float::Float;
+pub use gamma::{digamma, lgamma, polygamma};
+pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
+pub use inverse::{acos, asin, atan, atan2};
 pub use level::{Level, Versions};
-pub use log::{log, log1p, softplus};
+pub use log::{log, log1p, log2, log10, softplus};
 pub use pow::pow;
+pub use roots::{cbrt, hypot, logaddexp};
 pub use sigmoid::{gelu_tanh, sigmoid, tanh};
 pub use trig::{cos, fast_cos, fast_sin, fast_tan, in_fast_range, sin, tan};

@@ -1,4 +1,4 @@
-//! `log`, `log1p` and `softplus`.
+//! `log`, `log1p`, `log2`, `log10` and `softplus`.
 //!
 //! With `x = 2^k m`, `sqrt(1/2) <= m < sqrt(2)`, `f = m - 1` and `s = f / (2 + f)`, `log(1 + f) = 2
 //! atanh(s)` has two forms, where `R` is a minimax polynomial (Remez):
@@ -11,6 +11,7 @@
 use crate::exp::exp_negative;
 use crate::float::Real;
 use crate::{Arith, Float};
+use std::f64::consts::{LOG2_E, LOG10_E};
 
 /// The parts of the logarithm that depend on the type.
 pub trait Log: Real {
@@ -140,9 +141,60 @@ pub fn softplus<A: Arith, T: Float>(x: T) -> T {
     e + (top - low)
 }
 
+/// Returns the logarithm to base 2, to 2 ulp. It is exact for powers of two.
+#[inline(always)]
+pub fn log2<A: Arith, T: Float>(x: T) -> T {
+    let x = x.wide();
+    let (k, m) = parts(x);
+    let log = of_parts::<A, f64>(0.0, m, 0.0);
+    let (part, low) = log.two_product::<A>(LOG2_E);
+    let (sum, rest) = k.fast_two_sum(part);
+    let y = sum + (rest + log.fma::<A>(2.0355273740931033e-17, low));
+    T::of(with_ends(x, y))
+}
+
+/// Returns the logarithm to base 10, to 2 ulp.
+#[inline(always)]
+pub fn log10<A: Arith, T: Float>(x: T) -> T {
+    // The first part of log10 2 has 32 digits, so that its product with k is exact.
+    const LOG10_2: (f64, f64) = (0.3010299955494702, 1.1451100898021838e-10);
+    let x = x.wide();
+    let (k, m) = parts(x);
+    let log = of_parts::<A, f64>(0.0, m, 0.0);
+    let (part, low) = log.two_product::<A>(LOG10_E);
+    let (sum, rest) = (k * LOG10_2.0).two_sum(part);
+    let low = k.fma::<A>(LOG10_2.1, log.fma::<A>(1.098319650216765e-17, low));
+    T::of(with_ends(x, sum + (rest + low)))
+}
+
+/// Returns `log(1 + u + rest)` for `u >= 0` and a small `rest`.
+#[inline(always)]
+pub(crate) fn log1p_sum<A: Arith>(u: f64, rest: f64) -> f64 {
+    let (sum, low) = 1.0.two_sum(u);
+    let (k, m) = f64::split_power(sum);
+    of_parts::<A, f64>(k, m, (low + rest) / sum)
+}
+
+/// Returns `k` and `m` with `x = 2^k m`, for a positive number.
+#[inline(always)]
+pub(crate) fn parts(x: f64) -> (f64, f64) {
+    let [least, factor, exponent] = f64::SMALL;
+    let small = x < least;
+    let (k, m) = f64::split_power(if small { x * factor } else { x });
+    (if small { k - exponent } else { k }, m)
+}
+
+/// Returns a logarithm `y` of `x`, or its value where `x` is not a positive number.
+#[inline(always)]
+fn with_ends(x: f64, y: f64) -> f64 {
+    let y = if x < f64::INFINITY { y } else { x };
+    let y = if x == 0.0 { f64::NEG_INFINITY } else { y };
+    if x < 0.0 { f64::NAN } else { y }
+}
+
 /// Returns `k log 2 + log m + rest`.
 #[inline(always)]
-fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
+pub(crate) fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
     let one = T::of(1.0);
     // Dividend and divisor of s are exact, up to one rounding of the divisor.
     let f = m - one;

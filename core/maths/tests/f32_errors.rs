@@ -63,6 +63,21 @@ const ROWS: &[Row] = &rows! {
     cos f64::cos, 1.0;
     tan f64::tan, 1.0;
     sigmoid |x: f64| 1.0 / (1.0 + (-x).exp()), 2.0;
+    asin f64::asin, 0.51;
+    acos f64::acos, 0.51;
+    atan f64::atan, 0.51;
+    sinh f64::sinh, 0.51;
+    cosh f64::cosh, 0.51;
+    asinh maths::asinh::<Fused, f64>, 0.51;
+    acosh maths::acosh::<Fused, f64>, 0.51;
+    atanh maths::atanh::<Fused, f64>, 0.51;
+    cbrt f64::cbrt, 0.51;
+    log2 f64::log2, 0.51;
+    log10 f64::log10, 0.51;
+    exp2 f64::exp2, 0.51;
+    erf_inv maths::erf_inv::<Fused, f64>, 0.51;
+    lgamma maths::lgamma::<Fused, f64>, 0.51;
+    digamma maths::digamma::<Fused, f64>, 0.51;
 };
 
 /// Returns the distance from the exact result in ulp, or 0 if `found` is the nearest number.

@@ -12,21 +12,24 @@ fn bound(name: &str) -> f64 {
     match name {
         "exp" | "log" | "log1p" | "sin" | "cos" => 1.0,
         "erf" | "gelu_tanh" | "pow" => 1.5,
+        "erf_inv" | "lgamma" | "digamma" | "logaddexp" => 4.0,
+        "polygamma" => 50.0,
         _ => 2.0,
     }
 }
 
 fn values(name: &str, args: &[f64]) -> [f64; 2] {
     macro_rules! pick {
-        ($($f:ident)*) => {
+        ($($f:ident)*; $($g:ident)*) => {
             match name {
                 $(stringify!($f) => [maths::$f::<Plain, f64>(args[0]), maths::$f::<Fused, f64>(args[0])],)*
-                "pow" => [maths::pow::<Plain, f64>(args[0], args[1]), maths::pow::<Fused, f64>(args[0], args[1])],
+                $(stringify!($g) => [maths::$g::<Plain, f64>(args[0], args[1]), maths::$g::<Fused, f64>(args[0], args[1])],)*
                 _ => panic!("there is no function `{name}`"),
             }
         };
     }
-    pick!(exp expm1 log log1p softplus tanh sigmoid erf erfc gelu gelu_tanh sin cos tan)
+    pick!(exp expm1 log log1p softplus tanh sigmoid erf erfc gelu gelu_tanh sin cos tan asin acos atan sinh cosh
+        asinh acosh atanh cbrt log2 log10 exp2 erf_inv lgamma digamma; pow atan2 hypot logaddexp polygamma)
 }
 
 /// Returns the distance from `hi + lo`, in ulp of `hi`.

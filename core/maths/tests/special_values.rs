@@ -3,6 +3,7 @@
 //! The reference is the standard library.
 
 use gradloom_maths::{self as maths, Fused, Plain};
+use std::f64::consts::LN_2;
 
 macro_rules! tests {
     ($t:ident) => {
@@ -70,6 +71,24 @@ macro_rules! tests {
                 check_one!(sin $t::sin);
                 check_one!(cos $t::cos);
                 check_one!(tan $t::tan);
+                check_one!(asin $t::asin);
+                check_one!(acos $t::acos);
+                check_one!(atan $t::atan);
+                check_one!(sinh $t::sinh);
+                check_one!(cosh $t::cosh);
+                // The standard library overflows for huge arguments.
+ check_one!(asinh |x: $t| if x.abs() > 1e9 && x.is_finite() { (x.abs().ln() + LN_2 as $t).copysign(x) } else { x.asinh() });
+                check_one!(acosh |x| match x {
+                    _ if x < 1.0 => $t::NAN,
+                    _ if x > 1e9 && x.is_finite() => x.ln() + LN_2 as $t,
+                    _ if x == $t::INFINITY => x,
+                    _ => (x - 1.0 + ((x - 1.0) * (x + 1.0)).sqrt()).ln_1p(),
+                });
+                check_one!(atanh |x| (0.5 * (2.0 * x.abs() / (1.0 - x.abs())).ln_1p()).copysign(x));
+                check_one!(cbrt $t::cbrt);
+                check_one!(log2 $t::log2);
+                check_one!(log10 $t::log10);
+                check_one!(exp2 $t::exp2);
                 check_one!(sigmoid |x| 1.0 / (1.0 + (-x).exp()));
                 check_one!(softplus |x| if x > 30.0 { x } else { x.exp().ln_1p() });
             }
@@ -113,6 +132,39 @@ macro_rules! tests {
                 check_both!(erfc);
                 check_both!(gelu);
                 check_both!(gelu_tanh);
+            }
+
+            #[test]
+            fn angles_and_lengths_of_special_values_agree_with_the_standard_library() {
+                for x in numbers() {
+                    for y in numbers() {
+                        for (f, exact) in [
+                            (maths::atan2::<Plain, $t> as fn($t, $t) -> $t, x.atan2(y)),
+                            (maths::atan2::<Fused, $t>, x.atan2(y)),
+                            (maths::hypot::<Plain, $t>, x.hypot(y)),
+                            (maths::hypot::<Fused, $t>, x.hypot(y)),
+                        ] {
+                            assert!(alike(f(x, y), exact), "{x:e}, {y:e}: {:e} and not {exact:e}", f(x, y));
+                        }
+                    }
+                }
+            }
+
+            #[test]
+            fn the_gamma_function_and_the_inverse_error_function_have_their_limits() {
+                let (inf, nan) = ($t::INFINITY, $t::NAN);
+                let all = [
+                    (maths::lgamma::<Fused, $t> as fn($t) -> $t, [inf, inf, inf, 0.0, 0.0, inf, inf, nan]),
+                    (maths::digamma::<Fused, $t>, [nan, nan, -inf, nan, nan, inf, nan, nan]),
+                    (maths::erf_inv::<Fused, $t>, [nan, -inf, 0.0, inf, nan, nan, nan, nan]),
+                ];
+                for (f, expected) in all {
+                    for (x, y) in [-2.0, -1.0, 0.0, 1.0, 2.0, inf, -inf, nan].into_iter().zip(expected) {
+                        // Where `y` is NaN, and `f` is `digamma`, only a finite value is excluded.
+                        let found = f(x);
+                        assert!(alike(found, y) || (y.is_nan() && !found.is_infinite() && x >= 1.0), "{x}: {found}, {y}");
+                    }
+                }
             }
 
             #[test]

@@ -1,4 +1,4 @@
-//! Integer division and powers, which fail if the divisor is 0.
+//! Integer division, remainders and powers, which fail if the divisor is 0.
 //!
 //! They are tasks of their own, because a group cannot fail. With a constant divisor, as in `n /
 //! 2`, they cannot fail and are members of groups.
@@ -10,17 +10,17 @@ use crate::task::Prepared;
 use gradloom_ir::op::{BinaryLoop, Eval};
 use gradloom_ir::{DType, Op};
 
-/// Computes `x / y` or `x^y` of integers, element by element.
+/// Computes `x / y`, a remainder or `x^y` of integers, element by element.
 ///
 /// An operand has the elements of the result in row-major order, or a single one.
 pub fn quotient(op: Op, dtype: DType) -> Prepared {
-    const TAKEN: &str = "only `div` and `pow` of integers can fail";
+    const TAKEN: &str = "only quotients, remainders and powers of integers can fail";
     let Eval::Binary(fns) = op.def().eval() else {
         unreachable!("{TAKEN}");
     };
     let divides = match op {
-        Op::Div => DivisionCondition::Always,
-        _ => DivisionCondition::IfNegative,
+        Op::Pow => DivisionCondition::IfNegative,
+        _ => DivisionCondition::Always,
     };
     match dtype {
         DType::I32 => typed(fns.i32.expect(TAKEN), divides),
@@ -32,7 +32,7 @@ pub fn quotient(op: Op, dtype: DType) -> Prepared {
 /// Condition under which an element divides.
 #[derive(Clone, Copy)]
 enum DivisionCondition {
-    /// `div`: divides by the second operand.
+    /// `div` and remainders: divides by the second operand.
     Always,
     /// `pow`: divides by the first operand if the second is negative.
     IfNegative,

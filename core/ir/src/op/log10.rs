@@ -1,0 +1,19 @@
+use super::{Count, OpFacts, Unary, UnaryRule};
+use gradloom_maths::log10;
+use std::f64::consts::LN_10;
+
+unary_fns! { |x| log10::<A, _>(x) }
+
+pub(super) static OP: Unary = Unary {
+    name: "log10",
+    fns: FNS,
+    // dy = dx / (x log 10)
+    rule: UnaryRule::Tangent(|b, x, _, dx| {
+        let base = b.scalar(LN_10, x);
+        let slope = b.mul(x, base);
+        b.div(dx, slope)
+    }),
+    count: Count::TRANSCENDENTAL,
+    facts: OpFacts::ELEMENTWISE.steep_unless(|of, _| of.x().is_positive(), 1.0),
+    domain: (0.5, 3.0),
+};
