@@ -466,6 +466,46 @@ macro_rules! op_list {
                 ///
                 /// The shape before.
                 UpsampleT = upsample_t,
+                /// The sum of the elements up to each one along axes. Integers wrap.
+                ///
+                /// Same shape.
+                Cumsum = cumsum(methods),
+                /// The product of the elements up to each one along axes. Integers wrap.
+                ///
+                /// Same shape.
+                Cumprod = cumprod(methods),
+                /// The largest element up to each one along axes; NaN after a NaN.
+                ///
+                /// Same shape.
+                Cummax = cummax(methods),
+                /// The smallest element up to each one along axes; NaN after a NaN.
+                ///
+                /// Same shape.
+                Cummin = cummin(methods),
+                /// `log(sum(exp(x)))` of the elements up to each one along axes. Takes floats.
+                ///
+                /// Same shape.
+                Cumlogsumexp = cumlogsumexp(methods),
+                /// The linear recurrence `y[i] = x[i] + a[i] y[i - 1]` along axes, with factors `a`.
+                ///
+                /// Two operands of one shape; the same shape.
+                Recurrence = recurrence(methods),
+                /// The element before each one along axes, and 0 at the start.
+                ///
+                /// Same shape.
+                Shift = shift,
+                /// The product over axes. Integers wrap.
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Prod = prod(methods),
+                /// Whether an element is true over axes. Takes `bool`.
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Any = any(methods),
+                /// Whether every element is true over axes. Takes `bool`.
+                ///
+                /// The axes are dropped, or kept with length 1.
+                All = all(methods),
             }
             calls {
                 /// A call of a traced function.

@@ -9,7 +9,7 @@
 //! - [`elementwise`]: groups of elementwise ops, compiled to a bytecode or to loops.
 //! - [`rows`]: softmax, norms and losses, and chains of kernels that share a block of rows.
 //! - [`conv`] and [`pool`]: convolutions and pooling, on [`windows`] that slide along axes.
-//! - [`reduce`], [`movement`], [`gemm`], [`attention`], [`random`]: the other kernels.
+//! - [`reduce`], [`scan`], [`movement`], [`gemm`], [`attention`], [`random`]: the other kernels.
 //! - [`threads`] divides work; `simd` has vectors for each level of the CPU.
 //!
 //! A kernel relies on its caller for shapes and dtypes, and asserts what memory safety needs. An
@@ -40,6 +40,7 @@ pub mod pool;
 pub mod random;
 pub mod reduce;
 pub mod rows;
+pub mod scan;
 mod simd;
 #[cfg(all(test, not(debug_assertions)))]
 mod speed;

@@ -55,6 +55,66 @@ pub(crate) struct Max;
 #[derive(Clone, Copy)]
 pub(crate) struct Min;
 
+/// Product.
+#[derive(Clone, Copy)]
+pub(crate) struct Product;
+
+/// Whether an element is true.
+#[derive(Clone, Copy)]
+pub(crate) struct Any;
+
+/// Whether all elements are true.
+#[derive(Clone, Copy)]
+pub(crate) struct All;
+
+impl<T: Number> Reduction<T> for Product {
+    const EMPTY: T = T::ONE;
+    #[inline(always)]
+    fn pair(self, x: T, y: T) -> T {
+        x.times(y)
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, xs: &[T]) -> T {
+        let mut lanes = [T::ONE; 32];
+        let (chunks, rest) = xs.as_chunks::<32>();
+        for chunk in chunks {
+            for (lane, x) in lanes.iter_mut().zip(chunk) {
+                *lane = lane.times(*x);
+            }
+        }
+        for (lane, x) in lanes.iter_mut().zip(rest) {
+            *lane = lane.times(*x);
+        }
+        lanes.into_iter().fold(T::ONE, T::times)
+    }
+}
+
+impl Reduction<bool> for Any {
+    const EMPTY: bool = false;
+    #[inline(always)]
+    fn pair(self, x: bool, y: bool) -> bool {
+        x | y
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, xs: &[bool]) -> bool {
+        xs.chunks(CHUNK)
+            .any(|xs| xs.iter().fold(false, |y, x| y | x))
+    }
+}
+
+impl Reduction<bool> for All {
+    const EMPTY: bool = true;
+    #[inline(always)]
+    fn pair(self, x: bool, y: bool) -> bool {
+        x & y
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, xs: &[bool]) -> bool {
+        xs.chunks(CHUNK)
+            .all(|xs| xs.iter().fold(true, |y, x| y & x))
+    }
+}
+
 impl<T: Number> Reduction<T> for Sum {
     const EMPTY: T = T::ZERO;
     #[inline(always)]
@@ -110,6 +170,17 @@ pub enum Fold {
     Max,
     /// Least element, or NaN if there is one.
     Min,
+    /// Product.
+    Product,
+}
+
+/// Reduction of an axis of bools to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BoolFold {
+    /// True if an element is true.
+    Any,
+    /// True if all elements are true.
+    All,
 }
 
 /// Reduces the middle axis: `[a, r, b]` to `[a, b]`.
@@ -119,20 +190,29 @@ pub fn fold_axis(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
             Fold::Sum => map(move |xs: &[T], out: &mut [T]| fold(xs, arb, out, Sum)),
             Fold::Max => map(move |xs: &[T], out: &mut [T]| fold(xs, arb, out, Max)),
             Fold::Min => map(move |xs: &[T], out: &mut [T]| fold(xs, arb, out, Min)),
+            Fold::Product => map(move |xs: &[T], out: &mut [T]| fold(xs, arb, out, Product)),
         }
     }
     on_number!(dtype, typed(arb, by))
+}
+
+/// Reduces the middle axis of bools: `[a, r, b]` to `[a, b]`.
+pub fn fold_bools(arb: [usize; 3], by: BoolFold) -> Prepared {
+    match by {
+        BoolFold::Any => map(move |xs: &[bool], out: &mut [bool]| fold(xs, arb, out, Any)),
+        BoolFold::All => map(move |xs: &[bool], out: &mut [bool]| fold(xs, arb, out, All)),
+    }
 }
 
 /// Writes the first index along the middle axis of the greatest or least element.
 ///
 /// # Panics
 ///
-/// Panics if `by` is the sum.
+/// Panics if `by` is the sum or the product.
 pub fn arg_fold(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
     fn typed<T: Number>(arb: [usize; 3], by: Fold) -> Prepared {
         match by {
-            Fold::Sum => panic!("only a maximum or minimum has an index"),
+            Fold::Sum | Fold::Product => panic!("only a maximum or minimum has an index"),
             Fold::Max => map(move |xs: &[T], out: &mut [i64]| {
                 arg_extremum(xs, arb, out, T::above, Max);
             }),

@@ -668,6 +668,13 @@ impl Draft<'_> {
                 statics = vec![Static::Int(self.axis(shape.len())?)];
                 vec![x, self.get(dtype?, &shape)]
             }
+            Op::Recurrence => {
+                let x = self.pick_float()?;
+                let Aval { dtype, .. } = self.avals[x];
+                let shape = dims(&self.avals[x]);
+                statics = vec![self.axes(shape.len()), self.switch(), self.switch()];
+                vec![x, self.get(dtype?, &shape)]
+            }
             Op::NormalizeT => {
                 let x = self.pick_float()?;
                 let Aval { dtype, .. } = self.avals[x];

@@ -7,7 +7,8 @@ use gradloom_ir::op::SumOver;
 use gradloom_ir::{Op, Static, StaticKind};
 use gradloom_kernels::elementwise::{CHUNK, FusedSum};
 use gradloom_kernels::memory::numel;
-use gradloom_kernels::reduce::{self, Fold};
+use gradloom_kernels::reduce::{self, BoolFold, Fold};
+use gradloom_kernels::task::Prepared;
 
 /// Returns the axes of `large` along which a value of `shape` was broadcast.
 fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
@@ -18,6 +19,18 @@ fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
 
 /// Reduces `axes`, one group of adjacent axes at a time, the last one first.
 fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
+    let dtype = x.dtype();
+    fold_by(b, x, axes, out, |arb| reduce::fold_axis(dtype, arb, by))
+}
+
+/// Reduces `axes` as [`fold`], with a kernel for the sizes of each group.
+fn fold_by(
+    b: &mut TaskBuilder,
+    x: &View,
+    axes: &[usize],
+    out: &Aval,
+    kernel: impl Fn([usize; 3]) -> Prepared,
+) -> View {
     let mut groups = neighbours(x.shape(), axes);
     let mut x = x.clone();
     while let Some(i) = groups.iter().rposition(|g| g.1) {
@@ -25,7 +38,7 @@ fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> 
         let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
         let from = b.contiguous(&x);
         let to = Aval::new(x.dtype(), [arb[0] * arb[2]]);
-        x = b.kernel(&[&from], &to, reduce::fold_axis(x.dtype(), arb, by));
+        x = b.kernel(&[&from], &to, kernel(arb));
         groups.remove(i);
     }
     b.reshape(&x, out.shape())
@@ -56,7 +69,7 @@ pub(crate) fn fused_sum(
 
 /// Merges adjacent axes that are all reduced or all kept. Each entry is a length and whether it is
 /// reduced.
-fn neighbours(shape: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
+pub(super) fn neighbours(shape: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
     let mut groups: Vec<(usize, bool)> = Vec::new();
     for (axis, &len) in shape.iter().enumerate() {
         let reduced = axes.contains(&axis);
@@ -79,6 +92,20 @@ pub(super) fn max(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 
 pub(super) fn min(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     fold(b, of.x(), &of.axes(), of.out(), Fold::Min)
+}
+
+pub(super) fn prod(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    fold(b, of.x(), &of.axes(), of.out(), Fold::Product)
+}
+
+pub(super) fn any(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let kernel = |arb| reduce::fold_bools(arb, BoolFold::Any);
+    fold_by(b, of.x(), &of.axes(), of.out(), kernel)
+}
+
+pub(super) fn all(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let kernel = |arb| reduce::fold_bools(arb, BoolFold::All);
+    fold_by(b, of.x(), &of.axes(), of.out(), kernel)
 }
 
 pub(super) fn unbroadcast(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

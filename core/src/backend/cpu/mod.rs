@@ -13,6 +13,7 @@ mod matmul;
 mod movement;
 mod random;
 mod rows;
+mod scan;
 mod statics;
 #[cfg(test)]
 mod tests;
@@ -44,8 +45,7 @@ pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
 macro_rules! lower_kernels {
     ($($name:ident = $kernel:ident,)*) => {
         fn lower_kernel(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Kernel) -> Vec<View> {
-            use {attention::*, axes::*, constants::*, matmul::*, movement::*, random::*, rows::*};
-            use windows::*;
+            use {attention::*, axes::*, constants::*, matmul::*, movement::*, random::*, rows::*, scan::*, windows::*};
             use {member_of_group as cast, member_of_group as cast_t, member_of_group as select};
             match kernel {
                 $(Kernel::$kernel => $name(b, of).into(),)*

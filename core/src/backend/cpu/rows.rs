@@ -13,14 +13,19 @@ use gradloom_kernels::rows::{self, Rows};
 ///
 /// Returns it with the number of elements along `axes` and the order of the axes.
 fn along(b: &mut TaskBuilder, x: &View, axes: &[usize]) -> (View, usize, Vec<usize>) {
-    let kept = (0..x.rank()).filter(|a| !axes.contains(a));
-    let order: Vec<usize> = kept.chain(axes.iter().copied()).collect();
+    let order = last(x.rank(), axes);
     let cols = axes.iter().map(|&a| x.shape()[a]).product();
     (b.contiguous(&x.permute(&order)), cols, order)
 }
 
+/// Returns the order of axes in which `axes` are last.
+pub(super) fn last(rank: usize, axes: &[usize]) -> Vec<usize> {
+    let kept = (0..rank).filter(|a| !axes.contains(a));
+    kept.chain(axes.iter().copied()).collect()
+}
+
 /// Returns the inverse permutation of `order`.
-fn inverse(order: &[usize]) -> Vec<usize> {
+pub(super) fn inverse(order: &[usize]) -> Vec<usize> {
     let mut back = vec![0; order.len()];
     for (i, &axis) in order.iter().enumerate() {
         back[axis] = i;

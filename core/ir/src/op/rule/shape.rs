@@ -285,6 +285,17 @@ pub fn number(dtype: Option<DType>, ints: bool) -> Result<Option<DType>, Fault> 
     }
 }
 
+/// Returns `dtype`, which must be `bool`.
+pub fn truth(dtype: Option<DType>) -> Result<Option<DType>, Fault> {
+    match dtype {
+        Some(found) if found != DType::Bool => Err(Fault::DType {
+            found,
+            expected: "`bool`",
+        }),
+        _ => Ok(Some(DType::Bool)),
+    }
+}
+
 /// Checks that a dtype is an integer.
 pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault> {
     match dtype {

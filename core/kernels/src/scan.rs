@@ -1,0 +1,257 @@
+//! Scans: each element of a result depends on the elements before it along an axis.
+//!
+//! The axis is the middle one of `[a, r, b]`. Elements are combined in sequence, so the result does
+//! not depend on the number of threads.
+
+use crate::memory::element::Element;
+use crate::simd::leveled::leveled;
+use crate::simd::number::{Float, Number};
+use crate::task::{Prepared, map};
+use crate::threads::for_each_chunk;
+use gradloom_ir::DType;
+
+/// Approximate number of elements of one row that a thread combines in a microsecond.
+const PER_MICRO: usize = 800;
+
+/// Number of elements of a result that a thread computes, at least.
+const TASK: usize = 1 << 14;
+
+/// A scan of one operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scan {
+    /// Sum of the elements so far.
+    Sum,
+    /// Product of the elements so far.
+    Product,
+    /// Product of the elements before.
+    ProductBefore,
+    /// Greatest element so far, or NaN if there is one.
+    Max,
+    /// Least element so far, or NaN if there is one.
+    Min,
+    /// Element before, or 0.
+    Shift,
+}
+
+/// Rule of a scan of two operands, which may be the same.
+///
+/// A result is computed from the result before it, the elements at its place, and those before.
+trait Rule<T>: Copy + Send + Sync + 'static {
+    fn first(self, x: [T; 2]) -> T;
+    fn next(self, y: T, x: [T; 2], before: [T; 2]) -> T;
+}
+
+/// Rule that folds the elements so far.
+#[derive(Clone, Copy)]
+struct Folded<F>(F);
+
+impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Folded<F> {
+    #[inline(always)]
+    fn first(self, x: [T; 2]) -> T {
+        x[0]
+    }
+    #[inline(always)]
+    fn next(self, y: T, x: [T; 2], _: [T; 2]) -> T {
+        (self.0)(y, x[0])
+    }
+}
+
+/// Rule that starts from a number and folds the elements before.
+#[derive(Clone, Copy)]
+struct Before<T, F>(T, F);
+
+impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Before<T, F> {
+    #[inline(always)]
+    fn first(self, _: [T; 2]) -> T {
+        self.0
+    }
+    #[inline(always)]
+    fn next(self, y: T, _: [T; 2], before: [T; 2]) -> T {
+        (self.1)(y, before[0])
+    }
+}
+
+/// Rule `y[i] = x[i] + a[i] y[i - 1]`, or with `a[i - 1]`.
+#[derive(Clone, Copy)]
+struct Recurrence<const LATE: bool>;
+
+impl<T: Number, const LATE: bool> Rule<T> for Recurrence<LATE> {
+    #[inline(always)]
+    fn first(self, x: [T; 2]) -> T {
+        x[0]
+    }
+    #[inline(always)]
+    fn next(self, y: T, x: [T; 2], before: [T; 2]) -> T {
+        let factor = if LATE { before[1] } else { x[1] };
+        x[0].plus(factor.times(y))
+    }
+}
+
+/// Scans the middle axis of `[a, r, b]`, from its end if `reverse` is true.
+pub fn scan(dtype: DType, arb: [usize; 3], by: Scan, reverse: bool) -> Prepared {
+    fn typed<T: Number>(arb: [usize; 3], by: Scan, reverse: bool) -> Prepared {
+        let sizes = Sizes { arb, reverse };
+        match by {
+            Scan::Sum => sizes.unary::<T>(Folded(T::plus)),
+            Scan::Product => sizes.unary::<T>(Folded(T::times)),
+            Scan::ProductBefore => sizes.unary::<T>(Before(T::ONE, T::times)),
+            Scan::Max => sizes.unary::<T>(Folded(T::greater)),
+            Scan::Min => sizes.unary::<T>(Folded(T::less)),
+            Scan::Shift => sizes.unary::<T>(Before(T::ZERO, |_, before| before)),
+        }
+    }
+    on_number!(dtype, typed(arb, by, reverse))
+}
+
+/// Writes `y[i] = x[i] + a[i] y[i - 1]` along the middle axis, or with `a[i - 1]` if `late` is true.
+pub fn recurrence(dtype: DType, arb: [usize; 3], reverse: bool, late: bool) -> Prepared {
+    fn typed<T: Number>(arb: [usize; 3], reverse: bool, late: bool) -> Prepared {
+        let sizes = Sizes { arb, reverse };
+        Box::new(move |args, outs| {
+            let (args, out) = (
+                [0, 1].map(|i| T::slice(args[i])),
+                T::slice_mut(&mut outs[0]),
+            );
+            match late {
+                true => sizes.run(args, out, Recurrence::<true>),
+                false => sizes.run(args, out, Recurrence::<false>),
+            }
+            Ok(())
+        })
+    }
+    on_number!(dtype, typed(arb, reverse, late))
+}
+
+/// Writes `log(sum(exp(x)))` of the elements so far of each row of `len` elements.
+pub fn log_sum_exp(dtype: DType, len: usize, reverse: bool) -> Prepared {
+    fn typed<T: Float>(len: usize, reverse: bool) -> Prepared {
+        map(move |xs: &[T], out: &mut [T]| {
+            let len = len.max(1);
+            let rows = TASK.div_ceil(len) * len;
+            for_each_chunk(out, rows, 20 * out.len(), |task, out| {
+                log_sum_exp_rows(&xs[task * rows..][..out.len()], len, reverse, out);
+            });
+        })
+    }
+    on_float!(dtype, typed(len, reverse))
+}
+
+leveled! {
+    fn log_sum_exp_rows<S, T: Float>(xs: &[T], len: usize, reverse: bool, out: &mut [T]) {
+        for (xs, out) in xs.chunks_exact(len).zip(out.chunks_exact_mut(len)) {
+            let place = order(len, reverse);
+            // The sum of the elements so far is `sum * exp(most)`.
+            let (mut most, mut sum) = (xs[place(0)], T::ONE);
+            out[place(0)] = most;
+            for i in 1..len {
+                let x = xs[place(i)];
+                if x > most {
+                    sum = sum.times(most.minus(x).exp::<S>()).plus(T::ONE);
+                    most = x;
+                } else if x == most {
+                    // Both may be the same infinity.
+                    sum = sum.plus(T::ONE);
+                } else {
+                    sum = sum.plus(x.minus(most).exp::<S>());
+                }
+                out[place(i)] = most.plus(sum.log::<S>());
+            }
+        }
+    }
+}
+
+/// Sizes and direction of a scan.
+#[derive(Clone, Copy)]
+struct Sizes {
+    arb: [usize; 3],
+    reverse: bool,
+}
+
+impl Sizes {
+    fn unary<T: Element>(self, rule: impl Rule<T>) -> Prepared {
+        map(move |xs: &[T], out: &mut [T]| self.run([xs, xs], out, rule))
+    }
+
+    fn run<T: Element>(self, args: [&[T]; 2], out: &mut [T], rule: impl Rule<T>) {
+        if out.is_empty() {
+            return;
+        }
+        let [_, r, b] = self.arb;
+        let len = TASK.div_ceil(r * b) * r * b;
+        let nanos = match b {
+            1 => out.len() * 1000 / PER_MICRO,
+            _ => size_of_val(out) / 8,
+        };
+        for_each_chunk(out, len, nanos, |task, out| {
+            let args = args.map(|xs| &xs[task * len..][..out.len()]);
+            match b {
+                1 => scan_rows(args, r, self.reverse, out, rule),
+                _ => scan_columns(args, [r, b], self.reverse, out, rule),
+            }
+        });
+    }
+}
+
+/// Returns the positions of `r` elements in the order of a scan.
+#[inline(always)]
+fn order(r: usize, reverse: bool) -> impl Fn(usize) -> usize {
+    move |i| if reverse { r - 1 - i } else { i }
+}
+
+leveled! {
+    /// Scans each row of `r` elements.
+    fn scan_rows<S, T: Element>(
+        args: [&[T]; 2],
+        r: usize,
+        reverse: bool,
+        out: &mut [T],
+        rule: impl Rule<T>,
+    ) {
+        let place = order(r, reverse);
+        for (row, out) in out.chunks_exact_mut(r).enumerate() {
+            let args = args.map(|xs| &xs[row * r..][..r]);
+            let mut before = args.map(|xs| xs[place(0)]);
+            let mut y = rule.first(before);
+            out[place(0)] = y;
+            for i in 1..r {
+                let x = args.map(|xs| xs[place(i)]);
+                y = rule.next(y, x, before);
+                out[place(i)] = y;
+                before = x;
+            }
+        }
+    }
+}
+
+leveled! {
+    /// Scans the columns of each matrix of `r` rows of `b` elements.
+    fn scan_columns<S, T: Element>(
+        args: [&[T]; 2],
+        rb: [usize; 2],
+        reverse: bool,
+        out: &mut [T],
+        rule: impl Rule<T>,
+    ) {
+        let [r, b] = rb;
+        let place = order(r, reverse);
+        for (matrix, out) in out.chunks_exact_mut(r * b).enumerate() {
+            let row = |i: usize| args.map(|xs| &xs[(matrix * r + place(i)) * b..][..b]);
+            let [x, a] = row(0);
+            for (j, y) in out[place(0) * b..][..b].iter_mut().enumerate() {
+                *y = rule.first([x[j], a[j]]);
+            }
+            for i in 1..r {
+                let (this, last) = (place(i) * b, place(i - 1) * b);
+                let (head, tail) = out.split_at_mut(this.max(last));
+                let (ys, y_before) = match reverse {
+                    true => (&mut head[this..][..b], &tail[..b]),
+                    false => (&mut tail[..b], &head[last..][..b]),
+                };
+                let ([x, a], [x_before, a_before]) = (row(i), row(i - 1));
+                for j in 0..b {
+                    ys[j] = rule.next(y_before[j], [x[j], a[j]], [x_before[j], a_before[j]]);
+                }
+            }
+        }
+    }
+}
