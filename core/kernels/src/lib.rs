@@ -8,7 +8,7 @@
 //! - [`task`]: kernels with the regions that they read and write, and the loop that runs them.
 //! - [`elementwise`]: groups of elementwise ops, compiled to a bytecode or to loops.
 //! - [`rows`]: softmax, norms and losses, and chains of kernels that share a block of rows.
-//! - [`reduce`], [`movement`], [`gemm`], [`attention`], [`random`]: the other kernels.
+//! - [`reduce`], [`movement`], [`indexing`], [`gemm`], [`attention`], [`random`]: the other kernels.
 //! - [`threads`] divides work; `simd` has vectors for each level of the CPU.
 //!
 //! A kernel relies on its caller for shapes and dtypes, and asserts what memory safety needs. An
@@ -31,6 +31,7 @@ pub mod attention;
 pub mod elementwise;
 pub mod fork;
 pub mod gemm;
+pub mod indexing;
 pub mod lock;
 pub mod memory;
 pub mod movement;

@@ -34,7 +34,7 @@ mod threefry;
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
     Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
-    NonlinearRule, Unary, UnaryRule,
+    NonlinearRule, Unary, UnaryRule, Update,
 };
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;

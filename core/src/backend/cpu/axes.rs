@@ -10,14 +10,14 @@ use gradloom_kernels::memory::numel;
 use gradloom_kernels::reduce::{self, Fold};
 
 /// Returns the axes of `large` along which a value of `shape` was broadcast.
-fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
+pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
     let fresh = large.len() - shape.len();
     let repeated = |&axis: &usize| axis < fresh || shape[axis - fresh] != large[axis];
     (0..large.len()).filter(repeated).collect()
 }
 
 /// Reduces `axes`, one group of adjacent axes at a time, the last one first.
-fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
+pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
     let mut groups = neighbours(x.shape(), axes);
     let mut x = x.clone();
     while let Some(i) = groups.iter().rposition(|g| g.1) {

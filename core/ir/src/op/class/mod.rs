@@ -4,6 +4,7 @@ mod elementwise;
 mod jacobian;
 mod linear;
 mod nonlinear;
+mod update;
 
 pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Compare, Unary, UnaryRule};
 pub use jacobian::Jacobian;
@@ -11,3 +12,4 @@ pub(super) use jacobian::same_along_axis;
 pub use linear::Linear;
 pub(super) use linear::linear_tangents;
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
+pub use update::Update;
