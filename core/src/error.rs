@@ -88,6 +88,21 @@ pub enum Error {
         classes: usize,
     },
 
+    /// An index is not one of an axis.
+    #[error(
+        "`{op}`: index {index} at position {position} is out of range for an axis of length {len}"
+    )]
+    Index {
+        /// Op that read the index.
+        op: &'static str,
+        /// The index.
+        index: i64,
+        /// Position of the index among all indices, in row-major order.
+        position: usize,
+        /// Length of the axis.
+        len: usize,
+    },
+
     /// An integer was divided by 0.
     #[error("`{op}`: integer division by 0 at element {element}")]
     DivisionByZero {
@@ -208,6 +223,16 @@ impl Error {
                 label,
                 row,
                 classes,
+            },
+            KernelFault::Index {
+                index,
+                len,
+                position,
+            } => Error::Index {
+                op,
+                index,
+                position,
+                len,
             },
             KernelFault::DivisionByZero { element } => Error::DivisionByZero { op, element },
             KernelFault::OutOfMemory { bytes } => Error::OutOfMemory { op, bytes },

@@ -398,6 +398,31 @@ macro_rules! op_list {
                 ///
                 /// `x` of `[.., n]`, weight of `[n]`; the shape of `x`.
                 RmsNorm = rms_norm(methods),
+                /// The slices of a tensor at indices of an axis. An index out of range is an error.
+                ///
+                /// The axis is replaced by the axes of the indices; `take_along_axis` has indices for each
+                /// row, which broadcast.
+                Take = take(methods),
+                /// The transpose of `take`: slices added to zeros at indices of an axis.
+                ///
+                /// The shape before.
+                TakeT = take_t,
+                /// A tensor with slices replaced or added to at indices of an axis.
+                ///
+                /// The shape of the tensor; updates have the shape of `take` with the same indices.
+                Scatter = scatter(methods),
+                /// A tensor with the maximum or minimum of its slices and of updates at indices of an axis.
+                ///
+                /// As `scatter`.
+                ScatterExtreme = scatter_extreme(methods),
+                /// The sum of the rows of each segment. A segment out of range is an error.
+                ///
+                /// Rows `[.., n]`, integers `[..]`, result `[segments, n]`.
+                SegmentSum = segment_sum(methods),
+                /// The transpose of `segment_sum`: the row of the segment of each integer.
+                ///
+                /// The shape before.
+                SegmentSumT = segment_sum_t,
                 /// A key derived from a key and a number: `key.fold_in(data)` and the methods that split keys.
                 ///
                 /// Two words to two words.

@@ -272,6 +272,13 @@ fn inferred_shapes_hold_for_the_numbers() {
                 }
                 Op::NormJvp | Op::NormVjp => args = vec![0, 0, 0],
                 Op::LayerNorm => args[2] = args[1],
+                // The labels are indices.
+                Op::Take if r.below(4) > 0 => args = vec![args[0], 3, args[0]],
+                Op::TakeT if r.below(4) > 0 => args = vec![args[0], 3, args[2]],
+                Op::Scatter | Op::ScatterExtreme if r.below(4) > 0 => {
+                    args = vec![args[0], 3, args[2], args[0], args[2]];
+                }
+                Op::SegmentSum | Op::SegmentSumT if r.below(4) > 0 => args = vec![args[0], 3],
                 Op::FoldIn
                 | Op::RandomBits
                 | Op::RandomUniform

@@ -372,6 +372,19 @@ impl Draft<'_> {
         Some((parts, Static::Int(axis)))
     }
 
+    /// Adds a leaf with indices of an axis of length `n`, some of them from the end.
+    fn indices(&mut self, n: usize, shape: &[usize]) -> Option<usize> {
+        let len = shape.iter().product();
+        if n == 0 && len > 0 {
+            return None;
+        }
+        let index = |_| self.rng.below(2 * n) as i64 - n as i64;
+        let indices: Vec<i64> = (0..len).map(index).collect();
+        let indices = Tensor::from_vec(indices, shape);
+        let dtype = self.rng.of(&[DType::I32, DType::I64]);
+        Some(self.add_leaf(indices.cast(dtype)))
+    }
+
     /// Picks a value with the aval of the result of an op on these operands.
     fn result_of(&mut self, op: Op, statics: &[Static], args: &[usize]) -> Option<usize> {
         let avals: Vec<&Aval> = args.iter().map(|v| &self.avals[*v]).collect();
@@ -660,6 +673,60 @@ impl Draft<'_> {
                 let dtype = self.rng.of(&[DType::I32, DType::I64]);
                 let labels = self.add_leaf(labels.cast(dtype));
                 vec![x, labels]
+            }
+            Op::Take | Op::TakeT | Op::Scatter | Op::ScatterExtreme => {
+                let flag = self.rng.once_in(2);
+                let any = op == Op::Take || op == Op::Scatter && flag;
+                let x = if any {
+                    self.pick(|_| true)?
+                } else {
+                    self.pick_number()?
+                };
+                let shape = dims(&self.avals[x]);
+                let axis = self.axis(shape.len())?;
+                let at = axis.rem_euclid(shape.len() as i64) as usize;
+                let along = self.rng.once_in(2);
+                let n_indices = self.rng.below(4);
+                let mut lens = vec![n_indices; self.rng.below(3)];
+                if along {
+                    let rng = &mut *self.rng;
+                    let len = |n: &usize| if rng.once_in(3) { 1 } else { *n };
+                    lens = shape.iter().map(len).collect();
+                    lens[at] = n_indices;
+                }
+                let indices = self.indices(shape[at], &lens)?;
+                statics = vec![Static::Int(axis), Static::Bool(along), Static::Bool(flag)];
+                match op {
+                    Op::Take => {
+                        likes = vec![x];
+                        vec![x, indices]
+                    }
+                    _ => {
+                        let part = self.result_of(Op::Take, &statics, &[x, indices, x])?;
+                        likes = if op == Op::TakeT {
+                            vec![x]
+                        } else {
+                            vec![x, part]
+                        };
+                        match op {
+                            Op::TakeT => vec![part, indices],
+                            _ => vec![x, indices, part],
+                        }
+                    }
+                }
+            }
+            Op::SegmentSum | Op::SegmentSumT => {
+                let x = self.pick_number()?;
+                let shape = dims(&self.avals[x]);
+                let (n, lens) = match op {
+                    Op::SegmentSum => {
+                        let rank = self.rng.below(shape.len() + 1);
+                        (1 + self.rng.below(3), shape[..rank].to_vec())
+                    }
+                    _ => (*shape.first()?, vec![self.rng.below(4)]),
+                };
+                statics = vec![Static::Int(n as i64)];
+                vec![x, self.indices(n, &lens)?]
             }
             Op::SoftmaxT | Op::LogSoftmaxJvp | Op::LogSoftmaxVjp => {
                 let x = self.pick_float()?;

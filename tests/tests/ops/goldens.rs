@@ -153,6 +153,26 @@ const CASES: &[(&str, F)] = &[
     ("zero_cotangent", |a| vec![&a[0] * &a[0], a[0].sin()]),
     ("one_hot_matmul", |a| vec![a[1].one_hot(5, a[0].dtype()).matmul(&a[0])]),
     ("masked_sum", |a| vec![a[1].select(&a[0], a[0].zeros_like()).square().sum(1)]),
+    ("take_axis0", |a| vec![a[0].take(&a[1], 0)]),
+    ("take_duplicates", |a| vec![a[0].take(&a[1], 0).square()]),
+    ("take_empty_index", |a| vec![a[0].take(&a[1], 0)]),
+    ("scatter_add_duplicates", |a| vec![a[0].scatter_add(&a[2], &a[1], 0)]),
+    ("scatter_set", |a| vec![a[0].scatter_set(&a[2], &a[1], 0)]),
+    ("segment_sum", |a| vec![a[0].segment_sum(&a[1], 4)]),
+    ("update_in_loop", |a| {
+        let mut y = a[0].clone();
+        for k in 0..3i64 {
+            let [at, next] = [k, k + 1].map(|k| Tensor::from([k]));
+            let product = y.take(&at, 0) * y.take(&next, 0);
+            y = y.scatter_set(&at, &product, 0);
+        }
+        vec![y]
+    }),
+    ("permutation_inverse", |a| {
+        let (x, p) = (&a[0], &a[1]);
+        let inverse = p.scatter_set(p, Tensor::arange(5, p.dtype()), 0);
+        vec![x.take(p, 0).take(inverse, 0) * x]
+    }),
     ("f64_matmul", |a| vec![a[0].matmul(&a[1])]),
     ("f64_softmax", |a| vec![a[0].softmax(-1)]),
     ("f64_layer_norm", |a| vec![a[0].normalize(-1, 1e-5)]),

@@ -85,7 +85,7 @@ pub enum Fails {
     Never,
     /// Operands are integers, and the second one has elements for which this returns true.
     IntegerBy(fn(f64) -> bool),
-    /// A label is out of range. The error names this op.
+    /// A label or an index is out of range. The error names this op.
     Labels(Op),
 }
 

@@ -322,6 +322,25 @@ pub(super) fn call(_: &mut Builder, _: &Lanes<'_>) -> Option<Vec<Lane>> {
     None
 }
 
+/// An op on indices along an axis, which broadcast against the other axes.
+///
+/// Its like operands are a tensor, which may be repeated if `may_repeat`, and perhaps updates. If the
+/// second static argument, `along`, is false, lanes compute it by ops for which it is true.
+pub(super) fn indexed(b: &mut Builder, of: &Lanes<'_>, may_repeat: bool) -> Option<Vec<Lane>> {
+    if !of.attr(1).bool()? {
+        return simpler(b, of);
+    }
+    let statics = of.from_end(of.rank(of.eqn.args[0])?)?;
+    let n_data = of.eqn.data().len();
+    let x_is_each = of.args[0].is_each() || of.args[n_data].is_each();
+    let arg = |i: usize| match of.args[i] {
+        Lane::Shared(var) if i == 1 || may_repeat && !x_is_each => Some(insert_axes(b, var, 0, 1)),
+        _ => of.each(b, i),
+    };
+    let args: Option<Vec<Var>> = (0..of.args.len()).map(arg).collect();
+    Some(of.emit(b, statics, &args?))
+}
+
 /// An op that lanes compute by simpler ops.
 pub(super) fn simpler(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let decompose = of.eqn.op.def().facts().decompose;

@@ -35,7 +35,7 @@ pub mod windows;
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
     Bilinear, Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
-    NonlinearRule, Unary, UnaryRule,
+    NonlinearRule, Unary, UnaryRule, Update,
 };
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;

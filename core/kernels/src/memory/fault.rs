@@ -12,6 +12,15 @@ pub enum KernelFault {
         /// Position among the labels, in row-major order.
         row: usize,
     },
+    /// An index that an axis does not have.
+    Index {
+        /// Value of the index.
+        index: i64,
+        /// Length of the axis.
+        len: usize,
+        /// Position among the indices, in row-major order.
+        position: usize,
+    },
     /// Integer division by 0.
     DivisionByZero {
         /// Index of the element in the result, in row-major order.

@@ -11,14 +11,14 @@ use gradloom_kernels::reduce::{self, BoolFold, Fold};
 use gradloom_kernels::task::Prepared;
 
 /// Returns the axes of `large` along which a value of `shape` was broadcast.
-fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
+pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
     let fresh = large.len() - shape.len();
     let repeated = |&axis: &usize| axis < fresh || shape[axis - fresh] != large[axis];
     (0..large.len()).filter(repeated).collect()
 }
 
 /// Reduces `axes`, one group of adjacent axes at a time, the last one first.
-fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
+pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
     let dtype = x.dtype();
     fold_by(b, x, axes, out, |arb| reduce::fold_axis(dtype, arb, by))
 }

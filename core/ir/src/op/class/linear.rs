@@ -1,9 +1,11 @@
-//! The class of ops with one result that are linear in their only data operand.
+//! The class of ops with one result that are linear in their first operand.
 
 use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
-/// An op with a kernel and one result that is linear in its only data operand.
+/// An op with a kernel and one result that is linear in its first operand.
+///
+/// Other data operands are integers, such as indices, which have no tangents.
 ///
 /// Its tangent is the same op applied to the tangent, with the same static arguments and `Like`
 /// operands. The `Like` operands are primal values, whose shapes the transpose needs.
@@ -12,7 +14,7 @@ pub struct Linear {
     pub name: &'static str,
     /// The static arguments.
     pub statics: &'static [StaticArg],
-    /// The number of operands, one of which is data.
+    /// The number of operands.
     pub operands: Operands,
     /// The shape rule.
     pub shape: InferRule<Shape>,
@@ -20,7 +22,7 @@ pub struct Linear {
     pub dtype: InferRule<Option<DType>>,
     /// The methods by which user code calls the op.
     pub methods: &'static [Method],
-    /// Emits the cotangent of the operand.
+    /// Emits the cotangent of the first operand.
     pub transpose: fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var,
     /// The kernel.
     pub kernel: Kernel,
@@ -75,7 +77,9 @@ impl OpDef for Linear {
         cts: &[Option<Var>],
         _: &[bool],
     ) -> Vec<Option<Var>> {
-        vec![cts[0].map(|ct| (self.transpose)(b, eqn, ct))]
+        let mut all = vec![None; eqn.data().len()];
+        all[0] = cts[0].map(|ct| (self.transpose)(b, eqn, ct));
+        all
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(self.kernel)

@@ -5,6 +5,7 @@ mod elementwise;
 mod jacobian;
 mod linear;
 mod nonlinear;
+mod update;
 
 pub use bilinear::Bilinear;
 pub(super) use bilinear::{bilinear, same_numbers};
@@ -14,3 +15,4 @@ pub(super) use jacobian::same_along_axis;
 pub use linear::Linear;
 pub(super) use linear::linear_tangents;
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
+pub use update::Update;
