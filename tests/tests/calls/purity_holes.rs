@@ -237,7 +237,7 @@ trait Extended: Sized {
     fn inspect(&self, _: &str) -> Self;
     fn first(&self) -> Self;
     fn scan(&self) -> Self;
-    fn take(&self) -> Self;
+    fn skip(&self) -> Self;
     fn is_empty(&self) -> bool;
 }
 
@@ -260,7 +260,7 @@ impl Extended for Tensor {
     fn scan(&self) -> Tensor {
         self * count()
     }
-    fn take(&self) -> Tensor {
+    fn skip(&self) -> Tensor {
         self * count()
     }
     fn is_empty(&self) -> bool {
@@ -755,7 +755,7 @@ attempts! {
     extended_inspect(x, m) { let y = x.tanh(); y.inspect("y") }
     extended_first(x, m) { x.first() }
     extended_scan(x, m) { x.scan() }
-    extended_take(x, m) { x.take() }
+    extended_skip(x, m) { x.skip() }
     extended_is_empty(x, m) { if x.is_empty() { x * 2.0 } else { x * 3.0 } }
     number_borrowed(x, m) { let by: f64 = [1i64].iter().map(|v| v.borrow_mut()).sum(); x * by }
     extended_part(x, m) { m.w.mul_add(0.0, 1.0) * x }
