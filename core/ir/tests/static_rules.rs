@@ -228,13 +228,13 @@ fn static_arguments_are_refused_exactly_if_they_are_wrong_for_every_shape() {
         let Some(n_args) = operands(op).filter(|_| !op.def().statics().is_empty()) else {
             continue;
         };
-        let dtype = [DType::F64, DType::I64];
+        let dtype = [DType::F64, DType::I64, DType::Bool];
         let dtype = dtype.into_iter().find(|d| {
             let x = Aval::new(*d, &[2]);
             let error = op.infer(&choices(op)[0], &vec![&x; n_args], 2).err();
             !error.is_some_and(|e| matches!(e.fault, Fault::DType { expected, .. } if !expected.contains("`dtype`")))
         });
-        let dtype = dtype.expect("it takes a float or an integer");
+        let dtype = dtype.expect("it takes a dtype");
         for statics in choices(op) {
             let n_outs = match (op, &statics[0]) {
                 (Op::Split, Static::Ints(sizes)) => sizes.len(),

@@ -128,7 +128,7 @@ impl<F> Vmap<F> {
             .iter()
             .filter_map(|arg| match arg {
                 Arg::Each(all) => {
-                    let one = Aval::new(all.dtype(), all.shape()[1..].to_vec());
+                    let one = Aval::new(all.dtype(), &all.shape()[1..]);
                     let one = Tensor::new(&one, ValueSource::StandIn);
                     Some(traced_input(&one, &scope.0))
                 }

@@ -159,6 +159,14 @@ const CASES: &[(&str, F)] = &[
     ("scatter_add_duplicates", |a| vec![a[0].scatter_add(&a[2], &a[1], 0)]),
     ("scatter_set", |a| vec![a[0].scatter_set(&a[2], &a[1], 0)]),
     ("segment_sum", |a| vec![a[0].segment_sum(&a[1], 4)]),
+    ("dynamic_slice", |a| {
+        let rows = a[1].clamp(0, 3) + Tensor::arange(2, DType::I32);
+        vec![a[0].take(rows, 0).square()]
+    }),
+    ("dynamic_update_slice", |a| {
+        let at = a[2].clamp(0, 4) + Tensor::arange(2, DType::I32);
+        vec![a[0].scatter_set(at, &a[1], 0) * &a[0]]
+    }),
     ("update_in_loop", |a| {
         let mut y = a[0].clone();
         for k in 0..3i64 {

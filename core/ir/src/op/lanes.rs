@@ -151,7 +151,7 @@ impl Lanes<'_> {
     }
 
     /// Returns the static arguments with axes among `rank` counted from the end.
-    fn from_end(&self, rank: usize) -> Option<Vec<Static>> {
+    fn axes_from_end(&self, rank: usize) -> Option<Vec<Static>> {
         let from_end = |axis: usize| axis as i64 - rank as i64;
         let kinds = self.eqn.op.def().statics().iter();
         let statics = kinds.zip(&self.eqn.attrs).map(|(arg, attr)| {
@@ -250,14 +250,14 @@ pub(super) fn leading(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
 
 /// An op whose static arguments name axes of its first operand.
 pub(super) fn along(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
-    let statics = of.from_end(of.rank(of.eqn.args[0])?)?;
+    let statics = of.axes_from_end(of.rank(of.eqn.args[0])?)?;
     let args = of.all(b)?;
     Some(of.emit(b, statics, &args))
 }
 
 /// An op whose static arguments name axes of its result.
 pub(super) fn inserted(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
-    let statics = of.from_end(of.out_rank()?)?;
+    let statics = of.axes_from_end(of.out_rank()?)?;
     let args = of.all(b)?;
     Some(of.emit(b, statics, &args))
 }
@@ -330,7 +330,7 @@ pub(super) fn indexed(b: &mut Builder, of: &Lanes<'_>, may_repeat: bool) -> Opti
     if !of.attr(1).bool()? {
         return simpler(b, of);
     }
-    let statics = of.from_end(of.rank(of.eqn.args[0])?)?;
+    let statics = of.axes_from_end(of.rank(of.eqn.args[0])?)?;
     let n_data = of.eqn.data().len();
     let x_is_each = of.args[0].is_each() || of.args[n_data].is_each();
     let arg = |i: usize| match of.args[i] {

@@ -273,6 +273,9 @@ pub(super) const POOL: [crate::StaticArg; 3] = [
     StaticKind::Padding.named("padding"),
 ];
 
+/// The lengths of a window, and those of the value.
+type WindowOf<'a> = (&'a [i64], &'a [Dim]);
+
 /// Returns the lengths of a window, after a check that it has at most as many axes as `x`.
 ///
 /// Returns `None` if the window or the rank is unknown.
@@ -280,7 +283,7 @@ fn window_of<'a>(
     value: &'a Static,
     name: &str,
     x: &'a Shape,
-) -> Result<Option<(&'a [i64], &'a [Dim])>, Fault> {
+) -> Result<Option<WindowOf<'a>>, Fault> {
     let Some(window) = value.ints() else {
         return Ok(None);
     };
