@@ -1,5 +1,6 @@
 //! Pure programs as people write them: the second call neither records nor plans.
 #![allow(deprecated)] // some functions here are recorded on purpose
+#![allow(clippy::assign_op_pattern)] // written as users write first
 
 use gradloom::optim::{self, Adam, AdamState, AdamW, Sgd, SgdState};
 use gradloom::prelude::*;

@@ -2,6 +2,7 @@
 //!
 //! Each body is a traced function and a plain one. The companions of the first are compared with
 //! derivatives of the second, for each variant.
+#![allow(clippy::redundant_guards)] // guards are one of the forms
 
 use gradloom::prelude::*;
 use gradloom::tree::assert_close;

@@ -1,6 +1,7 @@
 //! Operators of types of the user's, in bodies that are compiled.
 //!
 //! Each body is a traced function and a plain one, as in `held.rs`.
+#![allow(clippy::suspicious_arithmetic_impl, clippy::suspicious_op_assign_impl)] // operators of any kind
 
 use gradloom::prelude::*;
 use gradloom::tree::assert_close;
