@@ -575,7 +575,8 @@ fn a_composite_op_has_the_value_and_the_derivative_of_its_decomposition() {
         .collect();
     let expected = "softmax softmax_t log_softmax log_softmax_jvp log_softmax_vjp logsumexp \
         cross_entropy cross_entropy_grad normalize normalize_t inv_std layer_norm norm_jvp norm_vjp \
-        attention attention_lse attention_jvp attention_vjp rms_norm";
+        attention attention_lse attention_jvp attention_vjp rms_norm take take_t scatter scatter_extreme segment_sum \
+        segment_sum_t";
     assert_eq!(composites.join(" "), expected);
 }
 
