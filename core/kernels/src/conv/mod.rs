@@ -1,7 +1,7 @@
 //! Convolutions and their transposes.
 //!
 //! For each element of a batch and each group of channels, a convolution is the product of the
-//! weights, `[outer, inner * taps]`, and of [columns](columns) that hold the windows, `[inner *
+//! weights, `[outer, inner * taps]`, and of [`columns`] that hold the windows, `[inner *
 //! taps, windows]`. The columns are written in blocks that fit the cache. Groups with few channels,
 //! as in depthwise convolutions, are added up [directly](direct).
 //!
