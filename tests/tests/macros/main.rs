@@ -8,6 +8,32 @@
     clippy::useless_vec
 )]
 
+/// Makes a test of each body, whose parameter is a `Model` of the module.
+///
+/// The module has a function `argument`, which makes one.
+macro_rules! bodies_of_model {
+    ($($name:ident |$m:ident| $body:block)*) => {$(
+        #[test]
+        #[allow(unused, clippy::all)]
+        fn $name() {
+            #[traced(allow(unused_parameter, recorded_call))]
+            fn f($m: &Model) -> Tensor $body
+            fn plain($m: &Model) -> Tensor $body
+            let companions = Companions {
+                call: &|m| f(m),
+                vjp: &|m, ct| {
+                    let (y, pullback) = f::vjp(m);
+                    (y, pullback(ct))
+                },
+                jvp: &|m, dm| f::jvp(m, dm),
+            };
+            for _ in 0..2 {
+                companions.agree_with_transforms(&plain, &argument()).unwrap();
+            }
+        }
+    )*};
+}
+
 mod companions;
 mod constants;
 mod function_forms;

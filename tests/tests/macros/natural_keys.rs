@@ -77,31 +77,7 @@ fn argument() -> Model {
     }
 }
 
-/// Makes a test of each body, whose parameter is `m`.
-macro_rules! keys {
-    ($($name:ident |$m:ident| $body:block)*) => {$(
-        #[test]
-        #[allow(unused, clippy::all)]
-        fn $name() {
-            #[traced(allow(unused_parameter, recorded_call))]
-            fn f($m: &Model) -> Tensor $body
-            fn plain($m: &Model) -> Tensor $body
-            let companions = Companions {
-                call: &|m| f(m),
-                vjp: &|m, ct| {
-                    let (y, pullback) = f::vjp(m);
-                    (y, pullback(ct))
-                },
-                jvp: &|m, dm| f::jvp(m, dm),
-            };
-            for _ in 0..2 {
-                companions.agree_with_transforms(&plain, &argument()).unwrap();
-            }
-        }
-    )*};
-}
-
-keys! {
+bodies_of_model! {
     index |m| { let mut y = m.nodes[0].clone(); for edge in &m.edges { y = y + &m.weights[&edge.kind] * &m.nodes[edge.from]; } y }
     get |m| { let mut y = m.nodes[0].clone(); for edge in &m.edges { y = y + m.weights.get(&edge.kind).unwrap() * &m.nodes[edge.from]; } y }
     if_let |m| { let mut y = m.nodes[0].clone(); for edge in &m.edges { if let Some(w) = m.weights.get(&edge.kind) { y = y + w * &m.nodes[edge.from]; } } y }

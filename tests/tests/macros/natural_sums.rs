@@ -33,31 +33,7 @@ fn argument() -> Model {
     }
 }
 
-/// Makes a test of each body, whose parameter is `m`.
-macro_rules! sums {
-    ($($name:ident |$m:ident| $body:block)*) => {$(
-        #[test]
-        #[allow(unused, clippy::all)]
-        fn $name() {
-            #[traced(allow(unused_parameter, recorded_call))]
-            fn f($m: &Model) -> Tensor $body
-            fn plain($m: &Model) -> Tensor $body
-            let companions = Companions {
-                call: &|m| f(m),
-                vjp: &|m, ct| {
-                    let (y, pullback) = f::vjp(m);
-                    (y, pullback(ct))
-                },
-                jvp: &|m, dm| f::jvp(m, dm),
-            };
-            for _ in 0..2 {
-                companions.agree_with_transforms(&plain, &argument()).unwrap();
-            }
-        }
-    )*};
-}
-
-sums! {
+bodies_of_model! {
     result |m| { m.xs.iter().map(|x| x.square()).sum() }
     typed |m| { let s: Tensor = m.xs.iter().map(|x| x.square()).sum(); s * &m.y }
     fish |m| { let s = m.xs.iter().map(|x| x.square()).sum::<Tensor>(); s * &m.y }
