@@ -102,6 +102,33 @@ macro_rules! op_list {
                 Lgamma = lgamma,
                 /// The derivative of `lgamma` at each element. Takes floats.
                 Digamma = digamma,
+                /// `x sigmoid(x)` for each element, also called swish. Takes floats.
+                Silu = silu,
+                /// `log(sigmoid(x))` for each element, without overflow. Takes floats.
+                LogSigmoid = log_sigmoid,
+                /// `x tanh(softplus(x))` for each element. Takes floats.
+                Mish = mish,
+                /// `x / (1 + |x|)` for each element. Takes floats.
+                Softsign = softsign,
+                /// `s x` for `x > 0` and `s a (exp(x) - 1)` elsewhere, with `s = 1.0507..` and `a = 1.6732..`.
+                /// Takes floats.
+                Selu = selu,
+                /// `x` limited to the range from 0 to 6, for each element. Takes floats.
+                Relu6 = relu6,
+                /// `x` limited to the range from -1 to 1, for each element. Takes floats.
+                HardTanh = hard_tanh,
+                /// `(x + 3) / 6` limited to the range from 0 to 1, for each element. Takes floats.
+                HardSigmoid = hard_sigmoid,
+                /// `x hard_sigmoid(x)` for each element. Takes floats.
+                HardSwish = hard_swish,
+                /// Whether each element is NaN, as `bool`. Takes floats.
+                IsNan = is_nan,
+                /// Whether each element is neither NaN nor infinite, as `bool`. Takes floats.
+                IsFinite = is_finite,
+                /// Whether each element is infinite, as `bool`. Takes floats.
+                IsInfinite = is_infinite,
+                /// `!x` for each element: the other truth value, or all bits of an integer inverted.
+                BitNot = bit_not,
             }
             binary {
                 /// `x + y` element by element, with broadcasting. Integers wrap.
@@ -148,6 +175,25 @@ macro_rules! op_list {
                 /// The order is rounded to an integer, so the derivative in it is 0. A negative order
                 /// gives NaN.
                 Polygamma = polygamma,
+                /// `x` for `x > 0` and `y (exp(x) - 1)` elsewhere, with broadcasting. Takes floats.
+                Elu = elu,
+                /// `x` for `x > 0` and `y (exp(x / y) - 1)` elsewhere, with broadcasting. Takes floats.
+                Celu = celu,
+                /// `x` for `x >= 0` and `y x` elsewhere, with broadcasting. Takes floats.
+                LeakyRelu = leaky_relu,
+                /// `x log(y)` with broadcasting, and 0 where `x` is 0. Takes floats.
+                Xlogy = xlogy,
+                /// `x & y` with broadcasting, of bools or of the bits of integers.
+                BitAnd = bit_and,
+                /// `x | y` with broadcasting, of bools or of the bits of integers.
+                BitOr = bit_or,
+                /// `x ^ y` with broadcasting, of bools or of the bits of integers.
+                BitXor = bit_xor,
+                /// `x << y` with broadcasting, of integers: 0 if `y` is negative or all bits are shifted out.
+                ShiftLeft = shift_left,
+                /// `x >> y` with broadcasting, of integers, which keep their sign: 0 or -1 if `y` is negative
+                /// or all bits are shifted out.
+                ShiftRight = shift_right,
             }
             compare {
                 /// `x == y` element by element, with broadcasting, as `bool`.

@@ -25,7 +25,7 @@ impl Random {
 /// Returns the programs on which the law of an op is tested.
 fn samples(op: Op) -> Vec<Program> {
     let texts: Vec<String> = match op.def().eval() {
-        Eval::Unary(_) => vec![format!("(x: f64[2, 3]) {{ y = {op} x return y }}")],
+        Eval::Unary(_) | Eval::Test(_) => vec![format!("(x: f64[2, 3]) {{ y = {op} x return y }}")],
         Eval::Binary(_) | Eval::Compare(_) => ["f64[2, 3]", "f64[2, 1]", "f64[3]", "f64[]"]
             .map(|y| format!("(x: f64[2, 3], y: {y}) {{ z = {op} x, y return z }}"))
             .to_vec(),

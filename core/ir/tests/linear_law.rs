@@ -19,7 +19,7 @@ fn samples() -> Vec<Program> {
     };
     let of = |op: &Op| -> Vec<String> {
         match op.def().eval() {
-            gradloom_ir::op::Eval::Unary(_) => vec![unary(op)],
+            gradloom_ir::op::Eval::Unary(_) | gradloom_ir::op::Eval::Test(_) => vec![unary(op)],
             gradloom_ir::op::Eval::Binary(_) => binary(op).to_vec(),
             _ => op
                 .def()

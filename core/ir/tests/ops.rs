@@ -10,7 +10,7 @@ use gradloom_ir::{Aval, Op, Program, SecondaryMap, Var, ad, pass, verify};
 fn samples(op: Op) -> Vec<Program> {
     let name = op.def().name();
     let texts: Vec<String> = match op.def().eval() {
-        Eval::Unary(_) => vec![
+        Eval::Unary(_) | Eval::Test(_) => vec![
             format!("(x: f64[2, 3]) {{ y = {name} x return y }}"),
             format!("(x: f32[B, ?]) {{ y = {name} x return y }}"),
         ],
@@ -21,7 +21,7 @@ fn samples(op: Op) -> Vec<Program> {
             format!("(x: f32[B, C], y: f32[C]) {{ z = {name} x, y return z }}"),
             format!("(x: f64[2]) {{ z = {name} x, x return z }}"),
         ],
-        Eval::Kernel(_) | Eval::Call => Vec::new(),
+        Eval::Bits(_) | Eval::Kernel(_) | Eval::Call => Vec::new(),
     };
     let own = op.def().laws().samples.iter().copied();
     let programs = texts.iter().map(String::as_str).chain(own);

@@ -77,5 +77,5 @@ pub use level::{Level, Versions};
 pub use log::{log, log1p, log2, log10, softplus};
 pub use pow::pow;
 pub use roots::{cbrt, hypot, logaddexp};
-pub use sigmoid::{gelu_tanh, sigmoid, tanh};
+pub use sigmoid::{gelu_tanh, mish, sigmoid, tanh};
 pub use trig::{cos, fast_cos, fast_sin, fast_tan, in_fast_range, sin, tan};

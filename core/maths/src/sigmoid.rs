@@ -1,4 +1,4 @@
-//! `sigmoid`, `tanh` and `gelu_tanh`, which need one exponential each.
+//! `sigmoid`, `tanh`, `gelu_tanh` and `mish`, which need one exponential each.
 
 use crate::exp::{exp_lifted, exp_lifted_sum};
 use crate::float::Real;
@@ -77,6 +77,18 @@ pub fn gelu_tanh<A: Arith, T: Float>(x: T) -> T {
     } else {
         y
     }
+}
+
+/// Returns `x tanh(log(1 + e^x))`, to 4 ulp even where it is tiny.
+///
+/// With `n = e^x (e^x + 2)`, the factor is `n / (n + 2)`.
+#[inline(always)]
+pub fn mish<A: Arith, T: Float>(x: T) -> T {
+    // The factor is 1 above the bounds, and the result 0 below.
+    let x = x.wide().at_least(-800.0);
+    let e = crate::exp::<A, f64>(x.at_most(30.0));
+    let n = e * (e + 2.0);
+    T::of(x * (n / (n + 2.0)))
 }
 
 /// The parts of these functions that depend on the type.

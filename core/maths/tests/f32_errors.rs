@@ -78,6 +78,7 @@ const ROWS: &[Row] = &rows! {
     erf_inv maths::erf_inv::<Fused, f64>, 0.51;
     lgamma maths::lgamma::<Fused, f64>, 0.51;
     digamma maths::digamma::<Fused, f64>, 0.51;
+    mish maths::mish::<Fused, f64>, 0.51;
 };
 
 /// Returns the distance from the exact result in ulp, or 0 if `found` is the nearest number.

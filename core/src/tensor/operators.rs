@@ -7,7 +7,10 @@ use crate::raise::expect;
 use crate::tensor::record;
 use gradloom_ir::Op;
 use std::iter::{Product, Sum};
-use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+use std::ops::{
+    Add, AddAssign, BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Div, DivAssign,
+    Mul, MulAssign, Neg, Not, Shl, ShlAssign, Shr, ShrAssign, Sub, SubAssign,
+};
 
 mod sealed {
     pub trait Sealed {}
@@ -201,8 +204,14 @@ branches! { @numbers f64, i64 }
 
 macro_rules! operators {
     ($($op:ident: $trait:ident $method:ident, $assign:ident $assign_method:ident;)*) => {$(
-        operators! { @tensors $op $trait $method: Tensor = |x| x, &Tensor = |x| x.clone() }
         operators! { @numbers $op $trait $method: f64, i64 }
+        operators! { @bits $op $trait $method, $assign $assign_method }
+    )*};
+    (bits $($op:ident: $trait:ident $method:ident, $assign:ident $assign_method:ident;)*) => {$(
+        operators! { @bits $op $trait $method, $assign $assign_method }
+    )*};
+    (@bits $op:ident $trait:ident $method:ident, $assign:ident $assign_method:ident) => {
+        operators! { @tensors $op $trait $method: Tensor = |x| x, &Tensor = |x| x.clone() }
 
         impl<R: Operand> $assign<R> for Tensor {
             #[track_caller]
@@ -210,7 +219,7 @@ macro_rules! operators {
                 *self = right.apply(Op::$op, self.clone());
             }
         }
-    )*};
+    };
     (@tensors $op:ident $trait:ident $method:ident: $($left:ty = |$x:ident| $own:expr),*) => {$(
         impl<R: Operand> $trait<R> for $left {
             type Output = Tensor;
@@ -247,6 +256,30 @@ operators! {
     Sub: Sub sub, SubAssign sub_assign;
     Mul: Mul mul, MulAssign mul_assign;
     Div: Div div, DivAssign div_assign;
+}
+
+operators! { bits
+    BitAnd: BitAnd bitand, BitAndAssign bitand_assign;
+    BitOr: BitOr bitor, BitOrAssign bitor_assign;
+    BitXor: BitXor bitxor, BitXorAssign bitxor_assign;
+    ShiftLeft: Shl shl, ShlAssign shl_assign;
+    ShiftRight: Shr shr, ShrAssign shr_assign;
+}
+
+impl Not for Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn not(self) -> Tensor {
+        self.bit_not()
+    }
+}
+
+impl Not for &Tensor {
+    type Output = Tensor;
+    #[track_caller]
+    fn not(self) -> Tensor {
+        self.bit_not()
+    }
 }
 
 impl Neg for Tensor {
@@ -303,6 +336,25 @@ mod tests {
         assert_eq!((2.0 / &x).square().to_vec::<f32>(), [4.0, 0.25]);
         let n = Tensor::from([1i32, 4]);
         assert_eq!((3 - &n * 2).abs().to_vec::<i32>(), [1, 5]);
+    }
+
+    #[test]
+    fn operators_of_bits_take_bools_and_integers() {
+        let (a, b) = (Tensor::from([true, false]), Tensor::from([true, true]));
+        assert_eq!((&a & &b).to_vec::<bool>(), [true, false]);
+        assert_eq!((&a | &b).to_vec::<bool>(), [true, true]);
+        assert_eq!((&a ^ &b).to_vec::<bool>(), [false, true]);
+        assert_eq!((!&a).to_vec::<bool>(), [false, true]);
+        let n = Tensor::from([6i32, -7]);
+        assert_eq!((&n & 3).to_vec::<i32>(), [2, 1]);
+        assert_eq!((!&n).to_vec::<i32>(), [-7, 6]);
+        assert_eq!((&n << 2).to_vec::<i32>(), [24, -28]);
+        assert_eq!((&n >> 1).to_vec::<i32>(), [3, -4]);
+        assert_eq!((&n << 32).to_vec::<i32>(), [0, 0]);
+        assert_eq!((&n >> 99).to_vec::<i32>(), [0, -1]);
+        let mut m = n.cast(crate::DType::I64);
+        m ^= -1;
+        assert_eq!(m.to_vec::<i64>(), [-7, 6]);
     }
 
     #[test]

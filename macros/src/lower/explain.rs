@@ -272,7 +272,9 @@ impl BlockBuilder {
         }
         let broadcasts = matches!(
             eqn.op.def().eval(),
-            gradloom_ir::op::Eval::Binary(_) | gradloom_ir::op::Eval::Compare(_)
+            gradloom_ir::op::Eval::Binary(_)
+                | gradloom_ir::op::Eval::Compare(_)
+                | gradloom_ir::op::Eval::Bits(_)
         );
         found.filter(|_| broadcasts || part == AvalPart::DType)
     }

@@ -161,6 +161,13 @@ impl Draft<'_> {
         self.get(dtype, &other)
     }
 
+    /// Returns `x` and a partner of its dtype, in random order.
+    fn both(&mut self, x: usize) -> Option<[usize; 2]> {
+        let mut both = [x, self.partner(x, self.avals[x].dtype?)];
+        self.rng.shuffle(&mut both);
+        Some(both)
+    }
+
     /// Returns a shape that broadcasts to `shape`.
     fn narrower(&mut self, shape: &[usize]) -> Vec<usize> {
         if self.rng.once_in(2) {
@@ -452,17 +459,23 @@ impl Draft<'_> {
         let mut likes = Vec::new();
         let mut statics = Vec::new();
         let data = match op {
-            _ if matches!(op.def().eval(), Eval::Unary(_)) => vec![self.pick(|_| true)?],
+            _ if matches!(op.def().eval(), Eval::Unary(_) | Eval::Test(_)) => {
+                vec![self.pick(|_| true)?]
+            }
             _ if matches!(op.def().eval(), Eval::Binary(_) | Eval::Compare(_)) => {
                 let x = self.pick(|_| true)?;
-                let mut both = [x, self.partner(x, self.avals[x].dtype?)];
-                self.rng.shuffle(&mut both);
-                both.to_vec()
+                self.both(x)?.to_vec()
+            }
+            _ if matches!(op.def().eval(), Eval::Bits(_)) => {
+                let x = self.pick(|a| a.dtype.is_some_and(|d| !d.is_float()))?;
+                let Operands::Fixed(n, _) = op.def().operands() else {
+                    unreachable!("an op on bits has a fixed number of operands")
+                };
+                self.both(x)?[..n].to_vec()
             }
             Op::Select => {
                 let x = self.pick(|_| true)?;
-                let mut both = [x, self.partner(x, self.avals[x].dtype?)];
-                self.rng.shuffle(&mut both);
+                let both = self.both(x)?;
                 vec![self.partner(x, DType::Bool), both[0], both[1]]
             }
             Op::Scalar | Op::FullLike => {

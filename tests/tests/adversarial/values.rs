@@ -67,7 +67,7 @@ fn check<T: Element + Copy>(values: &[T]) -> usize {
     let mut n_ops = 0;
     for &op in Op::ALL {
         match op.def().eval() {
-            Eval::Unary(_) => {
+            Eval::Unary(_) | Eval::Test(_) => {
                 let Some(y) = elementwise(op, &[&x]) else {
                     continue;
                 };

@@ -1,5 +1,6 @@
 //! Ops: laws over the op table, reference results, shapes, messages, random graphs.
 
+mod bits;
 mod convolution;
 mod goldens;
 mod growth;

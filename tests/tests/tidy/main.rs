@@ -138,7 +138,9 @@ fn row(op: Op) -> String {
     let result = paragraphs.next().expect("an op is documented");
     let shapes = match def.eval() {
         Eval::Unary(_) => "Same shape.".to_owned(),
-        Eval::Binary(_) => "Broadcast.".to_owned(),
+        Eval::Test(_) => "Same shape, dtype `bool`.".to_owned(),
+        Eval::Bits(fns) if fns.n_operands() == 1 => "Same shape.".to_owned(),
+        Eval::Binary(_) | Eval::Bits(_) => "Broadcast.".to_owned(),
         Eval::Compare(_) => "Broadcast, dtype `bool`.".to_owned(),
         _ => paragraphs
             .next()

@@ -1,6 +1,8 @@
 //! The interface of an op to the rest of the system.
 
-use super::{BinaryFns, CompareFns, Count, Kernel, Method, OpFacts, Operands, UnaryFns};
+use super::{
+    BinaryFns, BitFns, CompareFns, Count, Kernel, Method, OpFacts, Operands, TestFns, UnaryFns,
+};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// The rules and properties of an op.
@@ -85,6 +87,10 @@ pub enum Eval {
     Binary(BinaryFns),
     /// Two operands of one dtype, element by element, to `bool`.
     Compare(CompareFns),
+    /// One float operand, element by element, to `bool`.
+    Test(TestFns),
+    /// Integer or bool operands of one dtype, element by element.
+    Bits(BitFns),
     /// A kernel that the runtime supplies.
     Kernel(Kernel),
     /// A call of another traced function, which has no kernel and is part of no plan.

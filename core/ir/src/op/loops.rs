@@ -22,6 +22,9 @@ pub type BinaryLoop<T> = Versions<fn(&[T], &[T], &mut [T]), unsafe fn(&[T], &[T]
 /// values.
 pub type CompareLoop<T> = Versions<fn(&[T], &[T], &mut [u8]), unsafe fn(&[T], &[T], &mut [u8])>;
 
+/// The loop of a unary op whose results are bools, in one dtype: operand and result, of equal length.
+pub type TestLoop<T> = Versions<fn(&[T], &mut [u8]), unsafe fn(&[T], &mut [u8])>;
+
 /// The loops of a unary op, one for each dtype that it takes.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)] // the fields are named after the dtypes
@@ -51,6 +54,43 @@ pub struct CompareFns {
     pub i32: CompareLoop<i32>,
     pub i64: CompareLoop<i64>,
     pub bool: CompareLoop<bool>,
+}
+
+/// The loops of a test of floats, one for each dtype.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct TestFns {
+    pub f32: TestLoop<f32>,
+    pub f64: TestLoop<f64>,
+}
+
+/// The loops of an op on the bits of integers, or on bools.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub enum BitFns {
+    /// One operand.
+    One {
+        i32: UnaryLoop<i32>,
+        i64: UnaryLoop<i64>,
+        bool: TestLoop<bool>,
+    },
+    /// Two operands.
+    Two {
+        i32: BinaryLoop<i32>,
+        i64: BinaryLoop<i64>,
+        /// `None` if the op takes no bools.
+        bool: Option<CompareLoop<bool>>,
+    },
+}
+
+impl BitFns {
+    /// Returns the number of operands.
+    pub fn n_operands(self) -> usize {
+        match self {
+            BitFns::One { .. } => 1,
+            BitFns::Two { .. } => 2,
+        }
+    }
 }
 
 /// Defines the module `element` of a unary op, with a function for each dtype, and its loops `FNS`.
@@ -168,6 +208,67 @@ macro_rules! compare_fns {
     };
 }
 
+/// As `unary_fns!`, for tests of floats: `test_fns! { |x| expression }`.
+macro_rules! test_fns {
+    (|$x:ident| $e:expr) => {
+        element_fns! { f32 (x: f32) -> bool: |$x| $e, f64 (x: f64) -> bool: |$x| $e }
+        const FNS: super::TestFns = super::TestFns {
+            f32: test_fns!(loop f32),
+            f64: test_fns!(loop f64),
+        };
+    };
+    (loop $t:ident) => {
+        gradloom_maths::versions!(|xs: &[$t], ys: &mut [u8]| A => {
+            for (y, &x) in ys.iter_mut().zip(xs) {
+                *y = u8::from(element::$t::<A>(x));
+            }
+        })
+    };
+}
+
+/// As `unary_fns!` and `binary_fns!`, for ops on bits.
+///
+/// - `bit_fns! { |x| expression }`
+/// - `bit_fns! { |x, y| expression }`
+/// - `bit_fns! { |x, y| expression, no bools }`
+///
+/// The function of `f64`, for definitions, converts to integers and back.
+macro_rules! bit_fns {
+    (|$x:ident| $e:expr) => {
+        element_fns! {
+            i32 (x: i32) -> i32: |$x| $e, i64 (x: i64) -> i64: |$x| $e, bool (x: bool) -> bool: |$x| $e,
+            f64 (x: f64) -> f64: |x| i64::<A>(x as _) as _
+        }
+        const FNS: super::BitFns = super::BitFns::One {
+            i32: unary_fns!(loop i32),
+            i64: unary_fns!(loop i64),
+            bool: test_fns!(loop bool),
+        };
+    };
+    (|$x:ident, $y:ident| $e:expr) => {
+        element_fns! {
+            i32 (x: i32, y: i32) -> i32: |$x, $y| $e, i64 (x: i64, y: i64) -> i64: |$x, $y| $e,
+            bool (x: bool, y: bool) -> bool: |$x, $y| $e,
+            f64 (x: f64, y: f64) -> f64: |x, y| i64::<A>(x as _, y as _) as _
+        }
+        bit_fns! { @ Some(binary_fns!(loop bool, u8)) }
+    };
+    (|$x:ident, $y:ident| $e:expr, no bools) => {
+        element_fns! {
+            i32 (x: i32, y: i32) -> i32: |$x, $y| $e, i64 (x: i64, y: i64) -> i64: |$x, $y| $e,
+            f64 (x: f64, y: f64) -> f64: |x, y| i64::<A>(x as _, y as _) as _
+        }
+        bit_fns! { @ None }
+    };
+    (@ $bool:expr) => {
+        const FNS: super::BitFns = super::BitFns::Two {
+            i32: binary_fns!(loop i32, i32),
+            i64: binary_fns!(loop i64, i64),
+            bool: $bool,
+        };
+    };
+}
+
 /// Defines the module `element`, with a function named after each dtype.
 macro_rules! element_fns {
     ($($t:ident ($($p:ident: $in:ty),*) -> $out:ty: |$($x:ident),*| $e:expr),*) => {
@@ -185,4 +286,9 @@ macro_rules! element_fns {
             )*
         }
     };
+}
+
+/// Returns the number of bits of an integer.
+pub(super) const fn width<T>(_: &T) -> i64 {
+    8 * size_of::<T>() as i64
 }

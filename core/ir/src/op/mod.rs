@@ -34,15 +34,17 @@ pub mod windows;
 
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
-    Bilinear, Binary, BinaryRule, BinaryTranspose, Compare, InferRule, Jacobian, Linear, Nonlinear,
-    NonlinearRule, Unary, UnaryRule, Update,
+    Bilinear, Binary, BinaryRule, BinaryTranspose, Bits, Compare, InferRule, Jacobian, Linear,
+    Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
 };
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
 pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, TermSign};
 pub use lanes::{BatchRule, Lane, Lanes, apply};
-pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
+pub use loops::{
+    BinaryFns, BinaryLoop, BitFns, CompareFns, CompareLoop, TestFns, TestLoop, UnaryFns, UnaryLoop,
+};
 pub use method::{Method, Param};
 pub use nd_array::{Application, NdArray, evaluate, indices};
 pub use range::{OperandRanges, Range, RangeRule};
@@ -134,7 +136,8 @@ impl Op {
         type Row = (usize, [Option<DType>; DType::ALL.len()]);
         let row = || {
             let n = match self.def().eval() {
-                Eval::Unary(_) => 1,
+                Eval::Unary(_) | Eval::Test(_) => 1,
+                Eval::Bits(fns) => fns.n_operands(),
                 Eval::Binary(_) | Eval::Compare(_) => 2,
                 Eval::Kernel(_) | Eval::Call => return (0, Default::default()),
             };

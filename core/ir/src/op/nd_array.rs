@@ -5,7 +5,7 @@
 //! users do not contain it, see [`Application::evaluate`].
 
 use super::{Op, shape};
-use crate::{Aval, Program, SecondaryMap, Static, Var};
+use crate::{Aval, DType, Program, SecondaryMap, Static, Var};
 
 /// An array in row-major order. Bools are 0 and 1, and integers are exact up to 2^53.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +29,8 @@ pub struct Application<'a> {
     pub likes: &'a [Vec<usize>],
     /// The shapes of the results.
     pub outs: &'a [Vec<usize>],
+    /// True if the first operand is of bools.
+    pub bools: bool,
 }
 
 const CHECKED: &str = "the rules of the op accept its operands";
@@ -131,8 +133,14 @@ impl<'a> Application<'a> {
     }
 
     /// Applies a function of one number to each element.
-    pub(super) fn map(self, f: impl Fn(f64) -> f64) -> Vec<NdArray> {
-        vec![self.build(|i| f(self.x().spread(&i)))]
+    ///
+    /// Of an integer that stands for a bool, the lowest bit counts.
+    pub(super) fn map<T: Into<f64>>(self, f: impl Fn(f64) -> T) -> Vec<NdArray> {
+        let element = |i: Vec<usize>| f(self.x().spread(&i)).into();
+        vec![match self.bools {
+            true => self.build(|i| truth(element(i) as i64 & 1 == 1)),
+            false => self.build(element),
+        }]
     }
 
     /// Applies a function of two numbers to each pair of elements, with broadcasting.
@@ -237,6 +245,10 @@ pub fn evaluate(program: &Program, args: &[NdArray]) -> Vec<NdArray> {
             outs: &lens
                 .collect::<Option<Vec<_>>>()
                 .expect("operands have known shapes"),
+            bools: eqn
+                .args
+                .first()
+                .is_some_and(|x| program.aval(*x).dtype == Some(DType::Bool)),
         };
         values.extend(eqn.outs.iter().copied().zip(application.evaluate()));
     }

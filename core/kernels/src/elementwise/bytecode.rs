@@ -27,6 +27,9 @@ pub enum Code {
     CompareI32(unsafe fn(&[i32], &[i32], &mut [u8])),
     CompareI64(unsafe fn(&[i64], &[i64], &mut [u8])),
     CompareBool(unsafe fn(&[bool], &[bool], &mut [u8])),
+    TestF32(unsafe fn(&[f32], &mut [u8])),
+    TestF64(unsafe fn(&[f64], &mut [u8])),
+    TestBool(unsafe fn(&[bool], &mut [u8])),
     /// Takes the first value operand where the bool is true, and the second elsewhere.
     Select(DType),
     Cast(DType, DType),
@@ -64,7 +67,7 @@ impl Code {
     fn n_args(self) -> usize {
         match self {
             Code::UnaryF32(_) | Code::UnaryF64(_) | Code::UnaryI32(_) | Code::UnaryI64(_) => 1,
-            Code::Cast(..) => 1,
+            Code::Cast(..) | Code::TestF32(_) | Code::TestF64(_) | Code::TestBool(_) => 1,
             Code::Select(_) | Code::TernaryF32(_) | Code::TernaryF64(_) => 3,
             _ => 2,
         }
@@ -145,6 +148,9 @@ impl Instr {
                 Code::CompareI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::CompareI64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::CompareBool(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::TestF32(f) => f(of(x, n), of_mut(out, n)),
+                Code::TestF64(f) => f(of(x, n), of_mut(out, n)),
+                Code::TestBool(f) => f(of(x, n), of_mut(out, n)),
                 Code::Select(dtype) => match dtype.size() {
                     1 => select::<u8>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
                     4 => select::<u32>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),

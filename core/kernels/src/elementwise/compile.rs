@@ -7,7 +7,7 @@ use crate::elementwise::tile::FusedSum;
 use crate::memory::layout::Layout;
 use crate::simd::level::level;
 use gradloom_ir::DType;
-use gradloom_ir::op::{BinaryFns, CompareFns, Eval, UnaryFns};
+use gradloom_ir::op::{BinaryFns, BitFns, CompareFns, Eval, TestFns, UnaryFns};
 use gradloom_ir::{Kernel, Op};
 
 const TAKEN: &str = "the dtype rule refuses a dtype that the op has no loop for";
@@ -152,6 +152,8 @@ fn code(op: Op, from: DType, to: DType) -> Code {
         Eval::Unary(fns) => unary(&fns, from),
         Eval::Binary(fns) => binary(&fns, from),
         Eval::Compare(fns) => compare(&fns, from),
+        Eval::Test(fns) => test(&fns, from),
+        Eval::Bits(fns) => bits(&fns, from),
         Eval::Kernel(Kernel::Select) => Code::Select(from),
         Eval::Kernel(Kernel::Cast | Kernel::CastT) => Code::Cast(from, to),
         _ => unreachable!("`{op}` is not elementwise"),
@@ -185,5 +187,27 @@ fn compare(fns: &CompareFns, dtype: DType) -> Code {
         DType::I32 => Code::CompareI32(fns.i32.get(level())),
         DType::I64 => Code::CompareI64(fns.i64.get(level())),
         DType::Bool => Code::CompareBool(fns.bool.get(level())),
+    }
+}
+
+fn test(fns: &TestFns, dtype: DType) -> Code {
+    match dtype {
+        DType::F32 => Code::TestF32(fns.f32.get(level())),
+        DType::F64 => Code::TestF64(fns.f64.get(level())),
+        _ => unreachable!("{TAKEN}"),
+    }
+}
+
+fn bits(fns: &BitFns, dtype: DType) -> Code {
+    match (fns, dtype) {
+        (BitFns::One { i32, .. }, DType::I32) => Code::UnaryI32(i32.get(level())),
+        (BitFns::One { i64, .. }, DType::I64) => Code::UnaryI64(i64.get(level())),
+        (BitFns::One { bool, .. }, DType::Bool) => Code::TestBool(bool.get(level())),
+        (BitFns::Two { i32, .. }, DType::I32) => Code::BinaryI32(i32.get(level())),
+        (BitFns::Two { i64, .. }, DType::I64) => Code::BinaryI64(i64.get(level())),
+        (BitFns::Two { bool, .. }, DType::Bool) => {
+            Code::CompareBool(bool.expect(TAKEN).get(level()))
+        }
+        _ => unreachable!("{TAKEN}"),
     }
 }

@@ -38,7 +38,9 @@ pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
         Eval::Kernel(kernel) => lower_kernel(b, of, kernel),
         Eval::Unary(_) if of.op.is_view() => vec![of.x().clone()],
         Eval::Binary(_) => vec![integer_quotient(b, of)],
-        Eval::Unary(_) | Eval::Compare(_) => member_of_group(b, of).into(),
+        Eval::Unary(_) | Eval::Compare(_) | Eval::Test(_) | Eval::Bits(_) => {
+            member_of_group(b, of).into()
+        }
         Eval::Call => unreachable!("calls are inlined or recorded, never planned"),
     }
 }

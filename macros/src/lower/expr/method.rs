@@ -12,7 +12,7 @@ use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place,
 use crate::method_table::{is_of_values, methods, reads_tensor};
 use crate::report::Errors;
 use gradloom_ir::Op;
-use gradloom_ir::op::Method;
+use gradloom_ir::op::{Eval, Method};
 use proc_macro2::{Ident, Span};
 use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
@@ -199,7 +199,10 @@ impl Cx<'_> {
         }
         // The receiver is probably a number or a collection, which has no traced methods, so the
         // body is traced at run time.
-        if is_of_values(&name) {
+        //
+        // A test such as `is_nan` is the condition of an `if` if the receiver is a number.
+        let tests = |(op, _): (Op, Method)| matches!(op.def().eval(), Eval::Test(_));
+        if is_of_values(&name) || find(&name, false).is_some_and(tests) {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
         if let Some((op, method)) = find(&name, false).filter(|_| !place.root) {

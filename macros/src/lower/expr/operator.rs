@@ -84,6 +84,9 @@ impl Cx<'_> {
                 let x = self.tensor(value, None)?;
                 self.emit_operator(Op::Neg, vec![x], t.span(), unclear)
             }
+            (UnOp::Not(t), Value::Tensor { var, .. }) => {
+                self.emit_one(Op::BitNot, &[], vec![var], t.span())
+            }
             (op, _) => {
                 self.diagnostics.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
                 Err(Abort::Error)
@@ -97,6 +100,12 @@ impl Cx<'_> {
             BinOp::Sub(_) => Ok(Op::Sub),
             BinOp::Mul(_) => Ok(Op::Mul),
             BinOp::Div(_) => Ok(Op::Div),
+            BinOp::BitAnd(_) => Ok(Op::BitAnd),
+            BinOp::BitOr(_) => Ok(Op::BitOr),
+            // With a number on the right, a power is meant.
+            BinOp::BitXor(_) if !matches!(&*b.right, Expr::Lit(_)) => Ok(Op::BitXor),
+            BinOp::Shl(_) => Ok(Op::ShiftLeft),
+            BinOp::Shr(_) => Ok(Op::ShiftRight),
             BinOp::Lt(_) => Err("lt"),
             BinOp::Le(_) => Err("le"),
             BinOp::Gt(_) => Err("gt"),
@@ -126,6 +135,12 @@ impl Cx<'_> {
         }
         let is_tensor = |v: &Value| matches!(v, Value::Tensor { .. });
         let traced = is_tensor(&left) || is_tensor(&right);
+        // Bits of parts of trees are those of numbers.
+        let is_arithmetic = |op: &Op| matches!(op, Op::Add | Op::Sub | Op::Mul | Op::Div);
+        let op = match op {
+            Ok(op) if !traced && !is_arithmetic(&op) => Err(""),
+            op => op,
+        };
         if !traced {
             (left, right) = (self.copied(left), self.copied(right));
         }
@@ -160,11 +175,8 @@ impl Cx<'_> {
                     BinOp::BitXor(_) if matches!(&*b.right, Expr::Lit(_)) => {
                         "a power is `x.pow(2.0)`"
                     }
-                    BinOp::And(_)
-                    | BinOp::Or(_)
-                    | BinOp::BitAnd(_)
-                    | BinOp::BitOr(_)
-                    | BinOp::BitXor(_) => "combine conditions with `c.select(&d, &c)`",
+                    BinOp::And(_) => "combine conditions with `&`",
+                    BinOp::Or(_) => "combine conditions with `|`",
                     BinOp::Rem(_) => "tensors have `+`, `-`, `*` and `/`",
                     _ => "multiply by a power of two",
                 };

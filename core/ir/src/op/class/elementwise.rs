@@ -1,8 +1,8 @@
 //! The classes of elementwise ops. An op is a value of its class.
 
 use crate::op::{
-    BinaryFns, CompareFns, Count, Diff, Equal, Eval, Laws, Method, OpDef, OpFacts, Operands, Param,
-    Range, UnaryFns, not_linear, shape,
+    BinaryFns, BitFns, CompareFns, Count, Diff, Equal, Eval, Laws, Method, OpDef, OpFacts,
+    Operands, Param, Range, TestFns, UnaryFns, not_linear, shape,
 };
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
@@ -258,5 +258,135 @@ impl OpDef for Compare {
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), &[])
+    }
+}
+
+/// A test of each element of a tensor of floats. The result is `bool`.
+pub struct Test {
+    /// The name in the text form.
+    pub name: &'static str,
+    /// The loops for each dtype.
+    pub fns: TestFns,
+}
+
+impl OpDef for Test {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(1, 0)
+    }
+    fn statics(&self) -> &'static [StaticArg] {
+        &[]
+    }
+    fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        Ok(vec![args[0].shape.clone()])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        shape::number(args[0].dtype, false)?;
+        Ok(Some(DType::Bool))
+    }
+    fn methods(&self) -> Vec<Method> {
+        vec![Method::on_tensor(self.name, &[Param::Data])]
+    }
+    fn diff(&self) -> Diff {
+        Diff::Zero("a truth value has no derivative")
+    }
+    fn jvp(&self, _: &mut Builder, _: &Eqn, _: &[Option<Var>]) -> Vec<Option<Var>> {
+        vec![None]
+    }
+    fn transpose(
+        &self,
+        _: &mut Builder,
+        _: &Eqn,
+        _: &[Option<Var>],
+        _: &[bool],
+    ) -> Vec<Option<Var>> {
+        not_linear(self)
+    }
+    fn eval(&self) -> Eval {
+        Eval::Test(self.fns)
+    }
+    fn count(&self) -> Count {
+        Count::FLOP
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::ELEMENTWISE.cheap().range(|_| Range::UNKNOWN) }
+    }
+    fn laws(&self) -> Laws {
+        Laws::new((-2.0, 2.0), &[])
+    }
+}
+
+/// An op on the bits of integers, or on bools, with NumPy broadcasting.
+pub struct Bits {
+    /// The name in the text form.
+    pub name: &'static str,
+    /// The loops for each dtype.
+    pub fns: BitFns,
+    /// The programs for tests of the laws.
+    pub samples: &'static [&'static str],
+}
+
+impl OpDef for Bits {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(self.fns.n_operands(), 0)
+    }
+    fn statics(&self) -> &'static [StaticArg] {
+        &[]
+    }
+    fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        Ok(vec![match args {
+            [x, y] => shape::broadcast(&x.shape, &y.shape)?,
+            _ => args[0].shape.clone(),
+        }])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        let dtype = shape::same_dtypes(args)?;
+        match (dtype, self.fns) {
+            (Some(DType::Bool), BitFns::Two { bool: None, .. }) => {
+                shape::integer(dtype, "an integer")?;
+            }
+            (Some(DType::Bool), _) => {}
+            _ => shape::integer(dtype, "an integer or bool")?,
+        }
+        Ok(dtype)
+    }
+    fn methods(&self) -> Vec<Method> {
+        let params = &[Param::Data, Param::Data];
+        vec![Method::on_tensor(
+            self.name,
+            &params[..self.fns.n_operands()],
+        )]
+    }
+    fn diff(&self) -> Diff {
+        Diff::Zero("integers and bools have no derivative")
+    }
+    fn jvp(&self, _: &mut Builder, _: &Eqn, _: &[Option<Var>]) -> Vec<Option<Var>> {
+        vec![None]
+    }
+    fn transpose(
+        &self,
+        _: &mut Builder,
+        _: &Eqn,
+        _: &[Option<Var>],
+        _: &[bool],
+    ) -> Vec<Option<Var>> {
+        not_linear(self)
+    }
+    fn eval(&self) -> Eval {
+        Eval::Bits(self.fns)
+    }
+    fn count(&self) -> Count {
+        Count::FLOP
+    }
+    fn facts(&self) -> &OpFacts {
+        const { &OpFacts::ELEMENTWISE.cheap().range(|_| Range::UNKNOWN) }
+    }
+    fn laws(&self) -> Laws {
+        Laws::new((-2.0, 2.0), self.samples)
     }
 }

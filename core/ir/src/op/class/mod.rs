@@ -9,7 +9,7 @@ mod update;
 
 pub use bilinear::Bilinear;
 pub(super) use bilinear::{bilinear, same_numbers};
-pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Compare, Unary, UnaryRule};
+pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Bits, Compare, Test, Unary, UnaryRule};
 pub use jacobian::Jacobian;
 pub(super) use jacobian::same_along_axis;
 pub use linear::Linear;

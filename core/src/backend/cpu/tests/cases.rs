@@ -45,6 +45,7 @@ impl Case {
             args: values,
             likes: &likes,
             outs: &outs,
+            bools: self.args.first().is_some_and(|x| x.dtype() == DType::Bool),
         };
         of.evaluate()
     }
@@ -67,7 +68,7 @@ pub(super) fn cases() -> Vec<Case> {
         let name = op.def().name();
         let float = ["f64", "f32"];
         match op.def().eval() {
-            Eval::Unary(_) => texts.extend(float.iter().flat_map(|f| {
+            Eval::Unary(_) | Eval::Test(_) => texts.extend(float.iter().flat_map(|f| {
                 ["[]", "[0, 2]", "[3, 1, 700]"]
                     .map(|s| format!("(x: {f}{s}) {{ y = {name} x return y }}"))
             })),

@@ -1,0 +1,8 @@
+use super::Test;
+
+test_fns! { |x| x.is_infinite() }
+
+pub(super) static OP: Test = Test {
+    name: "is_infinite",
+    fns: FNS,
+};
