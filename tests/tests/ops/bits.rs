@@ -56,3 +56,48 @@ fn bits_of_floats_are_an_error_that_names_the_dtype() {
     let named = ["bit_and", "f32", "integer or bool"];
     assert!(named.iter().all(|name| text.contains(name)), "{text}");
 }
+
+#[derive(Clone, Tree)]
+struct Masked {
+    #[nodiff]
+    mask: Tensor,
+    #[nodiff]
+    other: Tensor,
+    w: Tensor,
+}
+
+impl Masked {
+    fn recorded(&self, x: &Tensor) -> Tensor {
+        let mut mask = &self.mask & x.gt(0.0);
+        mask |= !&self.mask;
+        mask ^= &self.mask & &self.other;
+        mask.select(x * &self.w, 0.0)
+    }
+}
+
+#[traced]
+impl Masked {
+    fn traced(&self, x: &Tensor) -> Tensor {
+        let mut mask = &self.mask & x.gt(0.0);
+        mask |= !&self.mask;
+        mask ^= &self.mask & &self.other;
+        mask.select(x * &self.w, 0.0)
+    }
+}
+
+#[test]
+fn masks_in_a_tree_are_combined_and_assigned() {
+    let model = Masked {
+        mask: Tensor::from([true, true, false, true]),
+        other: Tensor::from([false, false, true, true]),
+        w: Tensor::from([2.0f32, 3.0, 4.0, 5.0]),
+    };
+    let x = Tensor::from([1.0f32, -1.0, -2.0, -3.0]);
+    let expected = [2.0, 0.0, -8.0, -15.0];
+    assert_eq!(model.recorded(&x).to_vec::<f32>(), expected);
+    assert_eq!(model.traced(&x).to_vec::<f32>(), expected);
+    let (_, pullback) = model.traced_vjp(&x);
+    let (dmodel, dx) = pullback(&x.ones_like());
+    assert_eq!(dx.to_vec::<f32>(), [2.0, 0.0, 4.0, 5.0]);
+    assert_eq!(dmodel.w.to_vec::<f32>(), [1.0, 0.0, -2.0, -3.0]);
+}

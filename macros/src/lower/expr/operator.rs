@@ -85,12 +85,9 @@ impl Cx<'_> {
                 self.emit_operator(Op::Neg, vec![x], t.span(), unclear)
             }
             (UnOp::Not(t), Value::Tensor { var, .. }) => {
-                self.emit_one(Op::BitNot, &[], vec![var], t.span())
+                self.emit_operator(Op::BitNot, vec![var], t.span(), None)
             }
-            (op, _) => {
-                self.diagnostics.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
-                Err(Abort::Error)
-            }
+            (op, _) => self.recorded("an operator on a value that is not a tensor", op.span()),
         }
     }
 
@@ -177,8 +174,7 @@ impl Cx<'_> {
                     }
                     BinOp::And(_) => "combine conditions with `&`",
                     BinOp::Or(_) => "combine conditions with `|`",
-                    BinOp::Rem(_) => "tensors have `+`, `-`, `*` and `/`",
-                    _ => "multiply by a power of two",
+                    _ => "write `x.rem(&y)`",
                 };
                 self.diagnostics
                     .errors
@@ -405,7 +401,13 @@ impl Cx<'_> {
             Op::Add => syn::parse_quote!(#x + (#y)),
             Op::Sub => syn::parse_quote!(#x - (#y)),
             Op::Mul => syn::parse_quote!(#x * (#y)),
-            _ => syn::parse_quote!(#x / (#y)),
+            Op::Div => syn::parse_quote!(#x / (#y)),
+            Op::BitAnd => syn::parse_quote!(#x & (#y)),
+            Op::BitOr => syn::parse_quote!(#x | (#y)),
+            Op::BitXor => syn::parse_quote!(#x ^ (#y)),
+            Op::ShiftLeft => syn::parse_quote!(#x << (#y)),
+            Op::ShiftRight => syn::parse_quote!(#x >> (#y)),
+            op => unreachable!("`{op}` is no operator"),
         };
         let values = vec![Value::Host(left.clone()), Value::Host(right.clone())];
         self.computed(values, |_| expr)

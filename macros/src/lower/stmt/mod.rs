@@ -317,16 +317,7 @@ pub(super) fn is_path(expr: &Expr, name: &str) -> bool {
 /// Returns whether an operator assigns.
 pub(super) fn is_compound(op: &syn::BinOp) -> bool {
     use syn::BinOp::*;
-    compound(op).is_some()
-        || matches!(
-            op,
-            RemAssign(_)
-                | BitXorAssign(_)
-                | BitAndAssign(_)
-                | BitOrAssign(_)
-                | ShlAssign(_)
-                | ShrAssign(_)
-        )
+    compound(op).is_some() || matches!(op, RemAssign(_))
 }
 
 fn compound(op: &syn::BinOp) -> Option<Op> {
@@ -335,6 +326,11 @@ fn compound(op: &syn::BinOp) -> Option<Op> {
         syn::BinOp::SubAssign(_) => Op::Sub,
         syn::BinOp::MulAssign(_) => Op::Mul,
         syn::BinOp::DivAssign(_) => Op::Div,
+        syn::BinOp::BitAndAssign(_) => Op::BitAnd,
+        syn::BinOp::BitOrAssign(_) => Op::BitOr,
+        syn::BinOp::BitXorAssign(_) => Op::BitXor,
+        syn::BinOp::ShlAssign(_) => Op::ShiftLeft,
+        syn::BinOp::ShrAssign(_) => Op::ShiftRight,
         _ => return None,
     })
 }
