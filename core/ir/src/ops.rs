@@ -343,13 +343,13 @@ macro_rules! op_list {
                 ///
                 /// `[len]`.
                 Iota = iota,
-                /// The index of the largest element along an axis, as `i64`; the first of equal ones.
+                /// The index of the largest element over axes, as `i64`; the first of equal ones.
                 ///
-                /// The axis is dropped, or kept with length 1; dtype `i64`.
+                /// The axes are dropped, or kept with length 1; dtype `i64`.
                 Argmax = argmax(methods),
-                /// The index of the smallest element along an axis, as `i64`; the first of equal ones.
+                /// The index of the smallest element over axes, as `i64`; the first of equal ones.
                 ///
-                /// The axis is dropped, or kept with length 1; dtype `i64`.
+                /// The axes are dropped, or kept with length 1; dtype `i64`.
                 Argmin = argmin(methods),
                 /// A row for each label: 1 at the label, 0 elsewhere. A label out of range is an error.
                 ///
@@ -436,10 +436,10 @@ macro_rules! op_list {
                 ///
                 /// The shapes of queries, keys and values.
                 AttentionVjp = attention_vjp,
-                /// The lower triangle of each matrix: zeros above the diagonal.
+                /// The lower triangle of each matrix: zeros to the right of a diagonal.
                 ///
                 /// Same shape.
-                Tril = tril,
+                Tril = tril(methods),
                 /// `x / sqrt(mean(x^2) + eps) w` over the last axis, with a weight. Takes floats.
                 ///
                 /// `x` of `[.., n]`, weight of `[n]`; the shape of `x`.
@@ -577,6 +577,74 @@ macro_rules! op_list {
                 ///
                 /// The axes are dropped, or kept with length 1.
                 All = all(methods),
+                /// The variance over axes. Takes floats.
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Var = var(methods),
+                /// The standard deviation over axes. Takes floats.
+                ///
+                /// The axes are dropped, or kept with length 1.
+                Stddev = stddev(methods),
+                /// The elements of each row along an axis in order. NaN is the greatest.
+                ///
+                /// Same shape.
+                Sort = sort(methods),
+                /// The indices of each row along an axis in the order of its elements, as `i64`.
+                ///
+                /// Same shape; dtype `i64`.
+                Argsort = argsort(methods),
+                /// The largest elements along an axis, in descending order. NaN is the greatest.
+                ///
+                /// The axis has the given length.
+                TopK = top_k(methods),
+                /// The indices of the largest elements along an axis, as `i64`; the first of equal ones.
+                ///
+                /// The axis has the given length; dtype `i64`.
+                TopKIndices = top_k_indices(methods),
+                /// The elements in reverse order along axes.
+                ///
+                /// Same shape.
+                Flip = flip(methods),
+                /// The elements moved along an axis; those past its end come first.
+                ///
+                /// Same shape.
+                Roll = roll(methods),
+                /// The upper triangle of each matrix: zeros to the left of a diagonal.
+                ///
+                /// Same shape.
+                Triu = triu(methods),
+                /// A diagonal of each matrix of the last two axes.
+                ///
+                /// The last two axes become one.
+                Diagonal = diagonal(methods),
+                /// The transpose of `diagonal`: matrices of zeros with a given diagonal.
+                ///
+                /// The shape before.
+                DiagonalT = diagonal_t,
+                /// Square matrices of zeros with a given diagonal.
+                ///
+                /// The last axis becomes two.
+                Diag = diag(methods),
+                /// The transpose of `diag`: a diagonal of square matrices.
+                ///
+                /// The last two axes become one.
+                DiagT = diag_t,
+                /// A square matrix with 1 on the diagonal and 0 elsewhere.
+                ///
+                /// `[len, len]`.
+                Eye = eye,
+                /// The elements with a number around them and between them. Elements may be removed.
+                ///
+                /// Each axis with its padding.
+                Pad = pad(methods),
+                /// `pad` with zeros, which is linear.
+                ///
+                /// Each axis with its padding.
+                PadZeros = pad_zeros,
+                /// The transpose of `pad_zeros`: the elements without their padding.
+                ///
+                /// The shape before.
+                PadZerosT = pad_zeros_t,
             }
             calls {
                 /// A call of a traced function.

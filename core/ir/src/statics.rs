@@ -54,6 +54,12 @@ pub enum StaticKind {
     Probability,
     /// A number of elements, or another integer that is not negative.
     Count,
+    /// An integer of any sign.
+    Offset,
+    /// Numbers of elements to add to each axis, or one number for all axes.
+    Margins,
+    /// The number in places that hold no element of the operand.
+    Fill,
     /// A boolean.
     Flag,
     /// A boolean that methods and derivatives set. It is never a host expression.
@@ -94,7 +100,7 @@ impl StaticArg {
                 other => other.is_host() || list(|lens| lens.iter().all(|len| *len >= 0)),
             },
             _ if value.is_host() => true,
-            StaticKind::Axis => value.int().is_some(),
+            StaticKind::Axis | StaticKind::Offset => value.int().is_some(),
             StaticKind::Count => value.int().is_some_and(|n| n >= 0),
             StaticKind::Axes | StaticKind::Sizes => *value == Static::All || list(|_| true),
             StaticKind::UnitAxes
@@ -103,6 +109,7 @@ impl StaticArg {
             | StaticKind::Starts
             | StaticKind::Stops
             | StaticKind::Steps
+            | StaticKind::Margins
             | StaticKind::Positions => list(|_| true),
             StaticKind::Window | StaticKind::Strides => {
                 list(|lens| lens.iter().all(|len| (1..=i32::MAX.into()).contains(len)))
@@ -111,7 +118,9 @@ impl StaticArg {
                 let small = |p: &i64| p.unsigned_abs() <= i32::MAX as u64;
                 *value == Static::All || value.ints().is_some_and(|all| all.iter().all(small))
             }
-            StaticKind::Number => value.bool().is_some() || value.float().is_some(),
+            StaticKind::Number | StaticKind::Fill => {
+                value.bool().is_some() || value.float().is_some()
+            }
             StaticKind::Epsilon => value.float().is_some(),
             StaticKind::Probability => match value.float() {
                 Some(p) if !(0.0..=1.0).contains(&p) => return Err(Fault::Probability { p }),

@@ -140,17 +140,67 @@ fn an_extremum_needs_an_element() {
         ),
         ("argmax", &[LAST, DROP], &["f32[2, B]"], "i64[2]"),
         ("argmin", &[Static::Int(0), KEEP], &["?[2, B]"], "i64[1, B]"),
-        (
-            "argmax",
-            &[Static::All, DROP],
-            &["f32[2]"],
-            "argmax: `axis` cannot be `..`: the operand is f32[2]",
-        ),
+        ("argmax", &[Static::All, DROP], &["f32[2]"], "i64[]"),
         (
             "argmin",
             &[LAST, DROP],
             &["f32[0]"],
             "argmin: axis 0 has length 0, and the maximum or minimum of no elements is not defined: the operand is f32[0]",
+        ),
+    ]);
+}
+
+#[test]
+fn scans_and_orders_name_a_wrong_dtype_and_a_wrong_axis() {
+    check(&[
+        ("cumsum", &[LAST, DROP], &["f32[2, B]"], "f32[2, B]"),
+        (
+            "cumsum",
+            &[Static::Int(2), DROP],
+            &["f32[2, 3]"],
+            "cumsum: axis 2 is out of range for rank 2: the operand is f32[2, 3]",
+        ),
+        (
+            "any",
+            &[LAST, DROP],
+            &["f32[2]"],
+            "any: the dtype is f32, expected `bool`: the operand is f32[2]",
+        ),
+        (
+            "var",
+            &[LAST, DROP, Static::Int(1)],
+            &["f32[2, B]"],
+            "f32[2]",
+        ),
+        (
+            "top_k",
+            &[Static::Int(3), LAST],
+            &["f32[2]"],
+            "top_k: the length of axis 0 is 2, expected at least 3: the operand is f32[2]",
+        ),
+        ("diag", &[Static::Int(-1)], &["f32[B]"], "f32[B + 1, B + 1]"),
+        (
+            "diagonal",
+            &[Static::Int(0)],
+            &["f32[3, B, B]", "f32[3, B, B]"],
+            "f32[3, B]",
+        ),
+        (
+            "tril",
+            &[Static::Int(0)],
+            &["f32[3]"],
+            "tril: the rank is 1, expected at least 2: the operand is f32[3]",
+        ),
+        (
+            "pad",
+            &[
+                Static::Int(-2),
+                Static::Int(0),
+                Static::Int(0),
+                Static::Float(0.0),
+            ],
+            &["f32[1]"],
+            "pad: the length of axis 0 with its padding is -1, expected at least 0: the operand is f32[1]",
         ),
     ]);
 }

@@ -43,7 +43,11 @@ fn values(kind: StaticKind) -> Vec<Static> {
             all.extend(lists);
             all.extend(numbers);
         }
-        StaticKind::Axis => {
+        StaticKind::Margins => {
+            all.extend(lists);
+            all.extend(numbers);
+        }
+        StaticKind::Axis | StaticKind::Offset => {
             all.extend(numbers);
             all.push(list(&[0, 1]));
         }
@@ -130,7 +134,7 @@ fn values(kind: StaticKind) -> Vec<Static> {
             all.extend(numbers);
             all.push(list(&[0, 1]));
         }
-        StaticKind::Epsilon | StaticKind::Number | StaticKind::Probability => {
+        StaticKind::Epsilon | StaticKind::Number | StaticKind::Fill | StaticKind::Probability => {
             all.extend([0.0, -1.0, 2.0, f64::NAN].map(Static::Float))
         }
         StaticKind::Positions | StaticKind::Callee => unreachable!("only calls have them"),
@@ -223,6 +227,8 @@ fn static_arguments_are_refused_exactly_if_they_are_wrong_for_every_shape() {
         Op::SliceT,
         Op::SumPoolT,
         Op::UpsampleT,
+        Op::DiagonalT,
+        Op::PadZerosT,
     ];
     for &op in Op::ALL.iter().filter(|op| !transposes.contains(op)) {
         let Some(n_args) = operands(op).filter(|_| !op.def().statics().is_empty()) else {

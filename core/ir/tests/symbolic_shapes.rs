@@ -144,6 +144,8 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
                     .into(),
             },
             StaticKind::Axis => axis(r).into(),
+            StaticKind::Offset => (r.below(5) as i64 - 2).into(),
+            StaticKind::Margins => (r.below(3) as i64).into(),
             StaticKind::Flag | StaticKind::KnownFlag => (r.below(2) == 0).into(),
             StaticKind::Shape | StaticKind::Reshape => shape(r).into(),
             StaticKind::Starts | StaticKind::Stops | StaticKind::Steps => slice(r, arg.kind).into(),
@@ -162,7 +164,7 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
                 n => (n as i64 - 1).into(),
             },
             StaticKind::Count => (r.below(3) as i64).into(),
-            StaticKind::Number | StaticKind::Probability => 1.0.into(),
+            StaticKind::Number | StaticKind::Fill | StaticKind::Probability => 1.0.into(),
             StaticKind::Positions | StaticKind::Callee => unreachable!("only calls have them"),
         }
     };

@@ -9,8 +9,8 @@
 //! - [`elementwise`]: groups of elementwise ops, compiled to a bytecode or to loops.
 //! - [`rows`]: softmax, norms and losses, and chains of kernels that share a block of rows.
 //! - [`conv`] and [`pool`]: convolutions and pooling, on [`windows`] that slide along axes.
-//! - [`reduce`], [`scan`], [`movement`], [`indexing`], [`gemm`], [`attention`],
-//!   [`random`]: the other kernels.
+//! - [`reduce`], [`scan`], [`order`], [`movement`], [`indexing`], [`gemm`],
+//!   [`attention`], [`random`]: the other kernels.
 //! - [`threads`] divides work; `simd` has vectors for each level of the CPU.
 //!
 //! A kernel relies on its caller for shapes and dtypes, and asserts what memory safety needs. An
@@ -38,6 +38,7 @@ pub mod indexing;
 pub mod lock;
 pub mod memory;
 pub mod movement;
+pub mod order;
 pub mod pool;
 pub mod random;
 pub mod reduce;

@@ -82,6 +82,21 @@ impl Tensor {
     pub fn arange(len: impl IntoStatic, dtype: DType) -> Tensor {
         one(Op::Iota, [len.into_static(), dtype.into_static()], &[], &[])
     }
+
+    /// Returns the square matrix of shape `[len, len]` with 1 on the diagonal and 0 elsewhere.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// assert_eq!(Tensor::eye(2, DType::F32).to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the length is negative or too large.
+    #[track_caller]
+    pub fn eye(len: impl IntoStatic, dtype: DType) -> Tensor {
+        one(Op::Eye, [len.into_static(), dtype.into_static()], &[], &[])
+    }
 }
 
 /// Returns a tensor of rank 0.

@@ -24,6 +24,7 @@ fn every_method_of_the_op_table_is_a_method_of_tensor() {
         zeros: Tensor::zeros([2], DType::F32);
         ones: Tensor::ones([2], DType::F32);
         arange: Tensor::arange(3, DType::I64);
+        eye: Tensor::eye(3, DType::F32);
         concat: Tensor::concat(&[x(), x()], 0);
         stack: Tensor::stack(&[&x(), &x()], 0);
         split: x().split::<3>(1);

@@ -748,6 +748,46 @@ impl Draft<'_> {
                 statics = vec![Static::Int(self.axis(shape.len())?)];
                 vec![x, self.get(dtype?, &shape)]
             }
+            Op::TopK | Op::TopKIndices => {
+                let x = self.pick_float()?;
+                let shape = dims(&self.avals[x]);
+                let axis = self.axis(shape.len())?;
+                let at = axis.rem_euclid(shape.len() as i64) as usize;
+                let count = self.rng.below(shape[at] + 1) as i64;
+                statics = vec![Static::Int(count), Static::Int(axis)];
+                vec![x]
+            }
+            Op::DiagT => {
+                let x = self.pick_float()?;
+                let Aval { dtype, .. } = self.avals[x];
+                let side = self.rng.below(4);
+                statics = vec![Static::Int(self.rng.below(5) as i64 - 2)];
+                vec![self.get(dtype?, &[side, side])]
+            }
+            Op::DiagonalT => {
+                let x = self.pick_float()?;
+                let Aval { dtype, .. } = self.avals[x];
+                let [rows, columns] = [self.rng.below(4), self.rng.below(4)];
+                let offset = self.rng.below(3);
+                statics = vec![Static::Int(offset as i64)];
+                likes = vec![self.get(dtype?, &[rows, columns])];
+                let len = rows.min(columns.saturating_sub(offset));
+                vec![self.get(dtype?, &[len])]
+            }
+            Op::PadZerosT => {
+                let x = self.pick_float()?;
+                let Aval { dtype, .. } = self.avals[x];
+                let shape = dims(&self.avals[x]);
+                let [low, high] = [self.rng.below(3), self.rng.below(3)];
+                statics = vec![
+                    Static::Int(low as i64),
+                    Static::Int(high as i64),
+                    Static::Int(0),
+                ];
+                likes = vec![x];
+                let padded: Vec<usize> = shape.iter().map(|len| len + low + high).collect();
+                vec![self.get(dtype?, &padded)]
+            }
             Op::Recurrence => {
                 let x = self.pick_float()?;
                 let Aval { dtype, .. } = self.avals[x];
@@ -885,6 +925,9 @@ impl Draft<'_> {
                 StaticKind::DType => Static::DType(self.dtype()),
                 StaticKind::Epsilon => Static::Float(0.1),
                 StaticKind::Probability => Static::Float(0.4),
+                StaticKind::Offset => Static::Int(self.rng.below(5) as i64 - 2),
+                StaticKind::Margins => Static::Int(self.rng.below(3) as i64),
+                StaticKind::Fill => Static::Int(1),
                 StaticKind::Count => Static::Int(self.rng.below(4) as i64),
                 kind => panic!("the generator does not know values of {kind:?} for `{op}`"),
             });

@@ -3,25 +3,28 @@ use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Op
 use crate::{Aval, DType, Fault, Shape, Static, StaticKind};
 
 methods! { argmax {
-    /// Index of the first largest element along one axis, as `i64`.
+    /// Index of the first largest element over `axes`, as `i64`.
+    ///
+    /// It counts the elements in row-major order of these axes: `x.argmax(..)` of all.
     ///
     /// The first NaN counts as the largest.
     ///
-    /// It has no derivative. An axis of length 0 is an error.
+    /// It has no derivative. A reduced axis of length 0 is an error.
     ///
     /// ```
     /// # use gradloom::Tensor;
     /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
     /// assert_eq!(x.argmax(-1).to_vec::<i64>(), [1, 1]);
+    /// assert_eq!(x.argmax(..).item::<i64>(), 1);
     /// ```
     ///
     /// # Panics
     ///
     /// If an axis is out of range or given twice, or if the op does not accept the
     /// dtype.
-    fn argmax(x: Data, axis: Static, keepdims: Switch(false));
+    fn argmax(x: Data, axes: Static, keepdims: Switch(false));
 
-    /// [`Tensor::argmax`] that keeps the axis with length 1.
+    /// [`Tensor::argmax`] that keeps the reduced axes with length 1.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -33,17 +36,17 @@ methods! { argmax {
     ///
     /// If an axis is out of range or given twice, or if the op does not accept the
     /// dtype.
-    fn argmax_keepdims(x: Data, axis: Static, keepdims: Switch(true));
+    fn argmax_keepdims(x: Data, axes: Static, keepdims: Switch(true));
 } }
 
-/// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`.
+/// `argmax[axes, keepdims] x`: the index of the largest element over `axes`, as `i64`.
 ///
 /// The first of equal elements wins, and the first NaN wins over all numbers.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "argmax",
     operands: Operands::Fixed(1, 0),
     statics: &[
-        StaticKind::Axis.named("axis"),
+        StaticKind::Axes.named("axes"),
         StaticKind::Flag.named("keepdims"),
     ],
     shape: index_shape,
@@ -59,10 +62,12 @@ pub(super) static OP: Nonlinear = Nonlinear {
     laws: Laws::new(
         (-2.0, 2.0),
         &[
-            "(x: f64[2, 3]) { y = argmax[axis=1, keepdims=false] x return y }",
-            "(x: f64[2, 3]) { y = argmax[axis=-2, keepdims=true] x return y }",
-            "(x: i64[4]) { y = argmax[axis=0, keepdims=false] x return y }",
-            "(x: f64[0, 3]) { y = argmax[axis=1, keepdims=false] x return y }",
+            "(x: f64[2, 3]) { y = argmax[axes=[1], keepdims=false] x return y }",
+            "(x: f64[2, 3]) { y = argmax[axes=[-2], keepdims=true] x return y }",
+            "(x: i64[4]) { y = argmax[axes=[0], keepdims=false] x return y }",
+            "(x: f64[2, 3]) { y = argmax[axes=all, keepdims=false] x return y }",
+            "(x: f64[2, 3, 2]) { y = argmax[axes=[0, 2], keepdims=true] x return y }",
+            "(x: f64[0, 3]) { y = argmax[axes=[1], keepdims=false] x return y }",
         ],
     ),
 };
@@ -80,7 +85,7 @@ pub(super) fn index_dtype(_: &[Static], args: &[&Aval]) -> Result<Option<DType>,
 
 /// The definition of the op.
 pub(super) fn reference(of: &Application<'_>) -> NdArray {
-    of.reduce(&[of.axis(0, of.rank())], |row| {
+    of.reduce(&of.axes(0, of.rank()), |row| {
         first_best(row, |x, y| x > y) as f64
     })
 }

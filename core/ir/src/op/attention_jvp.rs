@@ -177,7 +177,10 @@ pub(super) fn weights(b: &mut Builder, [q, k, l]: [Var; 3], sees: Sees) -> Var {
 /// Emits `x` where a query sees a key, and 0 elsewhere.
 pub(super) fn seen(b: &mut Builder, x: Var, sees: Sees) -> Var {
     let x = match *b.static_of(sees.causal) == Static::Bool(true) {
-        true => b.unary(Op::Tril, x),
+        true => {
+            let diagonal = b.attr(0);
+            b.emit(Op::Tril, &[diagonal], &[x])
+        }
         false => x,
     };
     let Some(mask) = sees.mask else {

@@ -213,6 +213,36 @@ fn matrices(of: &AxesOf<'_>) -> Option<Axes> {
     of.aligned(dims, &[rows, rows + 1])
 }
 
+/// An op between matrices in the last two axes and their diagonals in the last axis.
+pub(super) const DIAGONALS: AxesRule = AxesRule {
+    signature: diagonals,
+    batch: lanes::leading,
+};
+
+fn diagonals(of: &AxesOf<'_>) -> Option<Axes> {
+    let n_leading = of.data[0].len().min(of.outs[0].len()).checked_sub(1)?;
+    let leading = |dims: &&[Dim]| -> Vec<Axis> {
+        let axis = |i| {
+            if i < n_leading {
+                Axis::Factor(i)
+            } else {
+                Axis::Own
+            }
+        };
+        (0..dims.len()).map(axis).collect()
+    };
+    Some(Axes {
+        operands: of.data.iter().map(leading).collect(),
+        results: of.outs.iter().map(leading).collect(),
+    })
+}
+
+/// An op that adds elements around those of each axis and between them, or removes them.
+pub(super) const PADDED: AxesRule = AxesRule {
+    signature: unrelated,
+    batch: lanes::padded,
+};
+
 /// An op on labels. The logits, or the result of `one_hot`, have the axes of the labels, and a last
 /// axis of classes.
 pub(super) const CLASSES: AxesRule = AxesRule {

@@ -4,6 +4,7 @@
 //! lane are counted from the end, and so are the axes that static arguments name.
 
 use super::Op;
+use super::pad::for_axes;
 use super::shape;
 use crate::{Builder, Eqn, Program, SecondaryMap, Static, StaticKind, Var};
 
@@ -270,6 +271,22 @@ pub(super) fn ranges(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     }
     let args = of.all(b)?;
     Some(of.emit(b, statics, &args))
+}
+
+/// An op whose static arguments have a number for each axis, or one for all: 0 for the lanes.
+pub(super) fn padded(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let rank = of.rank(of.eqn.args[0])?;
+    let kinds = of.eqn.op.def().statics().iter();
+    let statics = kinds.zip(of.statics()).map(|(arg, value)| match arg.kind {
+        StaticKind::Margins => {
+            let numbers = for_axes(&value, arg.name, rank).ok()??;
+            Some([&[0], &numbers[..]].concat().into())
+        }
+        _ => Some(value),
+    });
+    let statics: Option<Vec<Static>> = statics.collect();
+    let args = of.all(b)?;
+    Some(of.emit(b, statics?, &args))
 }
 
 /// An op that puts the axes in another order.

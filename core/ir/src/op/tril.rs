@@ -1,44 +1,60 @@
-use super::Jacobian;
 use super::nd_array::{Application, NdArray};
-use super::{Count, Kernel, OpFacts, axes};
-use crate::{Fault, Op};
+use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
+use crate::{Op, StaticKind};
 
-/// `tril x`: the lower triangles of the matrices of the last two axes.
+methods! { tril {
+    /// The lower triangles of the matrices of the last two axes: zeros to the right of a diagonal.
+    ///
+    /// `diagonal` is the number of the last kept diagonal: 0 is the main one, and those to its right
+    /// are positive. Takes every dtype.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.tril(0).to_vec::<f32>(), [1.0, 0.0, 3.0, 4.0]);
+    /// assert_eq!(x.tril(-1).to_vec::<f32>(), [0.0, 0.0, 3.0, 0.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there are less than two axes.
+    fn tril(x: Data, diagonal: Static);
+} }
+
+/// `tril[diagonal] x`: the lower triangles of the matrices of the last two axes.
 ///
-/// The elements above the diagonal are zero.
-pub(super) static OP: Jacobian = Jacobian {
+/// The elements to the right of the diagonal are zero.
+pub(super) static OP: Linear = Linear {
     name: "tril",
-    n_operands: 1,
-    statics: &[],
-    shape: |_, args| {
-        let shape = &args[0].shape;
-        match shape.dims() {
-            Some(dims) if dims.len() < 2 => Err(Fault::Rank {
-                found: dims.len(),
-                expected: "at least 2".into(),
-            }),
-            _ => Ok(shape.clone()),
-        }
-    },
-    tangent: |_, _, _| None,
-    transpose: Op::Tril,
+    operands: Operands::Fixed(1, 0),
+    statics: &[StaticKind::Offset.named("diagonal")],
+    shape: |_, args| shape::matrices(&args[0].shape),
+    dtype: shape::of_operand,
+    methods: METHODS,
+    transpose: |b, eqn, ct| b.emit(Op::Tril, &eqn.attrs, &[ct]),
     kernel: Kernel::Tril,
     count: Count::Copy,
     facts: OpFacts::opaque(axes::MATRICES),
-    domain: (-2.0, 2.0),
     samples: &[
-        "(x: f64[3, 3]) { y = tril x return y }",
-        "(x: f64[2, 2, 4]) { y = tril x return y }",
-        "(x: f64[4, 2]) { y = tril x return y }",
-        "(x: f64[0, 2]) { y = tril x return y }",
+        "(x: f64[3, 3]) { y = tril[diagonal=0] x return y }",
+        "(x: f64[2, 2, 4]) { y = tril[diagonal=1] x return y }",
+        "(x: f64[4, 2]) { y = tril[diagonal=-1] x return y }",
+        "(x: f64[2, 3]) { y = tril[diagonal=-9] x return y }",
+        "(x: f64[2, 3]) { y = tril[diagonal=9] x return y }",
+        "(x: f64[0, 2]) { y = tril[diagonal=0] x return y }",
+        "(x: bool[3, 3]) { y = tril[diagonal=0] x return y }",
     ],
 };
 
 /// The definition of the op.
 pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let [row, column] = [of.rank() - 2, of.rank() - 1];
-    of.build(|i| match i[column] > i[row] {
-        true => 0.0,
-        false => of.x().get(&i),
+    of.build(|i| {
+        let diagonal = i[column] as i64 - i[row] as i64;
+        if diagonal <= of.int(0) {
+            of.x().get(&i)
+        } else {
+            0.0
+        }
     })
 }

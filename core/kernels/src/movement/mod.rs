@@ -7,6 +7,7 @@ use crate::memory::{Data, Element, Layout};
 use crate::task::{Prepared, map};
 use copy::{Copy, Scatter};
 use gradloom_ir::{DType, Static};
+use std::ops::Range;
 
 /// Copies elements laid out as `layout` into row-major order.
 ///
@@ -30,13 +31,19 @@ pub fn jumps(layout: &Layout) -> bool {
 
 /// Writes the operand to the elements that `to` selects of a tensor of zeros.
 pub fn scatter(dtype: DType, to: &Layout) -> Prepared {
-    fn typed<T: Element>(scatter: Scatter) -> Prepared {
+    scatter_onto(dtype, to, &Static::Int(0))
+}
+
+/// Writes the operand to the elements that `to` selects of a tensor filled with a number.
+pub fn scatter_onto(dtype: DType, to: &Layout, value: &Static) -> Prepared {
+    fn typed<T: Element>(scatter: Scatter, value: &Static) -> Prepared {
+        let value = T::from_static(value);
         map(move |ys: &[T], out: &mut [T]| {
-            out.fill(T::default());
+            out.fill(value);
             scatter.run(ys, out);
         })
     }
-    on_element!(dtype, typed(Scatter::new(to)))
+    on_element!(dtype, typed(Scatter::new(to), value))
 }
 
 /// Concatenates: takes `pieces[i]` elements of operand `i` in turn, until the result is full.
@@ -63,24 +70,88 @@ fn concat_slices<T: Element>(args: &[Data<'_>], pieces: &[usize], out: &mut [T])
     }
 }
 
-/// Copies matrices and writes 0 above their diagonals.
-pub fn tril(dtype: DType, [rows, cols]: [usize; 2]) -> Prepared {
-    fn typed<T: Element>(rows: usize, cols: usize) -> Prepared {
-        map(move |xs: &[T], out: &mut [T]| tril_slices(xs, out, rows, cols))
-    }
-    on_element!(dtype, typed(rows, cols))
+/// Triangle of a matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Triangle {
+    /// The elements on a diagonal and to its left.
+    Lower,
+    /// The elements on a diagonal and to its right.
+    Upper,
 }
 
-fn tril_slices<T: Element>(xs: &[T], out: &mut [T], rows: usize, cols: usize) {
-    if cols == 0 {
-        return;
+/// Copies the triangles of matrices, and writes zeros elsewhere.
+pub fn triangles(
+    dtype: DType,
+    [rows, cols]: [usize; 2],
+    triangle: Triangle,
+    diagonal: i64,
+) -> Prepared {
+    fn typed<T: Element>(
+        kept: impl Fn(usize) -> Range<usize> + Send + Sync + 'static,
+        cols: usize,
+    ) -> Prepared {
+        map(move |xs: &[T], out: &mut [T]| {
+            if cols == 0 {
+                return;
+            }
+            let both = xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols));
+            for (i, (x, y)) in both.enumerate() {
+                let kept = kept(i);
+                y[..kept.start].fill(T::default());
+                y[kept.end..].fill(T::default());
+                y[kept.clone()].copy_from_slice(&x[kept]);
+            }
+        })
     }
-    let both = xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols));
-    for (i, (x, y)) in both.enumerate() {
-        let n = cols.min(i % rows + 1);
-        y[..n].copy_from_slice(&x[..n]);
-        y[n..].fill(T::default());
+    // The columns of a row that are kept. The first `n` columns are to the left of the diagonal.
+    let kept = move |i: usize| {
+        let column = diagonal.saturating_add((i % rows) as i64);
+        let n = |column: i64| column.clamp(0, cols as i64) as usize;
+        match triangle {
+            Triangle::Lower => 0..n(column.saturating_add(1)),
+            Triangle::Upper => n(column)..cols,
+        }
+    };
+    on_element!(dtype, typed(kept, cols))
+}
+
+/// Reverses the middle axis of `[a, r, b]`.
+pub fn flip(dtype: DType, [_, r, b]: [usize; 3]) -> Prepared {
+    fn typed<T: Element>(r: usize, b: usize) -> Prepared {
+        map(move |xs: &[T], out: &mut [T]| {
+            if out.is_empty() {
+                return;
+            }
+            let matrices = xs.chunks_exact(r * b).zip(out.chunks_exact_mut(r * b));
+            for (xs, out) in matrices {
+                if b == 1 {
+                    for (y, x) in out.iter_mut().zip(xs.iter().rev()) {
+                        *y = *x;
+                    }
+                } else {
+                    for (y, x) in out.chunks_exact_mut(b).zip(xs.chunks_exact(b).rev()) {
+                        y.copy_from_slice(x);
+                    }
+                }
+            }
+        })
     }
+    on_element!(dtype, typed(r, b))
+}
+
+/// Writes a square matrix with 1 on its diagonal and 0 elsewhere.
+pub fn eye(dtype: DType, len: usize) -> Prepared {
+    fn typed<T: Element>(len: usize) -> Prepared {
+        Box::new(move |_, outs| {
+            let out = T::slice_mut(&mut outs[0]);
+            out.fill(T::default());
+            for y in out.iter_mut().step_by(len + 1) {
+                *y = T::from_static(&Static::Int(1));
+            }
+            Ok(())
+        })
+    }
+    on_element!(dtype, typed(len))
 }
 
 /// Writes the numbers from 0 on.

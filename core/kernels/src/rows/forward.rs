@@ -317,6 +317,51 @@ pub(crate) fn moments<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> 
     (mean, var.plus(T::of(eps)).sqrt().recip())
 }
 
+/// `sum((x - mean)^2) / divisor`, or its square root.
+pub(crate) fn variance<T: Float>(
+    xs: &[T],
+    out: &mut [T],
+    cols: usize,
+    divisor: usize,
+    root: Root,
+    mode: RowMode,
+) {
+    let variance = |xs: &[T], out: &mut [T]| variance_rows(xs, out, cols, divisor, root, mode);
+    fold_rows(xs, out, cols, 0.06, variance);
+}
+
+leveled! {
+    fn variance_rows<S, T: Float>(
+        xs: &[T],
+        out: &mut [T],
+        cols: usize,
+        divisor: usize,
+        root: Root,
+        mode: RowMode,
+    ) {
+        for (i, y) in out.iter_mut().enumerate() {
+            let row = &xs[i * cols..][..cols];
+            let [total] = sums::<T::Floats<S>, 1, 1>([row], Prefetch(0), Identity);
+            let square = Square(T::Floats::<S>::splat(total.over(cols)));
+            let [total] = sums::<T::Floats<S>, 1, 1>([row], mode.prefetch(row), square);
+            let var = total.over(divisor);
+            *y = match root {
+                Root::None => var,
+                Root::Square => var.sqrt(),
+            };
+        }
+    }
+}
+
+/// Root that is taken of a variance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// The variance itself.
+    None,
+    /// The standard deviation.
+    Square,
+}
+
 /// Returns `1 / sqrt(mean(x^2) + eps)`.
 #[inline(always)]
 pub(crate) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> T {

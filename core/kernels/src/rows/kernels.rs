@@ -1,6 +1,6 @@
 //! Kernels on rows, resolved for a dtype and sizes.
 
-use super::forward::{self, RowMode};
+use super::forward::{self, Root, RowMode};
 use super::jacobians;
 use super::row_kernel::RowKernel;
 use crate::memory::Element;
@@ -142,6 +142,16 @@ pub fn inv_std(of: Rows, eps: f64) -> RowKernel {
         })
     }
     on_float!(of.dtype, typed(of, eps))
+}
+
+/// The variance of each row, with the divisor of the squares, or its root.
+pub fn variance(of: Rows, divisor: usize, root: Root) -> RowKernel {
+    fn typed<T: Float>(of: Rows, divisor: usize, root: Root) -> RowKernel {
+        fold(of, move |x, out, cols, mode| {
+            forward::variance::<T>(x, out, cols, divisor, root, mode);
+        })
+    }
+    on_float!(of.dtype, typed(of, divisor, root))
 }
 
 /// [`normalize`] times a weight plus a bias, which are single rows: operands `x`, weight and bias.

@@ -7,7 +7,9 @@ mod kernels;
 pub mod norm;
 pub mod row_kernel;
 
+pub use forward::Root;
 pub use kernels::{
     Rows, cross_entropy, cross_entropy_grad, inv_std, layer_norm, log_softmax, log_softmax_jvp,
     log_softmax_vjp, logsumexp, normalize, normalize_t, one_hot, rms_norm, softmax, softmax_t,
+    variance,
 };

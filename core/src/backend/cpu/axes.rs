@@ -1,6 +1,6 @@
 //! Lowering of reductions over axes and of their transposes.
 
-use super::{Equation, statics};
+use super::{Equation, rows, statics};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::op::SumOver;
@@ -157,19 +157,22 @@ pub(super) fn argmin(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     arg_fold(b, of, Fold::Min)
 }
 
-/// Writes the index along an axis of the extremum.
+/// Writes the index of the extremum, in row-major order of the axes.
 fn arg_fold(b: &mut TaskBuilder, of: &Equation<'_>, by: Fold) -> View {
-    let shape = of.x().shape();
-    let axis = of.axis(shape.len());
-    let arb = [
-        numel(&shape[..axis]),
-        shape[axis],
-        numel(&shape[axis + 1..]),
-    ];
-    let from = b.contiguous(of.x());
-    b.kernel(
-        &[&from],
-        of.out(),
-        reduce::arg_fold(of.x().dtype(), arb, by),
-    )
+    let (shape, axes) = (of.x().shape(), of.axes());
+    let (x, arb) = match neighbours(shape, &axes)[..] {
+        [] | [(_, false)] => (of.x().clone(), [numel(shape), 1, 1]),
+        [(r, true)] => (of.x().clone(), [1, r, 1]),
+        [(a, false), (r, true)] => (of.x().clone(), [a, r, 1]),
+        [(r, true), (b, false)] => (of.x().clone(), [1, r, b]),
+        [(a, false), (r, true), (b, false)] => (of.x().clone(), [a, r, b]),
+        _ => {
+            let r: usize = axes.iter().map(|&a| shape[a]).product();
+            let x = of.x().permute(&rows::last(shape.len(), &axes));
+            (x, [numel(of.shape()), r, 1])
+        }
+    };
+    let from = b.contiguous(&x);
+    let kernel = reduce::arg_fold(x.dtype(), arb, by);
+    b.kernel(&[&from], of.out(), kernel)
 }

@@ -15,3 +15,11 @@ pub(super) use {full as full_like, full as scalar};
 pub(super) fn iota(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     b.kernel(&[], of.out(), movement::iota(of.out().dtype()))
 }
+
+pub(super) fn eye(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    b.kernel(
+        &[],
+        of.out(),
+        movement::eye(of.out().dtype(), of.shape()[0]),
+    )
+}

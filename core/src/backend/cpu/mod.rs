@@ -12,6 +12,7 @@ mod equation;
 mod indexing;
 mod matmul;
 mod movement;
+mod order;
 mod random;
 mod rows;
 mod scan;
@@ -48,8 +49,8 @@ pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
 macro_rules! lower_kernels {
     ($($name:ident = $kernel:ident,)*) => {
         fn lower_kernel(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Kernel) -> Vec<View> {
-            use {attention::*, axes::*, constants::*, indexing::*, matmul::*, movement::*, random::*};
-            use {rows::*, scan::*, windows::*};
+            use {attention::*, axes::*, constants::*, indexing::*, matmul::*, movement::*, order::*};
+            use {random::*, rows::*, scan::*, windows::*};
             use {member_of_group as cast, member_of_group as cast_t, member_of_group as select};
             match kernel {
                 $(Kernel::$kernel => $name(b, of).into(),)*

@@ -1,12 +1,13 @@
 //! Ops that only move elements. Most return a view of their operand.
 
 use super::Equation;
-use super::statics::{axis, ints, permutation};
+use super::axes::neighbours;
+use super::statics::{axis, int, ints, permutation};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
-use gradloom_ir::StaticKind;
+use gradloom_ir::{Static, StaticKind};
 use gradloom_kernels::memory::{Layout, numel};
-use gradloom_kernels::movement;
+use gradloom_kernels::movement::{self, Triangle};
 
 pub(super) fn transpose(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let axes: Vec<usize> = (0..of.x().rank()).rev().collect();
@@ -103,10 +104,175 @@ pub(super) fn unbind(_: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
         .collect()
 }
 
-pub(super) fn tril(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+/// Writes the triangles of matrices.
+fn triangles(b: &mut TaskBuilder, of: &Equation<'_>, triangle: Triangle) -> View {
     let x = b.contiguous(of.x());
     let sizes = [2, 1].map(|from_end| x.shape()[x.rank() - from_end]);
-    b.kernel(&[&x], of.out(), movement::tril(x.dtype(), sizes))
+    let diagonal = int(of.value(StaticKind::Offset));
+    let kernel = movement::triangles(x.dtype(), sizes, triangle, diagonal);
+    b.kernel(&[&x], of.out(), kernel)
+}
+
+pub(super) fn tril(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    triangles(b, of, Triangle::Lower)
+}
+
+pub(super) fn triu(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    triangles(b, of, Triangle::Upper)
+}
+
+/// Returns the layout of a diagonal of the matrices in the last two axes, with `len` elements.
+fn on_diagonal(layout: &Layout, offset: i64, len: usize) -> Layout {
+    let rows = layout.shape.len() - 2;
+    let skipped = |n: i64| {
+        if len == 0 {
+            0
+        } else {
+            usize::try_from(n).unwrap_or(0)
+        }
+    };
+    let (top, left) = (skipped(offset.saturating_neg()), skipped(offset));
+    let mut part = layout.narrow(rows, top, len, 1);
+    part = part.narrow(rows + 1, left, len, 1);
+    let step = part.strides[rows] + part.strides[rows + 1];
+    part.shape.pop();
+    part.strides.pop();
+    part.strides[rows] = step;
+    part
+}
+
+/// Lowers `diagonal` and `diag_t`.
+pub(super) fn diagonal(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let len = of.shape()[of.shape().len() - 1];
+    let offset = int(of.value(StaticKind::Offset));
+    of.x().with(on_diagonal(&of.x().layout, offset, len))
+}
+
+/// Lowers `diagonal_t` and `diag`: the operand on a diagonal of matrices of zeros.
+pub(super) fn diagonal_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let len = of.x().shape()[of.x().rank() - 1];
+    let offset = int(of.value(StaticKind::Offset));
+    let to = on_diagonal(&Layout::contiguous(of.shape()), offset, len);
+    let y = b.contiguous(of.x());
+    b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
+}
+
+pub(super) use {diagonal as diag_t, diagonal_t as diag};
+
+/// Reverses one group of adjacent axes at a time.
+pub(super) fn flip(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let groups = neighbours(of.shape(), &of.axes());
+    let size = |groups: &[(usize, bool)]| groups.iter().map(|g| g.0).product::<usize>();
+    let mut x = of.x().clone();
+    for i in (0..groups.len()).filter(|i| groups[*i].1) {
+        let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
+        let from = b.contiguous(&x);
+        x = b.kernel(&[&from], of.out(), movement::flip(x.dtype(), arb));
+    }
+    x
+}
+
+pub(super) fn roll(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let x = of.x();
+    let axis = of.axis(x.rank());
+    let len = x.shape()[axis];
+    let shift = i128::from(int(of.value(StaticKind::Offset)));
+    let shift = if of.flag() { -shift } else { shift };
+    let start = shift.rem_euclid(len.max(1) as i128) as usize;
+    match start {
+        0 => x.clone(),
+        _ => {
+            let parts = [
+                x.narrow(axis, len - start, start),
+                x.narrow(axis, 0, len - start),
+            ];
+            join(b, &parts, axis, of.out())
+        }
+    }
+}
+
+/// The elements of an axis that padding keeps: the first one, their number, and the place of the first
+/// one and the distance between two of them in the padded axis.
+#[derive(Clone, Copy)]
+struct Kept {
+    first: usize,
+    len: usize,
+    place: usize,
+    step: usize,
+}
+
+/// Returns what padding keeps of each axis of `shape`.
+fn kept(of: &Equation<'_>, shape: &[usize], padded: &[usize]) -> Vec<Kept> {
+    let number = |at: usize, axis: usize| match &of.statics[at] {
+        Static::Int(n) => i128::from(*n),
+        list => i128::from(ints(list)[axis]),
+    };
+    let axis = |axis: usize| {
+        let (low, step) = (number(0, axis), number(2, axis) + 1);
+        let first = if low < 0 { (step - 1 - low) / step } else { 0 };
+        // The number of elements whose places are in the padded axis.
+        let end = (padded[axis] as i128 - low + step - 1).max(0) / step;
+        let len = (end.min(shape[axis] as i128) - first).max(0);
+        match len {
+            0 => Kept {
+                first: 0,
+                len: 0,
+                place: 0,
+                step: 1,
+            },
+            _ => Kept {
+                first: first as usize,
+                len: len as usize,
+                place: (low + first * step) as usize,
+                step: step as usize,
+            },
+        }
+    };
+    (0..shape.len()).map(axis).collect()
+}
+
+/// Narrows each axis to the elements that padding keeps.
+fn without_removed(layout: &Layout, kept: &[Kept]) -> Layout {
+    let axes = kept.iter().enumerate();
+    axes.fold(layout.clone(), |part, (axis, kept)| {
+        part.narrow(axis, kept.first, kept.len, 1)
+    })
+}
+
+/// Narrows each padded axis to the places of the elements that padding keeps.
+fn without_padding(layout: &Layout, kept: &[Kept]) -> Layout {
+    let axes = kept.iter().enumerate();
+    axes.fold(layout.clone(), |part, (axis, kept)| {
+        part.narrow(axis, kept.place, kept.len, kept.step)
+    })
+}
+
+fn padded(b: &mut TaskBuilder, of: &Equation<'_>, value: &Static) -> View {
+    let kept = kept(of, of.x().shape(), of.shape());
+    let part = of.x().with(without_removed(&of.x().layout, &kept));
+    let to = without_padding(&Layout::contiguous(of.shape()), &kept);
+    let from = b.contiguous(&part);
+    let kernel = movement::scatter_onto(of.out().dtype(), &to, value);
+    b.kernel(&[&from], of.out(), kernel)
+}
+
+pub(super) fn pad(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    padded(b, of, of.value(StaticKind::Fill))
+}
+
+pub(super) fn pad_zeros(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    padded(b, of, &Static::Int(0))
+}
+
+pub(super) fn pad_zeros_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let kept = kept(of, of.shape(), of.x().shape());
+    let part = of.x().with(without_padding(&of.x().layout, &kept));
+    if part.shape() == of.shape() {
+        return part;
+    }
+    let to = without_removed(&Layout::contiguous(of.shape()), &kept);
+    let from = b.contiguous(&part);
+    b.kernel(&[&from], of.out(), movement::scatter(of.out().dtype(), &to))
 }
 
 /// Joins operands along an axis.

@@ -1,13 +1,14 @@
 //! Lowering of kernels on rows, along any axes.
 
 use super::Equation;
+use super::statics::int;
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
-use gradloom_ir::Op;
+use gradloom_ir::{Op, StaticKind};
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::rows::norm::{self, Norm};
 use gradloom_kernels::rows::row_kernel::RowKernel;
-use gradloom_kernels::rows::{self, Rows};
+use gradloom_kernels::rows::{self, Root, Rows};
 
 /// Moves `axes` last and makes the operand contiguous.
 ///
@@ -142,6 +143,22 @@ pub(super) fn inv_std(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     fold_rows(b, of.x(), &of.axes(), of.out(), |x| {
         rows::inv_std(x, of.eps())
     })
+}
+
+/// Lowers `var` and `stddev`.
+fn variance(b: &mut TaskBuilder, of: &Equation<'_>, root: Root) -> View {
+    let correction = i128::from(int(of.value(StaticKind::Offset)));
+    fold_rows(b, of.x(), &of.axes(), of.out(), |x| {
+        rows::variance(x, (x.cols as i128 - correction).max(0) as usize, root)
+    })
+}
+
+pub(super) fn var(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    variance(b, of, Root::None)
+}
+
+pub(super) fn stddev(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    variance(b, of, Root::Square)
 }
 
 pub(super) fn layer_norm(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

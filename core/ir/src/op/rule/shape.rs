@@ -115,6 +115,17 @@ pub fn along(x: &Shape, axis: &Static) -> Result<Shape, Fault> {
     Ok(x.clone())
 }
 
+/// Returns the shape `x` after a check that it has at least two axes.
+pub fn matrices(x: &Shape) -> Result<Shape, Fault> {
+    match x.dims() {
+        Some(dims) if dims.len() < 2 => Err(Fault::Rank {
+            found: dims.len(),
+            expected: "at least 2".into(),
+        }),
+        _ => Ok(x.clone()),
+    }
+}
+
 /// Returns the shape after a maximum or minimum over `axes`.
 ///
 /// # Errors

@@ -19,9 +19,9 @@ fn extrema_prefer_nan_and_indices_prefer_the_first() {
     assert_eq!(of("max[axes=[1]"), "[NaN, 3.0]");
     assert_eq!(of("min[axes=[1]"), "[NaN, 2.0]");
     assert_eq!(of("max[axes=[0]"), "[3.0, NaN, 3.0, NaN]");
-    assert_eq!(of("argmax[axis=1"), "[1.0, 0.0]");
-    assert_eq!(of("argmin[axis=1"), "[1.0, 1.0]");
-    assert_eq!(of("argmax[axis=0"), "[1.0, 0.0, 0.0, 0.0]");
+    assert_eq!(of("argmax[axes=1"), "[1.0, 0.0]");
+    assert_eq!(of("argmin[axes=1"), "[1.0, 1.0]");
+    assert_eq!(of("argmax[axes=0"), "[1.0, 0.0, 0.0, 0.0]");
 }
 
 #[test]

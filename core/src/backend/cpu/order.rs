@@ -1,0 +1,69 @@
+//! Lowering of ops on the order of the elements along an axis.
+
+use super::statics::{flag, int};
+use super::{Equation, rows};
+use crate::Aval;
+use crate::backend::{TaskBuilder, View};
+use gradloom_ir::{DType, StaticKind};
+use gradloom_kernels::indexing::{self, Places};
+use gradloom_kernels::memory::numel;
+use gradloom_kernels::order::{self, Direction};
+use gradloom_kernels::task::Prepared;
+
+/// Maps rows along the axis to rows of the result, which may have another length.
+fn by_rows(b: &mut TaskBuilder, of: &Equation<'_>, kernel: impl Fn(usize) -> Prepared) -> View {
+    let along = of.axis(of.x().rank());
+    let order = rows::last(of.x().rank(), &[along]);
+    let x = b.contiguous(&of.x().permute(&order));
+    let shape: Vec<usize> = order.iter().map(|&a| of.shape()[a]).collect();
+    let out = Aval::new(of.out().dtype(), shape);
+    let y = b.kernel(&[&x], &out, kernel(of.x().shape()[along]));
+    y.permute(&rows::inverse(&order))
+}
+
+fn direction(of: &Equation<'_>) -> Direction {
+    match flag(&of.statics[1]) {
+        true => Direction::Descending,
+        false => Direction::Ascending,
+    }
+}
+
+pub(super) fn sort(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    by_rows(b, of, |len| order::sort(of.x().dtype(), len, direction(of)))
+}
+
+pub(super) fn argsort(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    by_rows(b, of, |len| {
+        order::argsort(of.x().dtype(), len, direction(of))
+    })
+}
+
+pub(super) fn top_k_indices(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let count = int(of.value(StaticKind::Count)) as usize;
+    by_rows(b, of, |len| order::top_k(of.x().dtype(), len, count))
+}
+
+/// Lowers `top_k`: the elements at the indices of the greatest ones.
+pub(super) fn top_k(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let along = of.axis(of.x().rank());
+    let order = rows::last(of.x().rank(), &[along]);
+    let x = b.contiguous(&of.x().permute(&order));
+    let (n, count) = (
+        of.x().shape()[along],
+        int(of.value(StaticKind::Count)) as usize,
+    );
+    let shape: Vec<usize> = order.iter().map(|&a| of.shape()[a]).collect();
+    let [indices, out] = [DType::I64, of.out().dtype()].map(|d| Aval::new(d, &shape[..]));
+    let indices = b.kernel(&[&x], &indices, order::top_k(x.dtype(), n, count));
+    let at = Places {
+        outer: numel(&shape[..shape.len() - 1]),
+        n,
+        m: count,
+        inner: 1,
+        by_outer: true,
+        by_inner: false,
+        shared: false,
+    };
+    let y = b.kernel(&[&x, &indices], &out, indexing::take(x.dtype(), at));
+    y.permute(&rows::inverse(&order))
+}
