@@ -54,9 +54,9 @@ pub enum StaticKind {
     Probability,
     /// A number of elements, or another integer that is not negative.
     Count,
-    /// An integer of any sign.
+    /// An integer of any sign, up to 2^31 - 1.
     Offset,
-    /// Numbers of elements to add to each axis, or one number for all axes.
+    /// Numbers of elements to add to each axis, or one number for all axes, up to 2^31 - 1.
     Margins,
     /// The number in places that hold no element of the operand.
     Fill,
@@ -88,6 +88,7 @@ impl StaticArg {
     /// The shape rule checks the conditions that depend on operands.
     pub fn check(&self, value: &Static) -> Result<(), Fault> {
         let list = |fits: fn(&[i64]) -> bool| value.ints().is_some_and(fits);
+        let is_small = |n: &i64| n.unsigned_abs() <= i32::MAX as u64;
         let fits = match self.kind {
             StaticKind::KnownFlag => value.bool().is_some(),
             StaticKind::Callee => value.is_host(),
@@ -100,7 +101,9 @@ impl StaticArg {
                 other => other.is_host() || list(|lens| lens.iter().all(|len| *len >= 0)),
             },
             _ if value.is_host() => true,
-            StaticKind::Axis | StaticKind::Offset => value.int().is_some(),
+            StaticKind::Axis => value.int().is_some(),
+            StaticKind::Offset => value.int().is_some_and(|n| is_small(&n)),
+            StaticKind::Margins => value.ints().is_some_and(|all| all.iter().all(is_small)),
             StaticKind::Count => value.int().is_some_and(|n| n >= 0),
             StaticKind::Axes | StaticKind::Sizes => *value == Static::All || list(|_| true),
             StaticKind::UnitAxes
@@ -109,14 +112,12 @@ impl StaticArg {
             | StaticKind::Starts
             | StaticKind::Stops
             | StaticKind::Steps
-            | StaticKind::Margins
             | StaticKind::Positions => list(|_| true),
             StaticKind::Window | StaticKind::Strides => {
                 list(|lens| lens.iter().all(|len| (1..=i32::MAX.into()).contains(len)))
             }
             StaticKind::Padding => {
-                let small = |p: &i64| p.unsigned_abs() <= i32::MAX as u64;
-                *value == Static::All || value.ints().is_some_and(|all| all.iter().all(small))
+                *value == Static::All || value.ints().is_some_and(|all| all.iter().all(is_small))
             }
             StaticKind::Number | StaticKind::Fill => {
                 value.bool().is_some() || value.float().is_some()

@@ -242,6 +242,16 @@ fn static_arguments_are_refused_exactly_if_they_are_wrong_for_every_shape() {
         });
         let dtype = dtype.expect("it takes a dtype");
         for statics in choices(op) {
+            // No shape here has an axis of so many elements.
+            let is_long = |s: &Static| {
+                s.ints()
+                    .is_some_and(|ns| ns.iter().any(|n| n.unsigned_abs() >= 31))
+            };
+            if matches!(op, Op::TopK | Op::TopKIndices | Op::Pad | Op::PadZeros)
+                && statics.iter().any(is_long)
+            {
+                continue;
+            }
             let n_outs = match (op, &statics[0]) {
                 (Op::Split, Static::Ints(sizes)) => sizes.len(),
                 (Op::Split | Op::Unbind, _) => 2,

@@ -666,6 +666,13 @@ impl Draft<'_> {
                 ];
                 Vec::new()
             }
+            Op::Eye => {
+                statics = vec![
+                    Static::Int(self.rng.below(4) as i64),
+                    Static::DType(self.dtype()),
+                ];
+                Vec::new()
+            }
             Op::Iota => {
                 let dtype = self
                     .rng
