@@ -604,7 +604,8 @@ pub(crate) fn is_op_method(name: &str) -> bool {
 /// Returns whether an op that is a method of this name takes a tensor beside its receiver.
 pub(crate) fn takes_tensor(name: &str) -> bool {
     let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
-    let is_tensor = |p: &&Param| matches!(p, Param::Data | Param::Like | Param::List);
+    let is_tensor =
+        |p: &&Param| matches!(p, Param::Data | Param::DataLike | Param::Like | Param::List);
     ops.any(|m| m.name == name && !m.assoc && m.params.iter().filter(is_tensor).count() > 1)
 }
 

@@ -137,3 +137,26 @@ fn derivatives_need_no_shapes() {
         }
     }
 }
+
+#[test]
+fn each_method_names_all_operands_of_its_op() {
+    use gradloom_ir::op::{Operands, Param};
+    for op in Op::ALL {
+        for method in op.def().methods() {
+            let count =
+                |kinds: &[Param]| method.params.iter().filter(|p| kinds.contains(p)).count();
+            let data = count(&[Param::Data, Param::DataLike]);
+            let likes = count(&[Param::DataLike, Param::Like]);
+            let fits = match op.def().operands() {
+                Operands::Fixed(n_data, n_likes) => (data, likes) == (n_data, n_likes),
+                Operands::Between(least, most) => (least..=most).contains(&data) && likes == 0,
+                _ => true,
+            };
+            assert!(
+                fits,
+                "`{}` of `{op}` has {data} operands and {likes} likes",
+                method.name
+            );
+        }
+    }
+}

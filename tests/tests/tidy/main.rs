@@ -108,8 +108,10 @@ fn call(op: Op, method: &Method) -> String {
         };
         let is_receiver = i == 0 && !method.assoc;
         match param {
-            Param::Data | Param::Like if is_receiver => Some(operand().to_owned()),
-            Param::Data | Param::Like => Some(format!("&{}", operand())),
+            Param::Data | Param::DataLike | Param::Like if is_receiver => {
+                Some(operand().to_owned())
+            }
+            Param::Data | Param::DataLike | Param::Like => Some(format!("&{}", operand())),
             Param::List => Some("&[&x, &y]".to_owned()),
             Param::Static => statics.next().map(|of| of.name.to_owned()),
             Param::Switch(_) | Param::Number(_) | Param::All => {

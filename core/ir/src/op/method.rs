@@ -2,8 +2,8 @@
 
 /// A method or associated function of `Tensor` that applies an op.
 ///
-/// The `Like` operands of the op are the data operands in order, followed by those that a
-/// [`Param::Like`] names.
+/// The `Like` operands of the op are the parameters of the kinds [`Param::DataLike`] and
+/// [`Param::Like`], in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
     /// The name of the method or associated function.
@@ -66,7 +66,7 @@ macro_rules! methods {
     )* }) => {
         const METHODS: &[super::Method] = &[$(super::Method {
             name: stringify!($name),
-            params: &[$(param!($kind $(($value))?)),*],
+            params: &[$(param!($kind $(($value))? $(+ $like)?)),*],
             names: &[$(stringify!($param)),*],
             assoc: false,
         }),*];
@@ -89,6 +89,9 @@ macro_rules! param {
     (DType) => {
         super::Param::Static
     };
+    (Data + Like) => {
+        super::Param::DataLike
+    };
     ($kind:ident $(($value:tt))?) => {
         super::Param::$kind $(($value))?
     };
@@ -101,6 +104,8 @@ macro_rules! param {
 pub enum Param {
     /// A tensor whose values are read.
     Data,
+    /// A tensor whose values are read, and which is a `Like` operand, too.
+    DataLike,
     /// A tensor of which only dtype and shape are read: a `Like` operand.
     Like,
     /// A list of tensors, `&[&a, &b]`, whose values are read.

@@ -185,7 +185,7 @@ impl Op {
                 Param::Switch(on) => statics.next() == Some(&Static::Bool(*on)),
                 Param::Number(n) => statics.next() == Some(&Static::Int(*n)),
                 Param::All => statics.next() == Some(&Static::All),
-                Param::Data => {
+                Param::Data | Param::DataLike => {
                     data += 1;
                     true
                 }

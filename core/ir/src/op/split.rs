@@ -59,11 +59,11 @@ impl OpDef for Split {
         vec![
             Method::on_tensor(
                 "split",
-                &[Param::Data, Param::All, Param::Static, Param::Count],
+                &[Param::DataLike, Param::All, Param::Static, Param::Count],
             ),
             Method::on_tensor(
                 "split_sizes",
-                &[Param::Data, Param::Static, Param::Static, Param::Count],
+                &[Param::DataLike, Param::Static, Param::Static, Param::Count],
             ),
         ]
     }

@@ -67,11 +67,7 @@ impl Cx<'_> {
             None
         };
         let likes = match op.def().operands() {
-            Operands::Fixed(_, n) => {
-                let implicit = n.saturating_sub(likes.len());
-                data.iter().copied().take(implicit).chain(likes).collect()
-            }
-            Operands::Between(..) | Operands::Many => likes,
+            Operands::Fixed(..) | Operands::Between(..) | Operands::Many => likes,
             _ => data.clone(),
         };
         let outs = self.emit(op, &statics, data, likes, n_outs.unwrap_or(1), span)?;
@@ -100,7 +96,7 @@ impl Cx<'_> {
         let mut number = None;
         for param in method.params {
             match param {
-                Param::Data | Param::Like => {
+                Param::Data | Param::DataLike | Param::Like => {
                     let value = match receiver.take() {
                         Some(value) => Ok(value),
                         None => match args.next() {
@@ -122,8 +118,14 @@ impl Cx<'_> {
                         continue;
                     }
                     match value.and_then(|v| self.tensor(v, like)) {
-                        Ok(var) if *param == Param::Data => read.data.push(var),
-                        Ok(var) => read.likes.push(var),
+                        Ok(var) => {
+                            if *param != Param::Like {
+                                read.data.push(var);
+                            }
+                            if *param != Param::Data {
+                                read.likes.push(var);
+                            }
+                        }
                         Err(Abort::Error) => failed = true,
                         Err(stop) => return Err(stop),
                     }
