@@ -47,7 +47,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
     shape: |statics, args| shape::reduce(&args[0].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: METHODS,
-    // dy = sum(exp(x - y) dx), where exp(x - y) is the softmax over all of the axes together.
+    // dy = sum(exp(x - y) dx) / sum(exp(x - y)). The divisor is 1 but for the rounding of y, which is
+    // large if y is.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, x, y) = (dx[0]?, eqn.args[0], eqn.out());
         let [axes, keepdims] = [eqn.attrs[0], eqn.attrs[1]];
@@ -55,7 +56,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
         let log_p = b.sub(x, total);
         let p = b.unary(Op::Exp, log_p);
         let pdx = b.mul(p, dx);
-        Some(b.sum(pdx, x, axes, keepdims))
+        let [change, one] = [pdx, p].map(|terms| b.sum(terms, x, axes, keepdims));
+        Some(b.div(change, one))
     }),
     kernel: Kernel::Logsumexp,
     count: Count::Rows {
