@@ -4,7 +4,7 @@ use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{List, avals_all, share_tensors};
 use crate::raise::expect;
-use crate::{Aval, Tensor};
+use crate::{Aval, Error, Tensor};
 use gradloom_ir::Static;
 use std::fmt;
 use std::sync::Arc;
@@ -122,10 +122,14 @@ impl fmt::Debug for Again {
 /// Evaluates values immediately.
 ///
 /// A pending value would keep everything that it is computed from. The equations of the second run
-/// would then be merged with those of the first, and nothing would be saved.
+/// would then be merged with those of the first, and nothing would be saved. The values of one lane of
+/// `vmap` stay pending: they have no elements.
 #[track_caller]
 pub fn settle<const N: usize>(values: [Option<&Tensor>; N], pulled: &LeafCotangents) {
     let mut all: Vec<Tensor> = values.into_iter().flatten().cloned().collect();
     all.extend(pulled.all().cloned());
-    expect(crate::evaluate(&all));
+    match crate::evaluate(&all) {
+        Err(Error::Lane) => {}
+        evaluated => expect(evaluated),
+    }
 }
