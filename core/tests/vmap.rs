@@ -158,6 +158,34 @@ fn fields_of_a_model_have_axes() {
 }
 
 #[test]
+fn elements_of_a_list_have_axes() {
+    let x = vec![noise(&[2, 3], 1), noise(&[2], 2)];
+    let sum = |x: &Vec<Tensor>| &x[0] + x[1].sum(..);
+    let y = Vmap::new(sum).in_axes(&[Some(1), None][..]).call(&x);
+    near(&y, &(x[0].transpose() + x[1].sum(..)));
+    let of_each = |(x, y): &(Vec<Tensor>, Tensor)| &x[0] + &x[1] * y.sum(..);
+    let lanes = (vec![x[0].clone(), x[1].clone()], x[1].clone());
+    let y = Vmap::new(of_each).in_axes((&[0, 0][..], None)).call(&lanes);
+    near(&y, &(&x[0] + x[1].unsqueeze(1) * x[1].sum(..)));
+    let one_axis = Vmap::new(|x: &Vec<Tensor>| Ok(&x[0] + 1.0)).in_axes(&[0][..]);
+    let error = one_axis.call(&x).unwrap_err().to_string();
+    insta::assert_snapshot!(error, @"`vmap`: `in_axes` has 1 entries, and none for `[1]`");
+}
+
+#[test]
+fn shapes_of_captured_tensors_may_be_rearranged() {
+    let (table, v) = (noise(&[4, 3], 1), noise(&[4], 2));
+    let rows = Tensor::from([[0i64, 3], [1, 1]]);
+    let each = |rows: &Tensor| table.exp().take(rows, 0);
+    let lanes: Vec<Tensor> = (0..2).map(|i| each(&lane(&rows, i))).collect();
+    near(&vmap(each)(&rows), &Tensor::stack(&lanes, 0));
+    check(
+        |x: &Tensor| grad(|v: &Tensor| v.matmul(x).sum(..))(&v.exp()),
+        &noise(&[3, 4, 2], 3),
+    );
+}
+
+#[test]
 fn no_lanes_and_one_lane() {
     for n in [0, 1] {
         let x = noise(&[n, 3], 1);
@@ -199,6 +227,7 @@ fn misfits_are_named() {
     insta::assert_snapshot!(fails(sum, (0, 2)), @"`vmap`: `argument.1` is f64[3, 3], which has no axis 2 for the lanes");
     insta::assert_snapshot!(fails(sum, None), @"`vmap`: the lanes share all arguments, so give their number by `axis_size`");
     insta::assert_snapshot!(fails(sum, (0,)), @"`vmap`: `in_axes` has 1 entries, and none for `1`");
+    insta::assert_snapshot!(fails(sum, &[0][..]), @"`vmap`: `in_axes` names `[0]`, and no such part has a tensor");
     insta::assert_snapshot!(fails(sum, [("w", 0)]), @"`vmap`: `in_axes` names `w`, and no such part has a tensor");
     insta::assert_snapshot!(fails(|(x, y)| Ok(y * x.sum(..).item::<f64>()), (0, None)), @"this value differs between the lanes of `vmap`, so it cannot be read there: write `select` for a choice, and return what you want to read");
     let differs = Vmap::new(|x: &Tensor| Ok(x * 2.0))

@@ -9,13 +9,15 @@ use crate::{Result, Tree};
 /// - A number is the axis for all leaves; a negative one counts from the end.
 /// - `None` stands for a value that all lanes share.
 /// - A tuple has an entry for each part of a tuple.
+/// - A slice has an entry for each element of a list.
 /// - A list of pairs has entries for fields and their axes. Other fields have their lanes along axis 0.
 ///
 /// ```
 /// # use gradloom::LaneAxes;
 /// let axes: LaneAxes = (0, None).into();
 /// let nested: LaneAxes = (-1, [("w", Some(0)), ("b", None)]).into();
-/// # drop((axes, nested));
+/// let of_a_list: LaneAxes = (&[Some(0), None][..], 0).into();
+/// # drop((axes, nested, of_a_list));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct LaneAxes(Axes);
@@ -71,8 +73,9 @@ impl LaneAxes {
             axes.check(&rests, what)?;
         }
         let n_paths = paths.len();
-        let numbers = |name: &String| name.parse::<usize>().is_ok();
-        if parts.iter().all(|(name, _)| numbers(name)) && n_paths > 0 {
+        // Each part of a tuple and each element of a list needs an entry.
+        let is_position = |name: &str| name.starts_with(|c: char| c == '[' || c.is_ascii_digit());
+        if parts.iter().all(|(name, _)| is_position(name)) && n_paths > 0 {
             let covered = |path: &S| {
                 parts
                     .iter()
@@ -110,6 +113,17 @@ impl From<i32> for LaneAxes {
 impl From<Option<i32>> for LaneAxes {
     fn from(axis: Option<i32>) -> LaneAxes {
         LaneAxes(Axes::All(axis.map(|axis| axis as isize)))
+    }
+}
+
+impl<A: Clone + Into<LaneAxes>> From<&[A]> for LaneAxes {
+    fn from(elements: &[A]) -> LaneAxes {
+        let elements = elements.iter().cloned().enumerate();
+        LaneAxes(Axes::Parts(
+            elements
+                .map(|(i, axes)| (format!("[{i}]"), axes.into()))
+                .collect(),
+        ))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Batching: a function of one example becomes a function of many, its *lanes*, at once.
 
 use super::outcome::TransformSite;
-use super::replay::replay_bound;
+use super::replay::{Bound, replay_bound};
 use super::trace::{GraphPart, ScopeGuard, cut};
 use super::{LaneAxes, Outcome, trace};
 use crate::error::VmapFault;
@@ -160,8 +160,17 @@ impl<F> Vmap<F> {
             Arg::Each(all) => Some(all),
             Arg::Shared(_) => None,
         });
-        let bound = trace::args(&Vec::from_iter(all), &captured);
-        let outs = replay_bound(&pass::simplify(program), &bound)?;
+        let program = pass::simplify(program);
+        let mut bound = trace::args(&Vec::from_iter(all), &captured);
+        for (param, bound) in program.params.iter().zip(&mut bound) {
+            // A batching rule may rearrange a like operand, of which only dtype and shape matter.
+            if let Bound::Aval(aval) = bound
+                && program.eqns.iter().any(|eqn| eqn.data().contains(param))
+            {
+                *bound = Bound::Tensor(Tensor::zeros(aval.shape(), aval.dtype()));
+            }
+        }
+        let outs = replay_bound(&program, &bound)?;
         let axes = self.out_axes.of_leaves(&y, "out_axes")?;
         let outs = outs.iter().zip(each).zip(axes).zip(paths(&y, "result"));
         let outs =
