@@ -1,8 +1,7 @@
-//! Ops: laws over the op table, reference results, shapes, messages, random graphs.
+//! Ops: laws over the op table, shapes, messages, random graphs.
 
 mod bits;
 mod convolution;
-mod goldens;
 mod growth;
 mod laws;
 mod messages;

@@ -1,0 +1,12 @@
+//! Elements at indices.
+
+crate::goldens! {
+    take_axis0(x, #[nodiff] i) { x.take(i, 0) }
+    take_duplicates(x, #[nodiff] i) { x.take(i, 0).square() }
+    take_empty_index(x, #[nodiff] i) { x.take(i, 0) }
+    one_hot_matmul(e, #[nodiff] t) { t.one_hot(5, e.dtype()).matmul(e) }
+    scatter_add_duplicates(x, u, #[nodiff] i) { x.scatter_add(i, u, 0) }
+    scatter_set(x, u, #[nodiff] i) { x.scatter_set(i, u, 0) }
+    segment_sum(x, #[nodiff] s) { x.segment_sum(s, 4) }
+    masked_sum(x, #[nodiff] m) { m.select(x, x.zeros_like()).square().sum(1) }
+}

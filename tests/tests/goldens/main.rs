@@ -1,0 +1,202 @@
+//! Values and derivatives compared with reference results. `tests/goldens/README.md` describes
+//! the cases, and how to add a function.
+//!
+//! `cargo test -p gradloom-tests --test goldens -- conv` checks the cases whose name or family contains "conv".
+
+mod ad_semantics;
+mod broadcasting;
+mod case;
+mod check;
+mod control_flow;
+mod conv_pool;
+mod dtype;
+mod elementwise_binary;
+mod elementwise_unary;
+mod function;
+mod indexing;
+mod matmul;
+mod models;
+mod movement;
+mod nn;
+mod reduction;
+
+use case::Case;
+use check::{FIELDS, Report};
+use function::Function;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Functions by family. Another family is one more line.
+const FAMILIES: &[(&str, &[Function])] = &[
+    ("ad_semantics", ad_semantics::FUNCTIONS),
+    ("broadcasting", broadcasting::FUNCTIONS),
+    ("control_flow", control_flow::FUNCTIONS),
+    ("conv_pool", conv_pool::FUNCTIONS),
+    ("dtype", dtype::FUNCTIONS),
+    ("elementwise_binary", elementwise_binary::FUNCTIONS),
+    ("elementwise_unary", elementwise_unary::FUNCTIONS),
+    ("indexing", indexing::FUNCTIONS),
+    ("matmul", matmul::FUNCTIONS),
+    ("models", models::FUNCTIONS),
+    ("movement", movement::FUNCTIONS),
+    ("nn", nn::FUNCTIONS),
+    ("reduction", reduction::FUNCTIONS),
+];
+
+/// Cases whose function needs an op that does not exist.
+const WAITING: &[&str] = &[
+    "bundle_adjustment",
+    "diag_embed",
+    "dot_general_batch",
+    "dynamic_slice",
+    "dynamic_update_slice",
+    "einsum_diag",
+    "flip",
+    "kalman_filter_nll",
+    "linear_function_hvp_zero",
+    "median_odd",
+    "mm_strided_operands",
+    "nbody_energy",
+    "nbody_leapfrog",
+    "pad_constant",
+    "pad_interior_negative",
+    "permutation_inverse",
+    "roll",
+    "slice_strided",
+    "sort",
+    "std_eps",
+    "top2_values",
+    "trace_sum_diag",
+    "tril_triu",
+    "update_in_loop",
+    "var_large_mean",
+    "var_population",
+    "var_unbiased",
+];
+
+/// Passed and existing fields of a family, and its cases.
+#[derive(Default)]
+struct Row {
+    fields: [(usize, usize); FIELDS.len()],
+    cases: (usize, usize),
+    traced: usize,
+}
+
+fn main() -> ExitCode {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens");
+    let folder = std::env::var_os("GRADLOOM_GOLDENS").map_or(own, PathBuf::from);
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let filter = filter.unwrap_or_default();
+    let mut cases = case::read_folder(&folder);
+    cases.retain(|case| case.name.contains(&filter) || case.family.contains(&filter));
+    // Panics are reported with their case.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut table: BTreeMap<&str, Row> = BTreeMap::new();
+    let mut waiting = 0;
+    for case in &cases {
+        let row = table.entry(&case.family).or_default();
+        let function = function_of(case);
+        let reports = match function {
+            Some(function) => check::check(case, function),
+            None if WAITING.contains(&&*case.name) => {
+                waiting += 1;
+                println!("{}/{}: waits for an op", case.family, case.name);
+                all_missing(case)
+            }
+            None => {
+                println!(
+                    "{}/{}: no function computes\n{}",
+                    case.family, case.name, case.source
+                );
+                all_missing(case)
+            }
+        };
+        row.traced += usize::from(function.is_some_and(|f| f.traced.is_some()));
+        add(row, &reports);
+        if function.is_none() {
+            continue;
+        }
+        for line in reports.iter().flat_map(|report| &report.differences) {
+            println!("{}/{}: {line}", case.family, case.name);
+        }
+    }
+    let (passed, n) = print(&table);
+    println!("goldens: {passed} of {n}");
+    match passed + waiting == n && n > 0 {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Returns the function with the name of the case, of its own family if several have the name.
+fn function_of(case: &Case) -> Option<&'static Function> {
+    let named = |function: &&Function| function.name.trim_start_matches("r#") == case.name;
+    let mut families = FAMILIES.to_vec();
+    families.sort_by_key(|(name, _)| *name != case.family);
+    let mut functions = families.into_iter().flat_map(|(_, functions)| functions);
+    functions.find(named)
+}
+
+/// Returns a failed report for each field of a case.
+fn all_missing(case: &Case) -> Vec<Report> {
+    let present = [
+        true,
+        case.vjp.is_some(),
+        case.jvp.is_some(),
+        case.hvp.is_some(),
+        case.lanes.is_some(),
+    ];
+    let fields = (0..FIELDS.len()).filter(|i| present[*i]);
+    let missing = |field| Report {
+        field,
+        differences: vec![format!("{}: no function", FIELDS[field])],
+    };
+    fields.map(missing).collect()
+}
+
+/// Counts a case. A field passes if all its reports do.
+fn add(row: &mut Row, reports: &[Report]) {
+    for (field, (passed, n)) in row.fields.iter_mut().enumerate() {
+        let mut own = reports
+            .iter()
+            .filter(|report| report.field == field)
+            .peekable();
+        if own.peek().is_some() {
+            *n += 1;
+            *passed += usize::from(own.all(|report| report.differences.is_empty()));
+        }
+    }
+    row.cases.1 += 1;
+    row.cases.0 += usize::from(reports.iter().all(|report| report.differences.is_empty()));
+}
+
+/// Prints the table, and returns the numbers of passed and of all cases.
+fn print(table: &BTreeMap<&str, Row>) -> (usize, usize) {
+    let of = |(passed, n): (usize, usize)| match n {
+        0 => String::new(),
+        n => format!("{passed}/{n}"),
+    };
+    let line = |name: &str, row: &Row| {
+        let fields: String = row
+            .fields
+            .iter()
+            .map(|f| format!("{:>9}", of(*f)))
+            .collect();
+        println!("{name:20}{fields}{:>9}{:>8}", of(row.cases), row.traced);
+    };
+    let heads: String = FIELDS.iter().map(|name| format!("{name:>9}")).collect();
+    println!("{:20}{heads}{:>9}{:>8}", "family", "cases", "traced");
+    let mut total = Row::default();
+    for (name, row) in table {
+        line(name, row);
+        let sum = |a: &mut (usize, usize), b: (usize, usize)| *a = (a.0 + b.0, a.1 + b.1);
+        sum(&mut total.cases, row.cases);
+        total.traced += row.traced;
+        for (field, own) in total.fields.iter_mut().zip(row.fields) {
+            sum(field, own);
+        }
+    }
+    line("all", &total);
+    total.cases
+}

@@ -1,0 +1,15 @@
+//! Matrix products.
+
+crate::goldens! {
+    mm(a, b) { a.matmul(b) }
+    vm(x, a) { x.matmul(a) }
+    bmm(a, b) { a.matmul(b) }
+    bmm_broadcast(a, b) { a.matmul(b) }
+    mm_left_shared(a, b) { a.matmul(b) }
+    mv_batched(a, x) { a.matmul(x) }
+    mm_zero_inner(a, b) { a.matmul(b) }
+    mm_zero_rows(a, b) { a.matmul(b) }
+    mm_transposed_operands(a, b) { a.t().matmul(b.t()) }
+    bilinear_form(x, a, y) { x.matmul(a).matmul(y) }
+    matrix_power3(a) { a.matmul(a).matmul(a) }
+}
