@@ -646,6 +646,18 @@ macro_rules! op_list {
                 /// The shape before.
                 PadZerosT = pad_zeros_t,
             }
+            control {
+                /// A loop over the slices of tensors along axis 0, with state that each turn replaces.
+                Scan = SCAN,
+                /// A loop that replaces its state as long as a condition holds.
+                While = WHILE,
+                /// The pullback of a loop with a condition: the loop again, then its turns backwards.
+                WhileBack = WHILE_BACK,
+                /// One of several programs, chosen by an index.
+                Switch = SWITCH,
+                /// A program whose intermediate values reverse mode computes again.
+                Checkpoint = CHECKPOINT,
+            }
             calls {
                 /// A call of a traced function.
                 Call = CALL,
@@ -670,6 +682,7 @@ macro_rules! define_ops {
         binary { $($(#[doc = $b_doc:literal])* $b_var:ident = $b_mod:ident,)* }
         compare { $($(#[doc = $c_doc:literal])* $c_var:ident = $c_mod:ident,)* }
         kernel { $($(#[doc = $k_doc:literal])* $k_var:ident = $k_mod:ident $(($k_methods:ident))?,)* }
+        control { $($(#[doc = $p_doc:literal])* $p_var:ident = $p_static:ident,)* }
         calls { $($(#[doc = $f_doc:literal])* $f_var:ident = $f_static:ident,)* }
     ) => {
         /// The closed set of ops.
@@ -679,6 +692,7 @@ macro_rules! define_ops {
             $($(#[doc = $b_doc])* $b_var,)*
             $($(#[doc = $c_doc])* $c_var,)*
             $($(#[doc = $k_doc])* $k_var,)*
+            $($(#[doc = $p_doc])* $p_var,)*
             $($(#[doc = $f_doc])* $f_var,)*
         }
 
@@ -689,10 +703,12 @@ macro_rules! define_ops {
         }
 
         impl Op {
-            /// All primitive ops. Calls of traced functions are not primitive.
+            /// All primitive ops. Ops that run programs and calls of traced functions are not primitive.
             pub const ALL: &[Op] = &[
                 $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)*
             ];
+            /// The ops that run programs.
+            pub const CONTROL: &[Op] = &[$(Op::$p_var,)*];
             /// The ops for calls of other traced functions.
             pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
 
@@ -703,6 +719,7 @@ macro_rules! define_ops {
                     $(Op::$b_var => concat!($($b_doc, "\n",)*),)*
                     $(Op::$c_var => concat!($($c_doc, "\n",)*),)*
                     $(Op::$k_var => concat!($($k_doc, "\n",)*),)*
+                    $(Op::$p_var => concat!($($p_doc, "\n",)*),)*
                     $(Op::$f_var => concat!($($f_doc, "\n",)*),)*
                 }
             }

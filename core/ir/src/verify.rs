@@ -11,6 +11,8 @@
 //!    can be addressed.
 //! 7. Names are unique, and the text form reads each as a name.
 //!
+//! These hold for the programs that an op runs, too.
+//!
 //! Every pass and every transform maintains these invariants; tests verify each result.
 
 use crate::entity::is_name;
@@ -103,6 +105,15 @@ fn rules(program: &Program, eqn: &Eqn, fault: &mut impl FnMut(String)) {
         return;
     }
     let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+    let inner: Vec<String> = statics
+        .iter()
+        .filter_map(Static::programs)
+        .flatten()
+        .flat_map(verify)
+        .collect();
+    if !inner.is_empty() {
+        return inner.into_iter().for_each(fault);
+    }
     let args: Vec<&Aval> = eqn.args.iter().map(|v| program.aval(*v)).collect();
     match eqn.op.infer(&statics, &args, eqn.outs.len()) {
         Err(refused) => fault(refused.to_string()),

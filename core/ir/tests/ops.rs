@@ -21,13 +21,20 @@ fn samples(op: Op) -> Vec<Program> {
             format!("(x: f32[B, C], y: f32[C]) {{ z = {name} x, y return z }}"),
             format!("(x: f64[2]) {{ z = {name} x, x return z }}"),
         ],
-        Eval::Bits(_) | Eval::Kernel(_) | Eval::Call => Vec::new(),
+        Eval::Bits(_) | Eval::Kernel(_) | Eval::Control(_) | Eval::Call => Vec::new(),
     };
     let own = op.def().laws().samples.iter().copied();
     let programs = texts.iter().map(String::as_str).chain(own);
     programs
         .map(|text| text.parse().unwrap_or_else(|e| panic!("{e}\n{text}")))
         .collect()
+}
+
+/// Returns the samples of an op that have a reverse mode.
+fn reversible(op: Op) -> Vec<Program> {
+    let mut samples = samples(op);
+    samples.retain(|program| ad::irreversible(program).is_none());
+    samples
 }
 
 #[track_caller]
@@ -74,7 +81,7 @@ fn derivatives(program: &Program, wrt: &[Var]) -> ad::Vjp {
 
 #[test]
 fn every_op_has_a_sample() {
-    for op in Op::ALL {
+    for op in Op::ALL.iter().chain(Op::CONTROL) {
         assert!(!samples(*op).is_empty(), "`{op}` has no sample");
         for program in samples(*op) {
             let used = program.eqns.iter().any(|e| e.op == *op);
@@ -85,8 +92,8 @@ fn every_op_has_a_sample() {
 
 #[test]
 fn derivatives_of_every_op_are_sound() {
-    for op in Op::ALL {
-        for program in samples(*op) {
+    for op in Op::ALL.iter().chain(Op::CONTROL) {
+        for program in reversible(*op) {
             derivatives(&program, &floats(&program));
             for x in floats(&program) {
                 derivatives(&program, &[x]);
@@ -97,10 +104,12 @@ fn derivatives_of_every_op_are_sound() {
 
 #[test]
 fn second_derivatives_of_every_op_are_sound() {
-    for op in Op::ALL {
-        for program in samples(*op) {
+    for op in Op::ALL.iter().chain(Op::CONTROL) {
+        for program in reversible(*op) {
             let vjp = derivatives(&program, &floats(&program));
-            derivatives(&vjp.pullback, &floats(&vjp.pullback));
+            if ad::irreversible(&vjp.pullback).is_none() {
+                derivatives(&vjp.pullback, &floats(&vjp.pullback));
+            }
             let jvp = ad::jvp(&program, &floats(&program), ad::Calls::Joint);
             derivatives(&jvp.program, &floats(&jvp.program));
         }
@@ -109,8 +118,8 @@ fn second_derivatives_of_every_op_are_sound() {
 
 #[test]
 fn derivatives_need_no_shapes() {
-    for op in Op::ALL {
-        for program in samples(*op) {
+    for op in Op::ALL.iter().chain(Op::CONTROL) {
+        for program in reversible(*op) {
             let wrt = floats(&program);
             let untyped = Program {
                 avals: SecondaryMap::new(),

@@ -2,10 +2,10 @@
 
 use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var};
 
-/// How forward mode treats calls of traced functions.
+/// How forward mode treats calls of traced functions, and ops that run programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
-    /// One call of the callee's forward-mode companion.
+    /// One call of the callee's forward-mode companion: values and tangents are computed together.
     Joint,
     /// A call that returns residuals, and a linear call that reads them and can be transposed.
     Split,
@@ -43,6 +43,8 @@ pub fn jvp(program: &Program, wrt: &[Var], calls: Calls) -> Jvp {
         }
         let dy = if eqn.op == Op::Call {
             call(&mut b, eqn, &dx, calls)
+        } else if let Some(control) = eqn.op.control() {
+            control.tangents(&mut b, eqn, &dx, calls)
         } else {
             b.append(eqn.clone());
             eqn.op.def().jvp(&mut b, eqn, &dx)

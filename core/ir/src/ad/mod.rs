@@ -24,7 +24,23 @@ pub use split::{SplitProgram, split};
 pub use transpose::{TransposedProgram, transpose};
 pub use zeros::{Zeroed, with_zeros};
 
-use crate::{Program, Var, pass};
+use crate::{Op, Program, Var, pass};
+
+/// Returns an op of a program, or of a program that it runs, that has no reverse mode.
+///
+/// [`vjp`] and [`grad_program`] do not take a program in which such an op depends on a
+/// differentiated parameter.
+pub fn irreversible(program: &Program) -> Option<Op> {
+    program.eqns.iter().find_map(|eqn| {
+        let control = eqn.op.control()?;
+        if !control.is_reversible() {
+            return Some(eqn.op);
+        }
+        let statics = eqn.attrs.iter().map(|attr| program.attr(*attr));
+        let mut inner = statics.filter_map(crate::Static::programs).flatten();
+        inner.find_map(irreversible)
+    })
+}
 
 /// Reverse mode in two stages.
 ///

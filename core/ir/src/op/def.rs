@@ -1,7 +1,8 @@
 //! The interface of an op to the rest of the system.
 
 use super::{
-    BinaryFns, BitFns, CompareFns, Count, Kernel, Method, OpFacts, Operands, TestFns, UnaryFns,
+    BinaryFns, BitFns, CompareFns, Control, Count, Kernel, Method, OpFacts, Operands, TestFns,
+    UnaryFns,
 };
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
@@ -93,6 +94,8 @@ pub enum Eval {
     Bits(BitFns),
     /// A kernel that the runtime supplies.
     Kernel(Kernel),
+    /// A control flow op, which runs the programs among its static arguments.
+    Control(&'static dyn Control),
     /// A call of another traced function, which has no kernel and is part of no plan.
     Call,
 }

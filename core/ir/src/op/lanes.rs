@@ -61,7 +61,7 @@ impl Lanes<'_> {
     }
 
     /// Returns the values of the static arguments.
-    fn statics(&self) -> Vec<Static> {
+    pub(super) fn statics(&self) -> Vec<Static> {
         (0..self.eqn.attrs.len())
             .map(|i| self.attr(i).clone())
             .collect()
@@ -73,7 +73,7 @@ impl Lanes<'_> {
     }
 
     /// Returns the number of axes of a variable of one lane.
-    fn rank(&self, var: Var) -> Option<usize> {
+    pub(super) fn rank(&self, var: Var) -> Option<usize> {
         self.program.aval(var).shape.dims().map(<[_]>::len)
     }
 
@@ -92,7 +92,7 @@ impl Lanes<'_> {
     }
 
     /// Returns operand `i` with an axis of lanes.
-    fn each(&self, b: &mut Builder, i: usize) -> Option<Var> {
+    pub(super) fn each(&self, b: &mut Builder, i: usize) -> Option<Var> {
         let Lane::Shared(var) = self.args[i] else {
             return Some(self.args[i].var());
         };
@@ -584,7 +584,7 @@ pub(super) fn convolution(
 }
 
 /// Emits `x` with axes 0 and `axis` swapped.
-fn swap_first(b: &mut Builder, x: Var, axis: usize) -> Var {
+pub(super) fn swap_first(b: &mut Builder, x: Var, axis: usize) -> Var {
     if axis == 0 {
         return x;
     }

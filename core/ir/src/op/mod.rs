@@ -17,6 +17,7 @@
 mod axes;
 pub mod call;
 mod class;
+pub mod control;
 mod count;
 mod def;
 mod facts;
@@ -38,6 +39,7 @@ pub use class::{
     Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
 };
 pub use count::{Count, Ops};
+pub use control::Control;
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
 pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, TermSign};
@@ -66,6 +68,7 @@ macro_rules! define_modules {
         binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
         compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
         kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident $(($k_methods:ident))?,)* }
+        control { $($(#[$p_doc:meta])* $p_var:ident = $p_static:ident,)* }
         calls { $($(#[$f_doc:meta])* $f_var:ident = $f_static:ident,)* }
     ) => {
         $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
@@ -87,6 +90,7 @@ macro_rules! define_modules {
                     $(Op::$b_var => &$b_mod::OP,)*
                     $(Op::$c_var => &$c_mod::OP,)*
                     $(Op::$k_var => &$k_mod::OP,)*
+                    $(Op::$p_var => &control::$p_static,)*
                     $(Op::$f_var => &call::$f_static,)*
                 }
             }
@@ -107,6 +111,7 @@ macro_rules! define_modules {
                     $(Op::$b_var => self.zip($b_mod::element::f64::<Plain>),)*
                     $(Op::$c_var => self.zip(|x, y| truth($c_mod::element::f64::<Plain>(x, y))),)*
                     $(Op::$k_var => $k_mod::reference(self).into(),)*
+                    $(Op::$p_var => control::$p_static.reference(self),)*
                     $(Op::$f_var => unreachable!("a call is evaluated by its callee"),)*
                 }
             }
@@ -121,6 +126,7 @@ impl Op {
     pub fn from_name(name: &str) -> Option<Op> {
         Op::ALL
             .iter()
+            .chain(Op::CONTROL)
             .chain(Op::CALLS)
             .copied()
             .find(|op| op.def().name() == name)
@@ -139,7 +145,7 @@ impl Op {
                 Eval::Unary(_) | Eval::Test(_) => 1,
                 Eval::Bits(fns) => fns.n_operands(),
                 Eval::Binary(_) | Eval::Compare(_) => 2,
-                Eval::Kernel(_) | Eval::Call => return (0, Default::default()),
+                Eval::Kernel(_) | Eval::Control(_) | Eval::Call => return (0, Default::default()),
             };
             let dtypes = DType::ALL.map(|dtype| {
                 let aval = Aval::new(dtype, &[1]);
@@ -160,6 +166,14 @@ impl Op {
     /// Returns whether the op is a call of another traced function.
     pub fn is_call(self) -> bool {
         matches!(self.def().eval(), Eval::Call)
+    }
+
+    /// Returns the rules that an op that runs programs has beside those of all ops.
+    pub fn control(self) -> Option<&'static dyn Control> {
+        match self.def().eval() {
+            Eval::Control(control) => Some(control),
+            _ => None,
+        }
     }
 
     /// Returns the position of the first static argument of a kind, if the op takes one.
@@ -235,6 +249,9 @@ impl Op {
             let dtype = def.dtype(statics, args)?;
             for (arg, value) in def.statics().iter().zip(statics) {
                 arg.check(value)?;
+            }
+            if let Eval::Control(control) = def.eval() {
+                return control.infer(statics, args);
             }
             let shapes = def.shape(statics, args, n_outs)?;
             for shape in &shapes {

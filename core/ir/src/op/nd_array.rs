@@ -191,6 +191,20 @@ impl NdArray {
         self.get(&aligned(&self.shape, index))
     }
 
+    /// Returns the slice at an index of axis 0.
+    pub(super) fn slice(&self, i: usize) -> NdArray {
+        let shape = self.shape[1..].to_vec();
+        let len: usize = shape.iter().product();
+        let data = self.data[i * len..][..len].to_vec();
+        NdArray { shape, data }
+    }
+
+    /// Replaces the slice at an index of axis 0.
+    pub(super) fn set_slice(&mut self, i: usize, slice: &NdArray) {
+        let len = slice.data.len();
+        self.data[i * len..][..len].copy_from_slice(&slice.data);
+    }
+
     /// Returns the elements along `axes` at `index`, whose entries for `axes` are not read.
     pub(super) fn row(&self, axes: &[usize], index: &[usize]) -> Vec<f64> {
         let lens: Vec<usize> = axes.iter().map(|&a| self.shape[a]).collect();

@@ -132,13 +132,7 @@ impl Reader<'_> {
 
     /// Parses the rest of a scope after its `{`.
     fn scope(&mut self, head: String) -> Parsed<Node<String>> {
-        /// Bound on nesting, because the parser recurses for each open scope.
-        const DEEPEST: usize = 256;
-        if self.parser.depth == DEEPEST {
-            let message = format!("scopes nest up to {DEEPEST} deep");
-            return Err(self.parser.error(message));
-        }
-        self.parser.depth += 1;
+        self.parser.enter()?;
         let body = self.nodes()?;
         self.parser.depth -= 1;
         Ok(Node::Scope { head, body })

@@ -2,7 +2,7 @@
 
 use crate::entity::var_number;
 use crate::{
-    Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, RematHint, SecondaryMap, Shape,
+    Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, Programs, RematHint, SecondaryMap, Shape,
     Static, Symbol, Var,
 };
 use std::collections::BTreeMap;
@@ -345,6 +345,9 @@ impl<'a> Parser<'a> {
         if self.eat("[") {
             return Ok(Static::Ints(self.list("]", Parser::integer)?));
         }
+        if self.eat("<") {
+            return Ok(self.programs()?.into());
+        }
         let start = self.mark();
         if let Some(text) = self.host()? {
             if !self.eat(":") {
@@ -390,6 +393,36 @@ impl<'a> Parser<'a> {
                 format!("`{word}` is not a value of a static argument"),
             )
         })
+    }
+
+    /// Opens a scope.
+    pub(super) fn enter(&mut self) -> Parsed<()> {
+        /// Bound on nesting, because the parser recurses for each open scope.
+        const DEEPEST: usize = 256;
+        if self.depth == DEEPEST {
+            let message = format!("scopes nest up to {DEEPEST} deep");
+            return Err(self.error(message));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// Parses programs separated by `|`, up to and including `>`. Each has its own variables.
+    fn programs(&mut self) -> Parsed<Programs> {
+        self.enter()?;
+        let outer = std::mem::take(&mut self.vars);
+        let mut all = Vec::new();
+        loop {
+            all.push(infer(self.program()?));
+            self.vars.clear();
+            if !self.eat("|") {
+                break;
+            }
+        }
+        self.vars = outer;
+        self.depth -= 1;
+        self.expect(">")?;
+        Ok(Programs::new(all))
     }
 
     /// Parses host code between backticks, if it comes next.

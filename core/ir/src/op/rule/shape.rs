@@ -81,7 +81,7 @@ pub fn lengths(value: &Static) -> Result<Shape, Fault> {
 /// Returns the text of a requested shape for error messages.
 pub(crate) fn shown(shape: &Static) -> String {
     match shape {
-        Static::Dims(_, lens) => crate::statics::dims_text(lens),
+        Static::Dims(_, lens) => crate::program::dims_text(lens),
         other => other.to_string(),
     }
 }

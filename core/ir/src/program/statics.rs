@@ -1,5 +1,6 @@
 //! Static arguments: axes, shapes, dtypes and numbers that belong to the program, not to its data.
 
+use super::{Program, Programs};
 use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -73,6 +74,8 @@ pub enum StaticKind {
     Positions,
     /// The host path of a callee.
     Callee,
+    /// The programs that the op runs.
+    Programs,
 }
 
 impl StaticKind {
@@ -92,6 +95,7 @@ impl StaticArg {
         let fits = match self.kind {
             StaticKind::KnownFlag => value.bool().is_some(),
             StaticKind::Callee => value.is_host(),
+            StaticKind::Programs => value.programs().is_some(),
             StaticKind::Active => list(|active| {
                 let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
                 ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i))
@@ -161,6 +165,8 @@ pub enum Static {
     /// `None` stands for -1, the length to be inferred. An unknown length may also turn out to be
     /// -1.
     Dims(String, Vec<Option<Dim>>),
+    /// Programs that the op runs.
+    Programs(Programs),
 }
 
 impl Static {
@@ -206,6 +212,14 @@ impl Static {
         }
     }
 
+    /// Returns the programs, if these are programs.
+    pub fn programs(&self) -> Option<&[Program]> {
+        match self {
+            Static::Programs(programs) => Some(programs.all()),
+            _ => None,
+        }
+    }
+
     /// Returns whether the value is not known before the program runs.
     pub fn is_host(&self) -> bool {
         matches!(self, Static::Host(_) | Static::Dims(..))
@@ -235,6 +249,7 @@ impl Static {
             Static::DType(d) => (5, *d as u64),
             Static::Host(text) => (6, text.len() as u64),
             Static::Dims(text, _) => (7, text.len() as u64),
+            Static::Programs(programs) => (8, programs.words().len() as u64),
         }
     }
 
@@ -249,6 +264,7 @@ impl Static {
                 let known = dims_text(lens);
                 out.extend(text.bytes().chain(known.bytes()).map(u64::from));
             }
+            Static::Programs(programs) => out.extend(programs.words()),
             _ => {}
         }
     }
@@ -260,6 +276,7 @@ impl PartialEq for Static {
             (Static::Ints(a), Static::Ints(b)) => a == b,
             (Static::Host(a), Static::Host(b)) => a == b,
             (Static::Dims(a, x), Static::Dims(b, y)) => a == b && x == y,
+            (Static::Programs(a), Static::Programs(b)) => a == b,
             _ => self.bits() == other.bits(),
         }
     }
@@ -273,6 +290,7 @@ impl Hash for Static {
         match self {
             Static::Ints(ns) => ns.hash(state),
             Static::Host(text) | Static::Dims(text, _) => text.hash(state),
+            Static::Programs(programs) => programs.words().hash(state),
             _ => {}
         }
     }
@@ -302,6 +320,12 @@ impl From<DType> for Static {
     }
 }
 
+impl From<Programs> for Static {
+    fn from(programs: Programs) -> Static {
+        Static::Programs(programs)
+    }
+}
+
 impl From<Vec<i64>> for Static {
     fn from(ns: Vec<i64>) -> Static {
         Static::Ints(ns)
@@ -322,6 +346,7 @@ impl fmt::Display for Static {
             Static::DType(d) => write!(f, "{d}"),
             Static::Host(text) => write!(f, "`{text}`"),
             Static::Dims(text, lens) => write!(f, "`{text}`:{}", dims_text(lens)),
+            Static::Programs(programs) => fmt::Display::fmt(programs, f),
         }
     }
 }

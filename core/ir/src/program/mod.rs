@@ -1,6 +1,13 @@
 //! Programs: straight-line functions in A-normal form (a jaxpr in JAX).
 
-use crate::{Attr, Aval, Op, SecondaryMap, Static, Var};
+mod programs;
+mod statics;
+
+pub(crate) use statics::dims_text;
+pub use programs::Programs;
+pub use statics::{Static, StaticArg, StaticKind};
+
+use crate::{Attr, Aval, Op, SecondaryMap, Var};
 
 /// An equation `outs = op[attrs] args`. In `args`, the data operands precede the `Like` operands.
 #[derive(Clone, Debug, PartialEq, Eq)]

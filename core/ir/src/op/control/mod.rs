@@ -1,0 +1,187 @@
+//! Control flow: ops that run programs, which are static arguments.
+//!
+//! The parameters and results of these programs have known shapes and dtypes, and determine those of
+//! the operands and results of the op.
+//!
+//! In forward mode the tangents travel beside the values: a loop on values and tangents replaces the
+//! loop on values. Reverse mode needs a part that is linear in the tangents and can be transposed.
+//! A `scan` and a `switch` return what that part reads from the first part; `while` and `checkpoint`
+//! run again.
+
+mod body;
+mod checkpoint;
+mod scan;
+mod switch;
+mod while_back;
+mod while_loop;
+
+pub use scan::Parts as ScanParts;
+pub use switch::branches;
+pub use while_back::Parts as WhileBackParts;
+pub use while_loop::Parts as WhileParts;
+
+pub(super) static SCAN: scan::Scan = scan::Scan;
+pub(super) static WHILE: while_loop::While = while_loop::While;
+pub(super) static WHILE_BACK: while_back::WhileBack = while_back::WhileBack;
+pub(super) static SWITCH: switch::Switch = switch::Switch;
+pub(super) static CHECKPOINT: checkpoint::Checkpoint = checkpoint::Checkpoint;
+
+use crate::ad::Calls;
+use crate::{Aval, Builder, Dim, Eqn, Fault, Program, Static, Var};
+
+/// The rules that an op that runs programs has beside those of all ops.
+pub trait Control: Sync {
+    /// Returns the avals of the results.
+    fn infer(&self, statics: &[Static], args: &[&Aval]) -> Result<Vec<Aval>, Fault>;
+
+    /// Appends an equation and its tangents, and returns the tangents of its results.
+    ///
+    /// If `calls` is [`Calls::Split`], the tangents are the results of equations that are linear in
+    /// `dx` and can be transposed.
+    fn tangents(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        dx: &[Option<Var>],
+        calls: Calls,
+    ) -> Vec<Option<Var>>;
+
+    /// Returns whether the op has a transpose.
+    fn is_reversible(&self) -> bool {
+        true
+    }
+}
+
+/// Implements `OpDef` for an op that runs programs.
+macro_rules! control_op {
+    ($ty:ident, $name:literal, $statics:expr, $batch:expr, $samples:expr) => {
+        impl $crate::op::OpDef for $ty {
+            fn name(&self) -> &'static str {
+                $name
+            }
+            fn operands(&self) -> $crate::op::Operands {
+                $crate::op::Operands::Any
+            }
+            fn statics(&self) -> &'static [$crate::StaticArg] {
+                const { $statics }
+            }
+            fn shape(
+                &self,
+                statics: &[$crate::Static],
+                args: &[&$crate::Aval],
+                _: usize,
+            ) -> Result<Vec<$crate::Shape>, $crate::Fault> {
+                let outs = $crate::op::Control::infer(self, statics, args)?;
+                Ok(outs.into_iter().map(|out| out.shape).collect())
+            }
+            fn dtype(
+                &self,
+                _: &[$crate::Static],
+                _: &[&$crate::Aval],
+            ) -> Result<Option<$crate::DType>, $crate::Fault> {
+                Ok(None)
+            }
+            fn methods(&self) -> Vec<$crate::op::Method> {
+                Vec::new()
+            }
+            fn diff(&self) -> $crate::op::Diff {
+                $crate::op::Diff::Linear
+            }
+            fn jvp(
+                &self,
+                _: &mut $crate::Builder,
+                _: &$crate::Eqn,
+                _: &[Option<$crate::Var>],
+            ) -> Vec<Option<$crate::Var>> {
+                unreachable!("`ad::jvp` calls `tangents`")
+            }
+            fn transpose(
+                &self,
+                b: &mut $crate::Builder,
+                eqn: &$crate::Eqn,
+                cts: &[Option<$crate::Var>],
+                linear: &[bool],
+            ) -> Vec<Option<$crate::Var>> {
+                self.cotangents(b, eqn, cts, linear)
+            }
+            fn eval(&self) -> $crate::op::Eval {
+                $crate::op::Eval::Control(&$ty)
+            }
+            fn count(&self) -> $crate::op::Count {
+                $crate::op::Count::Unknown
+            }
+            fn facts(&self) -> &$crate::op::OpFacts {
+                const { &$crate::op::OpFacts::opaque($crate::op::axes::opaque($batch)) }
+            }
+            fn laws(&self) -> $crate::op::Laws {
+                $crate::op::Laws::new((0.5, 1.5), const { $samples })
+            }
+        }
+    };
+}
+use control_op;
+
+/// Returns the programs among the static arguments of an equation.
+fn programs(b: &Builder, eqn: &Eqn) -> Vec<Program> {
+    let programs = b.static_of(eqn.attrs[0]).programs();
+    programs.expect("the op runs programs").to_vec()
+}
+
+/// Returns static argument `i`, a number that is not negative.
+fn count(statics: &[Static], i: usize) -> usize {
+    statics[i].int().map_or(0, |n| n as usize)
+}
+
+/// Returns the avals of variables.
+fn avals(program: &Program, vars: &[Var]) -> Vec<Aval> {
+    vars.iter().map(|v| program.aval(*v).clone()).collect()
+}
+
+/// Returns the aval of all slices along a new axis 0.
+fn stacked(one: &Aval, len: usize) -> Aval {
+    let dims = one.shape.dims().unwrap_or_default().iter().copied();
+    Aval {
+        dtype: one.dtype,
+        shape: [Dim::Known(len)]
+            .into_iter()
+            .chain(dims)
+            .collect::<Vec<_>>()
+            .into(),
+    }
+}
+
+/// Returns an error if the operands cannot have the avals that the programs take.
+fn check_args(args: &[&Aval], expected: &[Aval]) -> Result<(), Fault> {
+    check_number(args.len(), expected.len())?;
+    let pairs = args.iter().zip(expected).enumerate();
+    pairs.map(|(i, (found, expected))| check_aval(&format!("operand {}", i + 1), found, expected))
+        .collect()
+}
+
+/// Returns an error unless there are as many operands as the programs take.
+fn check_number(found: usize, expected: usize) -> Result<(), Fault> {
+    match found == expected {
+        true => Ok(()),
+        false => Err(Fault::Arity {
+            found,
+            expected: format!("{expected} operands"),
+        }),
+    }
+}
+
+/// Returns an error if a value cannot have the aval that is expected.
+fn check_aval(what: &str, found: &Aval, expected: &Aval) -> Result<(), Fault> {
+    let dtypes = found.dtype.is_some() && expected.dtype.is_some() && found.dtype != expected.dtype;
+    let shapes = match (found.shape.dims(), expected.shape.dims()) {
+        (Some(a), Some(b)) => a.len() != b.len() || a.iter().zip(b).any(|(a, b)| a.differs(*b)),
+        _ => false,
+    };
+    match dtypes || shapes {
+        true => Err(Fault::Length {
+            what: what.to_owned(),
+            found: found.to_string(),
+            expected: expected.to_string(),
+        }),
+        false => Ok(()),
+    }
+}
