@@ -172,15 +172,24 @@ pub enum Error {
         expected: Box<Aval>,
     },
 
-    /// A value was read inside of a function that `vmap` applies to many lanes.
+    /// A value was read inside of a function that `vmap` applies to many lanes, or that a loop repeats.
     #[error(
-        "this value differs between the lanes of `vmap`, so it cannot be read there: write `select` for a choice, and return what you want to read"
+        "this value differs between the lanes of `vmap` or the turns of a loop, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read"
     )]
     Lane,
 
     /// An argument or a result of `vmap` does not fit.
     #[error("`vmap`: {0}")]
     Vmap(Box<VmapFault>),
+
+    /// An argument or a result of a loop or a conditional does not fit.
+    #[error("`{by}`: {fault}")]
+    Control {
+        /// Function that was called, such as `scan`.
+        by: &'static str,
+        /// The misfit.
+        fault: Box<ControlFault>,
+    },
 
     /// Two trees that belong together have different structures.
     #[error(
@@ -236,6 +245,7 @@ impl Error {
             },
             KernelFault::DivisionByZero { element } => Error::DivisionByZero { op, element },
             KernelFault::OutOfMemory { bytes } => Error::OutOfMemory { op, bytes },
+            KernelFault::Within { op, fault } => Error::of_kernel(op, *fault),
         }
     }
 }
@@ -262,7 +272,7 @@ pub enum VmapFault {
         aval: Aval,
     },
     /// The arguments have different numbers of lanes.
-    #[error("the numbers of lanes differ: {}", counts_text(counts, *asked))]
+    #[error("the numbers of lanes differ: {}", counts_text(counts, asked.map(|n| (n, "axis_size"))))]
     Counts {
         /// Paths of the leaves, with their numbers of lanes.
         counts: Vec<(String, usize)>,
@@ -310,9 +320,61 @@ impl VmapFault {
     }
 }
 
-fn counts_text(counts: &[(String, usize)], asked: Option<usize>) -> String {
+/// Misfit of an argument or a result of a loop or a conditional.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlFault {
+    /// A leaf has no axis for the turns.
+    #[error("`{path}` is {aval}, which has no axis 0 for the turns")]
+    NoSlices {
+        /// Path of the leaf.
+        path: String,
+        /// Aval of the leaf.
+        aval: Aval,
+    },
+    /// The operands have different numbers of slices.
+    #[error("the numbers of turns differ: {}", counts_text(counts, asked.map(|n| (n, "turns"))))]
+    Turns {
+        /// Paths of the leaves, with their lengths along axis 0.
+        counts: Vec<(String, usize)>,
+        /// Number that `turns` requests.
+        asked: Option<usize>,
+    },
+    /// Nothing tells the number of turns.
+    #[error("no operand has slices, so give the number of turns by `turns`")]
+    NoTurns,
+    /// A condition is not a truth value.
+    #[error("the condition is {aval}, expected bool[]")]
+    Condition {
+        /// Aval of the condition.
+        aval: Aval,
+    },
+    /// An index is not an integer.
+    #[error("the index is {aval}, expected i32[] or i64[]")]
+    Index {
+        /// Aval of the index.
+        aval: Aval,
+    },
+    /// There is no branch.
+    #[error("there is no branch")]
+    NoBranches,
+    /// The gradient of a loop with a condition was differentiated in reverse mode.
+    #[error(
+        "its gradient cannot be differentiated in reverse mode: use forward mode, as `hvp` and `jvp` do, or a loop with a known number of turns, such as `scan`"
+    )]
+    Irreversible,
+}
+
+impl ControlFault {
+    pub(crate) fn into_error(self, by: &'static str) -> Error {
+        let fault = Box::new(self);
+        Error::Control { by, fault }
+    }
+}
+
+fn counts_text(counts: &[(String, usize)], asked: Option<(usize, &str)>) -> String {
     let counts = counts.iter().map(|(path, n)| format!("{n} in `{path}`"));
-    let asked = asked.map(|n| format!("{n} by `axis_size`"));
+    let asked = asked.map(|(n, by)| format!("{n} by `{by}`"));
     counts.chain(asked).collect::<Vec<_>>().join(", ")
 }
 

@@ -195,8 +195,8 @@ pub use statics::IntoStatic;
 pub use tensor::{Branch, IntoShape, Operand, Tensor};
 pub use traced::{Point, Traced};
 pub use transform::{
-    LaneAxes, Loss, Outcome, Pullback, Vmap, grad, hessian, hvp, jacfwd, jacrev, jvp,
-    value_and_grad, vjp, vmap,
+    LaneAxes, Loss, Outcome, Pullback, Scan, Vmap, checkpoint, cond, fori_loop, grad, hessian, hvp,
+    jacfwd, jacrev, jvp, map, scan, switch, value_and_grad, vjp, vmap, while_loop,
 };
 pub use tree::Tree;
 

@@ -11,6 +11,7 @@
 //! - [`conv`] and [`pool`]: convolutions and pooling, on [`windows`] that slide along axes.
 //! - [`reduce`], [`scan`], [`order`], [`movement`], [`indexing`], [`gemm`],
 //!   [`attention`], [`random`]: the other kernels.
+//! - [`control`]: loops and conditionals, which run tasks.
 //! - [`threads`] divides work; `simd` has vectors for each level of the CPU.
 //!
 //! A kernel relies on its caller for shapes and dtypes, and asserts what memory safety needs. An
@@ -30,6 +31,7 @@
 mod dispatch;
 
 pub mod attention;
+pub mod control;
 pub mod conv;
 pub mod elementwise;
 pub mod fork;

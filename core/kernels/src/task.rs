@@ -295,6 +295,118 @@ pub fn run(
     ran
 }
 
+/// Tasks that a kernel runs on parts of its own operands and results, perhaps many times.
+pub struct Body {
+    tasks: Box<[Task]>,
+    /// Name of the op of each task, for messages.
+    names: Box<[&'static str]>,
+    needs: BufferSizes,
+    constants: Box<[Buffer]>,
+    outs: Box<[BodyOut]>,
+    /// Output that holds each result.
+    first: Box<[usize]>,
+}
+
+/// Output of a body: an operand, or a result of its tasks. Several outputs may be equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyOut {
+    Leaf(u32),
+    Result(u32),
+}
+
+impl Body {
+    /// # Panics
+    ///
+    /// Panics unless each result of the tasks is an output.
+    pub fn new(
+        tasks: Box<[Task]>,
+        names: Box<[&'static str]>,
+        needs: BufferSizes,
+        constants: Box<[Buffer]>,
+        outs: Box<[BodyOut]>,
+    ) -> Body {
+        let first = (0..needs.results.len()).map(|i| {
+            let place = outs.iter().position(|out| *out == BodyOut::Result(i as u32));
+            place.expect("each result of a body is an output")
+        });
+        let fits = |(buffer, size): (&Buffer, &(DType, usize))| (buffer.dtype(), buffer.len()) == *size;
+        assert!(constants.len() == needs.constants.len() && constants.iter().zip(&needs.constants).all(fits));
+        Body {
+            first: first.collect(),
+            tasks,
+            names,
+            needs,
+            constants,
+            outs,
+        }
+    }
+
+    /// Returns the number of lines of memory that a run needs for intermediate values.
+    pub(crate) fn lines(&self) -> usize {
+        self.needs.arena.div_ceil(ALIGN)
+    }
+
+    /// Computes the outputs from the operands.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a value differs in dtype or length from what the body was made for, or if `arena` has
+    /// fewer than [`lines`](Self::lines).
+    pub(crate) fn run(
+        &self,
+        leaves: &[Data<'_>],
+        outs: &mut [DataMut<'_>],
+        arena: &mut [Line],
+    ) -> Result<(), KernelFault> {
+        let size = |out: BodyOut| match out {
+            BodyOut::Leaf(i) => self.needs.leaves[i as usize],
+            BodyOut::Result(i) => self.needs.results[i as usize],
+        };
+        let leaf_fits = |(leaf, size): (&Data<'_>, &(DType, usize))| {
+            leaf.dtype() == Some(size.0) && leaf.len() == size.1
+        };
+        assert!(
+            leaves.len() == self.needs.leaves.len()
+                && outs.len() == self.outs.len()
+                && leaves.iter().zip(&self.needs.leaves).all(leaf_fits)
+                && outs.iter().zip(&self.outs).all(|(out, from)| (out.dtype(), out.len()) == size(*from))
+                && arena.len() >= self.lines(),
+            "the operands and results must have the dtypes and lengths that the body was made for"
+        );
+        // Start of each buffer, in the order of `BufferSizes::number`.
+        let mut starts: SmallVec<[*mut u8; 64]> = SmallVec::new();
+        starts.push(arena.as_mut_ptr().cast());
+        starts.extend(self.first.iter().map(|out| outs[*out].as_mut_ptr()));
+        starts.extend(self.constants.iter().map(|b| b.as_ptr().cast_mut()));
+        starts.extend(leaves.iter().map(|leaf| leaf.as_ptr().cast_mut()));
+        let memory = RunBuffers {
+            leaves: &[],
+            given: false,
+            starts: &starts,
+        };
+        for (task, op) in self.tasks.iter().zip(&self.names) {
+            // SAFETY: `Task::new` checked that `needs` contains the regions; the operands and results
+            // match `needs`, as asserted above. Results are borrowed mutably, so nothing else uses
+            // them, and the arena is borrowed, too.
+            unsafe { memory.run(task) }.map_err(|fault| KernelFault::Within {
+                op,
+                fault: Box::new(fault),
+            })?;
+        }
+        for (i, from) in self.outs.iter().enumerate() {
+            match *from {
+                BodyOut::Leaf(leaf) => outs[i].copy_from(leaves[leaf as usize]),
+                BodyOut::Result(result) if self.first[result as usize] != i => {
+                    let (before, rest) = outs.split_at_mut(i);
+                    rest[0].copy_from(before[self.first[result as usize]].as_data());
+                }
+                BodyOut::Result(_) => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Number of operands and of results up to which a run does not allocate.
 const FEW: usize = 8;
 

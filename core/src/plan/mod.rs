@@ -7,6 +7,7 @@ mod arena;
 pub(crate) mod cache;
 mod chains;
 mod consumers;
+mod control;
 mod donation;
 mod epilogue;
 mod explain;

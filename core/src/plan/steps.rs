@@ -1,6 +1,7 @@
 //! Plans the equations of a program step by step.
 
 use super::consumers::Consumers;
+use super::control;
 use super::groups::{group, sums};
 use super::{BOUND, aval};
 use crate::backend::View;
@@ -96,7 +97,10 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
         likes: &likes,
         outs: &outs,
     };
-    let made = cpu::lower(build, &equation);
+    let made = match eqn.op.control() {
+        Some(_) => control::lower(build, &equation),
+        None => cpu::lower(build, &equation),
+    };
     build.eqns.clear();
     for ((var, place), out) in eqn.outs.iter().zip(made).zip(&outs) {
         debug_assert_eq!(

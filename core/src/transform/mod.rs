@@ -4,6 +4,7 @@
 //! results from the graph. It differentiates the program with the rules of `gradloom_ir`, and
 //! replays the derivative on the caller's tensors.
 
+mod control;
 mod grad;
 mod jacobian;
 mod jvp;
@@ -15,6 +16,7 @@ mod trace;
 mod vjp;
 mod vmap;
 
+pub use control::{Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop};
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jvp::jvp;

@@ -8,11 +8,11 @@ use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::to_program::Lowering;
 use crate::graph::topo::{Origin, OriginKind, Stack, WalkNode, Walker, walk};
 use crate::graph::trace_scope::Scope;
-use crate::graph::value::{Edges, Producer, Shared};
+use crate::graph::value::{Edges, Producer, Shared, ValueSource};
 use crate::plan::Lowered;
 use crate::tensor::record::traced_input;
 use crate::tree::{free_leaves, frozen, leaves, with_leaves};
-use crate::{Result, Tensor, Tree, check};
+use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
 use std::sync::Arc;
 
@@ -57,6 +57,12 @@ impl Drop for ScopeGuard {
     fn drop(&mut self) {
         self.0.close();
     }
+}
+
+/// Returns values without elements, which depend on a scope.
+pub(super) fn stand_ins(avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
+    let one = |aval| traced_input(&Tensor::new(aval, ValueSource::StandIn), &scope.0);
+    avals.iter().map(one).collect()
 }
 
 /// Traces `f` on fresh values equal to the leaves of `x`.

@@ -3,6 +3,7 @@
 use super::replay::{Bound, replay_bound, replay_known};
 use super::trace::Trace;
 use super::{Outcome, trace};
+use crate::error::ControlFault;
 use crate::raise::expect;
 use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
@@ -46,6 +47,9 @@ where
     F: FnOnce(&X) -> R,
 {
     let trace: Trace<R::Tree> = trace::trace(f, x)?;
+    if ad::irreversible(&trace.program).is_some() {
+        return Err(ControlFault::Irreversible.into_error("while_loop"));
+    }
     let ad::Vjp {
         primal,
         pullback,

@@ -2,14 +2,12 @@
 
 use super::outcome::TransformSite;
 use super::replay::{Bound, replay_bound};
-use super::trace::{GraphPart, ScopeGuard, cut};
+use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
 use super::{LaneAxes, Outcome, trace};
 use crate::error::VmapFault;
 use crate::events::{self, Event};
 use crate::graph::seq_no::seq_no_of_all;
-use crate::graph::value::ValueSource;
 use crate::raise::catch;
-use crate::tensor::record::traced_input;
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree};
@@ -124,17 +122,11 @@ impl<F> Vmap<F> {
         let (args, n) = self.lanes_of(x)?;
         let scope = ScopeGuard::open();
         let since = seq_no_of_all();
-        let inputs: Vec<Tensor> = args
-            .iter()
-            .filter_map(|arg| match arg {
-                Arg::Each(all) => {
-                    let one = Aval::new(all.dtype(), &all.shape()[1..]);
-                    let one = Tensor::new(&one, ValueSource::StandIn);
-                    Some(traced_input(&one, &scope.0))
-                }
-                Arg::Shared(_) => None,
-            })
-            .collect();
+        let of_lanes = args.iter().filter_map(|arg| match arg {
+            Arg::Each(all) => Some(Aval::new(all.dtype(), &all.shape()[1..])),
+            Arg::Shared(_) => None,
+        });
+        let inputs = stand_ins(&of_lanes.collect::<Vec<_>>(), &scope);
         let mut input = inputs.iter();
         let one_lane: Vec<Tensor> = args
             .iter()

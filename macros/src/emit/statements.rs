@@ -340,6 +340,7 @@ impl<'a> Emitter<'a> {
                 ours!([#(#ns),*])
             }
             Static::All => ours!(..),
+            Static::Programs(_) => unreachable!("no traced function lowers to an op on programs"),
             Static::DType(d) => {
                 let name = format_ident!("{d:?}");
                 ours!(#rt::DType::#name)

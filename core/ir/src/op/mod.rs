@@ -38,8 +38,8 @@ pub use class::{
     Bilinear, Binary, BinaryRule, BinaryTranspose, Bits, Compare, InferRule, Jacobian, Linear,
     Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
 };
-pub use count::{Count, Ops};
 pub use control::Control;
+pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
 pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, TermSign};

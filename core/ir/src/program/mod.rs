@@ -3,8 +3,8 @@
 mod programs;
 mod statics;
 
-pub(crate) use statics::dims_text;
 pub use programs::Programs;
+pub(crate) use statics::dims_text;
 pub use statics::{Static, StaticArg, StaticKind};
 
 use crate::{Attr, Aval, Op, SecondaryMap, Var};

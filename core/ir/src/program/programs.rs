@@ -50,7 +50,12 @@ fn encode(program: &Program, out: &mut Vec<u64>) {
     let read = |vars: &[Var], numbers: &SecondaryMap<Var, u64>, out: &mut Vec<u64>| {
         out.push(vars.len() as u64);
         // A variable that nothing binds is an error that the verifier reports.
-        out.extend(vars.iter().map(|var| numbers.get(*var).copied().unwrap_or(u64::MAX - var.index() as u64)));
+        out.extend(vars.iter().map(|var| {
+            numbers
+                .get(*var)
+                .copied()
+                .unwrap_or(u64::MAX - var.index() as u64)
+        }));
     };
     bind(&program.params, &mut numbers, out);
     for param in &program.params {

@@ -2,8 +2,8 @@
 
 use crate::entity::var_number;
 use crate::{
-    Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, Programs, RematHint, SecondaryMap, Shape,
-    Static, Symbol, Var,
+    Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, Programs, RematHint, SecondaryMap,
+    Shape, Static, Symbol, Var,
 };
 use std::collections::BTreeMap;
 use std::fmt;

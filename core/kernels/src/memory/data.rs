@@ -168,6 +168,67 @@ impl DataMut<'_> {
         }
     }
 
+    /// Returns the elements, all of which a kernel has written.
+    pub(crate) fn as_data(&self) -> Data<'_> {
+        match self {
+            DataMut::F32(xs) => Data::F32(xs),
+            DataMut::F64(xs) => Data::F64(xs),
+            DataMut::I32(xs) => Data::I32(xs),
+            DataMut::I64(xs) => Data::I64(xs),
+            DataMut::Bool(xs) => {
+                assert!(xs.iter().all(|byte| *byte <= 1), "the bytes are bools");
+                // SAFETY: a bool is a byte that is 0 or 1.
+                Data::Bool(unsafe { std::slice::from_raw_parts(xs.as_ptr().cast(), xs.len()) })
+            }
+        }
+    }
+
+    /// Returns the same elements for a shorter time.
+    pub(crate) fn reborrow(&mut self) -> DataMut<'_> {
+        self.part_mut(0, self.len())
+    }
+
+    /// Returns the `len` elements from `start` on.
+    pub(crate) fn part_mut(&mut self, start: usize, len: usize) -> DataMut<'_> {
+        match self {
+            DataMut::F32(xs) => DataMut::F32(&mut xs[start..][..len]),
+            DataMut::F64(xs) => DataMut::F64(&mut xs[start..][..len]),
+            DataMut::I32(xs) => DataMut::I32(&mut xs[start..][..len]),
+            DataMut::I64(xs) => DataMut::I64(&mut xs[start..][..len]),
+            DataMut::Bool(xs) => DataMut::Bool(&mut xs[start..][..len]),
+        }
+    }
+
+    /// Returns the first half and the second half of the elements.
+    pub(crate) fn halves(&mut self) -> [DataMut<'_>; 2] {
+        let middle = self.len() / 2;
+        macro_rules! split {
+            ($variant:ident, $xs:ident) => {{
+                let (a, b) = $xs.split_at_mut(middle);
+                [DataMut::$variant(a), DataMut::$variant(b)]
+            }};
+        }
+        match self {
+            DataMut::F32(xs) => split!(F32, xs),
+            DataMut::F64(xs) => split!(F64, xs),
+            DataMut::I32(xs) => split!(I32, xs),
+            DataMut::I64(xs) => split!(I64, xs),
+            DataMut::Bool(xs) => split!(Bool, xs),
+        }
+    }
+
+    /// Copies elements of the same dtype and number.
+    pub(crate) fn copy_from(&mut self, from: Data<'_>) {
+        match (self, from) {
+            (DataMut::F32(to), Data::F32(from)) => to.copy_from_slice(from),
+            (DataMut::F64(to), Data::F64(from)) => to.copy_from_slice(from),
+            (DataMut::I32(to), Data::I32(from)) => to.copy_from_slice(from),
+            (DataMut::I64(to), Data::I64(from)) => to.copy_from_slice(from),
+            (DataMut::Bool(to), Data::Bool(from)) => to.copy_from_slice(bytes_of(from)),
+            (to, from) => unreachable!("{from:?} is not copied to {}", to.dtype()),
+        }
+    }
+
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         match self {
             DataMut::F32(xs) => xs.as_mut_ptr().cast(),

@@ -26,6 +26,13 @@ pub enum KernelFault {
         /// Index of the element in the result, in row-major order.
         element: usize,
     },
+    /// A kernel that another one runs failed.
+    Within {
+        /// Op that the user called.
+        op: &'static str,
+        /// Error of its kernel.
+        fault: Box<KernelFault>,
+    },
     /// A result cannot be allocated.
     OutOfMemory {
         /// Size of the result.

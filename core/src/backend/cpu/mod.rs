@@ -42,6 +42,7 @@ pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
         Eval::Unary(_) | Eval::Compare(_) | Eval::Test(_) | Eval::Bits(_) => {
             member_of_group(b, of).into()
         }
+        Eval::Control(_) => unreachable!("the planner lowers ops that run programs"),
         Eval::Call => unreachable!("calls are inlined or recorded, never planned"),
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::ad::{self, Calls, Jvp, SplitProgram, TransposedProgram};
 use crate::batch::{Batch, batch};
-use crate::{Attr, Aval, Builder, Dim, Entity, Eqn, Op, Program, SecondaryMap, Shape, Static, Var, pass};
+use crate::{
+    Attr, Aval, Builder, Dim, Entity, Eqn, Op, Program, SecondaryMap, Shape, Static, Var, pass,
+};
 
 /// Returns which results of a program depend on the parameters that are marked.
 pub(super) fn dependent(program: &Program, marked: &[bool]) -> Vec<bool> {
@@ -22,7 +24,10 @@ pub(super) fn dependent(program: &Program, marked: &[bool]) -> Vec<bool> {
 /// Returns which of `marked` states of a loop are marked at last, if each turn may mark more of them.
 ///
 /// `turn` returns the marks after a turn.
-pub(super) fn fixpoint(mut marked: Vec<bool>, mut turn: impl FnMut(&[bool]) -> Vec<bool>) -> Vec<bool> {
+pub(super) fn fixpoint(
+    mut marked: Vec<bool>,
+    mut turn: impl FnMut(&[bool]) -> Vec<bool>,
+) -> Vec<bool> {
     loop {
         let after = turn(&marked);
         let joined: Vec<bool> = marked.iter().zip(&after).map(|(a, b)| *a || *b).collect();
@@ -100,10 +105,14 @@ fn with_zero_outs(linear: Program, n_residuals: usize) -> Program {
     }
     let mut b = Builder::after(&linear);
     linear.eqns.iter().for_each(|eqn| b.append(eqn.clone()));
-    let outs = linear.outs.iter().zip(depends).map(|(out, depends)| match depends {
-        true => *out,
-        false => zeros(&mut b, linear.aval(*out)),
-    });
+    let outs = linear
+        .outs
+        .iter()
+        .zip(depends)
+        .map(|(out, depends)| match depends {
+            true => *out,
+            false => zeros(&mut b, linear.aval(*out)),
+        });
     let outs = outs.collect();
     b.finish(linear.params, outs)
 }
@@ -112,7 +121,13 @@ fn with_zero_outs(linear: Program, n_residuals: usize) -> Program {
 fn without_likes(mut known: Program, mut linear: Program, n_outs: usize) -> (Program, Program) {
     let residuals = known.outs.split_off(n_outs);
     let mut read: SecondaryMap<Var, ()> = linear.outs.iter().map(|v| (*v, ())).collect();
-    read.extend(linear.eqns.iter().flat_map(|eqn| eqn.data()).map(|v| (*v, ())));
+    read.extend(
+        linear
+            .eqns
+            .iter()
+            .flat_map(|eqn| eqn.data())
+            .map(|v| (*v, ())),
+    );
     let mut shapes = Vec::new();
     for var in residuals {
         if read.contains(var) {
@@ -183,12 +198,18 @@ pub(super) fn pullback(program: &Program, linear: &[bool], given: &[bool]) -> Pu
         nonzero: found,
     } = ad::transpose(&second, residuals.len());
     let mut b = Builder::after(&back);
-    first.eqns.into_iter().chain(back.eqns.iter().cloned()).for_each(|eqn| b.append(eqn));
+    first
+        .eqns
+        .into_iter()
+        .chain(back.eqns.iter().cloned())
+        .for_each(|eqn| b.append(eqn));
     let cts = &back.params[residuals.len()..];
     let params = known.iter().chain(cts).copied().collect();
     let program = pass::simplify(b.finish(params, back.outs.clone()));
     let mut found = found.into_iter();
-    let nonzero = linear.iter().map(|linear| *linear && found.next() == Some(true));
+    let nonzero = linear
+        .iter()
+        .map(|linear| *linear && found.next() == Some(true));
     Pullback {
         nonzero: nonzero.collect(),
         program,
@@ -198,7 +219,12 @@ pub(super) fn pullback(program: &Program, linear: &[bool], given: &[bool]) -> Pu
 /// Returns a program on all lanes of a batch, and which of its results differ between lanes.
 ///
 /// The marked results differ by decree. Returns `None` if an op has no rule.
-pub(super) fn lanes(program: &Program, each: &[bool], forced: &[bool], len: usize) -> Option<(Program, Vec<bool>)> {
+pub(super) fn lanes(
+    program: &Program,
+    each: &[bool],
+    forced: &[bool],
+    len: usize,
+) -> Option<(Program, Vec<bool>)> {
     let Batch { program: all, each } = batch(program, each, len).ok()?;
     let mut b = Builder::after(&all);
     all.eqns.iter().for_each(|eqn| b.append(eqn.clone()));
@@ -211,8 +237,14 @@ pub(super) fn lanes(program: &Program, each: &[bool], forced: &[bool], len: usiz
         false => *out,
     };
     let outs = all.outs.iter().zip(&each).zip(forced).map(out).collect();
-    let each = each.iter().zip(forced).map(|(each, forced)| *each || *forced);
-    Some((pass::simplify(b.finish(all.params.clone(), outs)), each.collect()))
+    let each = each
+        .iter()
+        .zip(forced)
+        .map(|(each, forced)| *each || *forced);
+    Some((
+        pass::simplify(b.finish(all.params.clone(), outs)),
+        each.collect(),
+    ))
 }
 
 fn with_lanes(aval: &Aval, len: usize) -> Aval {
@@ -226,7 +258,10 @@ fn with_lanes(aval: &Aval, len: usize) -> Aval {
 /// Returns the items that are marked.
 pub(super) fn chosen<T: Clone>(items: &[T], marked: &[bool]) -> Vec<T> {
     let items = items.iter().zip(marked);
-    items.filter(|(_, marked)| **marked).map(|(item, _)| item.clone()).collect()
+    items
+        .filter(|(_, marked)| **marked)
+        .map(|(item, _)| item.clone())
+        .collect()
 }
 
 /// Splits `items` in parts of the given lengths, and the rest.
@@ -248,11 +283,16 @@ pub(super) fn inline(b: &mut Builder, program: &Program, args: &[Var]) -> Vec<Va
     let params = program.params.iter().copied().zip(args.iter().copied());
     let mut vars: SecondaryMap<Var, Var> = params.collect();
     let of = |vars: &SecondaryMap<Var, Var>, var: &Var| {
-        *vars.get(*var).expect("a variable is bound before it is read")
+        *vars
+            .get(*var)
+            .expect("a variable is bound before it is read")
     };
     for eqn in &program.eqns {
         let args: Vec<Var> = eqn.args.iter().map(|arg| of(&vars, arg)).collect();
-        let attrs = eqn.attrs.iter().map(|attr| b.attr(program.attr(*attr).clone()));
+        let attrs = eqn
+            .attrs
+            .iter()
+            .map(|attr| b.attr(program.attr(*attr).clone()));
         let attrs: Vec<Attr> = attrs.collect();
         let outs = b.emit_many(eqn.op, &attrs, &args, eqn.outs.len());
         vars.extend(eqn.outs.iter().copied().zip(outs));
@@ -262,7 +302,11 @@ pub(super) fn inline(b: &mut Builder, program: &Program, args: &[Var]) -> Vec<Va
 
 /// Emits a choice between two values for each lane.
 pub(super) fn select_lanes(b: &mut Builder, condition: Var, x: Var, y: Var) -> Var {
-    let shape = b.aval(x).shape.known().expect("the shapes of a body are known");
+    let shape = b
+        .aval(x)
+        .shape
+        .known()
+        .expect("the shapes of a body are known");
     let lens = [&shape[..1], &vec![1; shape.len() - 1]].concat();
     let lens: Vec<i64> = lens.iter().map(|len| *len as i64).collect();
     let lens = b.attr(lens);

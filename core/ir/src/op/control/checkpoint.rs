@@ -70,7 +70,10 @@ impl Control for Checkpoint {
             }
         };
         let mut new = new.into_iter();
-        given.iter().map(|given| given.then(|| new.next()).flatten()).collect()
+        given
+            .iter()
+            .map(|given| given.then(|| new.next()).flatten())
+            .collect()
     }
 }
 
@@ -93,7 +96,10 @@ impl Checkpoint {
             return vec![None; nonzero.len()];
         }
         let mut found = emit(b, program, &args).into_iter();
-        nonzero.iter().map(|some| some.then(|| found.next()).flatten()).collect()
+        nonzero
+            .iter()
+            .map(|some| some.then(|| found.next()).flatten())
+            .collect()
     }
 
     /// Returns the results by definition.

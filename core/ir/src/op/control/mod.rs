@@ -154,7 +154,8 @@ fn stacked(one: &Aval, len: usize) -> Aval {
 fn check_args(args: &[&Aval], expected: &[Aval]) -> Result<(), Fault> {
     check_number(args.len(), expected.len())?;
     let pairs = args.iter().zip(expected).enumerate();
-    pairs.map(|(i, (found, expected))| check_aval(&format!("operand {}", i + 1), found, expected))
+    pairs
+        .map(|(i, (found, expected))| check_aval(&format!("operand {}", i + 1), found, expected))
         .collect()
 }
 

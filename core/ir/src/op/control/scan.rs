@@ -5,7 +5,9 @@ use super::{Control, avals, check_args, check_number, control_op, count, program
 use crate::ad::Calls;
 use crate::op::lanes::{self, Lane, Lanes};
 use crate::op::{Application, NdArray};
-use crate::{Aval, Builder, Eqn, Fault, Op, Program, Programs, SecondaryMap, Static, StaticKind, Var};
+use crate::{
+    Aval, Builder, Eqn, Fault, Op, Program, Programs, SecondaryMap, Static, StaticKind, Var,
+};
 
 /// `carry..., ys... = scan[body, turns, consts, carry, reverse] consts..., carry..., xs...`.
 ///
@@ -112,10 +114,22 @@ impl Loop {
         marks
     }
 
-    fn statics(&self, b: &mut Builder, body: Program, consts: usize, carry: usize) -> Vec<crate::Attr> {
+    fn statics(
+        &self,
+        b: &mut Builder,
+        body: Program,
+        consts: usize,
+        carry: usize,
+    ) -> Vec<crate::Attr> {
         let counts = [self.turns, consts, carry].map(|n| Static::Int(n as i64));
         let [turns, consts, carry] = counts;
-        let statics = [Programs::new(vec![body]).into(), turns, consts, carry, self.reverse.into()];
+        let statics = [
+            Programs::new(vec![body]).into(),
+            turns,
+            consts,
+            carry,
+            self.reverse.into(),
+        ];
         statics.map(|value| b.attr(value)).to_vec()
     }
 }
@@ -132,13 +146,17 @@ impl Control for Scan {
         check_number(args.len(), body.params.len())?;
         check_number(consts + carry, (consts + carry).min(args.len()))?;
         let mut expected = avals(body, &body.params);
-        expected[consts + carry..].iter_mut().for_each(|x| *x = stacked(x, turns));
+        expected[consts + carry..]
+            .iter_mut()
+            .for_each(|x| *x = stacked(x, turns));
         check_args(args, &expected)?;
         let mut outs = avals(body, &body.outs);
         check_number(carry, carry.min(outs.len()))?;
         let states: Vec<&Aval> = outs[..carry].iter().collect();
         check_args(&states, &expected[consts..][..carry])?;
-        outs[carry..].iter_mut().for_each(|y| *y = stacked(y, turns));
+        outs[carry..]
+            .iter_mut()
+            .for_each(|y| *y = stacked(y, turns));
         Ok(outs)
     }
 
@@ -170,7 +188,9 @@ impl Control for Scan {
             Calls::Split => apart(b, eqn, &of, &joint, [&active, &dy], &tangents),
         };
         let mut new = new.into_iter();
-        dy.iter().map(|active| active.then(|| new.next()).flatten()).collect()
+        dy.iter()
+            .map(|active| active.then(|| new.next()).flatten())
+            .collect()
     }
 }
 
@@ -198,7 +218,10 @@ fn together(
     let dy: Vec<Var> = dy.iter().map(|y| b.param_like(*y)).collect();
     let bound = side_by_side(&eqn.outs, &dy, given, outs);
     let [consts, carry, _] = parts(active, of.lens);
-    let counts = [of.lens[0] + n_marked(&consts), of.lens[1] + n_marked(&carry)];
+    let counts = [
+        of.lens[0] + n_marked(&consts),
+        of.lens[1] + n_marked(&carry),
+    ];
     let attrs = of.statics(b, program, counts[0], counts[1]);
     b.append(Eqn {
         outs: bound,
@@ -243,10 +266,17 @@ fn apart(
     // A residual that is an operand of the loop, or a stacked result, is there already.
     let kept: SecondaryMap<Var, (bool, Var)> = {
         let (consts, rest) = known.params.split_at(of.lens[0]);
-        let consts = consts.iter().zip(&eqn.args).map(|(param, x)| (*param, (false, *x)));
-        let xs = rest[of.lens[1]..].iter().zip(&eqn.args[of.lens[0] + of.lens[1]..]);
+        let consts = consts
+            .iter()
+            .zip(&eqn.args)
+            .map(|(param, x)| (*param, (false, *x)));
+        let xs = rest[of.lens[1]..]
+            .iter()
+            .zip(&eqn.args[of.lens[0] + of.lens[1]..]);
         let xs = xs.map(|(param, x)| (*param, (true, *x)));
-        let ys = known.outs[of.n_carry()..m].iter().zip(&eqn.outs[of.n_carry()..]);
+        let ys = known.outs[of.n_carry()..m]
+            .iter()
+            .zip(&eqn.outs[of.n_carry()..]);
         let ys = ys.map(|(out, y)| (*out, (true, *y)));
         ys.chain(consts).chain(xs).collect()
     };
@@ -279,11 +309,22 @@ fn apart(
     let dx: Vec<Var> = dx.iter().flatten().copied().collect();
     let join = |residuals: &[Var], tangents: &[Var]| -> Vec<Var> {
         let [consts, carry, xs] = parts(tangents, lens);
-        let all = [chosen(residuals, &same), consts, carry, chosen(residuals, &stacked), xs];
+        let all = [
+            chosen(residuals, &same),
+            consts,
+            carry,
+            chosen(residuals, &stacked),
+            xs,
+        ];
         all.concat()
     };
     let (params, args) = (join(residuals, tangents), join(&places, &dx));
-    let attrs = of.statics(b, Program { params, ..linear }, n_marked(&same) + lens[0], lens[1]);
+    let attrs = of.statics(
+        b,
+        Program { params, ..linear },
+        n_marked(&same) + lens[0],
+        lens[1],
+    );
     b.emit_many(Op::Scan, &attrs, &args, n_marked(given))
 }
 
@@ -315,13 +356,17 @@ impl Scan {
         program.eqns.iter().for_each(|eqn| body.append(eqn.clone()));
         let known_lens = parts(&known, of.lens).map(|kind| n_marked(&kind));
         let n_known = known_lens.iter().sum();
-        let [known_params, ct_carry, ct_ys] =
-            parts(&program.params, [n_known, n_marked(&carry), n_marked(&given[n_carry..])]);
+        let [known_params, ct_carry, ct_ys] = parts(
+            &program.params,
+            [n_known, n_marked(&carry), n_marked(&given[n_carry..])],
+        );
         let [consts, states, xs] = parts(&known_params, known_lens);
         debug_assert!(states.is_empty(), "every state of a linear loop is linear");
         let [of_consts, of_carry, of_xs] = parts(&nonzero, of.lens);
-        let [ct_consts, ct_states, ct_xs] =
-            parts(&program.outs, [&of_consts, &of_carry, &of_xs].map(|kind| n_marked(kind)));
+        let [ct_consts, ct_states, ct_xs] = parts(
+            &program.outs,
+            [&of_consts, &of_carry, &of_xs].map(|kind| n_marked(kind)),
+        );
         let sums: Vec<Var> = ct_consts.iter().map(|ct| body.param_like(*ct)).collect();
         let mut outs = Vec::new();
         let mut found = ct_states.iter();
@@ -339,7 +384,9 @@ impl Scan {
         }
         outs.extend(&ct_xs);
         let n_states = ct_carry.len() + sums.len();
-        let params = [&consts, &ct_carry, &sums, &xs, &ct_ys].map(|vars| vars.as_slice()).concat();
+        let params = [&consts, &ct_carry, &sums, &xs, &ct_ys]
+            .map(|vars| vars.as_slice())
+            .concat();
         let body = body.finish(params, outs);
 
         let [eqn_consts, _, eqn_xs] = parts(&eqn.args, of.lens);
@@ -368,7 +415,9 @@ impl Scan {
         let spread = |marks: &[bool], vars: Vec<Var>| {
             let mut vars = vars.into_iter();
             let marks = marks.iter();
-            marks.map(|mark| mark.then(|| vars.next()).flatten()).collect::<Vec<_>>()
+            marks
+                .map(|mark| mark.then(|| vars.next()).flatten())
+                .collect::<Vec<_>>()
         };
         let all = [
             spread(&of_consts, sums),
@@ -444,5 +493,11 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
         true if i < carry => Lane::Each(out),
         true => Lane::Each(lanes::swap_first(b, out, 1)),
     };
-    Some(outs.into_iter().zip(outs_each).enumerate().map(lane).collect())
+    Some(
+        outs.into_iter()
+            .zip(outs_each)
+            .enumerate()
+            .map(lane)
+            .collect(),
+    )
 }

@@ -130,7 +130,10 @@ impl Control for Switch {
             }
         };
         let mut new = new.into_iter();
-        given.iter().map(|given| given.then(|| new.next()).flatten()).collect()
+        given
+            .iter()
+            .map(|given| given.then(|| new.next()).flatten())
+            .collect()
     }
 }
 
@@ -144,11 +147,19 @@ fn with_zeros(
     let own_outs = known.outs.split_off(n_outs);
     let mut b = Builder::after(&known);
     known.eqns.iter().for_each(|eqn| b.append(eqn.clone()));
-    let all = residuals.iter().enumerate().map(|(i, aval)| match own.contains(&i) {
-        true => own_outs[i - own.start],
-        false => body::zeros(&mut b, aval),
-    });
-    let outs = known.outs.iter().copied().chain(all.collect::<Vec<_>>()).collect();
+    let all = residuals
+        .iter()
+        .enumerate()
+        .map(|(i, aval)| match own.contains(&i) {
+            true => own_outs[i - own.start],
+            false => body::zeros(&mut b, aval),
+        });
+    let outs = known
+        .outs
+        .iter()
+        .copied()
+        .chain(all.collect::<Vec<_>>())
+        .collect();
     b.finish(known.params, outs)
 }
 
@@ -157,11 +168,18 @@ fn with_unread(linear: Program, residuals: &[Aval], own: std::ops::Range<usize>)
     let mut b = Builder::after(&linear);
     linear.eqns.iter().for_each(|eqn| b.append(eqn.clone()));
     let (own_params, dx) = linear.params.split_at(own.len());
-    let all = residuals.iter().enumerate().map(|(i, aval)| match own.contains(&i) {
-        true => own_params[i - own.start],
-        false => b.param(aval.clone()),
-    });
-    let params = all.collect::<Vec<_>>().into_iter().chain(dx.iter().copied()).collect();
+    let all = residuals
+        .iter()
+        .enumerate()
+        .map(|(i, aval)| match own.contains(&i) {
+            true => own_params[i - own.start],
+            false => b.param(aval.clone()),
+        });
+    let params = all
+        .collect::<Vec<_>>()
+        .into_iter()
+        .chain(dx.iter().copied())
+        .collect();
     b.finish(params, linear.outs)
 }
 
@@ -183,14 +201,25 @@ impl Switch {
             .collect();
         let mut nonzero = vec![false; linear.len()];
         for back in &backs {
-            nonzero.iter_mut().zip(&back.nonzero).for_each(|(all, one)| *all |= one);
+            nonzero
+                .iter_mut()
+                .zip(&back.nonzero)
+                .for_each(|(all, one)| *all |= one);
         }
         let full = |(branch, back): (&Program, Pullback)| {
             let mut b = Builder::after(&back.program);
-            back.program.eqns.iter().for_each(|eqn| b.append(eqn.clone()));
+            back.program
+                .eqns
+                .iter()
+                .for_each(|eqn| b.append(eqn.clone()));
             let mut found = back.program.outs.iter();
             let mut outs = Vec::new();
-            for (i, param) in branch.params.iter().enumerate().filter(|(i, _)| nonzero[*i]) {
+            for (i, param) in branch
+                .params
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| nonzero[*i])
+            {
                 outs.push(match back.nonzero[i] {
                     true => *found.next().expect("a result for each cotangent"),
                     false => body::zeros(&mut b, branch.aval(*param)),
@@ -204,8 +233,13 @@ impl Switch {
         args.extend(chosen(&eqn.args[1..], &known));
         args.extend(cts.iter().flatten());
         let mut found = emit(b, branches, &args, n_marked(&nonzero)).into_iter();
-        let of_args = nonzero.iter().map(|some| some.then(|| found.next()).flatten());
-        [None].into_iter().chain(of_args.collect::<Vec<_>>()).collect()
+        let of_args = nonzero
+            .iter()
+            .map(|some| some.then(|| found.next()).flatten());
+        [None]
+            .into_iter()
+            .chain(of_args.collect::<Vec<_>>())
+            .collect()
     }
 
     /// Returns the results by definition.
@@ -227,7 +261,10 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
         let mut forced = none.clone();
         for branch in branches {
             let (_, each) = body::lanes(branch, &each, &none, of.len)?;
-            forced.iter_mut().zip(each).for_each(|(all, one)| *all |= one);
+            forced
+                .iter_mut()
+                .zip(each)
+                .for_each(|(all, one)| *all |= one);
         }
         let all = branches.iter();
         let all = all.map(|branch| Some(body::lanes(branch, &each, &forced, of.len)?.0));
@@ -256,7 +293,9 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
                 let i = b.scalar(i as f64, index);
                 let is_this = b.binary(Op::Ge, index, i);
                 let pairs = outs.into_iter().zip(before);
-                pairs.map(|(this, before)| body::select_lanes(b, is_this, this, before)).collect()
+                pairs
+                    .map(|(this, before)| body::select_lanes(b, is_this, this, before))
+                    .collect()
             }
         });
     }

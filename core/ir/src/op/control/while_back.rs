@@ -80,7 +80,10 @@ impl Control for WhileBack {
         check_args(&args[..consts + carry], &there)?;
         let found = avals(forward, &forward.outs);
         let back = [&there[..consts], &found[carry.min(found.len())..], &outs].concat();
-        check_args(&back.iter().collect::<Vec<_>>(), &avals(backward, &backward.params))?;
+        check_args(
+            &back.iter().collect::<Vec<_>>(),
+            &avals(backward, &backward.params),
+        )?;
         check_args(&args[consts + carry..], &outs)?;
         Ok(outs)
     }
@@ -97,7 +100,9 @@ impl Control for WhileBack {
         let [consts, carry] = [1, 2].map(|i| b.static_of(eqn.attrs[i]).int().unwrap_or(0) as usize);
         let n_there = consts + carry;
         let given: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let there = marks(given[..n_there].to_vec(), consts, |marks| body::active(&forward, marks));
+        let there = marks(given[..n_there].to_vec(), consts, |marks| {
+            body::active(&forward, marks)
+        });
         let mut forward_outs = body::active(&forward, &there);
         forward_outs[..carry].copy_from_slice(&there[consts..]);
         let taped = &forward_outs[carry..];
@@ -131,7 +136,9 @@ impl Control for WhileBack {
         let tangents = tangents_of(b, &eqn.args, dx, &active);
         let lens = [consts, carry, states.len()];
         let marked = parts(&active, lens).map(|kind| n_marked(&kind));
-        let pairs = parts(&eqn.args, lens).into_iter().zip(parts(&tangents, marked));
+        let pairs = parts(&eqn.args, lens)
+            .into_iter()
+            .zip(parts(&tangents, marked));
         let args: Vec<Var> = pairs.flat_map(|(x, dx)| [x, dx]).flatten().collect();
         let counts = [consts + marked[0], carry + marked[1]];
         let attrs = statics(b, vec![cond, forward, backward], &counts);
@@ -155,7 +162,9 @@ impl Control for WhileBack {
             }
         };
         let mut tangents = tangents.into_iter();
-        let dy = states.iter().map(|active| active.then(|| tangents.next()).flatten());
+        let dy = states
+            .iter()
+            .map(|active| active.then(|| tangents.next()).flatten());
         dy.collect()
     }
 
@@ -217,7 +226,9 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let after = |marks: &[bool]| body::lanes(forward, marks, &none, of.len).map(|(_, each)| each);
     after(&each[..n_there])?;
     let start = each[..n_there].to_vec();
-    let mut there = marks(start, consts, |marks| after(marks).unwrap_or_else(|| none.clone()));
+    let mut there = marks(start, consts, |marks| {
+        after(marks).unwrap_or_else(|| none.clone())
+    });
     let (_, ends) = body::lanes(cond, &there, &[false], of.len)?;
     if ends[0] {
         there[consts..].fill(true);
@@ -278,11 +289,20 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
             false => Some(of.args[i].var()),
         })
         .collect();
-    let attrs = statics(b, vec![cond_all, forward_all, backward_all], &[consts, carry]);
+    let attrs = statics(
+        b,
+        vec![cond_all, forward_all, backward_all],
+        &[consts, carry],
+    );
     let outs = b.emit_many(Op::WhileBack, &attrs, &args?, of.eqn.outs.len());
     let lane = |(out, each): (Var, &bool)| match each {
         true => Lane::Each(out),
         false => Lane::Shared(out),
     };
-    Some(outs.into_iter().zip(&back[fixed.len()..]).map(lane).collect())
+    Some(
+        outs.into_iter()
+            .zip(&back[fixed.len()..])
+            .map(lane)
+            .collect(),
+    )
 }

@@ -5,7 +5,9 @@ use super::{Control, avals, check_args, check_aval, check_number, control_op, co
 use crate::ad::Calls;
 use crate::op::lanes::{Lane, Lanes};
 use crate::op::{Application, NdArray};
-use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Program, Programs, Static, StaticKind, Var, pass};
+use crate::{
+    Attr, Aval, Builder, DType, Eqn, Fault, Op, Program, Programs, Static, StaticKind, Var, pass,
+};
 
 /// `carry... = while[cond and body, consts] consts..., carry...`.
 ///
@@ -101,7 +103,12 @@ pub(super) fn condition_beside_tangents(cond: &Program, consts: usize, active: &
 /// Returns the values of two kinds, each followed by the tangents of those that are marked.
 pub(super) fn beside(values: &[Var], tangents: &[Var], marked: &[bool], first: usize) -> Vec<Var> {
     let n = n_marked(&marked[..first]);
-    let all = [&values[..first], &tangents[..n], &values[first..], &tangents[n..]];
+    let all = [
+        &values[..first],
+        &tangents[..n],
+        &values[first..],
+        &tangents[n..],
+    ];
     all.concat()
 }
 
@@ -112,7 +119,11 @@ pub(super) fn tangents_of(
     dx: &[Option<Var>],
     active: &[bool],
 ) -> Vec<Var> {
-    let all = args.iter().zip(dx).zip(active).filter(|(_, active)| **active);
+    let all = args
+        .iter()
+        .zip(dx)
+        .zip(active)
+        .filter(|(_, active)| **active);
     all.map(|((x, dx), _)| dx.unwrap_or_else(|| b.zeros_like(*x)))
         .collect()
 }
@@ -174,7 +185,9 @@ impl Control for While {
             }
         };
         let mut tangents = tangents.into_iter();
-        let dy = states.iter().map(|active| active.then(|| tangents.next()).flatten());
+        let dy = states
+            .iter()
+            .map(|active| active.then(|| tangents.next()).flatten());
         dy.collect()
     }
 }
@@ -190,7 +203,9 @@ impl While {
     ) -> Vec<Option<Var>> {
         let [cond, body]: [Program; 2] = programs(b, eqn).try_into().expect("two programs");
         let consts = b.static_of(eqn.attrs[1]).int().unwrap_or(0) as usize;
-        let linear = marks(linear.to_vec(), consts, |marks| body::dependent(&body, marks));
+        let linear = marks(linear.to_vec(), consts, |marks| {
+            body::dependent(&body, marks)
+        });
         let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
         let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
         let back = |carry: &[bool]| body::pullback(&body, &linear, carry);
@@ -214,14 +229,20 @@ impl While {
         };
 
         let mut backward = Builder::after(&program);
-        program.eqns.iter().for_each(|eqn| backward.append(eqn.clone()));
+        program
+            .eqns
+            .iter()
+            .for_each(|eqn| backward.append(eqn.clone()));
         let [of_consts, of_states] = parts(&nonzero, [consts, linear.len() - consts]);
         let [ct_consts, ct_states] = parts(
             &program.outs,
             [&of_consts, &of_states].map(|kind| n_marked(kind)),
         );
         let ct_carry = &program.params[n_known..];
-        let sums: Vec<Var> = ct_consts.iter().map(|ct| backward.param_like(*ct)).collect();
+        let sums: Vec<Var> = ct_consts
+            .iter()
+            .map(|ct| backward.param_like(*ct))
+            .collect();
         let mut outs = Vec::new();
         let (mut found, mut params) = (ct_states.iter(), ct_carry.iter());
         for (_, nonzero) in carry.iter().zip(&of_states).filter(|(carry, _)| **carry) {
@@ -246,12 +267,13 @@ impl While {
             .filter(|(_, carry)| **carry)
             .map(|((out, ct), _)| ct.unwrap_or_else(|| zeros(b, out, &body)))
             .collect();
-        let no_sums: Vec<Var> = ct_consts
-            .iter()
-            .map(|ct| zeros(b, ct, &backward))
-            .collect();
+        let no_sums: Vec<Var> = ct_consts.iter().map(|ct| zeros(b, ct, &backward)).collect();
         let args = [chosen(&eqn.args, &known), first.clone(), no_sums.clone()].concat();
-        let attrs = statics(b, vec![cond, forward, backward], &[known_consts, known_states]);
+        let attrs = statics(
+            b,
+            vec![cond, forward, backward],
+            &[known_consts, known_states],
+        );
         let mut outs = b
             .emit_many(Op::WhileBack, &attrs, &args, first.len() + no_sums.len())
             .into_iter();
@@ -259,8 +281,14 @@ impl While {
             .iter()
             .map(|carry| carry.then(|| outs.next()).flatten())
             .collect();
-        let of_consts = of_consts.iter().map(|some| some.then(|| outs.next()).flatten());
-        of_consts.collect::<Vec<_>>().into_iter().chain(of_carry).collect()
+        let of_consts = of_consts
+            .iter()
+            .map(|some| some.then(|| outs.next()).flatten());
+        of_consts
+            .collect::<Vec<_>>()
+            .into_iter()
+            .chain(of_carry)
+            .collect()
     }
 
     /// Returns the results by definition.
@@ -283,7 +311,9 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let none = vec![false; body.outs.len()];
     let after = |marks: &[bool]| body::lanes(body, marks, &none, of.len).map(|(_, each)| each);
     after(&each)?;
-    let mut each = marks(each, consts, |marks| after(marks).unwrap_or_else(|| none.clone()));
+    let mut each = marks(each, consts, |marks| {
+        after(marks).unwrap_or_else(|| none.clone())
+    });
     let (_, ends) = body::lanes(cond, &each, &[false], of.len)?;
     if ends[0] {
         each[consts..].fill(true);

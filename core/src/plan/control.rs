@@ -1,0 +1,84 @@
+//! Plans of ops that run programs: each program has a plan of its own, which the kernel runs.
+
+use super::{Out, Plan, aval};
+use crate::Aval;
+use crate::backend::{TaskBuilder, View};
+use crate::backend::cpu::Equation;
+use gradloom_ir::op::control::{ScanParts, WhileBackParts, WhileParts, branches};
+use gradloom_ir::{DType, Op, Program, pass};
+use gradloom_kernels::control;
+use gradloom_kernels::memory::Layout;
+use gradloom_kernels::task::{Body, BodyOut};
+
+/// Lowers an equation whose op runs programs, and returns its results.
+pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
+    let args: Vec<View> = of.args.iter().map(|x| b.contiguous(x)).collect();
+    let args: Vec<&View> = args.iter().collect();
+    let mut scratch = Vec::new();
+    let kernel = match of.op {
+        Op::Scan => {
+            let parts = ScanParts::of(of.statics);
+            scratch.extend(of.outs[..parts.carry].iter().map(twice));
+            let sizes = control::Scan {
+                turns: parts.turns,
+                consts: parts.consts,
+                carry: parts.carry,
+                reverse: parts.reverse,
+            };
+            control::scan(body(parts.body), sizes)
+        }
+        Op::While => {
+            let parts = WhileParts::of(of.statics);
+            scratch.extend(of.outs.iter().map(twice));
+            scratch.push(Aval::new(DType::Bool, []));
+            control::repeat_while(body(parts.cond), body(parts.body), parts.consts)
+        }
+        Op::WhileBack => {
+            let parts = WhileBackParts::of(of.statics);
+            scratch.extend(of.outs.iter().map(twice));
+            let states = &parts.forward.outs[..parts.carry];
+            scratch.extend(states.iter().map(|v| twice(&aval(parts.forward, *v))));
+            scratch.push(Aval::new(DType::Bool, []));
+            let taped = parts.forward.outs[parts.carry..].iter().map(|v| {
+                let aval = aval(parts.forward, *v);
+                (aval.dtype(), aval.numel())
+            });
+            let taped = taped.collect();
+            let [cond, forward, backward] =
+                [parts.cond, parts.forward, parts.backward].map(body);
+            control::there_and_back(cond, forward, backward, [parts.consts, parts.carry], taped)
+        }
+        Op::Switch => control::switch(branches(of.statics).iter().map(body).collect()),
+        _ => control::once(body(&branches(of.statics)[0])),
+    };
+    let outs = [of.outs, &scratch].concat();
+    let mut made = b.kernels(&args, &outs, kernel);
+    made.truncate(of.outs.len());
+    made
+}
+
+/// Returns the memory of a state before and after a turn.
+fn twice(state: &Aval) -> Aval {
+    Aval::new(state.dtype(), [2 * state.numel()])
+}
+
+fn body(program: &Program) -> Body {
+    let program = pass::simplify(program.clone());
+    let leaves = program.params.iter().map(|param| {
+        let aval = aval(&program, *param);
+        (aval.numel(), Layout::contiguous(aval.shape()))
+    });
+    Plan::of(&program, &leaves.collect::<Vec<_>>()).into_body()
+}
+
+impl Plan {
+    fn into_body(self) -> Body {
+        let names = (0..self.tasks.len()).map(|task| self.name(task)).collect();
+        let outs = self.outs.iter().map(|out| match *out {
+            Out::Leaf(i) => BodyOut::Leaf(i),
+            Out::Result(i) => BodyOut::Result(i),
+        });
+        let outs = outs.collect();
+        Body::new(self.tasks, names, self.needs, self.constants, outs)
+    }
+}

@@ -1,0 +1,413 @@
+//! Loops and conditionals as ops, in closures: values, derivatives in both modes, lanes, and errors.
+
+use gradloom::{
+    DType, Error, Key, Result, Scan, Tensor, Vmap, checkpoint, cond, fori_loop, grad, hessian, hvp,
+    jacfwd, jacrev, jvp, map, scan, switch, vjp, vmap, while_loop,
+};
+
+fn close(a: &Tensor, b: &Tensor) {
+    assert_eq!(a.aval(), b.aval());
+    let [a, b] = [a, b].map(|x| x.cast(DType::F64).to_vec::<f64>());
+    for (x, y) in a.iter().zip(&b) {
+        assert!((x - y).abs() <= 1e-9 * (1.0 + y.abs()), "{a:?}\n{b:?}");
+    }
+}
+
+/// Compares a function with one that does the same, with its derivatives to second order in all ways,
+/// and on lanes.
+fn same(f: impl Fn(&Tensor) -> Tensor, g: impl Fn(&Tensor) -> Tensor, x: &Tensor) {
+    let dx = x.cos();
+    close(&f(x), &g(x));
+    close(&jvp(&f, x, &dx).1, &jvp(&g, x, &dx).1);
+    let ct = f(x).sin();
+    close(&vjp(&f, x).1.call(&ct), &vjp(&g, x).1.call(&ct));
+    let loss_f = |x: &Tensor| (f(x) * &ct).sum(..);
+    let loss_g = |x: &Tensor| (g(x) * &ct).sum(..);
+    let second = hvp(loss_g, x, &dx);
+    close(&hvp(loss_f, x, &dx), &second);
+    let along = |x: &Tensor| jvp(loss_f, x, &dx).1;
+    close(&grad(along)(x), &second);
+    close(&jacrev(&f)(x), &jacrev(&g)(x));
+    close(&jacfwd(&f)(x), &jacfwd(&g)(x));
+    close(&jacfwd(grad(loss_f))(x), &hessian(loss_g)(x));
+    let lanes = Tensor::stack(&[x, &(x * 0.5), &(x * 1.5)], 0);
+    close(&vmap(&f)(&lanes), &vmap(&g)(&lanes));
+    close(&vmap(grad(loss_f))(&lanes), &vmap(grad(loss_g))(&lanes));
+    let all = |x: &Tensor| vmap(&f)(x).square().sum(..);
+    let each = |x: &Tensor| vmap(&g)(x).square().sum(..);
+    close(&grad(all)(&lanes), &grad(each)(&lanes));
+}
+
+/// Also compares reverse over reverse.
+fn same_in_reverse(f: impl Fn(&Tensor) -> Tensor, g: impl Fn(&Tensor) -> Tensor, x: &Tensor) {
+    same(&f, &g, x);
+    let square = |f: &dyn Fn(&Tensor) -> Tensor, x: &Tensor| {
+        grad(|x: &Tensor| grad(|x: &Tensor| f(x).sin().sum(..))(x).square().sum(..))(x)
+    };
+    close(&square(&f, x), &square(&g, x));
+}
+
+fn values(n: usize) -> Tensor {
+    (Tensor::arange(n, DType::F64) + 1.0).sin()
+}
+
+#[test]
+fn a_scan_is_its_turns_one_after_the_other() {
+    let xs = values(12).reshape([4, 3]);
+    let w = values(9).reshape([3, 3]);
+    let turn = |h: &Tensor, x: &Tensor, w: &Tensor| (h.matmul(w) + x).tanh();
+    let looped = |x: &Tensor| {
+        let mut h = x.clone();
+        let mut all = Vec::new();
+        for t in 0..4 {
+            h = turn(&h, &xs.slice([t], [t + 1], [1]).squeeze(0), &w);
+            all.push(&h * 2.0);
+        }
+        Tensor::stack(&all.iter().collect::<Vec<_>>(), 0) * &h
+    };
+    let scanned = |x: &Tensor| {
+        let (h, all) = scan(
+            |h: &Tensor, x: &Tensor| {
+                let h = turn(h, x, &w);
+                (h.clone(), h * 2.0)
+            },
+            x,
+            &xs,
+        );
+        all * h
+    };
+    same_in_reverse(scanned, looped, &values(3));
+    // The weights are captured, and so are the slices.
+    let of_weights = |w: &Tensor| {
+        let step = |h: &Tensor, x: &Tensor| {
+            let h = turn(h, x, w);
+            (h.clone(), h)
+        };
+        scan(step, &values(3), &xs).1
+    };
+    let loop_weights = |w: &Tensor| {
+        let mut h = values(3);
+        let mut all = Vec::new();
+        for t in 0..4 {
+            h = turn(&h, &xs.slice([t], [t + 1], [1]).squeeze(0), w);
+            all.push(h.clone());
+        }
+        Tensor::stack(&all.iter().collect::<Vec<_>>(), 0)
+    };
+    same_in_reverse(of_weights, loop_weights, &w);
+    let of_slices = |xs: &Tensor| {
+        let turn = |h: &Tensor, x: &Tensor| (h * x, h.clone());
+        let (last, all) = Scan::new(turn).reverse().checkpoint().call(&values(3), xs);
+        all + last
+    };
+    let loop_slices = |xs: &Tensor| {
+        let mut h = values(3);
+        let mut all = vec![h.clone(); 4];
+        for t in (0..4).rev() {
+            all[t as usize] = h.clone();
+            h = h * xs.slice([t], [t + 1], [1]).squeeze(0);
+        }
+        Tensor::stack(&all.iter().collect::<Vec<_>>(), 0) + h
+    };
+    same_in_reverse(of_slices, loop_slices, &xs);
+}
+
+#[test]
+fn loops_nest() {
+    let nested = |x: &Tensor| {
+        fori_loop(
+            0..3,
+            |i: &Tensor, y: &Tensor| {
+                let inner = |_: &Tensor, y: &Tensor| (y * x).sin();
+                fori_loop(0..2, inner, y) + i.cast(DType::F64)
+            },
+            x,
+        )
+    };
+    let looped = |x: &Tensor| {
+        let mut y = x.clone();
+        for i in 0..3 {
+            for _ in 0..2 {
+                y = (y * x).sin();
+            }
+            y = y + f64::from(i);
+        }
+        y
+    };
+    same_in_reverse(nested, looped, &values(2));
+}
+
+#[test]
+fn a_while_loop_goes_on_as_long_as_its_condition_holds() {
+    let doubled = |x: &Tensor| {
+        let (y, _) = while_loop(
+            |(y, _): &(Tensor, Tensor)| y.abs().sum(..).lt(Tensor::from(10.0f64)),
+            |(y, z): &(Tensor, Tensor)| (y * 1.5 + z * x, z.sin()),
+            &(x.clone(), x.clone()),
+        );
+        y
+    };
+    let looped = |x: &Tensor| {
+        let (mut y, mut z) = (x.clone(), x.clone());
+        for _ in 0..turns(x) {
+            (y, z) = (y * 1.5 + &z * x, z.sin());
+        }
+        y
+    };
+    // The number of turns depends on the values, so lanes have different ones.
+    fn turns(x: &Tensor) -> usize {
+        let (mut y, mut z) = (x.to_vec::<f64>(), x.to_vec::<f64>());
+        let x = y.clone();
+        let mut n = 0;
+        while y.iter().map(|y| y.abs()).sum::<f64>() < 10.0 {
+            for i in 0..y.len() {
+                (y[i], z[i]) = (y[i] * 1.5 + z[i] * x[i], z[i].sin());
+            }
+            n += 1;
+        }
+        n
+    }
+    let x = values(3);
+    close(&doubled(&x), &looped(&x));
+    close(
+        &grad(|x: &Tensor| doubled(x).sum(..))(&x),
+        &grad(|x: &Tensor| looped(x).sum(..))(&x),
+    );
+    let loss = |x: &Tensor| doubled(x).square().sum(..);
+    let loss_of_loop = |x: &Tensor| looped(x).square().sum(..);
+    let v = x.cos();
+    close(&hvp(loss, &x, &v), &hvp(loss_of_loop, &x, &v));
+    close(&jvp(doubled, &x, &v).1, &jvp(looped, &x, &v).1);
+    let lanes = [1.0, 0.1, 20.0].map(|s| &x * s);
+    let all = Tensor::stack(&lanes.iter().collect::<Vec<_>>(), 0);
+    let each = |f: &dyn Fn(&Tensor) -> Tensor| {
+        let outs = lanes.each_ref().map(|x| f(x));
+        Tensor::stack(&outs.iter().collect::<Vec<_>>(), 0)
+    };
+    close(&vmap(doubled)(&all), &each(&looped));
+    close(&vmap(grad(loss))(&all), &each(&|x| grad(loss_of_loop)(x)));
+    close(&jacfwd(grad(loss))(&x), &hessian(loss_of_loop)(&x));
+    let hvps = vmap(|x: &Tensor| hvp(loss, x, &v));
+    close(&hvps(&all), &each(&|x| hvp(loss_of_loop, x, &v)));
+}
+
+#[test]
+fn reverse_mode_of_the_gradient_of_a_while_loop_is_refused() {
+    let f = |x: &Tensor| -> Result<Tensor> {
+        while_loop(
+            |y: &Tensor| y.lt(Tensor::from(9.0f64)),
+            |y: &Tensor| -> Result<Tensor> { Ok(y * x) },
+            x,
+        )
+    };
+    let x = Tensor::from(2.0f64);
+    let first = |x: &Tensor| -> Result<Tensor> { grad(f)(x) };
+    assert_eq!(first(&x).unwrap().item::<f64>(), 32.0);
+    let error = grad(first)(&x).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`while_loop`: its gradient cannot be differentiated in reverse mode: use forward mode, as `hvp` and `jvp` do, or a loop with a known number of turns, such as `scan`"
+    );
+}
+
+#[test]
+fn a_conditional_computes_the_branch_that_is_taken() {
+    for flag in [true, false] {
+        let p = Tensor::from(flag);
+        let chosen = |x: &Tensor| {
+            let y = x.exp();
+            cond(
+                &p,
+                |x: &Tensor| (x * &y).sin(),
+                |x: &Tensor| x / 2.0 + x.square(),
+                x,
+            )
+        };
+        let plain = |x: &Tensor| match flag {
+            true => (x * x.exp()).sin(),
+            false => x / 2.0 + x.square(),
+        };
+        same_in_reverse(chosen, plain, &values(3));
+    }
+    for i in -1..4i64 {
+        let [f, g, h] = [0, 1, 2].map(|n| {
+            move |x: &Tensor| match n {
+                0 => x.sin(),
+                1 => x.square(),
+                _ => x.exp(),
+            }
+        });
+        let chosen = |x: &Tensor| switch(&Tensor::from(i), &[&f, &g, &h], x);
+        let plain = |x: &Tensor| match i {
+            ..=0 => x.sin(),
+            1 => x.square(),
+            _ => x.exp(),
+        };
+        same_in_reverse(chosen, plain, &values(2));
+    }
+    // A condition that differs between lanes.
+    let sign = |x: &Tensor| {
+        let positive = x.sum(..).gt(Tensor::from(0.0f64));
+        cond(&positive, |x: &Tensor| x * 2.0, |x: &Tensor| x.square(), x)
+    };
+    let xs = Tensor::from([[1.0f64, 2.0], [-1.0, -3.0], [1.0, -1.0]]);
+    assert_eq!(
+        vmap(sign)(&xs).to_vec::<f64>(),
+        [2.0, 4.0, 1.0, 9.0, 1.0, 1.0]
+    );
+    let slopes = vmap(grad(|x: &Tensor| sign(x).sum(..)));
+    assert_eq!(
+        slopes(&xs).to_vec::<f64>(),
+        [2.0, 2.0, -2.0, -6.0, 2.0, -2.0]
+    );
+    let shared = Vmap::new(|(p, x): &(Tensor, Tensor)| {
+        cond(p, |x: &Tensor| x * 2.0, |x: &Tensor| x.square(), x)
+    });
+    let out = shared
+        .in_axes((None, 0))
+        .call(&(Tensor::from(false), xs.clone()));
+    close(&out, &xs.square());
+}
+
+#[test]
+fn a_branch_that_is_not_taken_does_not_spoil_the_gradient() {
+    let log = |x: &Tensor| {
+        let zero = x.zeros_like();
+        cond(
+            &x.gt(&zero),
+            |x: &Tensor| x.log(),
+            |x: &Tensor| x.zeros_like(),
+            x,
+        )
+    };
+    assert_eq!(grad(log)(&Tensor::from(0.0f32)).item::<f32>(), 0.0);
+    assert_eq!(grad(log)(&Tensor::from(4.0f32)).item::<f32>(), 0.25);
+}
+
+#[test]
+fn checkpoints_have_the_same_derivatives() {
+    let w = values(4).reshape([2, 2]);
+    let block = |x: &Tensor| (x.matmul(&w).tanh() * x).exp();
+    same_in_reverse(checkpoint(block), block, &values(2));
+}
+
+#[test]
+fn a_map_is_a_loop_without_state() {
+    let f = |x: &Tensor| x.softmax(-1) * x.sum(..);
+    let x = values(6).reshape([3, 2]);
+    same_in_reverse(|x: &Tensor| map(f, x), |x: &Tensor| vmap(f)(x), &x);
+}
+
+#[test]
+fn loops_of_length_zero_return_their_start() {
+    let none = Tensor::zeros([0, 2], DType::F32);
+    let start = Tensor::from([1.0f32, 2.0]);
+    let (last, all) = scan(|h: &Tensor, x: &Tensor| (h * x, h.sum(..)), &start, &none);
+    assert_eq!(last.to_vec::<f32>(), [1.0, 2.0]);
+    assert_eq!(all.shape(), [0]);
+    let through = |x: &Tensor| {
+        scan(|h: &Tensor, x: &Tensor| (h * x, ()), x, &none)
+            .0
+            .sum(..)
+    };
+    assert_eq!(grad(through)(&start).to_vec::<f32>(), [1.0, 1.0]);
+    assert_eq!(
+        fori_loop(3..1, |_: &Tensor, h: &Tensor| h * 2.0, &start).to_vec::<f32>(),
+        [1.0, 2.0]
+    );
+}
+
+#[test]
+fn states_of_several_dtypes_travel_together() {
+    let start = (
+        Tensor::from(0i32),
+        Tensor::from(true),
+        Tensor::from([0.5f64, 1.0]),
+    );
+    let (n, flag, x) = fori_loop(
+        0..5,
+        |_: &Tensor, (n, flag, x): &(Tensor, Tensor, Tensor)| {
+            (
+                n + Tensor::from(2i32),
+                flag.eq(Tensor::from(false)),
+                x * 2.0,
+            )
+        },
+        &start,
+    );
+    assert_eq!(n.item::<i32>(), 10);
+    assert!(!flag.item::<bool>());
+    assert_eq!(x.to_vec::<f64>(), [16.0, 32.0]);
+}
+
+#[test]
+fn keys_are_split_in_a_loop() {
+    let key = Key::new(3);
+    let keys = key.split_lanes(4);
+    let drawn = map(|key: &Tensor| key.clone(), &Tensor::arange(4, DType::I64));
+    assert_eq!(drawn.shape(), [4]);
+    drop(keys);
+}
+
+#[test]
+fn a_loop_that_fails_names_the_op() {
+    let x = Tensor::from([1i32, 2, 0]);
+    let f = |h: &Tensor, x: &Tensor| (h / x, ());
+    let (last, ()) = scan(f, &Tensor::from(10i32), &x);
+    let error = gradloom::evaluate(&last).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`div`: integer division by 0 at element 0"
+    );
+    let label = |i: &Tensor| Tensor::from([[1.0f32, 2.0]]).cross_entropy(i);
+    let ys = map(label, &Tensor::from([[0i64], [5]]));
+    let error = gradloom::evaluate(&ys).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Label {
+                op: "cross_entropy",
+                label: 5,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn misfits_are_errors() {
+    let text = |error: Error| error.to_string();
+    let step = |h: &Tensor, x: &Tensor| -> Result<(Tensor, Tensor)> { Ok((h + x, h.clone())) };
+    let x = Tensor::from([[1.0f32, 2.0]]);
+    let grown = scan(step, &Tensor::from(0.0f32), &x).unwrap_err();
+    insta::assert_snapshot!(text(grown), @"the next state of `carry` is f32[2], expected f32[]");
+    let one = scan(step, &Tensor::from(0.0f32), &Tensor::from(0.0f32)).unwrap_err();
+    insta::assert_snapshot!(text(one), @"`scan`: `xs` is f32[], which has no axis 0 for the turns");
+    let pair = |h: &Tensor, _: &(Tensor, Tensor)| -> Result<(Tensor, Tensor)> {
+        Ok((h.clone(), h.clone()))
+    };
+    let xs = (Tensor::from([1.0f32]), Tensor::from([1.0f32, 2.0]));
+    let differ = scan(pair, &Tensor::from(0.0f32), &xs).unwrap_err();
+    insta::assert_snapshot!(text(differ), @"`scan`: the numbers of turns differ: 1 in `xs.0`, 2 in `xs.1`");
+    let none = |h: &Tensor, (): &()| -> Result<(Tensor, Tensor)> { Ok((h.clone(), h.clone())) };
+    let endless = scan(none, &Tensor::from(0.0f32), &()).unwrap_err();
+    insta::assert_snapshot!(text(endless), @"`scan`: no operand has slices, so give the number of turns by `turns`");
+    let reads = |h: &Tensor, _: &Tensor| -> Result<(Tensor, Tensor)> {
+        Ok((h * h.try_item::<f32>()?, h.clone()))
+    };
+    let read = scan(reads, &Tensor::from(0.0f32), &Tensor::from([1.0f32])).unwrap_err();
+    insta::assert_snapshot!(text(read), @"this value differs between the lanes of `vmap` or the turns of a loop, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read");
+    let f = |x: &Tensor| -> Result<Tensor> { Ok(x.clone()) };
+    let number = cond(&Tensor::from(1.0f32), f, f, &x).unwrap_err();
+    insta::assert_snapshot!(text(number), @"`cond`: the condition is f32[], expected bool[]");
+    let g = |x: &Tensor| -> Result<Tensor> { Ok(x.sum(0)) };
+    let other = cond(&Tensor::from(true), f, g, &x).unwrap_err();
+    insta::assert_snapshot!(text(other), @"the branch of `result` is f32[1, 2], expected f32[2]");
+    let empty: &[&dyn Fn(&Tensor) -> Result<Tensor>] = &[];
+    insta::assert_snapshot!(text(switch(&Tensor::from(0i32), empty, &x).unwrap_err()), @"`switch`: there is no branch");
+    let half = switch(&Tensor::from(0.5f32), &[&f], &x).unwrap_err();
+    insta::assert_snapshot!(text(half), @"`switch`: the index is f32[], expected i32[] or i64[]");
+    let long = while_loop(|x: &Tensor| x.gt(x.zeros_like()), f, &x).unwrap_err();
+    insta::assert_snapshot!(text(long), @"`while_loop`: the condition is bool[1, 2], expected bool[]");
+}
