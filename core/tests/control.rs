@@ -342,11 +342,24 @@ fn states_of_several_dtypes_travel_together() {
 
 #[test]
 fn keys_are_split_in_a_loop() {
-    let key = Key::new(3);
-    let keys = key.split_lanes(4);
-    let drawn = map(|key: &Tensor| key.clone(), &Tensor::arange(4, DType::I64));
-    assert_eq!(drawn.shape(), [4]);
-    drop(keys);
+    let draw = |key: &Key| key.duplicate().normal([2], DType::F64);
+    let keys = Key::new(3).split_lanes(4);
+    assert_eq!(
+        map(draw, &keys).to_vec::<f64>(),
+        vmap(draw)(&keys).to_vec::<f64>()
+    );
+    let walk = |key: &Key, _: &()| {
+        let (now, next) = key.duplicate().split();
+        (next, now.normal([], DType::F64))
+    };
+    let (_, all) = Scan::new(walk).turns(3).call(&Key::new(1), &());
+    let mut key = Key::new(1);
+    let one_by_one = (0..3).map(|_| {
+        let (now, next) = std::mem::replace(&mut key, Key::new(0)).split();
+        key = next;
+        now.normal([], DType::F64).item::<f64>()
+    });
+    assert_eq!(all.to_vec::<f64>(), one_by_one.collect::<Vec<_>>());
 }
 
 #[test]

@@ -45,7 +45,10 @@ fn texts() -> Vec<String> {
             }
         }
     }
-    let samples = Op::ALL.iter().flat_map(|op| op.def().laws().samples);
+    let samples = Op::ALL
+        .iter()
+        .chain(Op::CONTROL)
+        .flat_map(|op| op.def().laws().samples);
     texts.extend(samples.map(|sample| (*sample).to_owned()));
     texts
 }

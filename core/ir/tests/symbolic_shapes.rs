@@ -165,7 +165,9 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             },
             StaticKind::Count => (r.below(3) as i64).into(),
             StaticKind::Number | StaticKind::Fill | StaticKind::Probability => 1.0.into(),
-            StaticKind::Positions | StaticKind::Callee => unreachable!("only calls have them"),
+            StaticKind::Positions | StaticKind::Callee | StaticKind::Programs => {
+                unreachable!("only calls and ops that run programs have them")
+            }
         }
     };
     op.def().statics().iter().map(|arg| one(r, arg)).collect()

@@ -111,7 +111,11 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
         let mut states = States::new(first, scratch);
         with_lines(body.lines(), |arena| {
             for turn in 0..of.turns {
-                let i = if of.reverse { of.turns - 1 - turn } else { turn };
+                let i = if of.reverse {
+                    of.turns - 1 - turn
+                } else {
+                    turn
+                };
                 let (now, mut next) = states.turn();
                 let mut args: Args<'_> = consts.iter().copied().chain(now).collect();
                 args.extend(xs.iter().map(|x| {

@@ -326,11 +326,17 @@ impl Body {
         outs: Box<[BodyOut]>,
     ) -> Body {
         let first = (0..needs.results.len()).map(|i| {
-            let place = outs.iter().position(|out| *out == BodyOut::Result(i as u32));
+            let place = outs
+                .iter()
+                .position(|out| *out == BodyOut::Result(i as u32));
             place.expect("each result of a body is an output")
         });
-        let fits = |(buffer, size): (&Buffer, &(DType, usize))| (buffer.dtype(), buffer.len()) == *size;
-        assert!(constants.len() == needs.constants.len() && constants.iter().zip(&needs.constants).all(fits));
+        let fits =
+            |(buffer, size): (&Buffer, &(DType, usize))| (buffer.dtype(), buffer.len()) == *size;
+        assert!(
+            constants.len() == needs.constants.len()
+                && constants.iter().zip(&needs.constants).all(fits)
+        );
         Body {
             first: first.collect(),
             tasks,
@@ -369,7 +375,10 @@ impl Body {
             leaves.len() == self.needs.leaves.len()
                 && outs.len() == self.outs.len()
                 && leaves.iter().zip(&self.needs.leaves).all(leaf_fits)
-                && outs.iter().zip(&self.outs).all(|(out, from)| (out.dtype(), out.len()) == size(*from))
+                && outs
+                    .iter()
+                    .zip(&self.outs)
+                    .all(|(out, from)| (out.dtype(), out.len()) == size(*from))
                 && arena.len() >= self.lines(),
             "the operands and results must have the dtypes and lengths that the body was made for"
         );

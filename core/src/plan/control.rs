@@ -2,8 +2,8 @@
 
 use super::{Out, Plan, aval};
 use crate::Aval;
-use crate::backend::{TaskBuilder, View};
 use crate::backend::cpu::Equation;
+use crate::backend::{TaskBuilder, View};
 use gradloom_ir::op::control::{ScanParts, WhileBackParts, WhileParts, branches};
 use gradloom_ir::{DType, Op, Program, pass};
 use gradloom_kernels::control;
@@ -44,8 +44,7 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
                 (aval.dtype(), aval.numel())
             });
             let taped = taped.collect();
-            let [cond, forward, backward] =
-                [parts.cond, parts.forward, parts.backward].map(body);
+            let [cond, forward, backward] = [parts.cond, parts.forward, parts.backward].map(body);
             control::there_and_back(cond, forward, backward, [parts.consts, parts.carry], taped)
         }
         Op::Switch => control::switch(branches(of.statics).iter().map(body).collect()),

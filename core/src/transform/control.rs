@@ -1,9 +1,9 @@
 //! Loops and conditionals as ops: the body is traced once, and a plan runs it.
 
+use super::Outcome;
 use super::outcome::TransformSite;
 use super::replay::Bound;
 use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
-use super::Outcome;
 use crate::error::ControlFault;
 use crate::events::{self, Event};
 use crate::graph::seq_no::seq_no_of_all;
@@ -436,7 +436,11 @@ where
         return Err(ControlFault::NoBranches.into_error("switch"));
     };
     let (programs, captured) = together(traced, avals.len());
-    let args: Vec<&Tensor> = [index].into_iter().chain(&captured).chain(&operands).collect();
+    let args: Vec<&Tensor> = [index]
+        .into_iter()
+        .chain(&captured)
+        .chain(&operands)
+        .collect();
     let statics = [Programs::new(programs).into()];
     let outs = record_many(Op::Switch, statics, &args, &[], outs.len())?;
     Ok(with_leaves(&y, &outs))
@@ -518,7 +522,9 @@ fn trace_on<Y>(
             Bound::Tensor(_) => None,
         })
         .collect();
-    program.params.retain(|param| !shapes.iter().any(|(shape, _)| shape == param));
+    program
+        .params
+        .retain(|param| !shapes.iter().any(|(shape, _)| shape == param));
     let captured = captured.into_iter().filter_map(|bound| match bound {
         Bound::Tensor(x) => Some(x),
         Bound::Aval(_) => None,
@@ -569,10 +575,12 @@ fn together(traced: Vec<(Program, Vec<Tensor>)>, n_inputs: usize) -> (Vec<Progra
         let mut b = Builder::after(&program);
         program.eqns.iter().for_each(|eqn| b.append(eqn.clone()));
         let (inputs, own) = program.params.split_at(n_inputs);
-        let params = all.iter().map(|x| match captured.iter().position(|known| same(known, x)) {
-            Some(i) => own[i],
-            None => b.param(x.aval().to_ir()),
-        });
+        let params = all
+            .iter()
+            .map(|x| match captured.iter().position(|known| same(known, x)) {
+                Some(i) => own[i],
+                None => b.param(x.aval().to_ir()),
+            });
         let params: Vec<_> = params.collect();
         b.finish([&params, inputs].concat(), program.outs)
     });

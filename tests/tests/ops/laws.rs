@@ -49,7 +49,7 @@ impl std::fmt::Display for Case {
 }
 
 fn cases() -> impl Iterator<Item = Case> {
-    Op::ALL.iter().flat_map(|&op| {
+    Op::ALL.iter().chain(Op::CONTROL).flat_map(|&op| {
         sample_programs(op).into_iter().map(move |program| {
             let domain = op.def().laws().domain;
             let avals = program.params.iter().map(|p| program.aval(*p));

@@ -24,7 +24,7 @@ control_op!(
     ],
     batch,
     &[
-        "(n: i32[], w: f64[2], x: f64[2]) { i = full[shape=[], value=0, dtype=i32] m, y = while[cond_body=<(n: i32[], w: f64[2], i: i32[], x: f64[2]) { c = lt i, n return c } | (n: i32[], w: f64[2], i: i32[], x: f64[2]) { one = full[shape=[], value=1, dtype=i32] j = add i, one p = mul w, x y = sin p return j, y }>, consts=2] n, w, i, x return m, y }",
+        "(n: i32[], w: f64[2], i: i32[], x: f64[2]) { m, y = while[cond_body=<(n: i32[], w: f64[2], i: i32[], x: f64[2]) { c = lt i, n return c } | (n: i32[], w: f64[2], i: i32[], x: f64[2]) { one = full[shape=[], value=1, dtype=i32] j = add i, one p = mul w, x y = sin p return j, y }>, consts=2] n, w, i, x return m, y }",
         // No constants, and a state that is active only after the first turn.
         "(n: i32[], x: f64[], y: f64[]) { m, a, b = while[cond_body=<(n: i32[], x: f64[], y: f64[]) { zero = full[shape=[], value=0, dtype=i32] c = gt n, zero return c } | (n: i32[], x: f64[], y: f64[]) { one = full[shape=[], value=1, dtype=i32] m = sub n, one a = mul x, y b = sin x return m, b, a }>, consts=0] n, x, y return m, a, b }",
     ]
