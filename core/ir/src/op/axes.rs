@@ -262,18 +262,6 @@ fn classes(of: &AxesOf<'_>) -> Option<Axes> {
     })
 }
 
-/// An op that reads or writes elements of a tensor at indices along an axis.
-pub(super) const INDEXED: AxesRule = AxesRule {
-    signature: unrelated,
-    batch: |b, of| lanes::indexed(b, of, false),
-};
-
-/// As [`INDEXED`], for an op whose tensor is repeated to the shape of the indices.
-pub(super) const INDEXED_REPEATED: AxesRule = AxesRule {
-    signature: unrelated,
-    batch: |b, of| lanes::indexed(b, of, true),
-};
-
 /// An op that takes a range of each of the leading axes.
 pub(super) const RANGES: AxesRule = AxesRule {
     signature: ranges,

@@ -3,9 +3,9 @@
 //! A value that differs between lanes has them along an additional first axis. So the axes of one
 //! lane are counted from the end, and so are the axes that static arguments name.
 
-use super::Op;
 use super::pad::for_axes;
 use super::shape;
+use super::{Decompose, Op};
 use crate::{Builder, Eqn, Program, SecondaryMap, Static, StaticKind, Var};
 
 /// A rule that emits the results of an equation for all lanes.
@@ -342,10 +342,15 @@ pub(super) fn call(_: &mut Builder, _: &Lanes<'_>) -> Option<Vec<Lane>> {
 /// An op on indices along an axis, which broadcast against the other axes.
 ///
 /// Its like operands are a tensor, which may be repeated if `may_repeat`, and perhaps updates. If the
-/// second static argument, `along`, is false, lanes compute it by ops for which it is true.
-pub(super) fn indexed(b: &mut Builder, of: &Lanes<'_>, may_repeat: bool) -> Option<Vec<Lane>> {
+/// second static argument, `along`, is false, lanes compute it by `to_along`, for which it is true.
+pub(super) fn indexed(
+    b: &mut Builder,
+    of: &Lanes<'_>,
+    may_repeat: bool,
+    to_along: Decompose,
+) -> Option<Vec<Lane>> {
     if !of.attr(1).bool()? {
-        return simpler(b, of);
+        return simpler_by(b, of, to_along);
     }
     let statics = of.axes_from_end(of.rank(of.eqn.args[0])?)?;
     let n_data = of.eqn.data().len();
@@ -362,6 +367,11 @@ pub(super) fn indexed(b: &mut Builder, of: &Lanes<'_>, may_repeat: bool) -> Opti
 pub(super) fn simpler(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let decompose = of.eqn.op.def().facts().decompose;
     let decompose = decompose.expect("an op that is batched by simpler ops has a decomposition");
+    simpler_by(b, of, decompose)
+}
+
+/// As [`simpler`], by ops that are given.
+fn simpler_by(b: &mut Builder, of: &Lanes<'_>, decompose: Decompose) -> Option<Vec<Lane>> {
     let mut one = Builder::new();
     let mut eqn = of.eqn.clone();
     // An operand may occur twice; each occurrence is a parameter.

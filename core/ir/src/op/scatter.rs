@@ -1,6 +1,6 @@
 use super::nd_array::{Application, NdArray};
 use super::take::{AsAlong, places, written};
-use super::{Fails, Kernel, OpFacts, Update, axes, shape};
+use super::{Fails, Kernel, OpFacts, Update, axes, lanes, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticKind, Var};
 
 methods! { scatter {
@@ -99,7 +99,8 @@ pub(super) static OP: Update = Update {
     place: Op::TakeT,
     methods: METHODS,
     kernel: Kernel::Scatter,
-    facts: OpFacts::composite(axes::INDEXED, decompose).fails(Fails::Labels(Op::Scatter)),
+    facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, false, to_along)))
+        .fails(Fails::Labels(Op::Scatter)),
     samples: &[
         "(x: f64[3, 2], i: i64[4], u: f64[4, 2]) { y = scatter[axis=0, along=false, set=true] x, i, u, like x, like u return y }",
         "(x: f64[3, 2], i: i64[4], u: f64[4, 2]) { y = scatter[axis=0, along=false, set=false] x, i, u, like x, like u return y }",
@@ -134,7 +135,7 @@ pub(super) fn updated_dtype(args: &[&Aval]) -> Result<Option<DType>, Fault> {
 }
 
 /// With indices along one axis, for each row.
-pub(super) fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+pub(super) fn to_along(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let along = AsAlong::new(b, eqn, eqn.args[0], eqn.args[1])?;
     let mut args = eqn.args.clone();
     for updates in [2, 4] {

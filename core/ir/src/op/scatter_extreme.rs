@@ -1,7 +1,9 @@
 use super::nd_array::{Application, NdArray};
-use super::scatter::{decompose, updated, updated_dtype};
+use super::scatter::{to_along, updated, updated_dtype};
 use super::take::places;
-use super::{Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
+use super::{
+    Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, lanes, shape,
+};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 methods! { scatter_extreme {
@@ -57,7 +59,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Tangent(tangent),
     kernel: Kernel::ScatterExtreme,
     count: Count::FLOP,
-    facts: OpFacts::composite(axes::INDEXED, decompose).fails(Fails::Labels(Op::ScatterExtreme)),
+    facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, false, to_along)))
+        .fails(Fails::Labels(Op::ScatterExtreme)),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

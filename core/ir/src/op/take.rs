@@ -1,5 +1,5 @@
 use super::nd_array::{Application, NdArray};
-use super::{Count, Fails, Kernel, Linear, OpFacts, Operands, axes, shape};
+use super::{Count, Fails, Kernel, Linear, OpFacts, Operands, axes, lanes, shape};
 use crate::{Aval, Builder, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 methods! { take {
@@ -79,7 +79,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit_on(Op::TakeT, eqn, ct)[0],
     kernel: Kernel::Take,
     count: Count::Copy,
-    facts: OpFacts::composite(axes::INDEXED_REPEATED, decompose)
+    facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, true, to_along)))
         .fails(Fails::Labels(Op::Take))
         .range(|of| of.x().unknown()),
     samples: &[
@@ -195,7 +195,7 @@ impl AsAlong {
 }
 
 /// With indices along one axis, for each row.
-fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+fn to_along(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let along = AsAlong::new(b, eqn, eqn.args[0], eqn.args[1])?;
     let y = along.emit(b, eqn.op, eqn.args.clone());
     Some(vec![AsAlong::reshape(b, y, &along.taken)])
@@ -217,24 +217,20 @@ pub(super) struct Place {
 pub(super) fn places(of: &Application<'_>, x: &[usize], taken: &[usize]) -> Vec<Place> {
     let (axis, along) = (of.axis(0, x.len()), of.flag(1));
     let i = of.y();
-    // The position of the tensor's elements without repetition, to compare them.
-    let spread = |part: &[usize]| -> (Vec<usize>, f64) {
-        let n = if along { 1 } else { i.shape.len() };
+    let n = if along { 1 } else { i.shape.len() };
+    // An index in the tensor as if it were repeated to the shape of the indices.
+    let whole = |part: &Vec<usize>| -> Vec<usize> {
         let index = match along {
             true => i.spread(part),
             false => i.get(&part[axis..axis + n]),
         };
-        let mut whole = part.to_vec();
-        let index = if index < 0.0 {
-            index + x[axis] as f64
-        } else {
-            index
-        };
-        whole.splice(axis..axis + n, [index as usize]);
-        (whole, index)
+        let from_end = if index < 0.0 { x[axis] as f64 } else { 0.0 };
+        let mut whole = part.clone();
+        whole.splice(axis..axis + n, [(index + from_end) as usize]);
+        whole
     };
     let parts = super::indices(taken);
-    let wholes: Vec<Vec<usize>> = parts.iter().map(|part| spread(part).0).collect();
+    let wholes: Vec<Vec<usize>> = parts.iter().map(whole).collect();
     let place = |(n, part): (usize, &Vec<usize>)| Place {
         whole: super::nd_array::aligned(x, &wholes[n]),
         part: part.clone(),

@@ -1,6 +1,6 @@
 use super::nd_array::{Application, NdArray};
 use super::take::{self, AsAlong, places, written};
-use super::{Count, Fails, Kernel, Linear, OpFacts, Operands, axes, shape};
+use super::{Count, Fails, Kernel, Linear, OpFacts, Operands, axes, lanes, shape};
 use crate::{Builder, Eqn, Op, Var};
 
 /// `take_t[axis, along, last] y, i, like x`: `y` added to zeros of the shape of `x`, at the indices `i`.
@@ -19,7 +19,8 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit_on(Op::Take, eqn, ct)[0],
     kernel: Kernel::TakeT,
     count: Count::Copy,
-    facts: OpFacts::composite(axes::INDEXED, decompose).fails(Fails::Labels(Op::Take)),
+    facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, false, to_along)))
+        .fails(Fails::Labels(Op::Take)),
     samples: &[
         "(y: f64[4, 2], i: i64[4], x: f64[3, 2]) { z = take_t[axis=0, along=false, last=false] y, i, like x return z }",
         "(y: f64[2, 2, 2, 2], i: i32[2, 2], x: f64[2, 3, 2]) { z = take_t[axis=1, along=false, last=false] y, i, like x return z }",
@@ -33,7 +34,7 @@ pub(super) static OP: Linear = Linear {
 };
 
 /// With indices along one axis, for each row.
-fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+fn to_along(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let along = AsAlong::new(b, eqn, eqn.args[2], eqn.args[1])?;
     let mut args = eqn.args.clone();
     args[0] = AsAlong::reshape(b, args[0], &along.flat);
