@@ -164,6 +164,15 @@ pub enum Fault {
         /// The length of the axis.
         len: String,
     },
+    /// An axis does not have this index.
+    Index {
+        /// The axis.
+        axis: usize,
+        /// The index as the user wrote it.
+        index: i64,
+        /// The length of the axis.
+        len: usize,
+    },
     /// A slice has a step that is not positive.
     Step {
         /// The step.
@@ -321,6 +330,12 @@ impl fmt::Display for Problem<'_> {
                 write!(
                     f,
                     "{start}..{stop} does not lie in axis {axis}, which has length {len}"
+                )
+            }
+            Fault::Index { axis, index, len } => {
+                write!(
+                    f,
+                    "index {index} is out of range for axis {axis}, of length {len}"
                 )
             }
             Fault::Step { step } => write!(f, "the step is {step}, expected at least 1"),

@@ -461,6 +461,34 @@ macro_rules! op_list {
                 ///
                 /// As `scatter`.
                 ScatterExtreme = scatter_extreme(methods),
+                /// The slice of a tensor at one index of an axis.
+                ///
+                /// The axis is dropped.
+                SelectIndex = select_index(methods),
+                /// The transpose of `select_index`: a slice placed among zeros.
+                ///
+                /// The shape before, zeros elsewhere.
+                SelectIndexT = select_index_t,
+                /// A tensor with a range of indices of each axis replaced.
+                ///
+                /// The shape of the tensor; updates have the shape of `slice` with the same ranges.
+                SetSlice = set_slice(methods),
+                /// A part of a tensor, from an index of each axis that is computed.
+                ///
+                /// Each leading axis cut to the given length, other axes whole.
+                DynamicSlice = dynamic_slice(methods),
+                /// As `dynamic_slice`, with the lengths of another tensor.
+                ///
+                /// The shape of the last operand.
+                DynamicSliceLike = dynamic_slice_like,
+                /// The transpose of `dynamic_slice_like`: a part placed among zeros.
+                ///
+                /// The shape before, zeros elsewhere.
+                DynamicSliceT = dynamic_slice_t,
+                /// A tensor with a part replaced, from an index of each axis that is computed.
+                ///
+                /// The shape of the tensor; updates have the shape of the part.
+                DynamicUpdateSlice = dynamic_update_slice(methods),
                 /// The sum of the rows of each segment. A segment out of range is an error.
                 ///
                 /// Rows `[.., n]`, integers `[..]`, result `[segments, n]`.

@@ -130,6 +130,8 @@ fn values(kind: StaticKind) -> Vec<Static> {
         }
         StaticKind::Active => all.extend([&[][..], &[0], &[0, 1], &[1, 0], &[3], &[-1]].map(list)),
         StaticKind::DType => all.extend(DType::ALL.map(Static::DType)),
+        // Some shape has an axis of length 3.
+        StaticKind::Index => all.extend([-3, -1, 0, 2].map(Static::Int)),
         StaticKind::Count => {
             all.extend(numbers);
             all.push(list(&[0, 1]));
@@ -231,6 +233,7 @@ fn static_arguments_are_refused_exactly_if_they_are_wrong_for_every_shape() {
         Op::UpsampleT,
         Op::DiagonalT,
         Op::PadZerosT,
+        Op::SelectIndexT,
     ];
     for &op in Op::ALL.iter().filter(|op| !transposes.contains(op)) {
         let Some(n_args) = operands(op).filter(|_| !op.def().statics().is_empty()) else {

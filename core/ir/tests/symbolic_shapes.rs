@@ -163,6 +163,7 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
                 0 => Static::All,
                 n => (n as i64 - 1).into(),
             },
+            StaticKind::Index => (r.below(5) as i64 - 2).into(),
             StaticKind::Count => (r.below(3) as i64).into(),
             StaticKind::Number | StaticKind::Fill | StaticKind::Probability => 1.0.into(),
             StaticKind::Positions | StaticKind::Callee | StaticKind::Programs => {
@@ -282,6 +283,13 @@ fn inferred_shapes_hold_for_the_numbers() {
                 Op::Scatter | Op::ScatterExtreme if r.below(4) > 0 => {
                     args = vec![args[0], 3, args[2], args[0], args[2]];
                 }
+                Op::DynamicSlice if r.below(4) > 0 => args = vec![args[0], 3],
+                Op::DynamicSliceLike if r.below(4) > 0 => args = vec![0, 3, 0, args[3]],
+                Op::DynamicSliceT if r.below(4) > 0 => args = vec![args[0], 3, 0, args[0]],
+                Op::DynamicUpdateSlice if r.below(4) > 0 => {
+                    args = vec![0, 3, args[2], 0, args[2]];
+                }
+                Op::SetSlice if r.below(4) > 0 => args = vec![0, args[1], 0, args[1]],
                 Op::SegmentSum | Op::SegmentSumT if r.below(4) > 0 => args = vec![args[0], 3],
                 Op::FoldIn
                 | Op::RandomBits

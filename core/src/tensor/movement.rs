@@ -77,6 +77,49 @@ impl Tensor {
             .expect("as many parts as asked for")
     }
 
+    /// Splits an axis into `n` equal parts, a number that is known at run time.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let parts = Tensor::from([1.0f32, 2.0, 3.0, 4.0]).chunks(2, 0);
+    /// assert_eq!(parts[1].to_vec::<f32>(), [3.0, 4.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the axis is out of range, or `n` is 0 or does not divide its length.
+    #[track_caller]
+    pub fn chunks(&self, n: usize, axis: impl IntoStatic) -> Vec<Tensor> {
+        many(
+            Op::Split,
+            vec![Static::All, axis.into_static()],
+            &[self],
+            &[self.aval()],
+            n,
+        )
+    }
+
+    /// Returns the slices along the first axis, as [`Tensor::row`] of each index.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let sums: Vec<f32> = x.rows().map(|row| row.sum(..).item()).collect();
+    /// assert_eq!(sums, [3.0, 7.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the rank is 0.
+    #[track_caller]
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = Tensor> + DoubleEndedIterator {
+        let rows: Vec<Tensor> = match self.dim(0) {
+            0 => Vec::new(),
+            n => many(Op::Unbind, vec![Static::Int(0)], &[self], &[], n),
+        };
+        rows.into_iter()
+    }
+
     /// Concatenates tensors along an axis.
     ///
     /// The lengths of that axis add up; all other axes are equal.

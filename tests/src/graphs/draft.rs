@@ -735,6 +735,55 @@ impl Draft<'_> {
                     }
                 }
             }
+            Op::SelectIndexT => {
+                let x = self.pick(|_| true)?;
+                likes = vec![x];
+                let axis = self.axis(dims(&self.avals[x]).len())?;
+                statics = vec![Static::Int(axis), Static::Int(self.rng.below(6) as i64 - 3)];
+                vec![self.result_of(Op::SelectIndex, &statics, &[x, x])?]
+            }
+            Op::SetSlice => {
+                let x = self.pick(|_| true)?;
+                statics = self.ranges(&dims(&self.avals[x])).to_vec();
+                let updates = self.result_of(Op::Slice, &statics, &[x, x])?;
+                likes = vec![x, updates];
+                likes.clone()
+            }
+            Op::DynamicSlice
+            | Op::DynamicSliceLike
+            | Op::DynamicSliceT
+            | Op::DynamicUpdateSlice => {
+                let number = op == Op::DynamicSliceT;
+                let x = if number {
+                    self.pick_number()?
+                } else {
+                    self.pick(|_| true)?
+                };
+                let shape = dims(&self.avals[x]);
+                let n_axes = self.rng.below(shape.len() + 1);
+                let sizes: Vec<usize> = shape[..n_axes]
+                    .iter()
+                    .map(|n| self.rng.below(n + 1))
+                    .collect();
+                let scalar = n_axes == 1 && self.rng.once_in(2);
+                // Starts are moved into their ranges, so all integers are valid.
+                let lens = if scalar { vec![] } else { vec![n_axes] };
+                let starts = self.indices(3, &lens)?;
+                let part = [&sizes, &shape[n_axes..]].concat();
+                if op == Op::DynamicSlice {
+                    let sizes = sizes.iter().map(|len| *len as i64);
+                    statics = vec![Static::Ints(sizes.collect())];
+                    vec![x, starts]
+                } else {
+                    let part = self.get(self.avals[x].dtype?, &part);
+                    likes = vec![x, part];
+                    match op {
+                        Op::DynamicSliceLike => vec![x, starts],
+                        Op::DynamicSliceT => vec![part, starts],
+                        _ => vec![x, starts, part],
+                    }
+                }
+            }
             Op::SegmentSum | Op::SegmentSumT => {
                 let x = self.pick_number()?;
                 let shape = dims(&self.avals[x]);
@@ -935,6 +984,7 @@ impl Draft<'_> {
                 StaticKind::Offset => Static::Int(self.rng.below(5) as i64 - 2),
                 StaticKind::Margins => Static::Int(self.rng.below(3) as i64),
                 StaticKind::Fill => Static::Int(1),
+                StaticKind::Index => Static::Int(self.rng.below(6) as i64 - 3),
                 StaticKind::Count => Static::Int(self.rng.below(4) as i64),
                 kind => panic!("the generator does not know values of {kind:?} for `{op}`"),
             });

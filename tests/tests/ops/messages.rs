@@ -495,6 +495,20 @@ fn an_error_found_by_evaluation_leaves_other_values_usable() {
 }
 
 #[test]
+fn an_index_out_of_range_is_named_with_its_position() {
+    let x = f32s(&[2, 3]);
+    let indices = Tensor::from([-2i64, 2]);
+    let error = |y: &Tensor| evaluate(y).unwrap_err();
+    assert_snapshot!(error(&x.take(&indices, 0)), @"`take`: index 2 at position 1 is out of range for an axis of length 2");
+    assert_snapshot!(error(&x.scatter_add(&indices, &x, 0)), @"`scatter`: index 2 at position 1 is out of range for an axis of length 2");
+    assert_snapshot!(error(&x.segment_sum(&indices, 2)), @"`segment_sum`: index 2 at position 1 is out of range for an axis of length 2");
+    let refused = |f: &dyn Fn() -> Tensor| panic_of(|| drop(f())).0;
+    assert_snapshot!(refused(&|| x.take(&x, 0)), @"take: the dtype is f32, expected an integer for the indices: the left operand is f32[2, 3], the right operand is f32[2, 3]");
+    assert_snapshot!(refused(&|| x.take(&indices, 2)), @"take: axis 2 is out of range for rank 2: the left operand is f32[2, 3], the right operand is i64[2]");
+    assert_snapshot!(refused(&|| x.row(2)), @"row: index 2 is out of range for axis 0, of length 2: the operand is f32[2, 3]");
+}
+
+#[test]
 fn running_out_of_memory_is_an_error() {
     // More bytes than the address space of a process, but fewer than the limit for shapes.
     let x = Tensor::zeros([1 << 45], DType::F64) + 1.0;
@@ -536,6 +550,7 @@ fn one_of_each() -> Vec<Error> {
         x.try_to_vec::<i64>().unwrap_err(),
         x.try_item::<f32>().unwrap_err(),
         evaluate(&x.cross_entropy(Tensor::from([3i64, 0]))).unwrap_err(),
+        evaluate(&x.take(Tensor::from([2i64]), 0)).unwrap_err(),
         evaluate(&(i64s(&[1]) / Tensor::zeros([1], DType::I64))).unwrap_err(),
         evaluate(&(Tensor::zeros([1 << 45], DType::F64) + 1.0)).unwrap_err(),
         transposed(x).unwrap_err(),

@@ -21,6 +21,8 @@ pub struct StaticArg {
 pub enum StaticKind {
     /// An axis. A negative one counts from the right.
     Axis,
+    /// An index of an axis. A negative one counts from the end.
+    Index,
     /// Some of the axes, or all of them.
     Axes,
     /// Axes of length 1 to drop or to insert.
@@ -105,9 +107,9 @@ impl StaticArg {
                 other => other.is_host() || list(|lens| lens.iter().all(|len| *len >= 0)),
             },
             _ if value.is_host() => true,
-            StaticKind::Axis => value.int().is_some(),
             StaticKind::Offset => value.int().is_some_and(|n| is_small(&n)),
             StaticKind::Margins => value.ints().is_some_and(|all| all.iter().all(is_small)),
+            StaticKind::Axis | StaticKind::Index => value.int().is_some(),
             StaticKind::Count => value.int().is_some_and(|n| n >= 0),
             StaticKind::Axes | StaticKind::Sizes => *value == Static::All || list(|_| true),
             StaticKind::UnitAxes

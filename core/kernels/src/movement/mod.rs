@@ -2,12 +2,15 @@
 
 mod copy;
 pub mod gather;
+mod window;
 
 use crate::memory::{Data, Element, Layout};
 use crate::task::{Prepared, map};
 use copy::{Copy, Scatter};
 use gradloom_ir::{DType, Static};
 use std::ops::Range;
+
+pub use window::{read_window, write_slice, write_window};
 
 /// Copies elements laid out as `layout` into row-major order.
 ///

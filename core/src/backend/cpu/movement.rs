@@ -82,6 +82,56 @@ pub(super) fn slice_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
 }
 
+/// Writes the second operand to the selected part of the first.
+pub(super) fn set_slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let to = narrow(&Layout::contiguous(of.shape()), of, of.y().shape());
+    let [x, y] = [b.contiguous(of.x()), b.contiguous(of.y())];
+    let kernel = movement::write_slice(of.out().dtype(), &to);
+    b.kernel(&[&x, &y], of.out(), kernel)
+}
+
+/// Returns the axis and the index of an equation on one index of a value of shape `x`.
+fn at_index(of: &Equation<'_>, x: &[usize]) -> (usize, usize) {
+    let axis = of.axis(x.len());
+    let index = int(of.value(StaticKind::Index));
+    (axis, index.rem_euclid(x[axis] as i64) as usize)
+}
+
+pub(super) fn select_index(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let (axis, index) = at_index(of, of.x().shape());
+    of.x().with(of.x().layout.take(axis, index))
+}
+
+/// Writes the operand to one index of an axis of a tensor of zeros: the transpose of `select_index`.
+pub(super) fn select_index_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let (axis, index) = at_index(of, of.shape());
+    let to = Layout::contiguous(of.shape()).take(axis, index);
+    let y = b.contiguous(of.x());
+    b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
+}
+
+/// Lowers `dynamic_slice` and `dynamic_slice_like`.
+pub(super) fn dynamic_slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let [x, starts] = [b.contiguous(of.x()), b.contiguous(of.y())];
+    let kernel = movement::read_window(x.dtype(), x.shape(), of.shape());
+    b.kernel(&[&x, &starts], of.out(), kernel)
+}
+
+pub(super) use dynamic_slice as dynamic_slice_like;
+
+/// Writes the operand to a window of a tensor of zeros.
+pub(super) fn dynamic_slice_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let [y, starts] = [b.contiguous(of.x()), b.contiguous(of.y())];
+    let kernel = movement::write_window(y.dtype(), of.shape(), y.shape(), false);
+    b.kernel(&[&starts, &y], of.out(), kernel)
+}
+
+pub(super) fn dynamic_update_slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let [x, starts, y] = [0, 1, 2].map(|i| b.contiguous(&of.args[i]));
+    let kernel = movement::write_window(x.dtype(), of.shape(), y.shape(), true);
+    b.kernel(&[&x, &starts, &y], of.out(), kernel)
+}
+
 /// Lowers `split` and `concat_t`: consecutive parts along an axis.
 pub(super) fn split(_: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
     let axis = of.axis(of.x().rank());

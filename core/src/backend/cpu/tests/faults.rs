@@ -33,6 +33,42 @@ fn a_label_out_of_range_is_reported() {
 }
 
 #[test]
+fn an_index_out_of_range_is_reported() {
+    let x = View::new(vec![0.0; 6], &[3, 2]);
+    let fault = |index| KernelFault::Index {
+        index,
+        len: 3,
+        position: 1,
+    };
+    for index in [3, -4, i64::MIN, i64::MAX] {
+        let indices = View::new(vec![-3, index], &[2]);
+        let take = "(x: f64[3, 2], i: i64[2]) { y = take[axis=0, along=false, last=false] x, i, like x return y }";
+        let found = run_one(take, &[x.clone(), indices.clone()]);
+        assert_eq!(found.unwrap_err(), fault(index));
+        let scatter = "(x: f64[3, 2], i: i64[2], u: f64[2, 2]) { y = scatter[axis=0, along=false, set=true] x, i, u, like x, like u return y }";
+        let updates = View::new(vec![0.0; 4], &[2, 2]);
+        let found = run_one(scatter, &[x.clone(), indices.clone(), updates.clone()]);
+        assert_eq!(found.unwrap_err(), fault(index));
+        let sum = "(x: f64[2, 2], i: i64[2]) { y = segment_sum[segments=3] x, i return y }";
+        assert_eq!(run_one(sum, &[updates, indices]).unwrap_err(), fault(index));
+    }
+    let empty = "(x: f64[0], i: i64[1]) { y = take[axis=0, along=false, last=false] x, i, like x return y }";
+    let found = run_one(
+        empty,
+        &[
+            View::new(Vec::<f64>::new(), &[0]),
+            View::new(vec![0i64], &[1]),
+        ],
+    );
+    let fault = KernelFault::Index {
+        index: 0,
+        len: 0,
+        position: 0,
+    };
+    assert_eq!(found.unwrap_err(), fault);
+}
+
+#[test]
 fn integer_division_by_zero_is_a_fault() {
     let run = |op: &str, y: View| {
         let x = View::new(vec![7i64, -7, 0, i64::MIN], &[2, 2]);

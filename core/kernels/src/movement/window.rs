@@ -1,0 +1,105 @@
+//! Parts of a tensor at indices that a kernel reads: windows.
+
+use crate::memory::element::Element;
+use crate::memory::{Data, Layout};
+use crate::movement::copy::Scatter;
+use crate::movement::gather::Gather;
+use crate::task::Prepared;
+use gradloom_ir::DType;
+
+/// Shapes of a tensor and of a window in it.
+struct Window {
+    /// Length, stride, and length of the window, of each axis of the tensor.
+    axes: Vec<(usize, usize, usize)>,
+    /// The window at the start of the tensor.
+    layout: Layout,
+}
+
+impl Window {
+    fn new(whole: &[usize], part: &[usize]) -> Window {
+        let mut layout = Layout::contiguous(whole);
+        let strides = layout.strides.clone();
+        for (axis, &len) in part.iter().enumerate() {
+            layout = layout.narrow(axis, 0, len, 1);
+        }
+        let axes = whole.iter().zip(strides).zip(part);
+        Window {
+            axes: axes.map(|((n, stride), len)| (*n, stride, *len)).collect(),
+            layout,
+        }
+    }
+
+    /// Returns the position of the first element of a window that is not empty.
+    ///
+    /// Starts count from the end if they are negative, and are moved so that the window fits.
+    fn offset(&self, starts: Data<'_>) -> usize {
+        let at = |i: usize| match starts {
+            Data::I32(starts) => i64::from(starts[i]),
+            starts => i64::slice(starts)[i],
+        };
+        let axes = self.axes.iter().take(starts.len()).enumerate();
+        axes.map(|(i, &(n, stride, len))| {
+            let start = at(i);
+            let start = if start < 0 { start + n as i64 } else { start };
+            start.clamp(0, (n - len) as i64) as usize * stride
+        })
+        .sum()
+    }
+}
+
+/// Copies a window. The operands are the tensor and the starts of the leading axes.
+pub fn read_window(dtype: DType, whole: &[usize], part: &[usize]) -> Prepared {
+    fn typed<T: Element>(window: Window) -> Prepared {
+        let gather = Gather::new(&window.layout);
+        Box::new(move |args, outs| {
+            let out = T::slice_mut(&mut outs[0]);
+            if !out.is_empty() {
+                let from = window.offset(args[1]);
+                gather.read(&T::slice(args[0])[from..], 0, out);
+            }
+            Ok(())
+        })
+    }
+    on_element!(dtype, typed(Window::new(whole, part)))
+}
+
+/// Writes a window: among zeros, or to a copy of an operand if `onto` is true.
+///
+/// The operands are the tensor, if there is one, the starts of the leading axes and the window.
+pub fn write_window(dtype: DType, whole: &[usize], part: &[usize], onto: bool) -> Prepared {
+    fn typed<T: Element>(window: Window, onto: bool) -> Prepared {
+        let scatter = Scatter::new(&window.layout);
+        Box::new(move |args, outs| {
+            let out = T::slice_mut(&mut outs[0]);
+            let rest = match onto {
+                true => {
+                    out.copy_from_slice(T::slice(args[0]));
+                    &args[1..]
+                }
+                false => {
+                    out.fill(T::default());
+                    args
+                }
+            };
+            let ys = T::slice(rest[1]);
+            if !ys.is_empty() {
+                scatter.run(ys, &mut out[window.offset(rest[0])..]);
+            }
+            Ok(())
+        })
+    }
+    on_element!(dtype, typed(Window::new(whole, part), onto))
+}
+
+/// Writes the second operand to the elements that `to` selects of a copy of the first.
+pub fn write_slice(dtype: DType, to: &Layout) -> Prepared {
+    fn typed<T: Element>(scatter: Scatter) -> Prepared {
+        Box::new(move |args, outs| {
+            let out = T::slice_mut(&mut outs[0]);
+            out.copy_from_slice(T::slice(args[0]));
+            scatter.run(T::slice(args[1]), out);
+            Ok(())
+        })
+    }
+    on_element!(dtype, typed(Scatter::new(to)))
+}
