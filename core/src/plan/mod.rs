@@ -178,7 +178,12 @@ impl Plan {
 
     /// Returns the name of the op that an error message about a task names.
     fn name(&self, task: usize) -> &'static str {
-        self.kinds.get(task).map_or(Op::Identity, op_of).called()
+        let op = self.kinds.get(task).map_or(Op::Identity, op_of);
+        match op.def().methods().len() {
+            // The methods of one op may do different things.
+            2.. => op.def().name(),
+            _ => op.called(),
+        }
     }
 
     /// Returns the possible donations.
