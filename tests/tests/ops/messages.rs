@@ -505,7 +505,7 @@ fn an_index_out_of_range_is_named_with_its_position() {
     let refused = |f: &dyn Fn() -> Tensor| panic_of(|| drop(f())).0;
     assert_snapshot!(refused(&|| x.take(&x, 0)), @"take: the dtype is f32, expected an integer for the indices: the left operand is f32[2, 3], the right operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.take(&indices, 2)), @"take: axis 2 is out of range for rank 2: the left operand is f32[2, 3], the right operand is i64[2]");
-    assert_snapshot!(refused(&|| x.row(2)), @"row: index 2 is out of range for axis 0, of length 2: the operand is f32[2, 3]");
+    assert_snapshot!(refused(&|| x.row(2)), @"select_index: index 2 is out of range for axis 0, of length 2: the operand is f32[2, 3]");
 }
 
 #[test]
