@@ -192,7 +192,10 @@ pub use gradloom_macros::{Tree, traced};
 pub use random::Key;
 pub use report::report;
 pub use statics::IntoStatic;
-pub use tensor::{Branch, IntoShape, Operand, Tensor};
+pub use tensor::{
+    AxisIndex, Branch, IntoAxisIndex, IntoIndex, IntoShape, NewAxis, Operand, RangeStep, Rest,
+    Tensor,
+};
 pub use traced::{Point, Traced};
 pub use transform::{
     LaneAxes, Loss, Outcome, Pullback, Scan, Vmap, checkpoint, cond, fori_loop, grad, hessian, hvp,

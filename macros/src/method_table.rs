@@ -22,7 +22,7 @@ pub(crate) mod class {
     pub(crate) const ORDERING: u32 = 1 << 7;
     pub(crate) const DURATION: u32 = 1 << 8;
     pub(crate) const DTYPE: u32 = 1 << 9;
-    /// Avals and `..`.
+    /// Avals, `..` and other entries of an index.
     pub(crate) const OTHER: u32 = 1 << 10;
     pub(crate) const STR: u32 = 1 << 11;
     pub(crate) const OWNED_STR: u32 = 1 << 12;
@@ -407,8 +407,10 @@ pub(crate) const METHODS: &[Row] = {
         row(KEY, &["split_n", "split_many"], MethodResult::List(&MethodResult::Key), Values),
         // Tensors, beside their ops.
         row(TENSOR, &["rank", "numel", "dtype", "aval", "dim"], NUMBER, Values),
+        row(TENSOR, &["rows"], MethodResult::Iter(&MethodResult::Tensor), Values),
+        row(RANGE | OTHER, &["by"], NUMBER, Values),
         row(TENSOR, &["shape"], MethodResult::List(&NUMBER), Values),
-        row(TENSOR, &["add", "sub", "mul", "div", "neg", "clamp"], MethodResult::Tensor, Values),
+        row(TENSOR, &["add", "sub", "mul", "div", "neg", "clamp", "i", "set", "add_at"], MethodResult::Tensor, Values),
         Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };
@@ -615,9 +617,15 @@ pub(crate) fn gives_list(name: &str) -> bool {
     ops.any(|m| m.name == name && m.params.contains(&Param::Count))
 }
 
-/// Returns whether tensors have a method of this name that does not return a tensor.
+/// Returns whether tensors have a method of this name that does not return tensors.
 pub(crate) fn reads_tensor(name: &str) -> bool {
-    methods(name).any(|row| row.of == TENSOR && !matches!(row.gives, MethodResult::Tensor))
+    let gives_tensors = |row: &Row| {
+        matches!(
+            row.gives,
+            MethodResult::Tensor | MethodResult::Iter(&MethodResult::Tensor)
+        )
+    };
+    methods(name).any(|row| row.of == TENSOR && !gives_tensors(row))
 }
 
 /// Returns whether numbers, strings, lists, options or maps have a method of this name.

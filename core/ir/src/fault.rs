@@ -338,7 +338,7 @@ impl fmt::Display for Problem<'_> {
                     "index {index} is out of range for axis {axis}, of length {len}"
                 )
             }
-            Fault::Step { step } => write!(f, "the step is {step}, expected at least 1"),
+            Fault::Step { step } => write!(f, "the step is {step}, expected another number"),
             Fault::Parts { asked, len } => {
                 write!(f, "an axis of length {len} cannot be split into {asked}")
             }

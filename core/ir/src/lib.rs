@@ -21,6 +21,7 @@ mod entity;
 mod fault;
 pub mod flow;
 pub mod hash;
+pub mod indexing;
 pub mod op;
 mod ops;
 pub mod pass;

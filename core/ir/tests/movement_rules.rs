@@ -347,14 +347,14 @@ fn a_slice_has_the_length_of_its_range_and_lies_inside_its_operand() {
             "[0]",
             "[2]".into(),
             "[0]",
-            "slice: the step is 0, expected at least 1: the operand is f32[5]",
+            "slice: the step is 0, expected another number: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[0]",
             "[2]".into(),
             "[-1]",
-            "slice: the step is -1, expected at least 1: the operand is f32[5]",
+            "slice: 0..2 does not lie in axis 0, which has length 5: the operand is f32[5]",
         ),
         (
             "f32[5]",

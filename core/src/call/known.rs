@@ -5,7 +5,7 @@
 //! reads the answers from the type of the closure.
 
 use super::facts::{Facts, Marker, NoFacts};
-use crate::{Aval, DType, Key, Tensor, Tree};
+use crate::{Aval, AxisIndex, DType, Key, NewAxis, Rest, Tensor, Tree};
 use std::borrow::Cow;
 use std::cell::{Ref, RefMut};
 use std::cmp;
@@ -59,7 +59,7 @@ classes! {
     OfDuration = 1 << 8;
     /// Dtypes.
     OfDType = 1 << 9;
-    /// Avals and `..`.
+    /// Avals, `..` and other entries of an index.
     OfOther = 1 << 10;
     /// `str`.
     OfStr = 1 << 11;
@@ -138,7 +138,7 @@ kinds! {
     OfOrdering: cmp::Ordering;
     OfDuration: Duration;
     OfDType: DType;
-    OfOther: Aval, RangeFull;
+    OfOther: Aval, RangeFull, AxisIndex, NewAxis, Rest;
     OfStr: str;
     OfString: String;
     OfTensor: Tensor;

@@ -125,6 +125,8 @@ pub fn static_arg(value: impl IntoStatic) -> Static {
     value.into_static()
 }
 
+pub use crate::tensor::{index_after, index_number};
+
 /// Panics with `error` at the caller's line.
 #[track_caller]
 pub fn raise(error: Error) -> ! {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 mod convert;
 mod create;
 mod display;
+mod indexing;
 mod infer_cache;
 mod methods;
 mod movement;
@@ -20,6 +21,8 @@ mod operators;
 pub(crate) mod record;
 
 pub(crate) use create::shape_static;
+pub use indexing::{AxisIndex, IntoAxisIndex, IntoIndex, NewAxis, RangeStep, Rest};
+pub use indexing::{index_after, index_number};
 pub(crate) use operators::number;
 pub use operators::{Branch, Operand};
 

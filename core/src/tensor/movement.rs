@@ -99,6 +99,45 @@ impl Tensor {
         )
     }
 
+    /// Splits an axis into parts of length `len`. The last part may be shorter.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let parts = Tensor::from([1.0f32, 2.0, 3.0]).split_every(2, 0);
+    /// assert_eq!(parts[1].to_vec::<f32>(), [3.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the axis is out of range, or `len` is 0.
+    #[track_caller]
+    pub fn split_every(&self, len: usize, axis: isize) -> Vec<Tensor> {
+        assert!(len > 0, "split_every: the length of the parts is 0");
+        let n = self.dim(axis);
+        let sizes = (0..n).step_by(len).map(|at| len.min(n - at));
+        self.split_sizes(sizes.collect::<Vec<usize>>(), axis)
+    }
+
+    /// Returns the slices along an axis, without that axis. See [`Tensor::unbind`] for a number that is
+    /// known at compile time.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let columns = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]).unbind_all(1);
+    /// assert_eq!(columns[1].to_vec::<f32>(), [2.0, 4.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the axis is out of range.
+    #[track_caller]
+    pub fn unbind_all(&self, axis: isize) -> Vec<Tensor> {
+        match self.dim(axis) {
+            0 => Vec::new(),
+            n => many(Op::Unbind, vec![Static::Int(axis as i64)], &[self], &[], n),
+        }
+    }
+
     /// Returns the slices along the first axis, as [`Tensor::row`] of each index.
     ///
     /// ```
@@ -113,11 +152,7 @@ impl Tensor {
     /// If the rank is 0.
     #[track_caller]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = Tensor> + DoubleEndedIterator {
-        let rows: Vec<Tensor> = match self.dim(0) {
-            0 => Vec::new(),
-            n => many(Op::Unbind, vec![Static::Int(0)], &[self], &[], n),
-        };
-        rows.into_iter()
+        self.unbind_all(0).into_iter()
     }
 
     /// Concatenates tensors along an axis.

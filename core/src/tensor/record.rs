@@ -11,7 +11,6 @@ use crate::graph::{handle, recording, run};
 use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
 use crate::{Aval, DType, Result, Tensor};
-use gradloom_ir::op::Equal;
 use gradloom_ir::{Op, Static};
 use std::sync::Arc;
 use triomphe::UniqueArc;
@@ -54,9 +53,10 @@ pub(crate) fn record_one(
     likes: &[&Aval],
 ) -> Result<Tensor> {
     let statics: Statics = statics.into_iter().collect();
+    let keeps = op.def().facts().equal.same_aval(statics.iter());
     let Inferred { out, more } = infer_cache::infer_one(op, statics, data, likes)?;
     // `identity` is recorded: its result is a separate value.
-    if op.def().facts().equal == Equal::SameAval && out == *data[0].aval() {
+    if keeps && out == *data[0].aval() {
         return Ok(data[0].clone());
     }
     push(value(&out, out.dtype(), op, more, data))

@@ -327,7 +327,7 @@ impl<'a> Emitter<'a> {
             return ours!(&#ident);
         }
         let value = match self.program.attr(attr) {
-            Static::Int(n) => Literal::i64_unsuffixed(*n).into_token_stream(),
+            Static::Int(n) => integer(*n).into_token_stream(),
             Static::Float(x) if x.is_finite() => float(*x),
             Static::Float(x) => {
                 let bits = x.to_bits();
@@ -336,7 +336,7 @@ impl<'a> Emitter<'a> {
             Static::Bool(b) => b.to_token_stream(),
             Static::Ints(ns) if ns.is_empty() => ours!([0i64; 0]),
             Static::Ints(ns) => {
-                let ns = ns.iter().map(|n| Literal::i64_unsuffixed(*n));
+                let ns = ns.iter().map(|n| integer(*n));
                 ours!([#(#ns),*])
             }
             Static::All => ours!(..),
@@ -477,5 +477,13 @@ fn float(x: f64) -> TokenStream {
         ours!(-#magnitude)
     } else {
         ours!(#magnitude)
+    }
+}
+
+/// Returns a literal of an integer. Without a suffix rustc takes it for an `i32`.
+fn integer(n: i64) -> Literal {
+    match i32::try_from(n) {
+        Ok(_) => Literal::i64_unsuffixed(n),
+        Err(_) => Literal::i64_suffixed(n),
     }
 }

@@ -147,7 +147,7 @@ impl Cx<'_> {
     }
 
     /// Returns text such as "`h` is [B, 128]", or an empty string if nothing is known.
-    fn is_what(&self, var: Var) -> String {
+    pub(super) fn is_what(&self, var: Var) -> String {
         let aval = self.builder.b.aval(var);
         let known = match (aval.dtype, aval.shape.dims()) {
             (Some(_), _) => aval.to_string(),

@@ -250,6 +250,14 @@ impl Cx<'_> {
         )))
     }
 
+    /// Notes that a value is a tensor, not a tree.
+    fn is_tensor(&mut self, var: Var, span: Span) -> LowerResult<()> {
+        match self.builder.kinds.decide(var, Kind::Tensor) {
+            true => Ok(()),
+            false => self.recorded("a tree that is used as a tensor", span),
+        }
+    }
+
     /// Appends an equation, or reports why its operands do not fit.
     fn emit(
         &mut self,
@@ -262,9 +270,7 @@ impl Cx<'_> {
     ) -> LowerResult<Vec<Var>> {
         let args: Vec<Var> = data.iter().chain(&likes).copied().collect();
         for arg in &args {
-            if !self.builder.kinds.decide(*arg, Kind::Tensor) {
-                return self.recorded("a tree that is used as a tensor", span);
-            }
+            self.is_tensor(*arg, span)?;
         }
         match self.builder.b.try_emit(op, statics, &args, n_outs) {
             Ok(outs) => {

@@ -33,7 +33,9 @@ impl PurityVisitor<'_> {
         }
         match (&*owner, &*last) {
             ("Option", "None") => Val::option(Val::unknown()),
-            ("DType", _) => Val::from(Ty::Scalar).with(Probe::exact(path.to_token_stream())),
+            ("DType", _) | (_, "NewAxis" | "Rest") => {
+                Val::from(Ty::Scalar).with(Probe::exact(path.to_token_stream()))
+            }
             (owner, _) if NUMBERS.contains(&owner) => {
                 Val::from(Ty::Scalar).with(Probe::exact(path.to_token_stream()))
             }

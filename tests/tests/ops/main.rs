@@ -3,6 +3,7 @@
 mod bits;
 mod convolution;
 mod growth;
+mod indexing;
 mod laws;
 mod messages;
 mod random_graphs;

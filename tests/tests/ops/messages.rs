@@ -239,7 +239,7 @@ fn wrong_shapes_are_reported() {
     broadcast_to: the operand does not broadcast to [3]: the operand is f32[2, 3]
     slice: 2..4 does not lie in axis 1, which has length 3: the operand is f32[2, 3]
     slice: 2..1 does not lie in axis 0, which has length 2: the operand is f32[2, 3]
-    slice: the step is 0, expected at least 1: the operand is f32[2, 3]
+    slice: the step is 0, expected another number: the operand is f32[2, 3]
     slice: the rank is 2, expected at least 3, the number of `starts`: the operand is f32[2, 3]
     slice: the number of `stops` is 2, expected 1, the number of `starts`: the operand is f32[2, 3]
     split: an axis of length 3 cannot be split into 2 equal parts: the operand is f32[2, 3]

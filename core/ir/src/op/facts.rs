@@ -1,7 +1,7 @@
 //! Facts about ops that passes, plans and lints ask for.
 
 use super::{AxesRule, OperandRanges, Range, RangeRule, axes};
-use crate::{Builder, Eqn, Op, Var};
+use crate::{Builder, Eqn, Op, Static, Var};
 
 /// Facts about an op.
 ///
@@ -52,12 +52,29 @@ pub enum Equal {
     Always,
     /// The result is the first operand if both have the same dtype and shape.
     SameAval,
+    /// As `SameAval`, if no step is negative.
+    WholeSlice,
     /// The op undoes itself: applied twice, it gives the operand.
     Twice,
     /// The result is one operand if all elements of the other are a number, given by position.
     Neutral([Option<f64>; 2]),
     /// The result is the second operand if the third is the same.
     SameBranches,
+}
+
+impl Equal {
+    /// Returns whether an op with these static arguments is its first operand if its result has the
+    /// same dtype and shape.
+    pub fn same_aval<'a>(self, mut statics: impl Iterator<Item = &'a Static>) -> bool {
+        match self {
+            Equal::SameAval => true,
+            Equal::WholeSlice => {
+                let steps = statics.nth(2).and_then(Static::ints);
+                steps.is_some_and(|steps| steps.iter().all(|step| *step > 0))
+            }
+            _ => false,
+        }
+    }
 }
 
 /// The sign of a term of a sum.

@@ -47,6 +47,7 @@ pub(super) static OP: Update = Update {
         "(x: f64[3, 4], u: f64[2, 4]) { y = set_slice[starts=[1], stops=[3], steps=[1]] x, u, like x, like u return y }",
         "(x: f64[3, 5], u: f64[2, 2]) { y = set_slice[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] x, u, like x, like u return y }",
         "(x: f64[3], u: f64[0]) { y = set_slice[starts=[2], stops=[2], steps=[2]] x, u, like x, like u return y }",
+        "(x: f64[3, 5], u: f64[2, 2]) { y = set_slice[starts=[2, 3], stops=[0, -5], steps=[-1, -2]] x, u, like x, like u return y }",
         "(x: f64[], u: f64[]) { y = set_slice[starts=[], stops=[], steps=[]] x, u, like x, like u return y }",
         "(x: bool[3], u: bool[2]) { y = set_slice[starts=[0], stops=[3], steps=[2]] x, u, like x, like u return y }",
     ],

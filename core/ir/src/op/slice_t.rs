@@ -23,13 +23,13 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Slice, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::SliceT,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::RANGES)
-        // Steps are at least 1, so a slice of the same shape is the whole tensor.
-        .equal(Equal::SameAval),
+    facts: OpFacts::opaque(axes::RANGES).equal(Equal::WholeSlice),
     samples: &[
         "(y: f64[2, 4], x: f64[3, 4]) { z = slice_t[starts=[1], stops=[3], steps=[1]] y, like x return z }",
         "(y: f64[2, 2], x: f64[3, 5]) { z = slice_t[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] y, like x return z }",
         "(y: f64[0], x: f64[3]) { z = slice_t[starts=[2], stops=[2], steps=[2]] y, like x return z }",
+        "(y: f64[2, 2, 2], x: f64[3, 5, 2]) { z = slice_t[starts=[2, 3], stops=[0, -5], steps=[-1, -2]] y, like x return z }",
+        "(y: f64[5], x: f64[5]) { z = slice_t[starts=[-1], stops=[9223372036854775807], steps=[-1]] y, like x return z }",
         "(y: f64[], x: f64[]) { z = slice_t[starts=[], stops=[], steps=[]] y, like x return z }",
     ],
 };

@@ -99,10 +99,15 @@ impl FoldContext {
     /// Returns an operand that is always equal to the result.
     fn equal_operand(&self, eqn: &Eqn) -> Option<Var> {
         let args = &eqn.args;
-        match eqn.op.def().facts().equal {
+        let equal = eqn.op.def().facts().equal;
+        match equal {
             Equal::Never => None,
             Equal::Always => Some(args[0]),
-            Equal::SameAval => {
+            Equal::SameAval | Equal::WholeSlice => {
+                let statics = eqn.attrs.iter().map(|attr| self.program.attr(*attr));
+                if !equal.same_aval(statics) {
+                    return None;
+                }
                 let (x, y) = (self.program.aval(args[0]), self.program.aval(eqn.out()));
                 certainly_equal(x, y).then_some(args[0])
             }

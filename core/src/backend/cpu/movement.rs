@@ -58,34 +58,52 @@ pub(super) fn broadcast_to(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
 pub(super) use broadcast_to as broadcast_like;
 
 /// Narrows each axis to the elements that a slice selects; `shape` is the shape of the slice.
-fn narrow(layout: &Layout, of: &Equation<'_>, shape: &[usize]) -> Layout {
+///
+/// Also returns the axes that the slice reverses. Their elements are in ascending order here.
+fn narrow(layout: &Layout, of: &Equation<'_>, shape: &[usize]) -> (Layout, Vec<usize>) {
     let [starts, steps] = [StaticKind::Starts, StaticKind::Steps].map(|kind| ints(of.value(kind)));
-    let mut part = layout.clone();
+    let (mut part, mut reversed) = (layout.clone(), Vec::new());
     for (axis, (&start, &step)) in starts.iter().zip(steps).enumerate() {
-        let from_left = match start < 0 {
+        let mut first = match start < 0 {
             true => start + layout.shape[axis] as i64,
             false => start,
         };
-        part = part.narrow(axis, from_left as usize, shape[axis], step as usize);
+        if shape[axis] == 0 {
+            first = 0;
+        } else if step < 0 {
+            first += (shape[axis] as i64 - 1) * step;
+        }
+        if step < 0 && shape[axis] > 1 {
+            reversed.push(axis);
+        }
+        part = part.narrow(
+            axis,
+            first as usize,
+            shape[axis],
+            step.unsigned_abs() as usize,
+        );
     }
-    part
+    (part, reversed)
 }
 
-pub(super) fn slice(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    of.x().with(narrow(&of.x().layout, of, of.shape()))
+pub(super) fn slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let (part, reversed) = narrow(&of.x().layout, of, of.shape());
+    flipped(b, &of.x().with(part), &reversed)
 }
 
 /// Writes the operand to the selected part of a tensor of zeros: the transpose of `slice`.
 pub(super) fn slice_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let to = narrow(&Layout::contiguous(of.shape()), of, of.x().shape());
-    let y = b.contiguous(of.x());
+    let (to, reversed) = narrow(&Layout::contiguous(of.shape()), of, of.x().shape());
+    let y = flipped(b, of.x(), &reversed);
+    let y = b.contiguous(&y);
     b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
 }
 
 /// Writes the second operand to the selected part of the first.
 pub(super) fn set_slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let to = narrow(&Layout::contiguous(of.shape()), of, of.y().shape());
-    let [x, y] = [b.contiguous(of.x()), b.contiguous(of.y())];
+    let (to, reversed) = narrow(&Layout::contiguous(of.shape()), of, of.y().shape());
+    let y = flipped(b, of.y(), &reversed);
+    let [x, y] = [b.contiguous(of.x()), b.contiguous(&y)];
     let kernel = movement::write_slice(of.out().dtype(), &to);
     b.kernel(&[&x, &y], of.out(), kernel)
 }
@@ -209,15 +227,20 @@ pub(super) fn diagonal_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 
 pub(super) use {diagonal as diag_t, diagonal_t as diag};
 
-/// Reverses one group of adjacent axes at a time.
 pub(super) fn flip(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let groups = neighbours(of.shape(), &of.axes());
+    flipped(b, of.x(), &of.axes())
+}
+
+/// Reverses one group of adjacent axes at a time.
+fn flipped(b: &mut TaskBuilder, x: &View, axes: &[usize]) -> View {
+    let groups = neighbours(x.shape(), axes);
     let size = |groups: &[(usize, bool)]| groups.iter().map(|g| g.0).product::<usize>();
-    let mut x = of.x().clone();
+    let mut x = x.clone();
     for i in (0..groups.len()).filter(|i| groups[*i].1) {
         let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
         let from = b.contiguous(&x);
-        x = b.kernel(&[&from], of.out(), movement::flip(x.dtype(), arb));
+        let out = Aval::new(x.dtype(), x.shape());
+        x = b.kernel(&[&from], &out, movement::flip(x.dtype(), arb));
     }
     x
 }

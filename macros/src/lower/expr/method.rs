@@ -1,6 +1,7 @@
 //! Lowers method calls, by the kind of their receiver.
 
 use super::call::is_companion;
+use super::index::takes_index;
 use super::inline::{CHANGES, has_number};
 use super::op::find;
 use super::syntax::peel;
@@ -40,7 +41,7 @@ impl Cx<'_> {
             return Ok(place);
         }
         let receiver = self.eval(&call.receiver, &Expected::tensor())?;
-        let receiver = self.receiver(receiver, &name);
+        let receiver = self.receiver(receiver, call);
         let plain = call.args.is_empty();
         match receiver {
             Value::Poison => {
@@ -93,6 +94,7 @@ impl Cx<'_> {
                 self.drawn(call, host)
             }
             Value::Host(host) => self.host_method(call, host, false),
+            value @ Value::Tensor { .. } if takes_index(call) => self.indexed(value, call),
             Value::Tensor { var, by_ref } => {
                 if let Some((op, method)) = find(&name, false) {
                     let receiver = Some(Value::Tensor { var, by_ref });
@@ -117,12 +119,16 @@ impl Cx<'_> {
 
     /// Returns the receiver of a method as a tree, if it may be one and the method is not a
     /// tensor's.
-    fn receiver(&mut self, value: Value, method: &str) -> Value {
+    fn receiver(&mut self, value: Value, call: &syn::ExprMethodCall) -> Value {
         let Value::Tensor { var, .. } = value else {
             return value;
         };
+        let method = &*call.method.to_string();
         let is_known = COPIES.contains(&method) || BORROWS.contains(&method);
-        let is_tensors = reads_tensor(method) || find(method, false).is_some() || method == "clamp";
+        let is_tensors = reads_tensor(method)
+            || find(method, false).is_some()
+            || method == "clamp"
+            || takes_index(call);
         match self.builder.kinds.of(var) {
             Kind::Tensor => value,
             _ if LENDS.contains(&method) => self.as_place(value),
@@ -204,6 +210,9 @@ impl Cx<'_> {
         let tests = |(op, _): (Op, Method)| matches!(op.def().eval(), Eval::Test(_));
         if is_of_values(&name) || find(&name, false).is_some_and(tests) {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
+        }
+        if takes_index(call) && !place.root {
+            return self.indexed(Value::Place(place), call);
         }
         if let Some((op, method)) = find(&name, false).filter(|_| !place.root) {
             return self.op_method(op, method, Some(Value::Place(place)), call, want);

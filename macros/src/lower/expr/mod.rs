@@ -2,6 +2,7 @@
 
 pub(in crate::lower) mod call;
 pub(in crate::lower) mod closure;
+pub(in crate::lower) mod index;
 pub(in crate::lower) mod inline;
 pub(in crate::lower) mod macros;
 pub(in crate::lower) mod method;
@@ -251,7 +252,7 @@ fn makes_tensor(expr: &Expr) -> bool {
         Expr::Call(c) => super::expr::op::tensor_function(&c.func).is_some(),
         Expr::MethodCall(m) => {
             makes_tensor(&m.receiver)
-                && super::expr::op::find(&m.method.to_string(), false).is_some()
+                && (op::find(&m.method.to_string(), false).is_some() || index::takes_index(m))
         }
         Expr::Reference(r) => makes_tensor(&r.expr),
         Expr::Paren(p) => makes_tensor(&p.expr),

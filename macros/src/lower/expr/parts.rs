@@ -304,7 +304,10 @@ impl Cx<'_> {
                 self.recorded("an index", i.span())
             }
             Value::Tensor { .. } => {
-                self.diagnostics.errors.push(i, "a tensor cannot be indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
+                self.diagnostics.errors.push(
+                    i,
+                    "a tensor cannot be indexed with `[]`; write `.i(..)`, as in `x.i((0, 1..3))`",
+                );
                 Err(Abort::Error)
             }
             Value::Poison => Err(Abort::Error),

@@ -3,7 +3,7 @@
 use super::control::Use;
 use super::join::Join;
 use super::slots::join;
-use crate::lower::expr::syntax::has_let;
+use crate::lower::expr::syntax::{has_let, peel};
 use crate::lower::{Abort, Cx, Expected, LowerResult, Value};
 use crate::program::HostCode;
 use crate::program::checkpoint::LoopHead;
@@ -13,6 +13,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use std::collections::BTreeMap;
 use syn::Expr;
+use syn::parse::Parser;
 use syn::spanned::Spanned;
 
 /// Loop or labelled block around the current statement.
@@ -113,6 +114,11 @@ impl Cx<'_> {
         e: &syn::ExprForLoop,
         of: &Expr,
     ) -> LowerResult<Value> {
+        if let Some((rows, is_counted)) = rows_of(&e.expr)
+            && self.names.mentions_traced(rows)
+        {
+            return self.for_rows(e, rows, is_counted);
+        }
         let every = self.checkpoint(&e.attrs, of)?;
         let (mut iterator, item) = self.iterator(&e.expr)?;
         let mut copies = Vec::new();
@@ -137,6 +143,40 @@ impl Cx<'_> {
             cx.push_loop(of, turns, every.clone(), body)
         })?;
         Ok(self.host.unit())
+    }
+
+    /// Lowers `for row in x.rows()` as a loop over the indices of the first axis.
+    fn for_rows(
+        &mut self,
+        e: &syn::ExprForLoop,
+        of: &Expr,
+        is_counted: bool,
+    ) -> LowerResult<Value> {
+        let value = self.eval(of, &Expected::tensor())?;
+        let var = match value {
+            Value::Tensor { .. } | Value::Place(_) => self.tensor(value, None)?,
+            Value::Poison => return Err(Abort::Error),
+            _ => return self.recorded("the rows of a value that is not a tensor", of.span()),
+        };
+        // Names that users do not write.
+        let (rows, t) = (quote!(__rows), quote!(__row_index));
+        let value = Value::Tensor { var, by_ref: false };
+        let scope = BTreeMap::from([(rows.to_string(), value.into())]);
+        let (pat, body) = (&e.pat, &e.body.stmts);
+        let item = match is_counted {
+            true => quote!((#t, #rows.row(#t))),
+            false => quote!(#rows.row(#t)),
+        };
+        let lowered = syn::ExprForLoop {
+            pat: Box::new(syn::Pat::parse_single.parse2(t).expect("a name")),
+            expr: syn::parse_quote_spanned!(of.span()=> 0..#rows.dim(0)),
+            body: syn::parse_quote_spanned!(of.span()=> { let #pat = #item; #(#body)* }),
+            ..e.clone()
+        };
+        self.names.scopes.push(scope);
+        let value = self.for_loop(&lowered, &Expr::ForLoop(lowered.clone()));
+        self.names.scopes.pop();
+        value
     }
 
     fn push_loop(
@@ -282,5 +322,19 @@ impl Cx<'_> {
             Some(join) if !left => self.joined(join),
             _ => self.host.unit(),
         })
+    }
+}
+
+/// Returns the receiver of `x.rows()` or `x.rows().enumerate()`, and whether rows are counted.
+fn rows_of(iterator: &Expr) -> Option<(&Expr, bool)> {
+    let Expr::MethodCall(call) = peel(iterator) else {
+        return None;
+    };
+    match (&*call.method.to_string(), call.args.len()) {
+        ("rows", 0) => Some((&call.receiver, false)),
+        ("enumerate", 0) => rows_of(&call.receiver)
+            .filter(|(_, is_counted)| !is_counted)
+            .map(|(x, _)| (x, true)),
+        _ => None,
     }
 }

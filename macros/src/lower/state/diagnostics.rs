@@ -38,7 +38,7 @@ impl<'a> Diagnostics<'a> {
     pub(in crate::lower) fn refuse_iteration<T>(&mut self, at: &impl ToTokens) -> LowerResult<T> {
         self.errors.push(
             at,
-            "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
+            "a tensor cannot be iterated over; write `for row in x.rows()`, or take it apart with `.unbind::<N>(axis)`",
         );
         Err(Abort::Error)
     }
