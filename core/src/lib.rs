@@ -160,6 +160,7 @@ mod backend;
 pub mod cache;
 mod call;
 mod check;
+mod composites;
 mod cost;
 mod element;
 mod error;

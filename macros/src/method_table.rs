@@ -410,7 +410,8 @@ pub(crate) const METHODS: &[Row] = {
         row(TENSOR, &["rows"], MethodResult::Iter(&MethodResult::Tensor), Values),
         row(RANGE | OTHER, &["by"], NUMBER, Values),
         row(TENSOR, &["shape"], MethodResult::List(&NUMBER), Values),
-        row(TENSOR, &["add", "sub", "mul", "div", "neg", "clamp", "i", "set", "add_at"], MethodResult::Tensor, Values),
+        row(TENSOR, &["add", "sub", "mul", "div", "neg", "i", "set", "add_at"], MethodResult::Tensor, Values),
+        row(TENSOR, gradloom_ir::Composite::NAMES, MethodResult::Tensor, Values),
         Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };

@@ -183,6 +183,9 @@ macro_rules! op_list {
                 LeakyRelu = leaky_relu,
                 /// `x log(y)` with broadcasting, and 0 where `x` is 0. Takes floats.
                 Xlogy = xlogy,
+                /// `x log(1 + y)` with broadcasting, accurate for small `y`, and 0 where `x` is 0. Takes
+                /// floats.
+                Xlog1py = xlog1py,
                 /// `x & y` with broadcasting, of bools or of the bits of integers.
                 BitAnd = bit_and,
                 /// `x | y` with broadcasting, of bools or of the bits of integers.

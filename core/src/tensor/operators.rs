@@ -49,11 +49,12 @@ pub trait Operand: sealed::Sealed {
 
 /// First branch of [`Tensor::select`], where `Y` is the type of the second.
 ///
-/// At least one of the branches is a tensor; the other one may be a number, which takes its dtype.
+/// The branches are tensors or numbers. A number takes the dtype of a tensor beside it. Two numbers
+/// have one type, which is the dtype of the result: `f32`, `f64`, `i32` or `i64`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{Y}` cannot be the branches of `select`",
-    label = "one of the branches has to be a tensor",
-    note = "the other one may be an `f64` or an `i64`"
+    label = "the branches are tensors, or numbers of one type",
+    note = "a number beside a tensor is an `f64` or an `i64`"
 )]
 pub trait Branch<Y>: sealed::Sealed {
     #[doc(hidden)]
@@ -64,13 +65,18 @@ impl Tensor {
     /// The element of `x` where `self` is true, that of `y` elsewhere.
     ///
     /// `self` has dtype `bool`. All three broadcast to the shape of the result, whose dtype is that
-    /// of `x` and `y`. One of `x` and `y` may be a number.
+    /// of `x` and `y`. A number takes the dtype of the tensor beside it. Two numbers have one type,
+    /// which is the dtype of the result, so `mask.select(1.0, 0.0)` has dtype `f64`.
+    ///
+    /// Derivatives are those of the element that is taken. They are NaN if the derivative of the
+    /// other one is infinite or NaN: [`Tensor::safe_select`] avoids that.
     ///
     /// ```
     /// use gradloom::Tensor;
     ///
     /// let x = Tensor::from([1.0f32, -2.0]);
     /// assert_eq!(x.gt(0.0).select(&x, 0.0).to_vec::<f32>(), [1.0, 0.0]);
+    /// assert_eq!(x.gt(0.0).select(1.0f32, 0.0).to_vec::<f32>(), [1.0, 0.0]);
     /// ```
     ///
     /// # Panics
@@ -80,25 +86,6 @@ impl Tensor {
     #[track_caller]
     pub fn select<Y>(&self, x: impl Branch<Y>, y: Y) -> Tensor {
         x.choose(self, y)
-    }
-
-    /// The elements, limited to the range from `low` to `high`: `x.maximum(low).minimum(high)`.
-    ///
-    /// NaN stays NaN. The derivative is 1 inside of the range, 0 outside, and 1/2 at its ends.
-    ///
-    /// ```
-    /// use gradloom::Tensor;
-    ///
-    /// let x = Tensor::from([-1.0f32, 0.5, 3.0]);
-    /// assert_eq!(x.clamp(0.0, 1.0).to_vec::<f32>(), [0.0, 0.5, 1.0]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the shapes do not broadcast, the dtypes differ, or a number does not fit the dtype.
-    #[track_caller]
-    pub fn clamp(&self, low: impl Operand, high: impl Operand) -> Tensor {
-        self.maximum(low).minimum(high)
     }
 }
 
@@ -201,6 +188,20 @@ macro_rules! branches {
 
 branches! { @tensors Tensor, &Tensor, &&Tensor }
 branches! { @numbers f64, i64 }
+
+macro_rules! two_numbers {
+    ($($ty:ty),*) => {$(
+        impl Branch<$ty> for $ty {
+            #[track_caller]
+            fn choose(self, condition: &Tensor, other: $ty) -> Tensor {
+                let (x, y) = (Tensor::scalar(self), Tensor::scalar(other));
+                plain(Op::Select, &[condition, &x, &y])
+            }
+        }
+    )*};
+}
+
+two_numbers! { f32, f64, i32, i64 }
 
 macro_rules! operators {
     ($($op:ident: $trait:ident $method:ident, $assign:ident $assign_method:ident;)*) => {$(
@@ -376,6 +377,10 @@ mod tests {
             positive.select(-1.0, &x * 2.0).to_vec::<f32>(),
             [-1.0, -8.0]
         );
+        assert_eq!(positive.select(1.0, 0.0).to_vec::<f64>(), [1.0, 0.0]);
+        assert_eq!(positive.select(1.0f32, 0.5).to_vec::<f32>(), [1.0, 0.5]);
+        assert_eq!(positive.select(0.5, 2.0f32).to_vec::<f32>(), [0.5, 2.0]);
+        assert_eq!(positive.select(3i32, 4).to_vec::<i32>(), [3, 4]);
         let n = Tensor::from([1i64, 2]);
         assert_eq!(positive.select(n, i64::MAX).to_vec::<i64>(), [1, i64::MAX]);
     }

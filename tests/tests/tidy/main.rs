@@ -3,8 +3,9 @@
 mod messages;
 mod modules;
 
-use gradloom_ir::Op;
+use gradloom_ir::composites::Role;
 use gradloom_ir::op::{Eval, Method, Param};
+use gradloom_ir::{Composite, Op};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -153,23 +154,49 @@ fn row(op: Op) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// `BLESS=1` writes the table.
-#[test]
-fn the_table_of_the_book_is_the_list_of_ops() {
-    let path = "docs/book/src/operations.md";
-    let chapter = read(path);
-    let header = "|---|---|---|---|\n";
+/// Returns the row of a composite method in the table of the book.
+fn composite_row(method: &Composite) -> String {
+    let arg = |(name, role): &(&str, Role)| match role {
+        Role::Tensor | Role::Operand | Role::Other => format!("&{name}"),
+        Role::Function => format!("|x| {name}(x)"),
+        _ => (*name).to_owned(),
+    };
+    let args: Vec<String> = method.params[1..].iter().map(arg).collect();
+    let (receiver, name) = (method.params[0].0, method.name);
+    let doc: Vec<&str> = method.doc.lines().map(str::trim).collect();
+    let lines = doc.split(|line| line.is_empty()).next().unwrap_or_default();
+    let result = lines
+        .join(" ")
+        .replace("[`Tensor::", "`")
+        .replace("`]", "`");
+    let result = result.replace('|', "\\|");
+    let call = format!("{receiver}.{name}({})", args.join(", ")).replace('|', "\\|");
+    format!("| `{call}` | {result} |\n")
+}
+
+/// Returns a chapter with other rows in the table with this header.
+fn with_rows(chapter: &str, header: &str, rows: &str) -> String {
     let (before, table) = chapter.split_once(header).expect("the chapter has a table");
     let after = table.split_once("\n\n").expect("text follows the table").1;
-    let rows: String = Op::ALL.iter().map(|op| row(*op)).collect();
-    let wanted = format!("{before}{header}{rows}\n{after}");
+    format!("{before}{header}{rows}\n{after}")
+}
+
+/// `BLESS=1` writes the tables.
+#[test]
+fn the_tables_of_the_book_are_the_lists_of_ops_and_of_composite_methods() {
+    let path = "docs/book/src/operations.md";
+    let chapter = read(path);
+    let ops: String = Op::ALL.iter().map(|op| row(*op)).collect();
+    let composites: String = Composite::ALL.iter().map(composite_row).collect();
+    let wanted = with_rows(&chapter, "| result |\n|---|---|---|---|\n", &ops);
+    let wanted = with_rows(&wanted, "| result |\n|---|---|\n", &composites);
     if std::env::var_os("BLESS").is_some() {
         fs::write(root().join(path), wanted).unwrap();
         return;
     }
     assert!(
         chapter == wanted,
-        "{path} and the list in ops.rs differ; `BLESS=1` writes the table"
+        "{path} and the lists in core/ir/src differ; `BLESS=1` writes the tables"
     );
 }
 

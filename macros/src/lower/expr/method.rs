@@ -1,9 +1,10 @@
 //! Lowers method calls, by the kind of their receiver.
 
 use super::call::is_companion;
+use super::composite::composite_of;
 use super::index::takes_index;
 use super::inline::{CHANGES, has_number};
-use super::op::find;
+use super::op::{find, is_method};
 use super::syntax::peel;
 use super::{by_ref, copy};
 use crate::input::{View, classify, text};
@@ -16,8 +17,7 @@ use gradloom_ir::Op;
 use gradloom_ir::op::{Eval, Method};
 use proc_macro2::{Ident, Span};
 use quote::{ToTokens, quote};
-use syn::punctuated::Punctuated;
-use syn::{Expr, Token};
+use syn::Expr;
 
 /// Methods that return the receiver as an owned value.
 const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
@@ -100,8 +100,8 @@ impl Cx<'_> {
                     let receiver = Some(Value::Tensor { var, by_ref });
                     return self.op_method(op, method, receiver, call, want);
                 }
-                if let ("clamp", Some([low, high])) = (&*name, two(&call.args)) {
-                    return self.clamp(Value::Tensor { var, by_ref }, [low, high], call);
+                if let Some(composite) = composite_of(call) {
+                    return self.composite(composite, Value::Tensor { var, by_ref }, call, want);
                 }
                 if ["iter", "into_iter", "iter_mut"].contains(&name.as_str()) {
                     return self.diagnostics.refuse_iteration(&call.method);
@@ -125,10 +125,7 @@ impl Cx<'_> {
         };
         let method = &*call.method.to_string();
         let is_known = COPIES.contains(&method) || BORROWS.contains(&method);
-        let is_tensors = reads_tensor(method)
-            || find(method, false).is_some()
-            || method == "clamp"
-            || takes_index(call);
+        let is_tensors = reads_tensor(method) || is_method(method) || takes_index(call);
         match self.builder.kinds.of(var) {
             Kind::Tensor => value,
             _ if LENDS.contains(&method) => self.as_place(value),
@@ -224,7 +221,8 @@ impl Cx<'_> {
                 call.method.span(),
             );
         }
-        if is_companion(&name) {
+        // A part of a model may have a method of this name.
+        if is_companion(&name) || composite_of(call).is_some() {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
         self.traced_method(call, place, want, fallible)
@@ -275,22 +273,6 @@ impl Cx<'_> {
             }
             value => Ok(value),
         }
-    }
-
-    /// Lowers `x.clamp(low, high)`, which is `x.maximum(low).minimum(high)`.
-    fn clamp(
-        &mut self,
-        mut value: Value,
-        bounds: [&Expr; 2],
-        call: &syn::ExprMethodCall,
-    ) -> LowerResult<Value> {
-        let span = call.method.span();
-        for (name, bound) in ["maximum", "minimum"].into_iter().zip(bounds) {
-            let (op, method) = find(name, false).expect("an op of the table");
-            let (bound, want) = (std::iter::once(bound), Expected::tensor());
-            value = self.op(op, method, Some(value), bound, None, &want, span)?;
-        }
-        Ok(value)
     }
 
     fn op_method(
@@ -453,11 +435,6 @@ fn slice_of(receiver: &Expr, range: &syn::ExprRange) -> String {
     format!(
         "`slice` takes the starts, stops and steps of the leading axes; write `{x}.slice([{start}], [{stop}], [1])`"
     )
-}
-
-/// Returns the arguments of a call with two arguments.
-fn two(args: &Punctuated<Expr, Token![,]>) -> Option<[&Expr; 2]> {
-    Vec::from_iter(args).try_into().ok()
 }
 
 /// Returns whether a value consists of tensors and host values.

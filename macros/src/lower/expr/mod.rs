@@ -2,6 +2,7 @@
 
 pub(in crate::lower) mod call;
 pub(in crate::lower) mod closure;
+mod composite;
 pub(in crate::lower) mod index;
 pub(in crate::lower) mod inline;
 pub(in crate::lower) mod macros;
@@ -252,7 +253,7 @@ fn makes_tensor(expr: &Expr) -> bool {
         Expr::Call(c) => super::expr::op::tensor_function(&c.func).is_some(),
         Expr::MethodCall(m) => {
             makes_tensor(&m.receiver)
-                && (op::find(&m.method.to_string(), false).is_some() || index::takes_index(m))
+                && (op::is_method(&m.method.to_string()) || index::takes_index(m))
         }
         Expr::Reference(r) => makes_tensor(&r.expr),
         Expr::Paren(p) => makes_tensor(&p.expr),

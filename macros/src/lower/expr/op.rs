@@ -1,8 +1,9 @@
 //! Lowers calls of ops, as the table of methods describes them.
 
-use crate::lower::{Abort, Cx, Expected, LowerResult, Value};
+use crate::lower::host;
+use crate::lower::{Abort, Content, Cx, Expected, Host, LowerResult, Value};
 use gradloom_ir::op::{Method, Operands, Param};
-use gradloom_ir::{Attr, Op, Static, Var};
+use gradloom_ir::{Attr, Composite, Op, Static, Var};
 use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 use syn::{AngleBracketedGenericArguments, Expr, GenericArgument};
@@ -16,6 +17,11 @@ pub(in crate::lower) fn find(name: &str, assoc: bool) -> Option<(Op, Method)> {
             .find(|m| m.name == name && m.assoc == assoc)
             .map(|m| (*op, m))
     })
+}
+
+/// Returns whether `Tensor` has a method of this name that is made of ops.
+pub(in crate::lower) fn is_method(name: &str) -> bool {
+    find(name, false).is_some() || Composite::find(name).is_some()
 }
 
 /// Returns the name of the associated function of `Tensor` that a path refers to.
@@ -114,9 +120,17 @@ impl Cx<'_> {
                     if let (Op::Select, 1, Ok(Value::Host(_))) = (op, read.data.len(), &value)
                         && number.is_none()
                     {
-                        number = value.ok();
+                        number = Some(self.hoisted_value(value?, "number"));
                         continue;
                     }
+                    let value = match (&number, value) {
+                        (Some(Value::Host(first)), Ok(Value::Host(second)))
+                            if is_number(&second) =>
+                        {
+                            Ok(Value::Host(self.scalar_beside(second, first)))
+                        }
+                        (_, value) => value,
+                    };
                     match value.and_then(|v| self.tensor(v, like)) {
                         Ok(var) => {
                             if *param != Param::Like {
@@ -170,6 +184,16 @@ impl Cx<'_> {
         Ok(read)
     }
 
+    /// Returns a number as a tensor, for a `select` between two numbers of one type.
+    fn scalar_beside(&self, number: Host, other: &Host) -> Host {
+        let (rt, x, y) = (&self.rt, &number.expr, &other.expr);
+        Host {
+            expr: syn::parse_quote!(#rt::Tensor::scalar([#x, #y][0])),
+            reads: [number.reads, other.reads.clone()].concat(),
+            content: Content::Plain,
+        }
+    }
+
     /// Lowers a list of tensors: `&[&a, &b]`.
     fn list(&mut self, arg: &Expr) -> LowerResult<Vec<Var>> {
         match self.eval(arg, &Expected::tensor())? {
@@ -179,6 +203,11 @@ impl Cx<'_> {
             _ => self.recorded("a list of tensors that is not written out", arg.span()),
         }
     }
+}
+
+/// Returns whether a host value is known to be a number.
+pub(in crate::lower) fn is_number(host: &Host) -> bool {
+    host.is_number() || host::literal(&host.expr).is_some()
 }
 
 /// Returns whether an expression is a literal that is neither a tensor nor a static argument.

@@ -1,6 +1,6 @@
 //! Converts values to operands and static arguments of equations.
 
-use super::op::is_text;
+use super::op::{is_number, is_text};
 use crate::input::text;
 use crate::lower::host;
 use crate::lower::{Abort, Cx, Host, LowerResult, Value};
@@ -17,10 +17,7 @@ impl Cx<'_> {
             Value::Place(place) => self.leaf(&place, like),
             Value::Host(host) if is_text(&host.expr) => self.recorded("text", host.expr.span()),
             Value::Host(host) => {
-                if let (Some(like), true) = (
-                    like,
-                    host.is_number() || host::literal(&host.expr).is_some(),
-                ) {
+                if let (Some(like), true) = (like, is_number(&host)) {
                     let span = host.expr.span();
                     // A number literal is a float until it takes the dtype of the tensor.
                     let value = match host::literal(&host.expr).and_then(|s| s.float()) {

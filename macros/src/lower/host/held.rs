@@ -6,10 +6,10 @@
 
 use crate::input::{NUMBERS, text, unraw};
 use crate::lower::expr::inline::{CHANGES, MUTATES, root_of};
-use crate::lower::expr::op::find;
+use crate::lower::expr::op::is_method;
 use crate::lower::expr::syntax::{assigned, peel};
 use crate::lower::{Content, Cx, Host, LowerResult, Value, host};
-use crate::method_table::{is_of_values, methods, reads_tensor};
+use crate::method_table::{class, is_of_values, methods, reads_tensor};
 use proc_macro2::Ident;
 use quote::ToTokens;
 use std::collections::BTreeSet;
@@ -487,7 +487,8 @@ fn computes(pat: &Pat, code: &Expr) -> bool {
         }
         fn visit_expr_method_call(&mut self, e: &'ast syn::ExprMethodCall) {
             let method = e.method.to_string();
-            let is_op = find(&method, false).is_some() && methods(&method).next().is_none();
+            let of_tensors = methods(&method).all(|row| row.of == class::TENSOR);
+            let is_op = is_method(&method) && of_tensors;
             self.found |= is_op && self.is_name(&e.receiver);
             syn::visit::visit_expr_method_call(self, e);
         }

@@ -1,0 +1,709 @@
+//! Methods of `Tensor` that are composed of ops.
+//!
+//! The body of a method is Rust. The crate `gradloom` compiles it, and the macro lowers it at each
+//! call, as if the user had written it. In a body, tensors are references, and operands are tensors.
+
+/// A method that is composed of ops.
+#[derive(Clone, Copy, Debug)]
+pub struct Composite {
+    /// The name of the method.
+    pub name: &'static str,
+    /// The parameters in order, the receiver first.
+    pub params: &'static [(&'static str, Role)],
+    /// The body, in Rust.
+    pub body: &'static str,
+    /// The documentation.
+    pub doc: &'static str,
+}
+
+/// The kind of a parameter of a [`Composite`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A tensor.
+    Tensor,
+    /// A tensor, or a number that takes the dtype of the receiver.
+    Operand,
+    /// A number: `f64`.
+    Float,
+    /// An integer: `i64`.
+    Int,
+    /// A count: `usize`.
+    Count,
+    /// A static argument, such as axes.
+    Static,
+    /// A random key.
+    Key,
+    /// A function from a tensor to a tensor.
+    Function,
+    /// A tensor, or a number that the body passes on.
+    Other,
+}
+
+impl Composite {
+    /// All composite methods.
+    pub const ALL: &[Composite] = COMPOSITES;
+
+    /// The names of all composite methods.
+    pub const NAMES: &[&str] = NAMES;
+
+    /// Returns the method of this name.
+    pub fn find(name: &str) -> Option<&'static Composite> {
+        Composite::ALL.iter().find(|method| method.name == name)
+    }
+}
+
+/// Calls `$callback!` with all composite methods.
+#[macro_export]
+macro_rules! for_each_composite {
+    ($callback:ident) => {
+        $callback! {
+            /// The elements, limited to the range from `low` to `high`: `x.maximum(low).minimum(high)`.
+            ///
+            /// NaN stays NaN. The derivative is 1 inside of the range, 0 outside, and 1/2 at its ends.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([-1.0f32, 0.5, 3.0]);
+            /// assert_eq!(x.clamp(0.0, 1.0).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, the dtypes differ, or a number does not fit the dtype.
+            fn clamp(x: Tensor, low: Operand, high: Operand) {
+                x.maximum(low).minimum(high)
+            }
+
+            /// Linear interpolation: `x + t (y - x)`, with broadcasting.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([0.0f32, 2.0]);
+            /// assert_eq!(x.lerp(4.0, 0.25).to_vec::<f32>(), [1.0, 2.5]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, the dtypes differ, or a number does not fit the dtype.
+            fn lerp(x: Tensor, y: Operand, t: Operand) {
+                x + t * (y - x)
+            }
+
+            /// `f(x)` where `self` is true, and `other` elsewhere, with derivatives that are right.
+            ///
+            /// `f` sees the number `safe` instead of `x` where `self` is false. In
+            /// `mask.select(&f(&x), other)` it sees `x`, and an infinite derivative there makes the
+            /// gradient NaN, even though the element is not used.
+            ///
+            /// `self` has dtype `bool`. The shapes of `self`, `x` and `other` broadcast.
+            ///
+            /// ```
+            /// # use gradloom::{Tensor, grad};
+            /// let x = Tensor::from([0.0f32, 2.0]);
+            /// let trap = |x: &Tensor| x.gt(0.0).select(x.log(), 0.0).sum(..);
+            /// assert!(grad(trap)(&x).to_vec::<f32>()[0].is_nan());
+            /// let right = |x: &Tensor| x.gt(0.0).safe_select(x, 1.0, |x| x.log(), 0.0).sum(..);
+            /// assert_eq!(grad(right)(&x).to_vec::<f32>(), [0.0, 0.5]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If `self` is not `bool`, the shapes do not broadcast, or a number does not fit the dtype.
+            fn safe_select(mask: Tensor, x: Tensor, safe: Float, f: Function, other: Other) {
+                mask.select(f(&mask.select(x, safe)), other)
+            }
+
+            /// The Euclidean norm over axes: `sqrt(sum(x^2))`. The axes are dropped.
+            ///
+            /// Where the norm is 0, its derivatives are defined as 0, so a gradient is never NaN there.
+            ///
+            /// ```
+            /// # use gradloom::{Tensor, grad};
+            /// let x = Tensor::from([[3.0f32, -4.0], [0.0, 0.0]]);
+            /// assert_eq!(x.norm(-1).to_vec::<f32>(), [5.0, 0.0]);
+            /// let g = grad(|x: &Tensor| x.norm(-1).sum(..))(&x);
+            /// assert_eq!(g.to_vec::<f32>(), [0.6, -0.8, 0.0, 0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn norm(x: Tensor, axes: Static) {
+                let total = x.square().sum(axes);
+                let none = total.eq(0.0);
+                none.select(0.0, none.select(1.0, &total).sqrt())
+            }
+
+            /// As [`Tensor::norm`], with the axes kept with length 1.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[3.0f32, -4.0]]);
+            /// assert_eq!((&x / x.norm_keepdims(-1)).to_vec::<f32>(), [0.6, -0.8]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn norm_keepdims(x: Tensor, axes: Static) {
+                let total = x.square().sum_keepdims(axes);
+                let none = total.eq(0.0);
+                none.select(0.0, none.select(1.0, &total).sqrt())
+            }
+
+            /// The sum of absolute values over axes. The axes are dropped.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([3.0f32, -4.0]);
+            /// assert_eq!(x.norm_l1(..).item::<f32>(), 7.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is `bool`.
+            fn norm_l1(x: Tensor, axes: Static) {
+                x.abs().sum(axes)
+            }
+
+            /// The largest absolute value over axes. The axes are dropped.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([3.0f32, -4.0]);
+            /// assert_eq!(x.norm_max(..).item::<f32>(), 4.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or has length 0, or the dtype is `bool`.
+            fn norm_max(x: Tensor, axes: Static) {
+                x.abs().max(axes)
+            }
+
+            /// The mean over all elements of the squared difference to `target`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 3.0]);
+            /// assert_eq!(x.mse(&Tensor::from([1.0f32, 1.0])).item::<f32>(), 2.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn mse(x: Tensor, target: Operand) {
+                (x - target).square().mean(..)
+            }
+
+            /// The mean over all elements of the absolute difference to `target`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 4.0]);
+            /// assert_eq!(x.mae(&Tensor::from([1.0f32, 2.0])).item::<f32>(), 1.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn mae(x: Tensor, target: Operand) {
+                (x - target).abs().mean(..)
+            }
+
+            /// The Huber loss of each element, with the error `e = x - target`: `e^2 / 2` for
+            /// `|e| <= delta`, and `delta (|e| - delta / 2)` elsewhere.
+            ///
+            /// A loss is the mean of the result.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 3.0]);
+            /// let loss = x.huber_loss(&Tensor::from([0.0f32, 0.0]), 1.0);
+            /// assert_eq!(loss.to_vec::<f32>(), [0.5, 2.5]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn huber_loss(x: Tensor, target: Operand, delta: Float) {
+                // Without absolute values, so that all derivatives at 0 are right.
+                let error = x - target;
+                let near = error.clamp(-delta, delta);
+                &near * (&error - &near * 0.5)
+            }
+
+            /// The Huber loss with `delta = beta`, divided by `beta`: `e^2 / (2 beta)` for
+            /// `|e| <= beta`, and `|e| - beta / 2` elsewhere.
+            ///
+            /// `beta` is positive. A loss is the mean of the result.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 3.0]);
+            /// let loss = x.smooth_l1_loss(&Tensor::from([0.0f32, 0.0]), 2.0);
+            /// assert_eq!(loss.to_vec::<f32>(), [0.25, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn smooth_l1_loss(x: Tensor, target: Operand, beta: Float) {
+                x.huber_loss(target, beta) / beta
+            }
+
+            /// The binary cross entropy of each probability `x`: `-t log(x) - (1 - t) log(1 - x)`.
+            ///
+            /// The targets `t` are numbers from 0 to 1. [`Tensor::bce_with_logits`] takes logits, and
+            /// is more accurate. A loss is the mean of the result.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([0.5f32, 1.0]);
+            /// let loss = x.bce(&Tensor::from([1.0f32, 1.0]));
+            /// assert_eq!(loss.to_vec::<f32>(), [2f32.ln(), 0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn bce(x: Tensor, target: Operand) {
+                -(target.xlogy(x) + (1.0 - target).xlog1py(-x))
+            }
+
+            /// The binary cross entropy of each logit `x`: that of the probability `sigmoid(x)`,
+            /// without overflow.
+            ///
+            /// The targets are numbers from 0 to 1. A loss is the mean of the result.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([0.0f32, 200.0]);
+            /// let loss = x.bce_with_logits(&Tensor::from([1.0f32, 0.0]));
+            /// assert_eq!(loss.to_vec::<f32>(), [2f32.ln(), 200.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn bce_with_logits(x: Tensor, target: Operand) {
+                -(target * x.log_sigmoid() + (1.0 - target) * (-x).log_sigmoid())
+            }
+
+            /// The terms `t (log(t) - x)` of the Kullback-Leibler divergence, for logarithms of
+            /// probabilities `x` and probabilities `t`. A term is 0 where `t` is 0.
+            ///
+            /// The divergence is the sum over the classes: `x.log_softmax(-1).kl_div(&t).sum(-1)`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([0.25f32, 0.75]).log();
+            /// let t = Tensor::from([1.0f32, 0.0]);
+            /// assert!((x.kl_div(&t).sum(..).item::<f32>() - 4f32.ln()).abs() < 1e-6);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn kl_div(x: Tensor, target: Operand) {
+                target.xlogy(target) - target * x
+            }
+
+            /// The negative logarithm of the probability of each label: `-x[label]`.
+            ///
+            /// Logarithms of probabilities `[.., classes]` and integer labels `[..]` give `[..]`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[0.5f32, 0.5], [0.25, 0.75]]).log();
+            /// let loss = x.nll_loss(&Tensor::from([0, 1]));
+            /// assert_eq!(loss.to_vec::<f32>(), [-(0.5f32.ln()), -(0.75f32.ln())]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not fit, the dtype is not a float, or the labels are not integers. A
+            /// label out of range is an error when the result is computed.
+            fn nll_loss(x: Tensor, labels: Tensor) {
+                -x.take_along_axis(labels.unsqueeze(-1), -1).squeeze(-1)
+            }
+
+            /// The cross entropy of each row with its label: `logsumexp(x) - x[label]`.
+            ///
+            /// Logits `[.., classes]` and integer labels `[..]` give `[..]`. The mean over all rows is
+            /// [`Tensor::cross_entropy`].
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[0.0f32, 0.0], [3.0, 3.0]]);
+            /// let loss = x.cross_entropy_rows(&Tensor::from([0, 1]));
+            /// assert_eq!(loss.to_vec::<f32>(), [2f32.ln(), 2f32.ln()]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not fit, the dtype is not a float, or the labels are not integers. A
+            /// label out of range is an error when the result is computed.
+            fn cross_entropy_rows(x: Tensor, labels: Tensor) {
+                x.log_softmax(-1).nll_loss(labels)
+            }
+
+            /// The cross entropy of each row with probabilities: `-sum(target log_softmax(x))` over
+            /// the last axis.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[0.0f32, 0.0]]);
+            /// let loss = x.soft_cross_entropy(&Tensor::from([[0.25f32, 0.75]]));
+            /// assert_eq!(loss.to_vec::<f32>(), [2f32.ln()]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn soft_cross_entropy(x: Tensor, target: Tensor) {
+                -(target * x.log_softmax(-1)).sum(-1)
+            }
+
+            /// The cross entropy of each row with smoothed labels: the probability of the label is
+            /// `1 - smoothing`, and `smoothing` is spread evenly over all classes.
+            ///
+            /// Logits `[.., classes]` and integer labels `[..]` give `[..]`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[0.0f32, 0.0]]);
+            /// let loss = x.cross_entropy_smoothed(&Tensor::from([1]), 0.1);
+            /// assert!((loss.sum(..).item::<f32>() - 2f32.ln()).abs() < 1e-6);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not fit, the dtype is not a float, or the labels are not integers. A
+            /// label out of range is an error when the result is computed.
+            fn cross_entropy_smoothed(x: Tensor, labels: Tensor, smoothing: Float) {
+                let logs = x.log_softmax(-1);
+                logs.nll_loss(labels) * (1.0 - smoothing) - logs.mean(-1) * smoothing
+            }
+
+            /// The weighted mean of the cross entropy over all rows whose label is not `ignore`.
+            ///
+            /// Logits `[.., classes]`, integer labels `[..]`, and a weight for each class, `[classes]`;
+            /// the result has rank 0. The losses of the rows, smoothed as in
+            /// [`Tensor::cross_entropy_smoothed`], are summed with the weights of their classes, and
+            /// divided by the sum of the weights of the labels. It is NaN if all rows are ignored.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[0.0f32, 0.0], [9.0, 1.0]]);
+            /// let weights = Tensor::from([1.0f32, 3.0]);
+            /// let labels = Tensor::from([1, -100]);
+            /// let loss = x.cross_entropy_with(&labels, &weights, 0.0, -100);
+            /// assert_eq!(loss.item::<f32>(), 2f32.ln());
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not fit, the dtypes of logits and weights differ or are not floats, or
+            /// the labels are not integers. Another label out of range is an error when the result is
+            /// computed.
+            fn cross_entropy_with(
+                x: Tensor, labels: Tensor, weights: Tensor, smoothing: Float, ignore: Int
+            ) {
+                let logs = x.log_softmax(-1);
+                let counted = labels.ne(ignore);
+                let known = counted.select(labels, 0);
+                let weight = counted.select(weights.take(&known, 0), 0.0);
+                let spread = counted.select((&logs * weights).mean(-1), 0.0);
+                let rows = logs.nll_loss(&known) * &weight * (1.0 - smoothing) - spread * smoothing;
+                rows.sum(..) / weight.sum(..)
+            }
+
+            /// Probabilities mixed with the uniform distribution over the last axis:
+            /// `(1 - smoothing) x + smoothing / classes`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([0.0f32, 1.0]);
+            /// assert_eq!(x.smooth_labels(0.5).to_vec::<f32>(), [0.25, 0.75]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rank is 0 or the dtype is not a float.
+            fn smooth_labels(x: Tensor, smoothing: Float) {
+                x * (1.0 - smoothing) + smoothing / x.dim(-1) as f64
+            }
+
+            /// The cosine of the angle between vectors along an axis, which is dropped.
+            ///
+            /// The product of the norms is at least `eps`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[3.0f32, 4.0], [0.0, 0.0]]);
+            /// let y = Tensor::from([4.0f32, 3.0]);
+            /// assert_eq!(x.cosine_similarity(&y, -1, 1e-8).to_vec::<f32>(), [0.96, 0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, the axis is out of range, or the dtypes differ or are
+            /// not floats.
+            fn cosine_similarity(x: Tensor, y: Tensor, axis: Static, eps: Float) {
+                (x * y).sum(axis) / (x.norm(axis) * y.norm(axis)).maximum(eps)
+            }
+
+            /// Batch normalisation of `[n, c, ..]` by the statistics of the batch.
+            ///
+            /// Each channel has mean 0 and variance 1 over all other axes, by the biased variance plus
+            /// `eps`; then it is multiplied by its weight, and its bias is added. `weight` and `bias`
+            /// have shape `[c]`. For the running statistics, take the mean and the variance over these
+            /// axes, for example `x.mean([0, 2, 3])`; [`Tensor::batch_norm_eval`] takes them.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32, 0.0], [3.0, 4.0]]);
+            /// let (w, b) = (Tensor::from([1.0f32, 2.0]), Tensor::from([0.0f32, 5.0]));
+            /// assert_eq!(x.batch_norm(&w, &b, 0.0).to_vec::<f32>(), [-1.0, 3.0, 1.0, 7.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rank is less than 2, `weight` or `bias` does not have shape `[c]`, or the dtypes
+            /// differ or are not floats.
+            fn batch_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: Float) {
+                let rows = x.reshape([x.dim(0), x.dim(1), x.shape()[2..].iter().product()]);
+                let channels = [x.dim(1), 1];
+                let scaled = rows.normalize([0, 2], eps) * weight.reshape(channels);
+                (scaled + bias.reshape(channels)).reshape(x.shape())
+            }
+
+            /// Batch normalisation of `[n, c, ..]` by given statistics:
+            /// `(x - mean) / sqrt(var + eps) weight + bias`.
+            ///
+            /// `weight`, `bias`, `mean` and `var` have shape `[c]`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32], [3.0]]);
+            /// let [w, b, mean, var] = [[2.0f32], [1.0], [1.0], [4.0]].map(Tensor::from);
+            /// assert_eq!(x.batch_norm_eval(&w, &b, &mean, &var, 0.0).to_vec::<f32>(), [1.0, 3.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rank is less than 2, a vector does not have shape `[c]`, or the dtypes differ or
+            /// are not floats.
+            fn batch_norm_eval(
+                x: Tensor, weight: Tensor, bias: Tensor, mean: Tensor, var: Tensor, eps: Float
+            ) {
+                let rows = x.reshape([x.dim(0), x.dim(1), x.shape()[2..].iter().product()]);
+                let channels = [x.dim(1), 1];
+                let scale = weight.reshape(channels) * (var.reshape(channels) + eps).rsqrt();
+                let scaled = (rows - mean.reshape(channels)) * scale;
+                (scaled + bias.reshape(channels)).reshape(x.shape())
+            }
+
+            /// Group normalisation of `[n, c, ..]`: the channels of each example are normalised in
+            /// `groups` groups of equal size.
+            ///
+            /// Each group has mean 0 and variance 1, by the biased variance plus `eps`; then each
+            /// channel is multiplied by its weight, and its bias is added. `weight` and `bias` have
+            /// shape `[c]`. With as many groups as channels, this is instance normalisation.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32, 3.0, 0.0, 8.0]]);
+            /// let (w, b) = (Tensor::from([1.0f32; 4]), Tensor::from([0.0f32; 4]));
+            /// assert_eq!(x.group_norm(2, &w, &b, 0.0).to_vec::<f32>(), [-1.0, 1.0, -1.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rank is less than 2, the channels cannot be divided into `groups` groups,
+            /// `weight` or `bias` does not have shape `[c]`, or the dtypes differ or are not floats.
+            fn group_norm(x: Tensor, groups: Count, weight: Tensor, bias: Tensor, eps: Float) {
+                let channels = [x.dim(1), 1];
+                let len = x.shape()[2..].iter().product();
+                // If the division leaves a remainder, the numbers of elements differ.
+                let size = x.dim(1).checked_div(groups).unwrap_or(0);
+                let rows = x.reshape([x.dim(0), groups, size, len]).normalize([2, 3], eps);
+                let scaled = rows.reshape([x.dim(0), x.dim(1), len]) * weight.reshape(channels);
+                (scaled + bias.reshape(channels)).reshape(x.shape())
+            }
+
+            /// Instance normalisation of `[n, c, ..]`: each channel of each example is normalised over
+            /// the axes after the second.
+            ///
+            /// Each channel of an example has mean 0 and variance 1, by the biased variance plus `eps`;
+            /// then it is multiplied by its weight, and its bias is added. `weight` and `bias` have
+            /// shape `[c]`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[[1.0f32, 3.0], [0.0, 8.0]]]);
+            /// let (w, b) = (Tensor::from([1.0f32, 2.0]), Tensor::from([0.0f32, 1.0]));
+            /// assert_eq!(x.instance_norm(&w, &b, 0.0).to_vec::<f32>(), [-1.0, 1.0, -1.0, 3.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rank is less than 2, `weight` or `bias` does not have shape `[c]`, or the dtypes
+            /// differ or are not floats.
+            fn instance_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: Float) {
+                x.group_norm(x.dim(1), weight, bias, eps)
+            }
+
+            /// Rotary embedding: each pair of elements `2 i` and `2 i + 1` of the last axis is rotated
+            /// by an angle.
+            ///
+            /// `x` is `[.., d]`, and the angles broadcast to `[.., d / 2]`, for example the position
+            /// times a frequency, `[positions, d / 2]`. See Su et al.: RoFormer, 2021.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f64, 2.0], [3.0, 4.0]]);
+            /// let angles = Tensor::from([[0.0f64], [std::f64::consts::PI]]);
+            /// let y = x.rotary(&angles).round();
+            /// assert_eq!(y.to_vec::<f64>(), [1.0, 2.0, -3.0, -4.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the last axis has an odd length, the angles do not broadcast, or the dtypes differ or
+            /// are not floats.
+            fn rotary(x: Tensor, angles: Tensor) {
+                let half = x.dim(-1) / 2;
+                let pairs = x.reshape([&x.shape()[..x.rank() - 1], &[half, 2][..]].concat());
+                let [u, v] = pairs.unbind(-1);
+                let (cos, sin) = (angles.cos(), angles.sin());
+                let turned = [&u * &cos - &v * &sin, &u * &sin + &v * &cos];
+                Tensor::stack(&turned, -1).reshape(x.shape())
+            }
+
+            /// Rotary embedding: each pair of elements `i` and `i + d / 2` of the last axis is rotated
+            /// by an angle.
+            ///
+            /// This is [`Tensor::rotary`] with the pairs that GPT-NeoX and Llama rotate.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f64, 2.0, 3.0, 4.0]);
+            /// let angles = Tensor::from([0.0f64, std::f64::consts::PI]);
+            /// let y = x.rotary_half(&angles).round();
+            /// assert_eq!(y.to_vec::<f64>(), [1.0, -2.0, 3.0, -4.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the last axis has an odd length, the angles do not broadcast, or the dtypes differ or
+            /// are not floats.
+            fn rotary_half(x: Tensor, angles: Tensor) {
+                let [u, v] = x.split(-1);
+                let (cos, sin) = (angles.cos(), angles.sin());
+                Tensor::concat(&[&u * &cos - &v * &sin, &u * &sin + &v * &cos], -1)
+            }
+
+            /// Dropout: each element is 0 with the probability `rate`, and divided by `1 - rate`
+            /// otherwise.
+            ///
+            /// ```
+            /// # use gradloom::{DType, Key, Tensor};
+            /// let x = Tensor::ones([1000], DType::F32);
+            /// let y = x.dropout(0.25, Key::new(0));
+            /// assert!((y.mean(..).item::<f32>() - 1.0).abs() < 0.1);
+            /// assert_eq!(y.max(..).item::<f32>(), 1.0 / 0.75);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rate is not from 0 to 1, or the dtype is not a float.
+            fn dropout(x: Tensor, rate: Float, key: Key) {
+                // At the rate 1, all elements are dropped, and the quotient is of no use.
+                let kept = if rate == 1.0 { 1.0 } else { 1.0 - rate };
+                key.bernoulli(1.0 - rate, x.shape()).select(x / kept, 0.0)
+            }
+
+            /// The gated linear unit: the first half of an axis times the sigmoid of the second half.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([2.0f32, 3.0, 0.0, 0.0]);
+            /// assert_eq!(x.glu(-1).to_vec::<f32>(), [1.0, 1.5]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has an odd length, or the dtype is not a float.
+            fn glu(x: Tensor, axis: Static) {
+                let [value, gate] = x.split(axis);
+                value * gate.sigmoid()
+            }
+
+            /// `softmax` along an axis over the elements where `mask` is true; 0 elsewhere.
+            ///
+            /// `mask` has dtype `bool` and broadcasts to the shape of `self`. A row without such
+            /// elements is NaN.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 1.0, 9.0]);
+            /// let mask = Tensor::from([true, true, false]);
+            /// assert_eq!(x.softmax_where(&mask, -1).to_vec::<f32>(), [0.5, 0.5, 0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If `mask` is not `bool` or does not broadcast, the axis is out of range, or the dtype is
+            /// not a float.
+            fn softmax_where(x: Tensor, mask: Tensor, axis: Static) {
+                mask.select(x, f64::NEG_INFINITY).softmax(axis)
+            }
+
+            /// `log(x / (1 - x))` for each element: the inverse of the sigmoid. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([0.5f32, 1.0]).logit().to_vec::<f32>(), [0.0, f32::INFINITY]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn logit(x: Tensor) {
+                x.log() - (-x).log1p()
+            }
+
+            /// `(x + sqrt(x^2 + b)) / 2` for each element: a smooth form of `relu`. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([0.0f32]).squareplus(4.0).to_vec::<f32>(), [1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not floats.
+            fn squareplus(x: Tensor, b: Operand) {
+                (x + (x.square() + b).sqrt()) * 0.5
+            }
+        }
+    };
+}
+
+macro_rules! define_composites {
+    ($(
+        $(#[doc = $doc:literal])*
+        fn $name:ident($($param:ident: $role:ident),* $(,)?) $body:block
+    )*) => {
+        const COMPOSITES: &[Composite] = &[$(Composite {
+            name: stringify!($name),
+            params: &[$((stringify!($param), Role::$role)),*],
+            body: stringify!($body),
+            doc: concat!($($doc, "\n",)*),
+        }),*];
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+    };
+}
+for_each_composite!(define_composites);

@@ -1,0 +1,99 @@
+//! Lowers methods that are composed of ops, by lowering their bodies at each call.
+
+use super::op::is_number;
+use crate::lower::{Cx, Expected, LowerResult, Value, host};
+use gradloom_ir::Composite;
+use gradloom_ir::composites::Role;
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::quote;
+use std::collections::BTreeMap;
+use syn::Expr;
+
+/// Returns the composite method that a call has the form of.
+pub(in crate::lower) fn composite_of(call: &syn::ExprMethodCall) -> Option<&'static Composite> {
+    let composite = Composite::find(&call.method.to_string())?;
+    (composite.params.len() == call.args.len() + 1).then_some(composite)
+}
+
+impl Cx<'_> {
+    /// Lowers a call of a composite method.
+    pub(in crate::lower) fn composite(
+        &mut self,
+        composite: &Composite,
+        receiver: Value,
+        call: &syn::ExprMethodCall,
+        want: &Expected,
+    ) -> LowerResult<Value> {
+        let span = call.method.span();
+        let x = self.tensor(receiver, None)?;
+        let tensor = |var| Value::Tensor { var, by_ref: true };
+        let mut params = composite.params.iter();
+        let mut bound = vec![(params.next().expect("a receiver").0, tensor(x))];
+        for ((name, role), arg) in params.zip(&call.args) {
+            let value = match role {
+                Role::Tensor | Role::Operand | Role::Other => {
+                    match (self.eval(arg, &Expected::tensor())?, role) {
+                        (Value::Host(host), Role::Other) if is_number(&host) => Value::Host(host),
+                        (value, Role::Operand) => tensor(self.tensor(value, Some(x))?),
+                        (value, _) => tensor(self.tensor(value, None)?),
+                    }
+                }
+                Role::Static | Role::Float | Role::Int | Role::Count => {
+                    Value::Host(self.static_value(arg)?)
+                }
+                Role::Key => self.eval(arg, &Expected::tensor())?,
+                Role::Function => match self.eval(arg, &Expected::tensor())? {
+                    closure @ Value::Closure(_) => closure,
+                    _ => return self.recorded("a function that is not a closure", span),
+                },
+            };
+            bound.push((*name, value));
+        }
+        // Loops and branches in the body expect every local of the caller in its slot.
+        self.flush();
+        let outer = std::mem::replace(&mut self.names.scopes, vec![BTreeMap::new()]);
+        let mut literals = BTreeMap::new();
+        let done = bound.into_iter().try_for_each(|(name, value)| match value {
+            Value::Host(host) if host::literal_static(&host.expr).is_some() => {
+                literals.insert(name, host.expr);
+                Ok(())
+            }
+            Value::Host(host) => {
+                let ident = Ident::new(name, span);
+                self.bind_host(&syn::parse_quote!(#ident), None, &host, host.is_number())
+            }
+            value => {
+                let scope = self.names.scopes.last_mut().expect("there is a scope");
+                scope.insert(name.to_owned(), value.into());
+                Ok(())
+            }
+        });
+        let value = done.and_then(|()| {
+            let body: TokenStream = composite.body.parse().expect("the body is Rust");
+            let body = placed(body, &literals, span);
+            self.eval(&syn::parse2(body).expect("the body is a block"), want)
+        });
+        self.names.scopes = outer;
+        value
+    }
+}
+
+/// Returns the tokens of a body at `span`, with literals in place of their parameters.
+fn placed(tokens: TokenStream, literals: &BTreeMap<&str, Expr>, span: Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|mut token| {
+        if let TokenTree::Group(group) = &token {
+            let inner = placed(group.stream(), literals, span);
+            token = Group::new(group.delimiter(), inner).into();
+        }
+        token.set_span(span);
+        match &token {
+            TokenTree::Ident(ident) => match literals.get(&*ident.to_string()) {
+                Some(literal @ (Expr::Range(_) | Expr::Unary(_))) => quote!((#literal)),
+                Some(literal) => quote!(#literal),
+                None => token.into(),
+            },
+            _ => token.into(),
+        }
+    });
+    moved.collect()
+}
