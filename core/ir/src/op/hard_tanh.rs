@@ -1,7 +1,7 @@
 use super::{Count, OpFacts, Unary, UnaryRule};
 use crate::Op;
 
-unary_fns! { |x| if x < -1.0 { -1.0 } else if x > 1.0 { 1.0 } else { x } }
+unary_fns! { |x| x.clamp(-1.0, 1.0) }
 
 pub(super) static OP: Unary = Unary {
     name: "hard_tanh",

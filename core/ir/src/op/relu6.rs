@@ -1,7 +1,7 @@
 use super::{Count, OpFacts, Range, Unary, UnaryRule};
 use crate::Op;
 
-unary_fns! { |x| if x <= 0.0 { 0.0 } else if x > 6.0 { 6.0 } else { x } }
+unary_fns! { |x| x.clamp(0.0, 6.0) }
 
 pub(super) static OP: Unary = Unary {
     name: "relu6",
