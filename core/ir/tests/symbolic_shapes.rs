@@ -277,6 +277,8 @@ fn inferred_shapes_hold_for_the_numbers() {
                 }
                 Op::NormJvp | Op::NormVjp => args = vec![0, 0, 0],
                 Op::LayerNorm => args[2] = args[1],
+                // A square matrix has a number on its diagonal for each row.
+                Op::DiagonalT if r.below(2) == 0 => args = vec![4, 0],
                 // The labels are indices.
                 Op::Take if r.below(4) > 0 => args = vec![args[0], 3, args[0]],
                 Op::TakeT if r.below(4) > 0 => args = vec![args[0], 3, args[2]],
