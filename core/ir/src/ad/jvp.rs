@@ -1,5 +1,6 @@
 //! Forward mode.
 
+use super::control;
 use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var};
 
 /// How forward mode treats calls of traced functions, and ops that run programs.
@@ -43,8 +44,8 @@ pub fn jvp(program: &Program, wrt: &[Var], calls: Calls) -> Jvp {
         }
         let dy = if eqn.op == Op::Call {
             call(&mut b, eqn, &dx, calls)
-        } else if let Some(control) = eqn.op.control() {
-            control.tangents(&mut b, eqn, &dx, calls)
+        } else if eqn.op.control().is_some() {
+            control::tangents(&mut b, eqn, &dx, calls)
         } else {
             b.append(eqn.clone());
             eqn.op.def().jvp(&mut b, eqn, &dx)

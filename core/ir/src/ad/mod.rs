@@ -12,6 +12,7 @@
 //! A zero tangent is `None` and never computed. A result that does not depend on a differentiated
 //! parameter has no tangent.
 
+mod control;
 mod jvp;
 mod second;
 mod split;

@@ -1,5 +1,6 @@
 //! Transposition of linear programs.
 
+use super::control;
 use crate::{Builder, Program, SecondaryMap, Var};
 
 /// A transposed linear program.
@@ -40,7 +41,10 @@ pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
             continue;
         }
         let is_linear: Vec<bool> = eqn.data().iter().map(|x| linear.contains(*x)).collect();
-        let arg_cts = eqn.op.def().transpose(&mut b, eqn, &out_cts, &is_linear);
+        let arg_cts = match eqn.op.control() {
+            Some(_) => control::cotangents(&mut b, eqn, &out_cts, &is_linear),
+            None => eqn.op.def().transpose(&mut b, eqn, &out_cts, &is_linear),
+        };
         debug_assert_eq!(
             arg_cts.len(),
             eqn.data().len(),

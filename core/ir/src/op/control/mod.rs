@@ -8,12 +8,12 @@
 //! A `scan` and a `switch` return what that part reads from the first part; `while` and `checkpoint`
 //! run again.
 
-mod body;
-mod checkpoint;
-mod scan;
-mod switch;
+pub(crate) mod body;
+pub(crate) mod checkpoint;
+pub(crate) mod scan;
+pub(crate) mod switch;
 mod while_back;
-mod while_loop;
+pub(crate) mod while_loop;
 
 pub use scan::Parts as ScanParts;
 pub use switch::branches;
@@ -26,25 +26,12 @@ pub(super) static WHILE_BACK: while_back::WhileBack = while_back::WhileBack;
 pub(super) static SWITCH: switch::Switch = switch::Switch;
 pub(super) static CHECKPOINT: checkpoint::Checkpoint = checkpoint::Checkpoint;
 
-use crate::ad::Calls;
 use crate::{Aval, Builder, Dim, Eqn, Fault, Program, Static, Var};
 
 /// The rules that an op that runs programs has beside those of all ops.
 pub trait Control: Sync {
     /// Returns the avals of the results.
     fn infer(&self, statics: &[Static], args: &[&Aval]) -> Result<Vec<Aval>, Fault>;
-
-    /// Appends an equation and its tangents, and returns the tangents of its results.
-    ///
-    /// If `calls` is [`Calls::Split`], the tangents are the results of equations that are linear in
-    /// `dx` and can be transposed.
-    fn tangents(
-        &self,
-        b: &mut Builder,
-        eqn: &Eqn,
-        dx: &[Option<Var>],
-        calls: Calls,
-    ) -> Vec<Option<Var>>;
 
     /// Returns whether the op has a transpose.
     fn is_reversible(&self) -> bool {
@@ -93,16 +80,16 @@ macro_rules! control_op {
                 _: &$crate::Eqn,
                 _: &[Option<$crate::Var>],
             ) -> Vec<Option<$crate::Var>> {
-                unreachable!("`ad::jvp` calls `tangents`")
+                unreachable!("`ad::control` has the rule")
             }
             fn transpose(
                 &self,
-                b: &mut $crate::Builder,
-                eqn: &$crate::Eqn,
-                cts: &[Option<$crate::Var>],
-                linear: &[bool],
+                _: &mut $crate::Builder,
+                _: &$crate::Eqn,
+                _: &[Option<$crate::Var>],
+                _: &[bool],
             ) -> Vec<Option<$crate::Var>> {
-                self.cotangents(b, eqn, cts, linear)
+                unreachable!("`ad::control` has the rule")
             }
             fn eval(&self) -> $crate::op::Eval {
                 $crate::op::Eval::Control(&$ty)
@@ -122,23 +109,23 @@ macro_rules! control_op {
 use control_op;
 
 /// Returns the programs among the static arguments of an equation.
-fn programs(b: &Builder, eqn: &Eqn) -> Vec<Program> {
+pub(crate) fn programs(b: &Builder, eqn: &Eqn) -> Vec<Program> {
     let programs = b.static_of(eqn.attrs[0]).programs();
     programs.expect("the op runs programs").to_vec()
 }
 
 /// Returns static argument `i`, a number that is not negative.
-fn count(statics: &[Static], i: usize) -> usize {
+pub(crate) fn count(statics: &[Static], i: usize) -> usize {
     statics[i].int().map_or(0, |n| n as usize)
 }
 
 /// Returns the avals of variables.
-fn avals(program: &Program, vars: &[Var]) -> Vec<Aval> {
+pub(crate) fn avals(program: &Program, vars: &[Var]) -> Vec<Aval> {
     vars.iter().map(|v| program.aval(*v).clone()).collect()
 }
 
 /// Returns the aval of all slices along a new axis 0.
-fn stacked(one: &Aval, len: usize) -> Aval {
+pub(crate) fn stacked(one: &Aval, len: usize) -> Aval {
     let dims = one.shape.dims().unwrap_or_default().iter().copied();
     Aval {
         dtype: one.dtype,

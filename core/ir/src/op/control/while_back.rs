@@ -1,14 +1,11 @@
 //! `while_back`: reverse mode of a loop with a condition.
 
-use super::body::{self, n_marked, parts};
-use super::while_loop::{
-    beside, check_condition, condition_beside_tangents, kept_after_end, marks, statics, tangents_of,
-};
-use super::{Control, avals, check_args, check_number, control_op, count, programs};
-use crate::ad::Calls;
+use super::body;
+use super::while_loop::{check_condition, kept_after_end, marks, statics};
+use super::{Control, avals, check_args, check_number, control_op, count};
 use crate::op::lanes::{Lane, Lanes};
 use crate::op::{Application, NdArray};
-use crate::{Aval, Builder, Eqn, Fault, Op, Program, Static, StaticKind, Var};
+use crate::{Aval, Builder, Fault, Op, Program, Static, StaticKind, Var};
 
 /// `back... = while_back[cond and forward and backward, consts, carry] consts..., carry..., back...`.
 ///
@@ -88,103 +85,12 @@ impl Control for WhileBack {
         Ok(outs)
     }
 
-    fn tangents(
-        &self,
-        b: &mut Builder,
-        eqn: &Eqn,
-        dx: &[Option<Var>],
-        calls: Calls,
-    ) -> Vec<Option<Var>> {
-        let [cond, forward, backward]: [Program; 3] =
-            programs(b, eqn).try_into().expect("three programs");
-        let [consts, carry] = [1, 2].map(|i| b.static_of(eqn.attrs[i]).int().unwrap_or(0) as usize);
-        let n_there = consts + carry;
-        let given: Vec<bool> = dx.iter().map(Option::is_some).collect();
-        let there = marks(given[..n_there].to_vec(), consts, |marks| {
-            body::active(&forward, marks)
-        });
-        let mut forward_outs = body::active(&forward, &there);
-        forward_outs[..carry].copy_from_slice(&there[consts..]);
-        let taped = &forward_outs[carry..];
-        let fixed = [&there[..consts], taped].concat();
-        let back = marks([&fixed, &given[n_there..]].concat(), fixed.len(), |marks| {
-            body::active(&backward, marks)
-        });
-        let states = back[fixed.len()..].to_vec();
-
-        let joint = body::joint(&forward, &there, &forward_outs, Calls::Joint);
-        let (n, m) = (forward.params.len(), forward.outs.len());
-        let forward = Program {
-            params: beside(&joint.params[..n], &joint.params[n..], &there, consts),
-            outs: beside(&joint.outs[..m], &joint.outs[m..], &forward_outs, carry),
-            ..joint
-        };
-        let joint = body::joint(&backward, &back, &states, Calls::Joint);
-        let lens = [consts, taped.len(), states.len()];
-        let marked = parts(&back, lens).map(|kind| n_marked(&kind));
-        let n = backward.params.len();
-        let values = parts(&joint.params[..n], lens);
-        let tangents = parts(&joint.params[n..], marked);
-        let params = values.into_iter().zip(tangents).flat_map(|(x, dx)| [x, dx]);
-        let backward = Program {
-            params: params.flatten().collect(),
-            ..joint
-        };
-        let cond = condition_beside_tangents(&cond, consts, &there);
-
-        let active = [&there[..], &states].concat();
-        let tangents = tangents_of(b, &eqn.args, dx, &active);
-        let lens = [consts, carry, states.len()];
-        let marked = parts(&active, lens).map(|kind| n_marked(&kind));
-        let pairs = parts(&eqn.args, lens)
-            .into_iter()
-            .zip(parts(&tangents, marked));
-        let args: Vec<Var> = pairs.flat_map(|(x, dx)| [x, dx]).flatten().collect();
-        let counts = [consts + marked[0], carry + marked[1]];
-        let attrs = statics(b, vec![cond, forward, backward], &counts);
-        let n_outs = eqn.outs.len();
-        let tangents = match calls {
-            Calls::Joint => {
-                let y = body::chosen(&eqn.outs, &states);
-                let dy: Vec<Var> = y.iter().map(|y| b.param_like(*y)).collect();
-                b.append(Eqn {
-                    outs: [&eqn.outs[..], &dy].concat(),
-                    op: Op::WhileBack,
-                    attrs,
-                    args,
-                });
-                dy
-            }
-            Calls::Split => {
-                b.append(eqn.clone());
-                b.emit_many(Op::WhileBack, &attrs, &args, n_outs + n_marked(&states))
-                    .split_off(n_outs)
-            }
-        };
-        let mut tangents = tangents.into_iter();
-        let dy = states
-            .iter()
-            .map(|active| active.then(|| tangents.next()).flatten());
-        dy.collect()
-    }
-
     fn is_reversible(&self) -> bool {
         false
     }
 }
 
 impl WhileBack {
-    /// It has no transpose: transforms refuse it before (`ad::irreversible`).
-    pub(super) fn cotangents(
-        &self,
-        _: &mut Builder,
-        _: &Eqn,
-        _: &[Option<Var>],
-        _: &[bool],
-    ) -> Vec<Option<Var>> {
-        unreachable!("reverse mode of `while_back` is refused")
-    }
-
     /// Returns the results by definition.
     pub(in crate::op) fn reference(&self, of: &Application<'_>) -> Vec<NdArray> {
         let Parts {

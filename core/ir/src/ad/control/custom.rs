@@ -1,0 +1,102 @@
+//! `custom_jvp` and `custom_vjp`: the rules of the user.
+
+use super::body;
+use crate::ad::Calls;
+use crate::op::control::body::{inline, zeros};
+use crate::op::control::programs;
+use crate::{Builder, Eqn, Op, Programs, Var, pass};
+
+/// Emits `y` as the value of a variable that the equation binds.
+fn bind(b: &mut Builder, out: Var, y: Var) {
+    b.append(Eqn {
+        outs: vec![out],
+        op: Op::Identity,
+        attrs: Vec::new(),
+        args: vec![y],
+    });
+}
+
+/// Appends the rule of a `custom_jvp`.
+pub(super) fn tangents_of_jvp(
+    b: &mut Builder,
+    eqn: &Eqn,
+    dx: &[Option<Var>],
+    calls: Calls,
+) -> Vec<Option<Var>> {
+    let rule = programs(b, eqn).remove(1);
+    let consts = b.static_of(eqn.attrs[1]).int().unwrap_or(0) as usize;
+    let (n, n_outs) = (eqn.args.len(), eqn.outs.len());
+    match calls {
+        Calls::Joint => {
+            let pairs = eqn.args.iter().zip(dx).skip(consts);
+            let dx: Vec<Var> = pairs
+                .map(|(x, dx)| dx.unwrap_or_else(|| b.zeros_like(*x)))
+                .collect();
+            let outs = inline(b, &rule, &[&eqn.args[..], &dx].concat());
+            let (y, dy) = outs.split_at(n_outs);
+            eqn.outs.iter().zip(y).for_each(|(out, y)| bind(b, *out, *y));
+            dy.iter().map(|dy| Some(*dy)).collect()
+        }
+        Calls::Split => {
+            b.append(eqn.clone());
+            // The rule is linear in `dx`, so it is its own derivative, at any `dx`. The derivative is
+            // made of ops that can be transposed.
+            let active: Vec<bool> = (0..rule.params.len())
+                .map(|i| i >= n && dx[consts + i - n].is_some())
+                .collect();
+            let given: Vec<bool> = (0..2 * n_outs).map(|i| i >= n_outs).collect();
+            let mut joint = body::joint(&rule, &active, &given, calls);
+            joint.outs.drain(..2 * n_outs);
+            let joint = pass::simplify(joint);
+            let zero: Vec<Var> = eqn.args[consts..].iter().map(|x| b.zeros_like(*x)).collect();
+            let dx: Vec<Var> = dx[consts..].iter().flatten().copied().collect();
+            let args = [&eqn.args[..], &zero, &dx].concat();
+            let body = b.attr(Programs::new(vec![joint]));
+            let dy = b.emit_many(Op::Checkpoint, &[body], &args, n_outs);
+            dy.into_iter().map(Some).collect()
+        }
+    }
+}
+
+/// Appends the forward rule of a `custom_vjp`, and an equation whose transpose is the backward rule.
+pub(super) fn tangents_of_vjp(
+    b: &mut Builder,
+    eqn: &Eqn,
+    dx: &[Option<Var>],
+    _: Calls,
+) -> Vec<Option<Var>> {
+    let mut all = programs(b, eqn);
+    let (backward, forward) = (all.remove(2), all.remove(1));
+    let consts = b.static_of(eqn.attrs[1]).int().unwrap_or(0) as usize;
+    let outs = inline(b, &forward, &eqn.args);
+    let (y, saved) = outs.split_at(eqn.outs.len());
+    eqn.outs.iter().zip(y).for_each(|(out, y)| bind(b, *out, *y));
+    let pairs = eqn.args.iter().zip(dx).skip(consts);
+    let dx: Vec<Var> = pairs
+        .map(|(x, dx)| dx.unwrap_or_else(|| b.zeros_like(*x)))
+        .collect();
+    let args = [&eqn.args[..consts], saved, &dx].concat();
+    let counts = [consts, saved.len()].map(|n| b.attr(n as i64));
+    let attrs = [b.attr(Programs::new(vec![backward])), counts[0], counts[1]];
+    let dy = b.emit_many(Op::CustomLin, &attrs, &args, eqn.outs.len());
+    dy.into_iter().map(Some).collect()
+}
+
+/// Emits the backward rule of a `custom_vjp`.
+pub(super) fn cotangents_of_lin(
+    b: &mut Builder,
+    eqn: &Eqn,
+    cts: &[Option<Var>],
+    _: &[bool],
+) -> Vec<Option<Var>> {
+    let backward = programs(b, eqn).remove(0);
+    let n_known = [1, 2].map(|i| b.static_of(eqn.attrs[i]).int().unwrap_or(0) as usize);
+    let n_known: usize = n_known.iter().sum();
+    let cts: Vec<Var> = backward.params[n_known..]
+        .iter()
+        .zip(cts)
+        .map(|(param, ct)| ct.unwrap_or_else(|| zeros(b, backward.aval(*param))))
+        .collect();
+    let pulled = inline(b, &backward, &[&eqn.args[..n_known], &cts].concat());
+    vec![None; n_known].into_iter().chain(pulled.into_iter().map(Some)).collect()
+}
