@@ -358,6 +358,17 @@ pub enum ControlFault {
     /// There is no branch.
     #[error("there is no branch")]
     NoBranches,
+    /// The functions of a rule capture a value that a transform traces.
+    #[error("a function captures {aval}, which a transform traces: pass it as an argument")]
+    Captured {
+        /// Aval of the value.
+        aval: Aval,
+    },
+    /// A function with a reverse-mode rule was differentiated in forward mode.
+    #[error(
+        "it has a rule for reverse mode only: use `grad` or `vjp`, or give a rule by `custom_jvp`"
+    )]
+    ReverseOnly,
     /// The gradient of a loop with a condition was differentiated in reverse mode.
     #[error(
         "its gradient cannot be differentiated in reverse mode: use forward mode, as `hvp` and `jvp` do, or a loop with a known number of turns, such as `scan`"

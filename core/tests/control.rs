@@ -1,8 +1,8 @@
 //! Loops and conditionals as ops, in closures: values, derivatives in both modes, lanes, and errors.
 
 use gradloom::{
-    DType, Error, Key, Result, Scan, Tensor, Vmap, checkpoint, cond, fori_loop, grad, hessian, hvp,
-    jacfwd, jacrev, jvp, map, scan, switch, vjp, vmap, while_loop,
+    DType, Error, Key, Result, Scan, Tensor, Vmap, checkpoint, cond, custom_jvp, custom_vjp,
+    fori_loop, grad, hessian, hvp, jacfwd, jacrev, jvp, map, scan, switch, vjp, vmap, while_loop,
 };
 
 fn close(a: &Tensor, b: &Tensor) {
@@ -423,4 +423,113 @@ fn misfits_are_errors() {
     insta::assert_snapshot!(text(half), @"`switch`: the index is f32[], expected i32[] or i64[]");
     let long = while_loop(|x: &Tensor| x.gt(x.zeros_like()), f, &x).unwrap_err();
     insta::assert_snapshot!(text(long), @"`while_loop`: the condition is bool[1, 2], expected bool[]");
+}
+
+#[test]
+fn a_rule_of_the_user_replaces_the_derivative() {
+    // The rules are those of other functions, so that it shows which derivative is taken.
+    let sine = |x: &Tensor| x.sin();
+    let plus = |x: &Tensor| x.sin() + x * 2.0;
+    let x = values(3);
+    let c = Tensor::from([2.0f64, 3.0, 4.0]);
+    let forward = custom_jvp(sine, |x: &Tensor, dx: &Tensor| {
+        (x.sin(), dx * x.cos() + dx * 2.0)
+    });
+    close(&forward(&x), &x.sin());
+    close(&jvp(&forward, &x, &c).1, &jvp(plus, &x, &c).1);
+    let sum = |f: &dyn Fn(&Tensor) -> Tensor, x: &Tensor| (f(x) * &c).sum(..);
+    close(
+        &grad(|x: &Tensor| sum(&forward, x))(&x),
+        &grad(|x: &Tensor| sum(&plus, x))(&x),
+    );
+    close(
+        &hvp(|x: &Tensor| sum(&forward, x), &x, &c),
+        &hvp(|x: &Tensor| sum(&plus, x), &x, &c),
+    );
+    let twice = |f: &dyn Fn(&Tensor) -> Tensor| {
+        grad(|x: &Tensor| grad(|x: &Tensor| sum(f, x))(x).square().sum(..))(&x)
+    };
+    close(&twice(&forward), &twice(&plus));
+    let lanes = Tensor::stack(&[&x, &c], 0);
+    let per_lane = |f: &dyn Fn(&Tensor) -> Tensor| vmap(grad(|x: &Tensor| sum(f, x)))(&lanes);
+    close(&per_lane(&forward), &per_lane(&plus));
+    let of_lanes =
+        |f: &dyn Fn(&Tensor) -> Tensor| grad(|x: &Tensor| vmap(f)(x).square().sum(..))(&lanes);
+    let rule = custom_jvp(
+        |x: &Tensor| x.sin() + x * 2.0,
+        |x: &Tensor, dx: &Tensor| (x.sin() + x * 2.0, dx * (x.cos() + 2.0)),
+    );
+    close(&of_lanes(&rule), &of_lanes(&plus));
+
+    let backward = custom_vjp(
+        |x: &Tensor| x.sin() + x * 2.0,
+        |x: &Tensor| (x.sin() + x * 2.0, (x.clone(), x.cos())),
+        |(_, cos): &(Tensor, Tensor), ct: &Tensor| ct * (cos + 2.0),
+    );
+    close(
+        &grad(|x: &Tensor| sum(&backward, x))(&x),
+        &grad(|x: &Tensor| sum(&plus, x))(&x),
+    );
+    close(&twice(&backward), &twice(&plus));
+    close(
+        &hvp(|x: &Tensor| sum(&backward, x), &x, &c),
+        &hvp(|x: &Tensor| sum(&plus, x), &x, &c),
+    );
+    close(&per_lane(&backward), &per_lane(&plus));
+    close(&of_lanes(&backward), &of_lanes(&plus));
+    // In a loop, and with an argument that lanes share.
+    let looped = |f: &dyn Fn(&Tensor) -> Tensor, x: &Tensor| {
+        fori_loop(0..3, |_: &Tensor, y: &Tensor| f(y), x).sum(..)
+    };
+    close(
+        &grad(|x: &Tensor| looped(&backward, x))(&x),
+        &grad(|x: &Tensor| looped(&plus, x))(&x),
+    );
+    close(
+        &grad(|x: &Tensor| looped(&rule, x))(&x),
+        &grad(|x: &Tensor| looped(&plus, x))(&x),
+    );
+    let product = custom_vjp(
+        |(x, y): &(Tensor, Tensor)| x * y,
+        |(x, y): &(Tensor, Tensor)| (x * y, (x.clone(), y.clone())),
+        |(x, y): &(Tensor, Tensor), ct: &Tensor| (ct * y, ct * x),
+    );
+    let shared = |x: &Tensor| {
+        Vmap::new(&product)
+            .in_axes((None, 0))
+            .call(&(x.clone(), lanes.clone()))
+            .square()
+            .sum(..)
+    };
+    close(
+        &grad(shared)(&x),
+        &grad(|x: &Tensor| (x * &lanes).square().sum(..))(&x),
+    );
+}
+
+#[test]
+fn misfits_of_rules_are_errors() {
+    let x = Tensor::from([1.0f32, 2.0]);
+    let f = |x: &Tensor| -> Result<Tensor> { Ok(x * 2.0) };
+    let short = custom_jvp(f, |x: &Tensor, dx: &Tensor| (x * 2.0, dx.sum(..)))(&x).unwrap_err();
+    insta::assert_snapshot!(short, @"the tangent of `result` is f32[], expected f32[2]");
+    let back = custom_vjp(
+        f,
+        |x: &Tensor| (x * 2.0, ()),
+        |_: &(), ct: &Tensor| ct.sum(..),
+    );
+    insta::assert_snapshot!(back(&x).unwrap_err(), @"the cotangent of `argument` is f32[], expected f32[2]");
+    let rule = custom_vjp(
+        f,
+        |x: &Tensor| (x * 2.0, ()),
+        |_: &(), ct: &Tensor| ct * 2.0,
+    );
+    let ahead = jvp(|x: &Tensor| rule(x), &x, &x).unwrap_err();
+    insta::assert_snapshot!(ahead, @"`custom_vjp`: it has a rule for reverse mode only: use `grad` or `vjp`, or give a rule by `custom_jvp`");
+    let captures = |w: &Tensor| -> Result<Tensor> {
+        let f = |x: &Tensor| -> Result<Tensor> { Ok(x * w) };
+        Ok(custom_jvp(f, |x: &Tensor, dx: &Tensor| (x * w, dx * w))(&x)?.sum(..))
+    };
+    let captured = grad(captures)(&x).unwrap_err();
+    insta::assert_snapshot!(captured, @"`custom_jvp`: a function captures f32[2], which a transform traces: pass it as an argument");
 }

@@ -688,6 +688,12 @@ macro_rules! op_list {
                 Switch = SWITCH,
                 /// A program whose intermediate values reverse mode computes again.
                 Checkpoint = CHECKPOINT,
+                /// A program with a forward-mode rule of the user.
+                CustomJvp = CUSTOM_JVP,
+                /// A program with a reverse-mode rule of the user.
+                CustomVjp = CUSTOM_VJP,
+                /// The linear part of a `custom_vjp`. Emitted only to be transposed.
+                CustomLin = CUSTOM_LIN,
             }
             calls {
                 /// A call of a traced function.

@@ -48,7 +48,10 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
             control::there_and_back(cond, forward, backward, [parts.consts, parts.carry], taped)
         }
         Op::Switch => control::switch(branches(of.statics).iter().map(body).collect()),
-        _ => control::once(body(&branches(of.statics)[0])),
+        Op::Checkpoint | Op::CustomJvp | Op::CustomVjp => {
+            control::once(body(&branches(of.statics)[0]))
+        }
+        op => unreachable!("`{op}` is only transposed"),
     };
     let outs = [of.outs, &scratch].concat();
     let mut made = b.kernels(&args, &outs, kernel);

@@ -3,6 +3,7 @@
 use super::Outcome;
 use super::replay::{Bound, replay_known};
 use crate::check;
+use crate::error::ControlFault;
 use crate::transform::trace;
 use crate::transform::trace::Trace;
 use crate::tree::{free_leaves, frozen, leaves, share, with_leaves};
@@ -53,6 +54,9 @@ where
 {
     let trace: Trace<R::Tree> = trace::trace(f, x)?;
     let wrt = trace.wrt().to_vec();
+    if ad::reverse_only(&trace.program).is_some() {
+        return Err(ControlFault::ReverseOnly.into_error("custom_vjp"));
+    }
     let program = pass::simplify(trace.program);
     let ad::Jvp { program, active } = ad::jvp(&program, &wrt, Calls::Joint);
     let program = pass::simplify(program);

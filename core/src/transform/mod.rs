@@ -5,6 +5,7 @@
 //! replays the derivative on the caller's tensors.
 
 mod control;
+mod custom;
 mod grad;
 mod jacobian;
 mod jvp;
@@ -17,6 +18,7 @@ mod vjp;
 mod vmap;
 
 pub use control::{Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop};
+pub use custom::{custom_jvp, custom_vjp};
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jvp::jvp;

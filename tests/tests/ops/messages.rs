@@ -542,6 +542,12 @@ fn one_of_each() -> Vec<Error> {
     let list = |x: &Vec<Tensor>| -> Result<Tensor> { Ok(x[0].clone()) };
     let double = |x: &Tensor| -> Result<Tensor> { Ok(x * 2.0) };
     vec![
+        gradloom::switch(
+            &Tensor::from(0i32),
+            &[] as &[&dyn Fn(&Tensor) -> Result<Tensor>],
+            x,
+        )
+        .unwrap_err(),
         failed(&|x| x.sum(2)),
         Tensor::try_from_vec(vec![1.0f32], [2]).unwrap_err(),
         Tensor::try_from_vec(vec![1.0f32], [1 << 62, 4]).unwrap_err(),

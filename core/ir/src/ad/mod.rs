@@ -25,6 +25,7 @@ pub use split::{SplitProgram, split};
 pub use transpose::{TransposedProgram, transpose};
 pub use zeros::{Zeroed, with_zeros};
 
+use crate::op::Control;
 use crate::{Op, Program, Var, pass};
 
 /// Returns an op of a program, or of a program that it runs, that has no reverse mode.
@@ -32,14 +33,26 @@ use crate::{Op, Program, Var, pass};
 /// [`vjp`] and [`grad_program`] do not take a program in which such an op depends on a
 /// differentiated parameter.
 pub fn irreversible(program: &Program) -> Option<Op> {
+    lacks(program, &|control| !control.is_reversible())
+}
+
+/// Returns an op of a program, or of a program that it runs, that has no forward mode.
+///
+/// [`jvp`] with [`Calls::Joint`] does not take a program in which such an op depends on a
+/// differentiated parameter.
+pub fn reverse_only(program: &Program) -> Option<Op> {
+    lacks(program, &|control| !control.is_forward())
+}
+
+fn lacks(program: &Program, of: &dyn Fn(&dyn Control) -> bool) -> Option<Op> {
     program.eqns.iter().find_map(|eqn| {
         let control = eqn.op.control()?;
-        if !control.is_reversible() {
+        if of(control) {
             return Some(eqn.op);
         }
         let statics = eqn.attrs.iter().map(|attr| program.attr(*attr));
         let mut inner = statics.filter_map(crate::Static::programs).flatten();
-        inner.find_map(irreversible)
+        inner.find_map(|program| lacks(program, of))
     })
 }
 

@@ -114,7 +114,7 @@ impl Lanes<'_> {
     }
 
     /// Returns all operands with an axis of lanes.
-    fn all(&self, b: &mut Builder) -> Option<Vec<Var>> {
+    pub(super) fn all(&self, b: &mut Builder) -> Option<Vec<Var>> {
         (0..self.args.len()).map(|i| self.each(b, i)).collect()
     }
 

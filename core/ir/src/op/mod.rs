@@ -168,6 +168,11 @@ impl Op {
         matches!(self.def().eval(), Eval::Call)
     }
 
+    /// Returns the ops that run programs, but for those that are only transposed.
+    pub fn evaluated_control() -> impl Iterator<Item = &'static Op> + Clone {
+        Op::CONTROL.iter().filter(|op| **op != Op::CustomLin)
+    }
+
     /// Returns the rules that an op that runs programs has beside those of all ops.
     pub fn control(self) -> Option<&'static dyn Control> {
         match self.def().eval() {

@@ -34,7 +34,10 @@ pub(super) fn tangents_of_jvp(
                 .collect();
             let outs = inline(b, &rule, &[&eqn.args[..], &dx].concat());
             let (y, dy) = outs.split_at(n_outs);
-            eqn.outs.iter().zip(y).for_each(|(out, y)| bind(b, *out, *y));
+            eqn.outs
+                .iter()
+                .zip(y)
+                .for_each(|(out, y)| bind(b, *out, *y));
             dy.iter().map(|dy| Some(*dy)).collect()
         }
         Calls::Split => {
@@ -48,7 +51,10 @@ pub(super) fn tangents_of_jvp(
             let mut joint = body::joint(&rule, &active, &given, calls);
             joint.outs.drain(..2 * n_outs);
             let joint = pass::simplify(joint);
-            let zero: Vec<Var> = eqn.args[consts..].iter().map(|x| b.zeros_like(*x)).collect();
+            let zero: Vec<Var> = eqn.args[consts..]
+                .iter()
+                .map(|x| b.zeros_like(*x))
+                .collect();
             let dx: Vec<Var> = dx[consts..].iter().flatten().copied().collect();
             let args = [&eqn.args[..], &zero, &dx].concat();
             let body = b.attr(Programs::new(vec![joint]));
@@ -70,7 +76,10 @@ pub(super) fn tangents_of_vjp(
     let consts = b.static_of(eqn.attrs[1]).int().unwrap_or(0) as usize;
     let outs = inline(b, &forward, &eqn.args);
     let (y, saved) = outs.split_at(eqn.outs.len());
-    eqn.outs.iter().zip(y).for_each(|(out, y)| bind(b, *out, *y));
+    eqn.outs
+        .iter()
+        .zip(y)
+        .for_each(|(out, y)| bind(b, *out, *y));
     let pairs = eqn.args.iter().zip(dx).skip(consts);
     let dx: Vec<Var> = pairs
         .map(|(x, dx)| dx.unwrap_or_else(|| b.zeros_like(*x)))
@@ -98,5 +107,8 @@ pub(super) fn cotangents_of_lin(
         .map(|(param, ct)| ct.unwrap_or_else(|| zeros(b, backward.aval(*param))))
         .collect();
     let pulled = inline(b, &backward, &[&eqn.args[..n_known], &cts].concat());
-    vec![None; n_known].into_iter().chain(pulled.into_iter().map(Some)).collect()
+    vec![None; n_known]
+        .into_iter()
+        .chain(pulled.into_iter().map(Some))
+        .collect()
 }

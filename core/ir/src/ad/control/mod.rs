@@ -2,6 +2,7 @@
 
 mod body;
 mod checkpoint;
+mod custom;
 mod scan;
 mod switch;
 mod while_back;
@@ -26,6 +27,8 @@ pub(super) fn tangents(
         Op::WhileBack => while_back::tangents,
         Op::Switch => switch::tangents,
         Op::Checkpoint => checkpoint::tangents,
+        Op::CustomJvp => custom::tangents_of_jvp,
+        Op::CustomVjp => custom::tangents_of_vjp,
         op => unreachable!("`{op}` runs no programs"),
     };
     rule(b, eqn, dx, calls)
@@ -43,6 +46,7 @@ pub(super) fn cotangents(
         Op::While => while_loop::cotangents,
         Op::Switch => switch::cotangents,
         Op::Checkpoint => checkpoint::cotangents,
+        Op::CustomLin => custom::cotangents_of_lin,
         op => unreachable!("`ad::irreversible` refuses `{op}`"),
     };
     rule(b, eqn, cts, linear)

@@ -89,12 +89,18 @@ impl Control for CustomVjp {
         let consts = count(statics, 1).min(body.params.len());
         let (params, outs) = (avals(body, &body.params), avals(body, &body.outs));
         check_args(args, &params)?;
-        check_args(&avals(forward, &forward.params).iter().collect::<Vec<_>>(), &params)?;
+        check_args(
+            &avals(forward, &forward.params).iter().collect::<Vec<_>>(),
+            &params,
+        )?;
         let found = avals(forward, &forward.outs);
         let (y, saved) = found.split_at(outs.len().min(found.len()));
         check_args(&y.iter().collect::<Vec<_>>(), &outs)?;
         let takes = [&params[..consts], saved, &outs].concat();
-        check_args(&takes.iter().collect::<Vec<_>>(), &avals(backward, &backward.params))?;
+        check_args(
+            &takes.iter().collect::<Vec<_>>(),
+            &avals(backward, &backward.params),
+        )?;
         let cts = avals(backward, &backward.outs);
         check_args(&cts.iter().collect::<Vec<_>>(), &params[consts..])?;
         Ok(outs)
@@ -139,7 +145,9 @@ impl CustomLin {
     /// Returns the results by definition: the transpose of the pullback, one entry at a time.
     pub(in crate::op) fn reference(&self, of: &Application<'_>) -> Vec<NdArray> {
         let backward = &programs(of.statics)[0];
-        let (known, dx) = of.args.split_at(count(of.statics, 1) + count(of.statics, 2));
+        let (known, dx) = of
+            .args
+            .split_at(count(of.statics, 1) + count(of.statics, 2));
         let mut outs: Vec<NdArray> = of.outs.iter().map(|out| NdArray::zeros(out)).collect();
         for i in 0..outs.len() {
             for at in 0..outs[i].data.len() {
@@ -147,9 +155,10 @@ impl CustomLin {
                 cts[i].data[at] = 1.0;
                 let args: Vec<NdArray> = known.iter().cloned().chain(cts).collect();
                 let pulled = crate::op::evaluate(backward, &args);
-                let products = pulled.iter().zip(dx).flat_map(|(ct, dx)| {
-                    ct.data.iter().zip(&dx.data).map(|(ct, dx)| ct * dx)
-                });
+                let products = pulled
+                    .iter()
+                    .zip(dx)
+                    .flat_map(|(ct, dx)| ct.data.iter().zip(&dx.data).map(|(ct, dx)| ct * dx));
                 outs[i].data[at] = products.sum();
             }
         }

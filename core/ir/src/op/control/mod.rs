@@ -10,6 +10,7 @@
 
 pub(crate) mod body;
 pub(crate) mod checkpoint;
+mod custom;
 pub(crate) mod scan;
 pub(crate) mod switch;
 mod while_back;
@@ -25,6 +26,9 @@ pub(super) static WHILE: while_loop::While = while_loop::While;
 pub(super) static WHILE_BACK: while_back::WhileBack = while_back::WhileBack;
 pub(super) static SWITCH: switch::Switch = switch::Switch;
 pub(super) static CHECKPOINT: checkpoint::Checkpoint = checkpoint::Checkpoint;
+pub(super) static CUSTOM_JVP: custom::CustomJvp = custom::CustomJvp;
+pub(super) static CUSTOM_VJP: custom::CustomVjp = custom::CustomVjp;
+pub(super) static CUSTOM_LIN: custom::CustomLin = custom::CustomLin;
 
 use crate::{Aval, Builder, Dim, Eqn, Fault, Program, Static, Var};
 
@@ -35,6 +39,11 @@ pub trait Control: Sync {
 
     /// Returns whether the op has a transpose.
     fn is_reversible(&self) -> bool {
+        true
+    }
+
+    /// Returns whether the op has a forward mode.
+    fn is_forward(&self) -> bool {
         true
     }
 }

@@ -64,7 +64,7 @@ impl Case {
 /// Returns at least one program for each op.
 pub(super) fn cases() -> Vec<Case> {
     let mut texts = Vec::new();
-    for op in Op::ALL.iter().chain(Op::CONTROL) {
+    for op in Op::ALL.iter().chain(Op::evaluated_control()) {
         let name = op.def().name();
         let float = ["f64", "f32"];
         match op.def().eval() {
