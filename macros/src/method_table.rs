@@ -512,16 +512,23 @@ pub(crate) const CONSTANTS: &[&str] = &[
     "stringify",
 ];
 
-/// Transforms of closures, which have the same names as the companions.
+/// Transforms of closures and loops with closures as their bodies. Some have the names of companions.
 pub(crate) const TRANSFORMS: &[&str] = &[
+    "checkpoint",
+    "cond",
+    "fori_loop",
     "grad",
     "hessian",
     "hvp",
     "jacfwd",
     "jacrev",
     "jvp",
+    "map",
+    "scan",
     "value_and_grad",
     "vjp",
+    "vmap",
+    "while_loop",
 ];
 
 /// Methods of slices and of `str` that `Vec` and `String` have themselves, or by traits.

@@ -4,4 +4,6 @@
 
 use crate::tree::marks;
 
-marks! { grad hessian hvp jacfwd jacrev jvp value_and_grad vjp }
+marks! {
+    checkpoint cond fori_loop grad hessian hvp jacfwd jacrev jvp map scan value_and_grad vjp vmap while_loop
+}

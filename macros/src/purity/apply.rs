@@ -229,17 +229,49 @@ impl PurityVisitor<'_> {
 
     /// Judges a call of the function that a transform returns.
     fn transformed(&mut self, name: &str, function: &Val, args: &[Val], span: Span) -> Val {
-        self.apply(function, args, name, span);
+        let y = self.apply(function, args, name, span);
         let x = args.first().cloned().unwrap_or_else(Val::unknown);
         match name {
             "grad" => super::pattern::behind(&x),
             "value_and_grad" => Ty::Tuple(vec![self.tensor(), super::pattern::behind(&x)]).into(),
+            "checkpoint" | "vmap" => y,
             _ => self.tensor(),
         }
     }
 
+    /// Judges a call of one of this library's loops and conditionals, which run closures.
+    fn controlled(&mut self, name: &str, args: &[Val], span: Span) -> Option<Val> {
+        let state = super::pattern::behind;
+        Some(match (name, args) {
+            ("scan", [f, init, xs]) => self.apply(f, &[init.clone(), xs.clone()], name, span),
+            ("map", [f, xs]) => self.apply(f, std::slice::from_ref(xs), name, span),
+            ("fori_loop", [_, f, init]) => {
+                let index = self.tensor();
+                self.apply(f, &[index, init.clone()], name, span);
+                state(init)
+            }
+            ("while_loop", [cond, body, init]) => {
+                for f in [cond, body] {
+                    self.apply(f, std::slice::from_ref(init), name, span);
+                }
+                state(init)
+            }
+            ("cond", [_, then, otherwise, x]) => {
+                self.apply(otherwise, std::slice::from_ref(x), name, span);
+                self.apply(then, std::slice::from_ref(x), name, span)
+            }
+            _ => return None,
+        })
+    }
+
     /// Judges a call of one of this library's transforms of closures.
     fn transform(&mut self, name: &str, args: &[Val], span: Span) -> Val {
+        if let Some(gives) = self.controlled(name, args, span) {
+            for arg in args.iter().filter(|arg| !matches!(arg.ty, Ty::Closure(_))) {
+                self.moved(arg, name, span);
+            }
+            return gives;
+        }
         let Some(function) = args.first() else {
             return Val::unknown();
         };

@@ -291,6 +291,80 @@ fn a_transform_of_a_closure_is_a_step_of_a_compiled_body() {
     of_tensor!(second_order);
 }
 
+/// A loop as an op.
+#[traced]
+fn scanned(xs: &Tensor, w: &Tensor) -> Tensor {
+    let step = |h: &Tensor, x: &Tensor| ((h * w + x).tanh(), h.sum(..));
+    let (last, all) = gradloom::scan(step, w, xs);
+    last * all.sum(..)
+}
+
+/// A loop and a conditional with their closures in place.
+#[traced]
+fn looped(x: &Tensor, w: &Tensor) -> Tensor {
+    let y = gradloom::fori_loop(0..3, |_: &Tensor, y: &Tensor| (y * w).sin(), x);
+    let p = y.sum(..).gt(Tensor::from(0.0f64));
+    gradloom::cond(&p, |y: &Tensor| y * 2.0, |y: &Tensor| y.square(), &y)
+}
+
+#[test]
+fn loops_as_ops_are_steps_of_a_body() {
+    let [xs, w] = [[4, 3], [1, 3]].map(|s| {
+        (Tensor::arange(s[0] * s[1], DType::F64) * 0.3)
+            .sin()
+            .reshape(s)
+    });
+    let w = w.squeeze(0);
+    let unrolled = |(xs, w): &(Tensor, Tensor)| {
+        let (mut h, mut sum) = (w.clone(), Tensor::from(0.0f64));
+        for t in 0..4 {
+            sum = sum + h.sum(..);
+            h = (&h * w + xs.slice([t], [t + 1], [1]).squeeze(0)).tanh();
+        }
+        h * sum
+    };
+    let close = |a: &Tensor, b: &Tensor| {
+        let [a, b] = [a, b].map(|x| x.to_vec::<f64>());
+        assert!(
+            a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-12),
+            "{a:?} {b:?}"
+        );
+    };
+    let args = (xs.clone(), w.clone());
+    close(&scanned(&xs, &w), &unrolled(&args));
+    let ct = unrolled(&args).cos();
+    let (_, pullback) = gradloom::vjp(unrolled, &args);
+    let expected = pullback.call(&ct);
+    let found = scanned::vjp(&xs, &w).1.call(&ct);
+    close(&found.xs, &expected.0);
+    close(&found.w, &expected.1);
+    let plain = |(x, w): &(Tensor, Tensor)| {
+        let mut y = x.clone();
+        for _ in 0..3 {
+            y = (y * w).sin();
+        }
+        match y.sum(..).item::<f64>() > 0.0 {
+            true => y * 2.0,
+            false => y.square(),
+        }
+    };
+    for x in [&w, &(&w * -1.0)] {
+        let args = (x.clone(), w.clone());
+        close(&looped(x, &w), &plain(&args));
+        let found = looped::vjp(x, &w).1.call(&ct);
+        let expected = gradloom::vjp(plain, &args).1.call(&ct);
+        close(&found.x, &expected.0);
+        close(&found.w, &expected.1);
+    }
+    // A second call finds the plan of the first.
+    plans_nothing(|| {
+        drop((
+            scanned(&xs, &w).to_vec::<f64>(),
+            looped(&w, &w).to_vec::<f64>(),
+        ))
+    });
+}
+
 #[traced(pure)]
 fn references_in_a_list(net: &Net, x: &Tensor) -> Tensor {
     let [w, out] = [&net.layers[0].w, &net.out];

@@ -101,8 +101,8 @@ impl Cx<'_> {
             && (path.owner().is_empty() || path.owner() == "gradloom")
             && call
                 .args
-                .first()
-                .is_some_and(|f| matches!(peel(f), Expr::Closure(_)));
+                .iter()
+                .any(|f| matches!(peel(f), Expr::Closure(_)));
         if func.qself.is_some() || path.is_never_traced() || path.is_companion() || transforms {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
