@@ -103,6 +103,15 @@ pub enum Error {
         len: usize,
     },
 
+    /// The arguments of a method that consists of several ops do not fit.
+    #[error("{call}: {reason}")]
+    Arguments {
+        /// The method, with the text of `einsum`.
+        call: String,
+        /// The reason.
+        reason: String,
+    },
+
     /// An integer was divided by 0.
     #[error("`{op}`: integer division by 0 at element {element}")]
     DivisionByZero {

@@ -412,6 +412,7 @@ pub(crate) const METHODS: &[Row] = {
         row(TENSOR, &["shape"], MethodResult::List(&NUMBER), Values),
         row(TENSOR, &["add", "sub", "mul", "div", "neg", "i", "set", "add_at"], MethodResult::Tensor, Values),
         row(TENSOR, gradloom_ir::Composite::NAMES, MethodResult::Tensor, Values),
+        row(TENSOR, &["cross", "dot_general", "median", "outer", "pad_edge", "pad_reflect", "pad_wrap", "quantile", "repeat", "searchsorted", "tile", "trace"], MethodResult::Tensor, Values),
         Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };
@@ -458,8 +459,11 @@ pub(crate) const OPTIMISERS: [&str; 3] = ["Adam", "AdamW", "Sgd"];
 pub(crate) const OF_TENSORS: &[&str] = &[
     "from",
     "from_ndarray",
+    "einsum",
     "from_vec",
     "scalar",
+    "linspace",
+    "meshgrid",
     "try_from_vec",
     "clone",
     "as_ref",
@@ -622,7 +626,7 @@ pub(crate) fn takes_tensor(name: &str) -> bool {
 /// Returns whether an op that is called by this name has several results.
 pub(crate) fn gives_list(name: &str) -> bool {
     let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
-    ops.any(|m| m.name == name && m.params.contains(&Param::Count))
+    ops.any(|m| m.name == name && (m.results > 1 || m.params.contains(&Param::Count)))
 }
 
 /// Returns whether tensors have a method of this name that does not return tensors.

@@ -10,7 +10,10 @@ pub mod rng;
 pub mod steady;
 
 use gradloom::{DType, Tensor};
-use gradloom_ir::{Aval, Op, Program, Static, Var, op::Operands};
+use gradloom_ir::{
+    Aval, Op, Program, Static, Var,
+    op::{Laws, Operands, indices},
+};
 
 /// Returns programs that test the laws of an op: the op's own samples, or default ones for an
 /// elementwise op.
@@ -45,7 +48,7 @@ pub fn sample_programs(op: Op) -> Vec<Program> {
 
 /// Returns the input at position `k`: distinct, evenly spaced values in shuffled order, away from
 /// 0.
-pub fn input(aval: &Aval, domain: (f64, f64), k: usize) -> Tensor {
+pub fn input(aval: &Aval, laws: &Laws, k: usize) -> Tensor {
     let shape = aval.shape.known().expect("samples have known shapes");
     let n: usize = shape.iter().product();
     match aval.dtype.expect("samples have known dtypes") {
@@ -63,7 +66,12 @@ pub fn input(aval: &Aval, domain: (f64, f64), k: usize) -> Tensor {
                 .collect::<Vec<bool>>(),
             &shape[..],
         ),
-        dtype => Tensor::from_vec(spaced(n, domain, k), &shape[..]).cast(dtype),
+        dtype => {
+            let places = indices(&shape);
+            let numbers = spaced(n, laws.domain, k).into_iter().zip(places);
+            let numbers: Vec<f64> = numbers.map(|(x, at)| x + laws.added(&at)).collect();
+            Tensor::from_vec(numbers, &shape[..]).cast(dtype)
+        }
     }
 }
 

@@ -90,6 +90,12 @@ pub fn of_eqn(program: &Program, eqn: &Eqn) -> Cost {
             };
             times(Ops::new(1, 0), elements)
         }
+        Count::Factors => times(Ops::new(2, 0), || {
+            let shape = |x: &Var| &program.aval(*x).shape;
+            let elements = eqn.data().iter().map(|x| shape(x).elements());
+            let all = elements.reduce(|a, b| a?.plus(&b?))??;
+            all.times(&shape(&eqn.args[0]).dims()?.last()?.poly()?)
+        }),
         Count::Unknown => (None, None),
     };
     let bytes = match count {

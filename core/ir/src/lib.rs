@@ -18,6 +18,7 @@ pub mod batch;
 pub mod builder;
 pub mod composites;
 pub mod cost;
+pub mod einsum;
 mod entity;
 mod fault;
 pub mod flow;

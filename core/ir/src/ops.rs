@@ -608,6 +608,39 @@ macro_rules! op_list {
                 ///
                 /// The axes are dropped, or kept with length 1.
                 All = all(methods),
+                /// The solution `y` of `x y = b` for matrices `x`, which may be triangular.
+                ///
+                /// `[.., n, n]` and `[.., n, k]`, or `[n, n]` and `[n]`, to the shape of the second.
+                Solve = solve(methods),
+                /// The lower triangular factor `l` of symmetric positive definite matrices `l l^T`.
+                ///
+                /// `[.., n, n]`; the same shape.
+                Cholesky = cholesky(methods),
+                /// The inverses of matrices.
+                ///
+                /// `[.., n, n]`; the same shape.
+                Inv = inv(methods),
+                /// The determinants of matrices.
+                ///
+                /// `[.., n, n]` to `[..]`.
+                Det = det(methods),
+                /// The signs of the determinants of matrices, and the logarithms of their magnitudes.
+                ///
+                /// `[.., n, n]` to two results of shape `[..]`.
+                Slogdet = slogdet,
+                /// Orthonormal columns and upper triangular matrices whose products are the matrices.
+                ///
+                /// `[.., m, n]`, where `n` is at most `m`, to `[.., m, n]` and `[.., n, n]`.
+                Qr = qr,
+                /// The eigenvalues of symmetric matrices, ascending, and their eigenvectors as columns.
+                ///
+                /// `[.., n, n]` to `[.., n]` and `[.., n, n]`.
+                Eigh = eigh,
+                /// The singular values of matrices, descending, between their singular vectors.
+                ///
+                /// `[.., m, n]` to `[.., m, k]`, `[.., k]` and `[.., k, n]`, where `k` is the less of `m`
+                /// and `n`.
+                Svd = svd,
                 /// The variance over axes. Takes floats.
                 ///
                 /// The axes are dropped, or kept with length 1.

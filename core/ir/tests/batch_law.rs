@@ -6,7 +6,7 @@
 
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::batch::batch;
-use gradloom_ir::op::{Eval, NdArray, evaluate};
+use gradloom_ir::op::{Eval, Laws, NdArray, evaluate};
 use gradloom_ir::{DType, Op, Program, Var, verify};
 
 /// A linear congruential generator, which gives the same numbers in every run.
@@ -75,18 +75,18 @@ fn draw(
     random: &mut Random,
     program: &Program,
     param: Var,
-    domain: (f64, f64),
+    laws: &Laws,
     lanes: Option<usize>,
 ) -> NdArray {
     let aval = program.aval(param);
     let one = aval.shape.known().expect("samples have known shapes");
     let shape: Vec<usize> = lanes.into_iter().chain(one).collect();
-    NdArray::build(&shape, |_| {
+    NdArray::build(&shape, |i| {
         let unit = random.unit();
         match aval.dtype {
             Some(DType::Bool) => f64::from(unit < 0.5),
             Some(DType::I32 | DType::I64) => (unit * 3.0).floor(),
-            _ => domain.0 + (domain.1 - domain.0) * unit,
+            _ => laws.domain.0 + (laws.domain.1 - laws.domain.0) * unit + laws.added(&i),
         }
     })
 }
@@ -102,14 +102,14 @@ fn lane(x: &NdArray, i: usize) -> NdArray {
 }
 
 /// Compares a batch of `len` lanes with a loop.
-fn check(random: &mut Random, program: &Program, domain: (f64, f64), each: &[bool], len: usize) {
+fn check(random: &mut Random, program: &Program, laws: &Laws, each: &[bool], len: usize) {
     let batched = batch(program, each, len).unwrap_or_else(|op| panic!("`{op}` in\n{program}"));
     let context = || format!("{program}\n{each:?}, {len} lanes\n{}", batched.program);
     let faults = verify(&batched.program);
     assert!(faults.is_empty(), "{faults:?}\n{}", context());
     let params = program.params.iter().zip(each);
     let args: Vec<NdArray> = params
-        .map(|(param, each)| draw(random, program, *param, domain, each.then_some(len)))
+        .map(|(param, each)| draw(random, program, *param, laws, each.then_some(len)))
         .collect();
     let found = evaluate(&batched.program, &args);
     for i in 0..len {
@@ -141,7 +141,7 @@ fn a_batch_gives_what_a_loop_over_its_lanes_gives() {
     let mut random = Random(1);
     let mut checked = 0;
     for op in Op::ALL.iter().chain(Op::evaluated_control()) {
-        let domain = op.def().laws().domain;
+        let laws = op.def().laws();
         for program in samples(*op).into_iter().flat_map(with_derivatives) {
             let n = program.params.len();
             let all = (1 << n) - 1;
@@ -157,7 +157,7 @@ fn a_batch_gives_what_a_loop_over_its_lanes_gives() {
                 } else {
                     vec![2]
                 } {
-                    check(&mut random, &program, domain, &each, len);
+                    check(&mut random, &program, &laws, &each, len);
                     checked += 1;
                 }
             }

@@ -10,7 +10,7 @@
 //! - [`rows`]: softmax, norms and losses, and chains of kernels that share a block of rows.
 //! - [`conv`] and [`pool`]: convolutions and pooling, on [`windows`] that slide along axes.
 //! - [`reduce`], [`scan`], [`order`], [`movement`], [`indexing`], [`gemm`],
-//!   [`attention`], [`random`]: the other kernels.
+//!   [`linalg`], [`attention`], [`random`]: the other kernels.
 //! - [`control`]: loops and conditionals, which run tasks.
 //! - [`threads`] divides work; `simd` has vectors for each level of the CPU.
 //!
@@ -37,6 +37,7 @@ pub mod elementwise;
 pub mod fork;
 pub mod gemm;
 pub mod indexing;
+pub mod linalg;
 pub mod lock;
 pub mod memory;
 pub mod movement;

@@ -10,11 +10,14 @@ use gradloom_ir::{Op, Static};
 use std::fmt;
 use std::sync::Arc;
 
+mod compose;
+mod contract;
 mod convert;
 mod create;
 mod display;
 mod indexing;
 mod infer_cache;
+mod linalg;
 mod methods;
 mod movement;
 mod operators;

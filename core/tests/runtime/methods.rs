@@ -30,6 +30,10 @@ fn every_method_of_the_op_table_is_a_method_of_tensor() {
         split: x().split::<3>(1);
         split_sizes: x().split_sizes([1, 2], 1);
         unbind: x().unbind::<2>(0);
+        slogdet: x().slogdet();
+        qr: x().qr();
+        eigh: x().eigh();
+        svd: x().svd();
     }
     .into();
     macro_rules! declared {

@@ -521,6 +521,7 @@ impl PurityVisitor<'_> {
             }
             return Some(match last {
                 "try_from_vec" => Val::option(self.tensor()),
+                "meshgrid" => Val::list(self.tensor()),
                 _ if gives_list(last) => Val::list(self.tensor()),
                 _ => self.tensor(),
             });

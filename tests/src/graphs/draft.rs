@@ -49,6 +49,12 @@ pub fn shape(rng: &mut Rng) -> Vec<usize> {
         .collect()
 }
 
+/// Returns the number of results of an op that does not depend on its operands.
+fn results_of(op: Op) -> usize {
+    let methods = op.def().methods();
+    methods.first().map_or(1, |method| method.results)
+}
+
 /// Returns the shape of an aval with known dims.
 fn dims(aval: &Aval) -> Vec<usize> {
     aval.shape.known().expect("values have known shapes")
@@ -407,7 +413,9 @@ impl Draft<'_> {
     /// none fit or a result is too large.
     fn step(&mut self, op: Op) -> Option<()> {
         let smooth = self.kind == Kind::Smooth;
-        if smooth && matches!(op.def().diff(), Diff::Zero(_)) {
+        // Random matrices may be nearly singular.
+        let is_steep = op.def().laws().dominant;
+        if smooth && (is_steep || matches!(op.def().diff(), Diff::Zero(_))) {
             return None;
         }
         let (n_nodes, n_values) = (self.graph.nodes.len(), self.values.len());
@@ -665,6 +673,24 @@ impl Draft<'_> {
                     Static::DType(dtype),
                 ];
                 Vec::new()
+            }
+            Op::Solve => {
+                let x = self.pick(|a| {
+                    let shape = dims(a);
+                    a.dtype.is_some_and(DType::is_float) && (1..=3).contains(&shape.len())
+                })?;
+                let Aval { dtype, .. } = self.avals[x];
+                let shape = dims(&self.avals[x]);
+                let n = shape[shape.len().max(2) - 2];
+                statics = vec![Static::Int(self.rng.below(5) as i64), self.switch()];
+                vec![self.get(dtype?, &[n, n]), x]
+            }
+            // Few values are square matrices.
+            _ if op.def().laws().dominant && self.rng.once_in(2) => {
+                n_outs = results_of(op);
+                let dtype = self.rng.of(&[DType::F64, DType::F32]);
+                let n = self.rng.below(4);
+                vec![self.get(dtype, &[n, n])]
             }
             Op::Eye => {
                 statics = vec![
@@ -994,7 +1020,7 @@ impl Draft<'_> {
             statics,
             data: vec![x],
             likes: vec![x; n_likes],
-            n_outs: 1,
+            n_outs: results_of(op),
         })
     }
 }

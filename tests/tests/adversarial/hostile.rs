@@ -3,6 +3,7 @@
 
 use gradloom::__private::replay;
 use gradloom::{DType, Tensor, evaluate};
+use gradloom_ir::op::Laws;
 use gradloom_ir::{Aval, Builder, Op, Program, Static};
 use gradloom_tests::graphs::Rng;
 use gradloom_tests::{input, sample_programs};
@@ -94,7 +95,7 @@ fn run(program: &Program, op: Op, avals: &[Aval], statics: &[Static]) -> bool {
     let inputs: Vec<Tensor> = avals
         .iter()
         .enumerate()
-        .map(|(k, a)| input(a, (-2.0, 2.0), k))
+        .map(|(k, a)| input(a, &Laws::new((-2.0, 2.0), &[]), k))
         .collect();
     let results = replay(&program, &inputs).unwrap();
     if evaluate(&results).is_ok() {

@@ -54,12 +54,9 @@ fn cases() -> impl Iterator<Item = Case> {
         .chain(Op::evaluated_control())
         .flat_map(|&op| {
             sample_programs(op).into_iter().map(move |program| {
-                let domain = op.def().laws().domain;
+                let laws = op.def().laws();
                 let avals = program.params.iter().map(|p| program.aval(*p));
-                let inputs = avals
-                    .enumerate()
-                    .map(|(k, a)| input(a, domain, k))
-                    .collect();
+                let inputs = avals.enumerate().map(|(k, a)| input(a, &laws, k)).collect();
                 Case {
                     op,
                     wrt: float_params(&program),

@@ -2,10 +2,12 @@
 
 mod bits;
 mod composites;
+mod contractions;
 mod convolution;
 mod growth;
 mod indexing;
 mod laws;
+mod linalg;
 mod messages;
 mod random_graphs;
 mod shapes;

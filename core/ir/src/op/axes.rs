@@ -213,6 +213,30 @@ fn matrices(of: &AxesOf<'_>) -> Option<Axes> {
     of.aligned(dims, &[rows, rows + 1])
 }
 
+/// An op on the matrices in the last two axes. The results have the axes before them.
+pub(super) const FACTORED: AxesRule = AxesRule {
+    signature: factored,
+    batch: lanes::leading,
+};
+
+fn factored(of: &AxesOf<'_>) -> Option<Axes> {
+    let n_leading = of.data[0].len().checked_sub(2)?;
+    Some(leading(of, n_leading))
+}
+
+/// Returns axes of which the first `n` correspond.
+fn leading(of: &AxesOf<'_>, n: usize) -> Axes {
+    let axis = |i| match i < n {
+        true => Axis::Factor(i),
+        false => Axis::Own,
+    };
+    let axes = |dims: &&[Dim]| (0..dims.len()).map(axis).collect();
+    Axes {
+        operands: of.data.iter().map(axes).collect(),
+        results: of.outs.iter().map(axes).collect(),
+    }
+}
+
 /// An op between matrices in the last two axes and their diagonals in the last axis.
 pub(super) const DIAGONALS: AxesRule = AxesRule {
     signature: diagonals,
@@ -221,20 +245,7 @@ pub(super) const DIAGONALS: AxesRule = AxesRule {
 
 fn diagonals(of: &AxesOf<'_>) -> Option<Axes> {
     let n_leading = of.data[0].len().min(of.outs[0].len()).checked_sub(1)?;
-    let leading = |dims: &&[Dim]| -> Vec<Axis> {
-        let axis = |i| {
-            if i < n_leading {
-                Axis::Factor(i)
-            } else {
-                Axis::Own
-            }
-        };
-        (0..dims.len()).map(axis).collect()
-    };
-    Some(Axes {
-        operands: of.data.iter().map(leading).collect(),
-        results: of.outs.iter().map(leading).collect(),
-    })
+    Some(leading(of, n_leading))
 }
 
 /// An op that adds elements around those of each axis and between them, or removes them.

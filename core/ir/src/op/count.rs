@@ -68,6 +68,10 @@ pub enum Count {
         /// The position of the value with an element for each window.
         windows: usize,
     },
+    /// Two flops for each element of the operands and each column of the first one, a matrix.
+    ///
+    /// This is the order of the work of factorisations.
+    Factors,
     /// Unknown, because the op calls another function.
     Unknown,
 }

@@ -109,6 +109,8 @@ pub struct Laws {
     ///
     /// Integers are drawn from `0..3`.
     pub samples: &'static [&'static str],
+    /// Whether float inputs are matrices that dominate by their diagonals.
+    pub dominant: bool,
     /// The tolerance of the derivative against 4th-order differences.
     ///
     /// It is relative to the largest entry.
@@ -121,7 +123,23 @@ impl Laws {
         Laws {
             domain,
             samples,
+            dominant: false,
             tolerance: 1e-6,
+        }
+    }
+
+    /// Adds that float inputs are matrices that dominate by their diagonals, with distinct
+    /// eigenvalues.
+    pub const fn dominant(mut self) -> Laws {
+        self.dominant = true;
+        self
+    }
+
+    /// Returns what is added to the element at `index` of a float input that is drawn from the domain.
+    pub fn added(&self, index: &[usize]) -> f64 {
+        match index {
+            [.., i, j] if self.dominant && i == j => 4.0 * (*i as f64 + 1.0),
+            _ => 0.0,
         }
     }
 }

@@ -249,6 +249,31 @@ pub(super) fn leading(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     Some(of.emit(b, of.statics(), &args))
 }
 
+/// `solve`: the matrices broadcast to the right sides, which are columns.
+pub(super) fn solutions(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let rank = of.rank(of.eqn.args[1])?;
+    let mut right = of.each(b, 1)?;
+    // Vectors of lanes would be a matrix.
+    let is_vector = rank == 1;
+    let column = b.attr(-1);
+    if is_vector {
+        right = b.emit(Op::Unsqueeze, &[column], &[right]);
+    }
+    let matrices = match of.args[0] {
+        Lane::Shared(var) => var,
+        Lane::Each(var) => of.aligned(b, 0, var, rank.max(2))?,
+    };
+    let found = of.emit(b, of.statics(), &[matrices, right]);
+    Some(match is_vector {
+        true => vec![Lane::Each(b.emit(
+            Op::Squeeze,
+            &[column],
+            &[found[0].var()],
+        ))],
+        false => found,
+    })
+}
+
 /// An op whose static arguments name axes of its first operand.
 pub(super) fn along(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let statics = of.axes_from_end(of.rank(of.eqn.args[0])?)?;

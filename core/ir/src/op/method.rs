@@ -14,6 +14,8 @@ pub struct Method {
     pub names: &'static [&'static str],
     /// True if it is called as `Tensor::name(..)` rather than `x.name(..)`.
     pub assoc: bool,
+    /// The number of results. A method with a [`Param::Count`] returns as many as the caller says.
+    pub results: usize,
 }
 
 impl Method {
@@ -24,6 +26,7 @@ impl Method {
             params,
             names: &[],
             assoc: false,
+            results: 1,
         }
     }
 
@@ -34,7 +37,14 @@ impl Method {
             params,
             names: &[],
             assoc: true,
+            results: 1,
         }
+    }
+
+    /// Adds that the method returns a tuple of `results` tensors.
+    pub const fn with_results(mut self, results: usize) -> Method {
+        self.results = results;
+        self
     }
 
     /// Adds the names of the parameters.
@@ -69,6 +79,7 @@ macro_rules! methods {
             params: &[$(param!($kind $(($value))? $(+ $like)?)),*],
             names: &[$(stringify!($param)),*],
             assoc: false,
+            results: 1,
         }),*];
         methods! { @ $dollar $op {
             $($(#[$doc])* fn $name($($param: $kind $(($value))? $(+ $like)?),*);)*

@@ -12,7 +12,8 @@
 //! transposed program. `Builder::broadcast` broadcasts a tangent to the shape of a result.
 //!
 //! The rules are the methods of [`OpDef`]. Most ops are values of a class that implements it:
-//! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Bilinear`], [`Nonlinear`] or [`Jacobian`].
+//! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Bilinear`], [`Nonlinear`], [`Jacobian`] or
+//! [`Factorization`].
 
 mod axes;
 pub mod call;
@@ -22,6 +23,7 @@ mod count;
 mod def;
 mod facts;
 mod lanes;
+mod linalg;
 #[macro_use]
 mod loops;
 #[macro_use]
@@ -35,8 +37,8 @@ pub mod windows;
 
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
-    Bilinear, Binary, BinaryRule, BinaryTranspose, Bits, Compare, InferRule, Jacobian, Linear,
-    Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
+    Bilinear, Binary, BinaryRule, BinaryTranspose, Bits, Compare, Factorization, InferRule,
+    Jacobian, Linear, Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
 };
 pub use control::Control;
 pub use count::{Count, Ops};
@@ -44,6 +46,7 @@ pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
 pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, TermSign};
 pub use lanes::{BatchRule, Lane, Lanes, apply};
+pub use linalg::Form;
 pub use loops::{
     BinaryFns, BinaryLoop, BitFns, CompareFns, CompareLoop, TestFns, TestLoop, UnaryFns, UnaryLoop,
 };

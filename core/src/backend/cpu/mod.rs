@@ -10,6 +10,7 @@ mod axes;
 mod constants;
 mod equation;
 mod indexing;
+mod linalg;
 mod matmul;
 mod movement;
 mod order;
@@ -50,7 +51,7 @@ pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
 macro_rules! lower_kernels {
     ($($name:ident = $kernel:ident,)*) => {
         fn lower_kernel(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Kernel) -> Vec<View> {
-            use {attention::*, axes::*, constants::*, indexing::*, matmul::*, movement::*, order::*};
+            use {attention::*, axes::*, constants::*, indexing::*, linalg::*, matmul::*, movement::*, order::*};
             use {random::*, rows::*, scan::*, windows::*};
             use {member_of_group as cast, member_of_group as cast_t, member_of_group as select};
             match kernel {

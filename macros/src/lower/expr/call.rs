@@ -8,6 +8,7 @@ use crate::lower::stmt::is_path;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
 use crate::method_table::TRANSFORMS;
 use crate::program::{Built, Call, CallArg, Callee};
+use gradloom_ir::einsum::Einsum;
 use gradloom_ir::{Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -190,12 +191,15 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         let traced = call.args.iter().any(|a| self.names.mentions_traced(a));
         let text = name.to_string();
+        if text == "einsum" {
+            self.check_einsum(call)?;
+        }
         // The second form is a method called as a function: `Tensor::matmul(&x, &w)`.
         let found = find(&text, true).or_else(|| find(&text, false).filter(|_| traced));
         if let Some((op, method)) = found {
             return self.op(op, method, None, call.args.iter(), None, want, name.span());
         }
-        if traced {
+        if traced || text == "meshgrid" {
             return self.recorded(&format!("`Tensor::{name}`"), name.span());
         }
         let made = self.rename(&Expr::Call(call.clone()));
@@ -210,6 +214,31 @@ impl Cx<'_> {
         Ok(Value::Tensor {
             var: self.constant(&made, None)?,
             by_ref: false,
+        })
+    }
+
+    /// Checks a literal text of `einsum`, and that it names as many tensors as are listed.
+    fn check_einsum(&mut self, call: &syn::ExprCall) -> LowerResult<()> {
+        let Some(Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Str(text),
+            ..
+        })) = call.args.first().map(peel)
+        else {
+            return Ok(());
+        };
+        let list = match call.args.get(1).map(peel) {
+            Some(Expr::Array(list)) => Some(list.elems.len()),
+            _ => None,
+        };
+        let fault = match (Einsum::parse(&text.value()), list) {
+            (Err(reason), _) => Err(reason),
+            (Ok(einsum), Some(n)) => einsum.check_operands(n),
+            _ => Ok(()),
+        };
+        fault.map_err(|reason| {
+            let message = format!("einsum of `{}`: {reason}", text.value());
+            self.diagnostics.errors.push(text, message);
+            Abort::Error
         })
     }
 

@@ -70,7 +70,7 @@ impl Cx<'_> {
             };
             Some(n)
         } else {
-            None
+            (method.results > 1).then_some(method.results)
         };
         let likes = match op.def().operands() {
             Operands::Fixed(..) | Operands::Between(..) | Operands::Many => likes,

@@ -2,6 +2,7 @@
 
 mod bilinear;
 mod elementwise;
+mod factorization;
 mod jacobian;
 mod linear;
 mod nonlinear;
@@ -10,6 +11,8 @@ mod update;
 pub use bilinear::Bilinear;
 pub(super) use bilinear::{bilinear, same_numbers};
 pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Bits, Compare, Test, Unary, UnaryRule};
+pub use factorization::Factorization;
+pub(super) use factorization::square;
 pub use jacobian::Jacobian;
 pub(super) use jacobian::same_along_axis;
 pub use linear::Linear;

@@ -3,7 +3,7 @@
 use crate::Aval;
 use crate::backend::cpu::tests::run::run;
 use crate::backend::cpu::tests::view::{View, view_of};
-use gradloom_ir::op::{Application, Eval, NdArray};
+use gradloom_ir::op::{Application, Eval, NdArray, indices};
 use gradloom_ir::{DType, Op, Program, Static, Var};
 
 /// A program of one op, parsed from its text.
@@ -20,10 +20,19 @@ pub(super) struct Case {
 impl Case {
     pub(super) fn draw(&self, seed: u64) -> Vec<NdArray> {
         let mut numbers = Numbers(seed);
-        let domain = self.op.def().laws().domain;
+        let laws = self.op.def().laws();
         self.args
             .iter()
-            .map(|aval| draw(&mut numbers, aval, domain))
+            .map(|aval| {
+                let mut x = draw(&mut numbers, aval, laws.domain);
+                if aval.dtype().is_float() {
+                    let places = indices(&x.shape);
+                    for (x, at) in x.data.iter_mut().zip(places) {
+                        *x += laws.added(&at);
+                    }
+                }
+                x
+            })
             .collect()
     }
 

@@ -1,0 +1,52 @@
+use super::class::square;
+use super::linalg::{eliminate, for_each_matrix, log_det_tangents};
+use super::nd_array::{Application, NdArray};
+use super::{Factorization, Kernel};
+
+methods! { det {
+    /// The determinant of each matrix of the last two axes. Takes floats.
+    ///
+    /// That of a matrix without elements is 1. The derivative at a singular matrix is NaN. For large
+    /// matrices, [`Tensor::slogdet`] does not overflow.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0], [0.0, 4.0]]);
+    /// assert_eq!(x.det().item::<f32>(), 4.0);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there are less than two axes, the matrices are not square, or the dtype is no float.
+    fn det(x: Data);
+} }
+
+/// `det x`: the determinant of each matrix.
+pub(super) static OP: Factorization = Factorization {
+    name: "det",
+    methods: METHODS,
+    results: |rows, columns| square(rows, columns).map(|_| vec![Vec::new()]),
+    // dy = y trace(x^-1 dx)
+    tangents: |b, eqn, dx| {
+        let change = log_det_tangents(b, eqn.args[0], dx);
+        vec![Some(b.mul(change, eqn.out()))]
+    },
+    kernel: Kernel::Det,
+    samples: &[
+        "(x: f64[3, 3]) { y = det x return y }",
+        "(x: f64[2, 2, 2]) { y = det x return y }",
+        "(x: f64[0, 0]) { y = det x return y }",
+        "(x: f64[0, 2, 2]) { y = det x return y }",
+    ],
+};
+
+/// The definition of the op.
+pub(super) fn reference(of: &Application<'_>) -> NdArray {
+    let [y] = for_each_matrix(of, |mut x| {
+        let mut none = vec![Vec::new(); x.len()];
+        let sign = eliminate(&mut x, &mut none);
+        let pivots = x.iter().enumerate().map(|(i, row)| row[i]);
+        [vec![sign * pivots.product::<f64>()]]
+    });
+    y
+}

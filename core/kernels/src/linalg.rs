@@ -1,0 +1,356 @@
+//! Linear algebra on batches of matrices, with the factorisations of `faer`.
+
+use crate::memory::element::Element;
+use crate::task::Prepared;
+use crate::threads::for_each_chunks;
+use faer::linalg::solvers::{Llt, PartialPivLu, Qr, SelfAdjointEigen, Solve, Svd};
+use faer::linalg::triangular_solve;
+use faer::traits::RealField;
+use faer::{Mat, MatMut, MatRef, Par, Side};
+use gradloom_ir::DType;
+pub use gradloom_ir::op::Form;
+
+/// Float type of matrices.
+trait Float: Element + RealField {
+    const NAN: Self;
+    const ONE: Self;
+    fn half(self) -> Self;
+    fn is_finite(self) -> bool;
+    fn ln(self) -> Self;
+    fn abs(self) -> Self;
+    fn signum(self) -> Self;
+    fn product(self, other: Self) -> Self;
+    fn plus(self, other: Self) -> Self;
+}
+
+macro_rules! floats {
+    ($($t:ident)*) => {$(
+        impl Float for $t {
+            const NAN: $t = $t::NAN;
+            const ONE: $t = 1.0;
+            fn half(self) -> $t { self * 0.5 }
+            fn is_finite(self) -> bool { self.is_finite() }
+            fn ln(self) -> $t { self.ln() }
+            fn abs(self) -> $t { self.abs() }
+            fn signum(self) -> $t { if self == 0.0 { self } else { self.signum() } }
+            fn product(self, other: $t) -> $t { self * other }
+            fn plus(self, other: $t) -> $t { self + other }
+        }
+    )*};
+}
+floats!(f32 f64);
+
+/// Calls `one` with each matrix of `lens[0]` elements, and the parts of the results for it.
+///
+/// `lens` are the numbers of elements of a matrix and of its results. A matrix takes about `nanos`.
+fn for_each_matrix<T: Float, const N: usize>(
+    n_matrices: usize,
+    len: usize,
+    lens: [usize; N],
+    nanos: usize,
+    one: impl Fn(&[T], [&mut [T]; N]) + Send + Sync + 'static,
+) -> Prepared {
+    Box::new(move |args, outs| {
+        if lens == [0; N] {
+            return Ok(());
+        }
+        let xs = T::slice(args[0]);
+        let mut outs = outs.iter_mut();
+        let outs = lens.map(|len| {
+            let out = outs.next().expect("a buffer for each result");
+            (T::slice_mut(out), len)
+        });
+        for_each_chunks(
+            n_matrices,
+            outs,
+            nanos.saturating_mul(n_matrices),
+            |i, outs| {
+                one(&xs[i * len..][..len], outs);
+            },
+        );
+        Ok(())
+    })
+}
+
+/// Returns the estimated time of `n` steps for each of `m` elements.
+fn work(m: usize, n: usize) -> usize {
+    500usize.saturating_add(m.saturating_mul(n))
+}
+
+/// Copies a matrix to row-major order.
+fn write<T: Float>(from: MatRef<'_, T>, out: &mut [T]) {
+    for (i, row) in out.chunks_exact_mut(from.ncols().max(1)).enumerate() {
+        for (j, y) in row.iter_mut().enumerate() {
+            *y = from[(i, j)];
+        }
+    }
+}
+
+/// Returns `(x + x^T) / 2`.
+fn symmetric<T: Float>(xs: &[T], n: usize) -> Mat<T> {
+    Mat::from_fn(n, n, |i, j| xs[i * n + j].plus(xs[j * n + i]).half())
+}
+
+/// Writes the lower triangular factor of each symmetric matrix, or NaN.
+pub fn cholesky(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
+        for_each_matrix(
+            n_matrices,
+            n * n,
+            [n * n],
+            work(n * n, n),
+            move |xs: &[T], [out]| match Llt::new(symmetric(xs, n).as_ref(), Side::Lower) {
+                Ok(factor) => write(factor.L(), out),
+                Err(_) => {
+                    for (at, y) in out.iter_mut().enumerate() {
+                        *y = if at % n <= at / n {
+                            T::NAN
+                        } else {
+                            T::default()
+                        };
+                    }
+                }
+            },
+        )
+    }
+    on_float!(dtype, typed(n_matrices, n))
+}
+
+/// Writes the inverse of each matrix.
+pub fn inverse(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
+        for_each_matrix(
+            n_matrices,
+            n * n,
+            [n * n],
+            work(n * n, n),
+            move |xs: &[T], [out]| {
+                let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
+                out.fill(T::default());
+                for y in out.iter_mut().step_by(n + 1) {
+                    *y = T::ONE;
+                }
+                factors.solve_in_place(MatMut::from_row_major_slice_mut(out, n, n));
+            },
+        )
+    }
+    on_float!(dtype, typed(n_matrices, n))
+}
+
+/// Returns the pivots of a matrix, and whether an odd number of rows was exchanged.
+fn pivots<T: Float>(xs: &[T], n: usize) -> (Vec<T>, bool) {
+    let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
+    let (order, _) = factors.P().arrays();
+    let mut order = order.to_vec();
+    let mut is_odd = false;
+    for i in 0..n {
+        while order[i] != i {
+            let to = order[i];
+            order.swap(i, to);
+            is_odd = !is_odd;
+        }
+    }
+    let upper = factors.U();
+    ((0..n).map(|i| upper[(i, i)]).collect(), is_odd)
+}
+
+/// Writes the determinant of each matrix.
+pub fn determinant(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
+        for_each_matrix(
+            n_matrices,
+            n * n,
+            [1],
+            work(n * n, n),
+            move |xs: &[T], [out]| {
+                let (pivots, is_odd) = pivots(xs, n);
+                let product = pivots.into_iter().fold(T::ONE, T::product);
+                out[0] = if is_odd { -product } else { product };
+            },
+        )
+    }
+    on_float!(dtype, typed(n_matrices, n))
+}
+
+/// Writes the sign of the determinant of each matrix, and the logarithm of its magnitude.
+pub fn log_determinant(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
+        let one = move |xs: &[T], [sign, log]: [&mut [T]; 2]| {
+            let (pivots, is_odd) = pivots(xs, n);
+            let signs = pivots.iter().map(|x| x.signum());
+            let product = signs.fold(T::ONE, T::product);
+            sign[0] = if is_odd { -product } else { product };
+            let logs = pivots.iter().map(|x| x.abs().ln());
+            log[0] = logs.fold(T::default(), T::plus);
+        };
+        for_each_matrix(n_matrices, n * n, [1, 1], work(n * n, n), one)
+    }
+    on_float!(dtype, typed(n_matrices, n))
+}
+
+/// Sizes of systems of equations.
+#[derive(Clone, Copy, Debug)]
+pub struct Systems {
+    /// Number of systems.
+    pub count: usize,
+    /// Number of equations of a system.
+    pub n: usize,
+    /// Number of right sides of a system.
+    pub k: usize,
+    /// True if all systems have the same matrix.
+    pub shared: bool,
+    /// Elements of the matrix that are read.
+    pub form: Form,
+    /// True if the matrix is transposed.
+    pub transposed: bool,
+}
+
+/// Writes the solutions of systems of equations: matrices, then right sides, to solutions.
+pub fn solve(dtype: DType, of: Systems) -> Prepared {
+    fn typed<T: Float>(of: Systems) -> Prepared {
+        let Systems { count, n, k, .. } = of;
+        Box::new(move |args, outs| {
+            let (a, b) = (T::slice(args[0]), T::slice(args[1]));
+            let out = T::slice_mut(&mut outs[0]);
+            out.copy_from_slice(b);
+            if out.is_empty() {
+                return Ok(());
+            }
+            let matrix = |i: usize| MatRef::from_row_major_slice(&a[i * n * n..][..n * n], n, n);
+            let is_general = of.form == Form::General;
+            let shared = (of.shared && is_general).then(|| PartialPivLu::new(matrix(0)));
+            let nanos = work(n * n, n + k).saturating_mul(count);
+            for_each_chunks(count, [(out, n * k)], nanos, |i, [out]| {
+                let at = if of.shared { 0 } else { i };
+                let out = MatMut::from_row_major_slice_mut(out, n, k);
+                match (&shared, is_general) {
+                    (Some(factors), _) => by_factors(factors, of.transposed, out),
+                    (None, true) => by_factors(&PartialPivLu::new(matrix(at)), of.transposed, out),
+                    (None, false) => by_substitution(matrix(at), of, out),
+                }
+            });
+            Ok(())
+        })
+    }
+    on_float!(dtype, typed(of))
+}
+
+fn by_factors<T: Float>(factors: &PartialPivLu<T>, transposed: bool, out: MatMut<'_, T>) {
+    match transposed {
+        true => factors.solve_transpose_in_place(out),
+        false => factors.solve_in_place(out),
+    }
+}
+
+fn by_substitution<T: Float>(a: MatRef<'_, T>, of: Systems, out: MatMut<'_, T>) {
+    use triangular_solve::{
+        solve_lower_triangular_in_place, solve_unit_lower_triangular_in_place,
+        solve_unit_upper_triangular_in_place, solve_upper_triangular_in_place,
+    };
+    let (a, is_lower) = match of.transposed {
+        true => (
+            a.transpose(),
+            matches!(of.form, Form::Upper | Form::UnitUpper),
+        ),
+        false => (a, matches!(of.form, Form::Lower | Form::UnitLower)),
+    };
+    let is_unit = matches!(of.form, Form::UnitLower | Form::UnitUpper);
+    let solve = match (is_lower, is_unit) {
+        (true, false) => solve_lower_triangular_in_place,
+        (true, true) => solve_unit_lower_triangular_in_place,
+        (false, false) => solve_upper_triangular_in_place,
+        (false, true) => solve_unit_upper_triangular_in_place,
+    };
+    solve(a, out, Par::Seq);
+}
+
+/// Writes the factors `q` and `r` of each matrix of `m` rows and `n` columns, `n` at most `m`.
+pub fn qr(dtype: DType, n_matrices: usize, [m, n]: [usize; 2]) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, m: usize, n: usize) -> Prepared {
+        let one = move |xs: &[T], [q, r]: [&mut [T]; 2]| {
+            let factors = Qr::new(MatRef::from_row_major_slice(xs, m, n));
+            write(factors.compute_thin_Q().as_ref(), q);
+            write(factors.thin_R(), r);
+        };
+        for_each_matrix(n_matrices, m * n, [m * n, n * n], work(m * n, 4 * n), one)
+    }
+    on_float!(dtype, typed(n_matrices, m, n))
+}
+
+/// Returns whether a vector is to be negated: the first element of at least half the largest
+/// magnitude is to be positive.
+fn is_negative<T: Float>(v: impl Iterator<Item = T> + Clone) -> bool {
+    let larger = |x: T, y: T| if y > x { y } else { x };
+    let largest = v.clone().map(T::abs).fold(T::default(), larger);
+    v.into_iter()
+        .find(|x| x.abs() >= largest.half())
+        .is_some_and(|x| x < T::default())
+}
+
+/// Writes the eigenvalues of each symmetric matrix, ascending, and its eigenvectors as columns.
+pub fn eigen(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
+        let one = move |xs: &[T], [w, v]: [&mut [T]; 2]| {
+            let found = all_finite(xs).then(|| symmetric(xs, n));
+            let found = found.and_then(|x| SelfAdjointEigen::new(x.as_ref(), Side::Lower).ok());
+            let Some(found) = found else {
+                w.fill(T::NAN);
+                v.fill(T::NAN);
+                return;
+            };
+            let values = found.S().column_vector();
+            for (i, y) in w.iter_mut().enumerate() {
+                *y = values[i];
+            }
+            let vectors = found.U();
+            write(vectors, v);
+            for j in 0..n {
+                if is_negative((0..n).map(|i| vectors[(i, j)])) {
+                    for i in 0..n {
+                        v[i * n + j] = -v[i * n + j];
+                    }
+                }
+            }
+        };
+        for_each_matrix(n_matrices, n * n, [n, n * n], work(n * n, 10 * n), one)
+    }
+    on_float!(dtype, typed(n_matrices, n))
+}
+
+/// Writes the factors `u`, `s` and `v^T` of each matrix of `m` rows and `n` columns.
+pub fn svd(dtype: DType, n_matrices: usize, [m, n]: [usize; 2]) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, m: usize, n: usize) -> Prepared {
+        let k = m.min(n);
+        let one = move |xs: &[T], [u, s, vt]: [&mut [T]; 3]| {
+            let x = MatRef::from_row_major_slice(xs, m, n);
+            let Some(found) = all_finite(xs).then(|| Svd::new_thin(x).ok()).flatten() else {
+                for out in [u, s, vt] {
+                    out.fill(T::NAN);
+                }
+                return;
+            };
+            let values = found.S().column_vector();
+            for (i, y) in s.iter_mut().enumerate() {
+                *y = values[i];
+            }
+            let (left, right) = (found.U(), found.V());
+            for j in 0..k {
+                let is_negative = is_negative((0..n).map(|i| right[(i, j)]));
+                let signed = |x: T| if is_negative { -x } else { x };
+                for i in 0..m {
+                    u[i * k + j] = signed(left[(i, j)]);
+                }
+                for i in 0..n {
+                    vt[j * n + i] = signed(right[(i, j)]);
+                }
+            }
+        };
+        let lens = [m * k, k, k * n];
+        for_each_matrix(n_matrices, m * n, lens, work(m * n, 20 * k), one)
+    }
+    on_float!(dtype, typed(n_matrices, m, n))
+}
+
+fn all_finite<T: Float>(xs: &[T]) -> bool {
+    xs.iter().all(|x| Float::is_finite(*x))
+}

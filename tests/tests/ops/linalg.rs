@@ -1,0 +1,226 @@
+//! Linear algebra: factors of larger matrices and batches, singular matrices, and traced functions.
+
+use gradloom::prelude::*;
+use gradloom_tests::noise;
+
+/// Returns the largest magnitude of the elements.
+fn largest(x: &Tensor) -> f64 {
+    match x.numel() {
+        0 => 0.0,
+        _ => x.cast(DType::F64).abs().max(..).item::<f64>(),
+    }
+}
+
+fn assert_near(x: &Tensor, y: &Tensor, tolerance: f64, what: &str) {
+    assert_eq!(x.shape(), y.shape(), "{what}");
+    let error = largest(&(x - y));
+    assert!(error <= tolerance, "{what}: {error}");
+}
+
+/// Returns matrices with elements from -1 to 1 and `by` added to the diagonals.
+fn matrices(shape: &[usize], by: f64, dtype: DType) -> Tensor {
+    let x = noise(shape, 7);
+    let ones = Tensor::ones(shape, DType::F64);
+    (x + ones.tril(0).triu(0) * by).cast(dtype)
+}
+
+#[test]
+fn products_of_the_factors_are_the_matrices() {
+    for (dtype, tolerance) in [(DType::F32, 2e-4), (DType::F64, 1e-11)] {
+        for shape in [
+            &[1, 1][..],
+            &[5, 5],
+            &[40, 40],
+            &[3, 2, 6, 6],
+            &[131, 131],
+            &[0, 0],
+            &[2, 0, 3, 3],
+        ] {
+            let n = shape[shape.len() - 1];
+            let what = format!("{dtype}{shape:?}");
+            let x = matrices(shape, n as f64, dtype);
+            let one = Tensor::eye(n as i64, dtype).broadcast_to(shape);
+            let t = |x: &Tensor| x.swap_axes(-1, -2);
+            let symmetric = (&x + t(&x)) / 2.0;
+
+            let l = symmetric.cholesky();
+            assert_near(
+                &l.matmul(t(&l)),
+                &symmetric,
+                tolerance * n.max(1) as f64,
+                &what,
+            );
+            assert_near(&l, &l.tril(0), 0.0, &what);
+
+            assert_near(&x.matmul(x.inv()), &one, tolerance, &what);
+            assert_near(
+                &x.matmul(x.solve(&symmetric)),
+                &symmetric,
+                tolerance * n.max(1) as f64,
+                &what,
+            );
+            let right = x.solve_lower(&symmetric);
+            assert_near(
+                &x.tril(0).matmul(right),
+                &symmetric,
+                tolerance * n.max(1) as f64,
+                &what,
+            );
+
+            let (q, r) = x.qr();
+            assert_near(&q.matmul(&r), &x, tolerance * n.max(1) as f64, &what);
+            assert_near(&t(&q).matmul(&q), &one, tolerance, &what);
+            assert_near(&r, &r.triu(0), 0.0, &what);
+
+            let (w, v) = symmetric.eigh();
+            assert_near(
+                &v.matmul(w.diag(0)).matmul(t(&v)),
+                &symmetric,
+                tolerance * n.max(1) as f64,
+                &what,
+            );
+            assert_near(&w.sort(-1), &w, 0.0, &what);
+
+            let (u, s, vt) = x.svd();
+            assert_near(
+                &u.matmul(s.diag(0)).matmul(&vt),
+                &x,
+                tolerance * n.max(1) as f64,
+                &what,
+            );
+            assert_near(&s.sort_descending(-1), &s, 0.0, &what);
+
+            let (sign, log) = x.slogdet();
+            assert_near(&s.log().sum(-1), &log, tolerance * n.max(1) as f64, &what);
+            if n <= 6 {
+                assert_near(
+                    &(sign * log.exp() / x.det()),
+                    &Tensor::ones(&shape[..shape.len() - 2], dtype),
+                    tolerance,
+                    &what,
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn matrices_with_more_rows_than_columns_have_thin_factors() {
+    let x = matrices(&[2, 5, 3], 3.0, DType::F64);
+    let (q, r) = x.qr();
+    assert_eq!((q.shape(), r.shape()), (&[2, 5, 3][..], &[2, 3, 3][..]));
+    assert_near(&q.matmul(&r), &x, 1e-12, "qr");
+    for x in [x.clone(), x.swap_axes(-1, -2)] {
+        let (u, s, vt) = x.svd();
+        assert_eq!(s.shape(), [2, 3]);
+        assert_near(&u.matmul(s.diag(0)).matmul(&vt), &x, 1e-12, "svd");
+    }
+}
+
+/// These are the results of LAPACK.
+#[test]
+fn the_signs_of_qr_are_those_of_lapack() {
+    let x = Tensor::from([[1.0f64, 2.0], [3.0, 4.0]]);
+    let (_, r) = x.qr();
+    let expected = [
+        -3.1622776601683795,
+        -4.427188724235731,
+        0.0,
+        -0.6324555320336759,
+    ];
+    assert_near(&r, &Tensor::from(expected).reshape([2, 2]), 1e-14, "r");
+    let (_, r) = Tensor::from([[-2.0f64, 1.0], [0.0, 3.0]]).qr();
+    println!("{r}");
+}
+
+#[test]
+fn singular_matrices_have_no_finite_solution() {
+    let singular = Tensor::from([[1.0f64, 2.0], [2.0, 4.0]]);
+    let finite = |x: &Tensor| x.to_vec::<f64>().iter().any(|x| x.is_finite());
+    assert!(!finite(&singular.inv()));
+    assert!(!finite(&singular.solve(Tensor::from([1.0f64, 1.0]))));
+    assert_eq!(singular.det().item::<f64>(), 0.0);
+    let (sign, log) = singular.slogdet();
+    assert_eq!(
+        (sign.item::<f64>(), log.item::<f64>()),
+        (0.0, f64::NEG_INFINITY)
+    );
+
+    let indefinite = Tensor::from([[1.0f64, 2.0], [2.0, 1.0]])
+        .cholesky()
+        .to_vec::<f64>();
+    assert!(indefinite[0].is_nan() && indefinite[2].is_nan() && indefinite[1] == 0.0);
+
+    let nan = Tensor::from([[1.0f64, f64::NAN], [2.0, 4.0]]);
+    let (w, v) = nan.eigh();
+    let (u, s, vt) = nan.svd();
+    for x in [w, v, u, s, vt] {
+        assert!(x.to_vec::<f64>().iter().all(|x| x.is_nan()));
+    }
+}
+
+/// A loss on all factors, whatever their signs.
+#[traced]
+fn loss(x: &Tensor, b: &Tensor) -> Tensor {
+    let (q, r) = x.qr();
+    let (w, _v) = x.eigh();
+    let (_u, s, _vt) = x.svd();
+    let (_sign, log) = x.slogdet();
+    let square = x.matmul(x.transpose()).cholesky();
+    let solved = x.solve(b) + x.solve_lower(b) + x.inv().matmul(b);
+    (q * r).abs().sum(..)
+        + w.square().sum(..)
+        + s.sqrt().sum(..)
+        + log
+        + square.sum(..)
+        + solved.sum(..)
+        + x.det()
+}
+
+#[test]
+fn a_traced_function_has_the_derivatives_of_the_closure() {
+    let (x, b) = (matrices(&[4, 4], 5.0, DType::F64), noise(&[4, 2], 3));
+    let (y, pullback) = loss::vjp(&x, &b);
+    let (gx, gb) = pullback(&Tensor::from(1.0f64));
+    let args = (x, b);
+    let (expected, pullback) = vjp(|(x, b): &(Tensor, Tensor)| loss(x, b), &args);
+    let (ex, eb) = pullback.call(&Tensor::from(1.0f64));
+    assert_near(&y, &expected, 1e-12, "value");
+    assert_near(&gx, &ex, 1e-10, "x");
+    assert_near(&gb, &eb, 1e-10, "b");
+}
+
+#[test]
+fn lanes_solve_their_own_systems() {
+    let (x, b) = (matrices(&[3, 4, 4], 5.0, DType::F64), noise(&[3, 4], 3));
+    let lanes = vmap(|(x, b): &(Tensor, Tensor)| x.solve(b))(&(x.clone(), b.clone()));
+    assert_near(
+        &lanes,
+        &x.solve(b.unsqueeze(-1)).squeeze(-1),
+        1e-14,
+        "lanes",
+    );
+}
+
+#[test]
+fn operands_that_do_not_fit_are_refused() {
+    let x = |shape: &[usize]| Tensor::ones(shape, DType::F32);
+    let error = |f: &dyn Fn() -> Tensor| {
+        let fallible = |_: &Tensor| -> Result<Tensor> { Ok(f()) };
+        vjp(fallible, &Tensor::scalar(0.0f32))
+            .expect_err("it does not fit")
+            .to_string()
+    };
+    assert_eq!(
+        error(&|| x(&[2, 3]).inv()),
+        "inv: the number of columns is 3, expected 2, the number of rows: the operand is f32[2, 3]"
+    );
+    assert_eq!(
+        error(&|| x(&[2, 2]).solve(x(&[3]))),
+        "solve: the number of rows on the right is 3, expected 2, that of the matrices: \
+         the left operand is f32[2, 2], the right operand is f32[3]"
+    );
+    assert!(error(&|| x(&[2, 3]).qr().0).contains("the number of rows is 2, expected at least 3"));
+    assert!(error(&|| x(&[2, 2]).cast(DType::I64).det()).contains("expected a float"));
+    assert!(error(&|| x(&[3, 2, 2]).solve(x(&[2]))).contains("at least 3 on the right"));
+}
