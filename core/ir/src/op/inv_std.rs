@@ -1,6 +1,6 @@
 use super::nd_array::{Application, NdArray, mean};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
-use crate::{Builder, Eqn, Op, StaticKind, Var};
+use crate::{Attr, Builder, Eqn, Op, StaticKind, Var};
 
 /// `inv_std[axes, eps] x`: `1 / sqrt(var + eps)`, with the biased variance over `axes`.
 ///
@@ -46,7 +46,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 /// `1 / sqrt(mean((x - mean(x))^2) + eps)`.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let (axes, keepdims) = (eqn.attrs[0], b.attr(true));
-    let x = centred(b, eqn);
+    let x = centred(b, eqn.args[0], eqn.attrs[0]);
     let squares = b.mul(x, x);
     let var = b.mean(squares, x, axes, keepdims);
     let eps = b.emit(Op::Scalar, &[eqn.attrs[1]], &[x]);
@@ -54,9 +54,9 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     Some(vec![b.unary(Op::Rsqrt, var)])
 }
 
-/// Emits `x - mean(x)` over the axes of `eqn`.
-pub(super) fn centred(b: &mut Builder, eqn: &Eqn) -> Var {
-    let (x, axes, keepdims) = (eqn.args[0], eqn.attrs[0], b.attr(true));
+/// Emits `x - mean(x)` over `axes`.
+pub(super) fn centred(b: &mut Builder, x: Var, axes: Attr) -> Var {
+    let keepdims = b.attr(true);
     let mean = b.mean(x, x, axes, keepdims);
     let mean = b.sum_t(mean, x, axes, keepdims);
     b.sub(x, mean)

@@ -75,7 +75,7 @@ fn tangent(b: &mut Builder, axes: Attr, eps: Attr, x: Var, y: Var, dx: Var) -> V
 
 /// `(x - mean(x)) inv_std(x)`.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
-    let x = centred(b, eqn);
+    let x = centred(b, eqn.args[0], eqn.attrs[0]);
     let r = b.emit(Op::InvStd, &eqn.attrs, &eqn.args);
     Some(vec![b.mul(x, r)])
 }

@@ -76,7 +76,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
 /// Emits `sum((x - mean) dx) / divisor`.
 pub(super) fn half_tangent(b: &mut Builder, eqn: &Eqn, dx: Var) -> Var {
     let (x, axes, keepdims) = (eqn.args[0], eqn.attrs[0], eqn.attrs[1]);
-    let centred = centred(b, eqn);
+    // The mean is rounded. If it is large, the deviations from it do not add up to 0.
+    let near_0 = centred(b, x, axes);
+    let centred = centred(b, near_0, axes);
     let product = b.mul(centred, dx);
     let total = b.sum(product, x, axes, keepdims);
     let divisor = divisor(b, x, [axes, keepdims, eqn.attrs[2]]);
@@ -97,7 +99,7 @@ fn divisor(b: &mut Builder, x: Var, [axes, keepdims, correction]: [Attr; 3]) -> 
 /// `sum((x - mean)^2) / divisor`.
 pub(super) fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let (x, axes, keepdims) = (eqn.args[0], eqn.attrs[0], eqn.attrs[1]);
-    let centred = centred(b, eqn);
+    let centred = centred(b, eqn.args[0], eqn.attrs[0]);
     let squares = b.mul(centred, centred);
     let total = b.sum(squares, x, axes, keepdims);
     let divisor = divisor(b, x, [axes, keepdims, eqn.attrs[2]]);
