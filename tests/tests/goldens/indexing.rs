@@ -9,4 +9,6 @@ crate::goldens! {
     scatter_set(x, u, #[nodiff] i) { x.scatter_set(i, u, 0) }
     segment_sum(x, #[nodiff] s) { x.segment_sum(s, 4) }
     masked_sum(x, #[nodiff] m) { m.select(x, x.zeros_like()).square().sum(1) }
+    top2_values(x) { x.top_k(2, 0) }
+    permutation_inverse(x, #[nodiff] p) { x.take(p, 0).take(p.argsort(0), 0) * x }
 }

@@ -47,32 +47,10 @@ const FAMILIES: &[(&str, &[Function])] = &[
 /// Cases whose function needs an op that does not exist.
 const WAITING: &[&str] = &[
     "bundle_adjustment",
-    "diag_embed",
     "dot_general_batch",
     "dynamic_slice",
     "dynamic_update_slice",
-    "einsum_diag",
-    "flip",
-    "kalman_filter_nll",
-    "linear_function_hvp_zero",
-    "median_odd",
-    "mm_strided_operands",
-    "nbody_energy",
-    "nbody_leapfrog",
-    "pad_constant",
-    "pad_interior_negative",
-    "permutation_inverse",
-    "roll",
-    "slice_strided",
-    "sort",
-    "std_eps",
-    "top2_values",
-    "trace_sum_diag",
-    "tril_triu",
     "update_in_loop",
-    "var_large_mean",
-    "var_population",
-    "var_unbiased",
 ];
 
 /// Passed and existing fields of a family, and its cases.

@@ -12,4 +12,6 @@ crate::goldens! {
     mm_transposed_operands(a, b) { a.t().matmul(b.t()) }
     bilinear_form(x, a, y) { x.matmul(a).matmul(y) }
     matrix_power3(a) { a.matmul(a).matmul(a) }
+    mm_strided_operands(a, b) { a.slice(0, 5, 2).flip(1).matmul(b.slice(1, 4, 2).t()) }
+    einsum_diag(a) { a.diagonal(0) }
 }

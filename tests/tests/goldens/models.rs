@@ -1,6 +1,6 @@
 //! Small models and simulations.
 
-use gradloom::{Tensor, grad, traced};
+use gradloom::{DType, Tensor, grad, traced};
 use std::f64::consts::PI;
 
 /// The right side of the Lorenz equations.
@@ -106,6 +106,31 @@ crate::goldens! {
         }
         u
     }
+    kalman_filter_nll(zs, q, r) {
+        let a = Tensor::from([[1.0f64, 0.1], [0.0, 1.0]]);
+        let mut m = Tensor::zeros([2], zs.dtype());
+        let mut p = Tensor::eye(2, zs.dtype());
+        let mut total = Tensor::zeros([], zs.dtype());
+        let zs: [Tensor; 8] = zs.unbind(0);
+        for z in zs {
+            m = a.matmul(&m);
+            p = a.matmul(&p).matmul(a.t()) + q * Tensor::eye(2, z.dtype());
+            let y = z - m.slice(0, 1, 1).squeeze(0);
+            let row = p.slice(0, 1, 1).squeeze(0);
+            let s = row.slice(0, 1, 1).squeeze(0) + r;
+            let gain = p.slice([0, 0], [2, 1], [1, 1]).squeeze(1) / &s;
+            total = total + 0.5 * ((2.0 * PI * &s).log() + &y * &y / &s);
+            m = m + &gain * y;
+            p = p - gain.unsqueeze(1) * row;
+        }
+        total
+    }
+    nbody_energy(x, m) {
+        let r = ((x.unsqueeze(1) - x).square().sum(-1) + 1e-2).sqrt();
+        let u = -(m.unsqueeze(1) * m) / r;
+        let pairs = Tensor::ones([5, 5], DType::Bool).tril(-1);
+        pairs.select(&u, u.zeros_like()).sum(..)
+    }
     @plain {
         mlp_sgd_steps(w, x, t, lr) -> (Tensor, Tensor) {
             let loss = |w: &Tensor| (x.matmul(w).tanh() - t).square().mean(..);
@@ -123,6 +148,20 @@ crate::goldens! {
             let mh = &m / (1.0 - 0.9f64.powi(3));
             let vh = &v / (1.0 - 0.999f64.powi(3));
             (w - 0.01 * mh / (vh.sqrt() + 1e-8), m, v)
+        }
+        nbody_leapfrog(x, v) -> (Tensor, Tensor) {
+            let energy = |x: &Tensor| {
+                let r = ((x.unsqueeze(1) - x).square().sum(-1) + 1e-2).sqrt();
+                -(1.0 / r).tril(-1).sum(..)
+            };
+            let h = 0.05;
+            let (mut x, mut v) = (x.clone(), v.clone());
+            for _ in 0..3 {
+                v = v - 0.5 * h * grad(energy)(&x);
+                x = x + h * &v;
+                v = v - 0.5 * h * grad(energy)(&x);
+            }
+            (x, v)
         }
     }
 }

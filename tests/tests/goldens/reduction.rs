@@ -18,4 +18,11 @@ crate::goldens! {
     logsumexp_axis(x) { x.logsumexp(1) }
     logsumexp_large(x) { x.logsumexp(1) }
     any_all(x) -> (Tensor, Tensor, Tensor) { (x.any(1), x.all(0), x.all(..)) }
+    var_population(x) { x.var(1, 0) }
+    var_unbiased(x) { x.var(0, 1) }
+    std_eps(x) { (x.var(-1, 0) + 1e-5).sqrt() }
+    var_large_mean(x) { x.var(.., 0) }
+    sort(x) { x.sort(-1) }
+    median_odd(x) { x.sort(0).slice(2, 3, 1).squeeze(0) }
+    trace_sum_diag(x) { x.diagonal(0).sum(..) }
 }
