@@ -1,5 +1,7 @@
 //! Elements at indices.
 
+use gradloom::Tensor;
+
 crate::goldens! {
     take_axis0(x, #[nodiff] i) { x.take(i, 0) }
     take_duplicates(x, #[nodiff] i) { x.take(i, 0).square() }
@@ -11,4 +13,15 @@ crate::goldens! {
     masked_sum(x, #[nodiff] m) { m.select(x, x.zeros_like()).square().sum(1) }
     top2_values(x) { x.top_k(2, 0) }
     permutation_inverse(x, #[nodiff] p) { x.take(p, 0).take(p.argsort(0), 0) * x }
+    dynamic_slice(x, #[nodiff] s) {
+        x.dynamic_slice(Tensor::stack(&[s, &s.zeros_like()], 0), [2, 3]).square()
+    }
+    dynamic_update_slice(x, u, #[nodiff] s) { x.dynamic_update_slice(s.unsqueeze(0), u) * x }
+    update_in_loop(x) {
+        let mut y = x.clone();
+        for k in 0..3 {
+            y = y.set(k, y.i(k) * y.i(k + 1));
+        }
+        y
+    }
 }

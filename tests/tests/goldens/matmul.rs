@@ -14,4 +14,5 @@ crate::goldens! {
     matrix_power3(a) { a.matmul(a).matmul(a) }
     mm_strided_operands(a, b) { a.slice(0, 5, 2).flip(1).matmul(b.slice(1, 4, 2).t()) }
     einsum_diag(a) { a.diagonal(0) }
+    dot_general_batch(a, b) { a.matmul(b.permute([2, 1, 0])) }
 }

@@ -11,6 +11,19 @@ fn lorenz(u: &Tensor, p: &Tensor) -> Tensor {
     Tensor::stack(&[a * (&y - &x), &x * (b - &z) - &y, &x * &y - c * &z], 0)
 }
 
+/// The cross product of two vectors of length 3.
+#[traced]
+fn cross(x: &Tensor, y: &Tensor) -> Tensor {
+    let [x0, x1, x2] = x.unbind(0);
+    let [y0, y1, y2] = y.unbind(0);
+    let rows = [
+        &x1 * &y2 - &x2 * &y1,
+        &x2 * &y0 - &x0 * &y2,
+        &x0 * &y1 - &x1 * &y0,
+    ];
+    Tensor::stack(&rows, 0)
+}
+
 crate::goldens! {
     mlp_loss(#[nodiff] x, #[nodiff] t, w1, b1, w2, b2) {
         let h = (x.matmul(w1) + b1).tanh();
@@ -130,6 +143,21 @@ crate::goldens! {
         let u = -(m.unsqueeze(1) * m) / r;
         let pairs = Tensor::ones([5, 5], DType::Bool).tril(-1);
         pairs.select(&u, u.zeros_like()).sum(..)
+    }
+    bundle_adjustment(cam, x, w, feat) {
+        let r = cam.slice(0, 3, 1);
+        let centre = cam.slice(3, 6, 1);
+        let focal = cam.slice(6, 7, 1).squeeze(0);
+        let x0 = cam.slice(7, 9, 1);
+        let [rad0, rad1] = cam.slice(9, 11, 1).unbind(0);
+        let th = r.square().sum(..).sqrt();
+        let k = r / &th;
+        let v = x - centre;
+        let p = &v * th.cos() + cross(&k, &v) * th.sin() + &k * k.matmul(&v) * (1.0 - th.cos());
+        let q = p.slice(0, 2, 1) / p.slice(2, 3, 1);
+        let n = q.square().sum(..);
+        let q = q * (1.0 + rad0 * &n + rad1 * &n * &n);
+        w * (q * focal + x0 - feat)
     }
     @plain {
         mlp_sgd_steps(w, x, t, lr) -> (Tensor, Tensor) {
