@@ -5,14 +5,16 @@
 //! [`Graph::one_by_one`], which evaluates each op as soon as it is recorded.
 
 mod draft;
+mod interpret;
 mod mutate;
 
 pub use crate::rng::Rng;
 pub use draft::{Kind, graph, shape};
+pub use interpret::{Interpreted, interpret};
 
 use gradloom::__private::replay;
 use gradloom::{DType, Result, Tensor, evaluate};
-use gradloom_ir::{Aval, Builder, Op, Program, Static};
+use gradloom_ir::{Aval, Builder, Op, Program, Static, Var};
 
 /// An op applied to values. Values are numbered in the order of the nodes that produce them.
 #[derive(Clone, Debug)]
@@ -80,6 +82,12 @@ impl Step {
         (fits && outs.len() == self.n_outs).then_some(outs)
     }
 
+    /// Emits the op on these operands.
+    fn emit(&self, b: &mut Builder, args: &[Var]) -> Vec<Var> {
+        let attrs: Vec<_> = self.statics.iter().map(|s| b.attr(s.clone())).collect();
+        b.emit_many(self.op, &attrs, args, self.n_outs)
+    }
+
     /// Records the op.
     fn apply(&self, values: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut b = Builder::new();
@@ -90,8 +98,7 @@ impl Step {
             .map(|v| values[*v].clone())
             .collect();
         let params: Vec<_> = args.iter().map(|x| b.param(aval(x))).collect();
-        let attrs: Vec<_> = self.statics.iter().map(|s| b.attr(s.clone())).collect();
-        let outs = b.emit_many(self.op, &attrs, &params, self.n_outs);
+        let outs = self.emit(&mut b, &params);
         let program: Program = b.finish(params, outs);
         replay(&program, &args)
     }

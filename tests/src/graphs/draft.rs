@@ -11,13 +11,15 @@ use gradloom_ir::{Aval, Op, Static, StaticKind};
 pub enum Kind {
     /// All ops and dtypes, with special elements such as infinities, NaN and `-0.0`.
     Any,
+    /// All ops, on numbers of moderate size that `f64` represents exactly.
+    Exact,
     /// Differentiable ops on `f64`, inside their domains, with results of moderate size.
     Smooth,
 }
 
 /// Maximum number of elements of a value.
 const MAX_NUMEL: usize = 256;
-const MAX_RANK: usize = 4;
+const MAX_RANK: usize = 5;
 
 /// Generates a graph with `n_steps` ops.
 pub fn graph(rng: &mut Rng, kind: Kind, n_steps: usize) -> Graph {
@@ -41,9 +43,9 @@ pub fn graph(rng: &mut Rng, kind: Kind, n_steps: usize) -> Graph {
     draft.graph
 }
 
-/// Returns a random shape of up to four axes, most of them short.
+/// Returns a random shape of up to five axes, most of them short.
 pub fn shape(rng: &mut Rng) -> Vec<usize> {
-    let rank = rng.of(&[0, 1, 1, 2, 2, 2, 3, 3, 4]);
+    let rank = rng.of(&[0, 1, 1, 2, 2, 2, 3, 3, 4, 5]);
     (0..rank)
         .map(|_| rng.of(&[0, 1, 1, 2, 2, 2, 3, 3, 3, 4]))
         .collect()
@@ -72,6 +74,14 @@ impl Draft<'_> {
     fn dtype(&mut self) -> DType {
         match self.kind {
             Kind::Smooth => DType::F64,
+            Kind::Exact => self.rng.of(&[
+                DType::F64,
+                DType::F64,
+                DType::F64,
+                DType::I64,
+                DType::I32,
+                DType::Bool,
+            ]),
             Kind::Any => self.rng.of(&[
                 DType::F64,
                 DType::F64,
@@ -111,7 +121,7 @@ impl Draft<'_> {
             DType::I32 | DType::I64 => {
                 let extremes = [i64::MIN, i64::MAX, i64::from(i32::MIN)];
                 let int = |_| {
-                    if rng.once_in(30) {
+                    if any && rng.once_in(30) {
                         rng.of(&extremes)
                     } else {
                         rng.below(9) as i64 - 4
@@ -225,7 +235,7 @@ impl Draft<'_> {
         match dtype {
             DType::Bool => Static::Bool(self.rng.once_in(2)),
             DType::I32 | DType::I64 => Static::Int(self.rng.below(7) as i64 - 3),
-            _ if self.kind == Kind::Smooth => Static::Float(self.rng.unit()),
+            _ if self.kind != Kind::Any => Static::Float(self.rng.unit()),
             _ => Static::Float(self.rng.of(&[
                 0.0,
                 -0.0,
@@ -326,15 +336,11 @@ impl Draft<'_> {
                     1 + self.rng.below(4),
                     2 + self.rng.below(5),
                 ];
-                let dtype = self.rng.of(&[DType::F64, DType::F32, DType::I64]);
-                self.leaf(
-                    if self.kind == Kind::Smooth {
-                        DType::F64
-                    } else {
-                        dtype
-                    },
-                    &shape,
-                )
+                let dtype = match self.kind {
+                    Kind::Any => self.rng.of(&[DType::F64, DType::F32, DType::I64]),
+                    _ => DType::F64,
+                };
+                self.leaf(dtype, &shape)
             }
         };
         let shape = dims(&self.avals[x]);
@@ -444,10 +450,17 @@ impl Draft<'_> {
             // Evaluation may fail because of the data: an integer division by 0, or a label out of
             // range.
             evaluate(&outs).ok()?;
-            let moderate = |y: &Tensor| {
-                y.dtype() != DType::F64 || y.to_vec::<f64>().iter().all(|y| y.abs() < 30.0)
+            // Products of larger integers may wrap.
+            let moderate = |y: &Tensor| match y.dtype() {
+                DType::F64 => y.to_vec::<f64>().iter().all(|y| y.abs() < 30.0),
+                DType::F32 => false,
+                DType::I32 | DType::I64 => {
+                    let integers = y.cast(DType::I64).to_vec::<i64>();
+                    integers.iter().all(|y| y.unsigned_abs() < 1 << 33)
+                }
+                DType::Bool => true,
             };
-            (!smooth || outs.iter().all(moderate)).then_some(outs)
+            (self.kind == Kind::Any || outs.iter().all(moderate)).then_some(outs)
         });
         let Some((step, outs)) = step.zip(outs) else {
             // Remove leaves that were added for the op, too.
@@ -842,8 +855,9 @@ impl Draft<'_> {
             Op::DiagT => {
                 let x = self.pick_float()?;
                 let Aval { dtype, .. } = self.avals[x];
-                let side = self.rng.below(4);
-                statics = vec![Static::Int(self.rng.below(5) as i64 - 2)];
+                let offset = self.rng.below(5) as i64 - 2;
+                let side = self.rng.below(3) + offset.unsigned_abs() as usize;
+                statics = vec![Static::Int(offset)];
                 vec![self.get(dtype?, &[side, side])]
             }
             Op::DiagonalT => {

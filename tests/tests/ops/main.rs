@@ -10,4 +10,5 @@ mod laws;
 mod linalg;
 mod messages;
 mod random_graphs;
+mod random_programs;
 mod shapes;

@@ -51,7 +51,7 @@ pub use loops::{
     BinaryFns, BinaryLoop, BitFns, CompareFns, CompareLoop, TestFns, TestLoop, UnaryFns, UnaryLoop,
 };
 pub use method::{Method, Param};
-pub use nd_array::{Application, NdArray, evaluate, indices};
+pub use nd_array::{Application, NdArray, evaluate, evaluate_with, indices};
 pub use range::{OperandRanges, Range, RangeRule};
 pub use rule::shape;
 use rule::{active, special};

@@ -231,8 +231,24 @@ impl From<NdArray> for Vec<NdArray> {
 ///
 /// If the rules of an op refuse its operands, or if the program has a call.
 pub fn evaluate(program: &Program, args: &[NdArray]) -> Vec<NdArray> {
-    let params = program.params.iter().copied();
-    let mut values: SecondaryMap<Var, NdArray> = params.zip(args.iter().cloned()).collect();
+    evaluate_with(program, args, |_, _| {})
+}
+
+/// As [`evaluate`], and applies `change` to each value as soon as it is computed.
+///
+/// # Panics
+///
+/// As [`evaluate`].
+pub fn evaluate_with(
+    program: &Program,
+    args: &[NdArray],
+    mut change: impl FnMut(Var, &mut NdArray),
+) -> Vec<NdArray> {
+    let mut values: SecondaryMap<Var, NdArray> = SecondaryMap::new();
+    for (&param, mut arg) in program.params.iter().zip(args.iter().cloned()) {
+        change(param, &mut arg);
+        values.insert(param, arg);
+    }
     let value = |values: &SecondaryMap<Var, NdArray>, v: Var| {
         values
             .get(v)
@@ -264,7 +280,22 @@ pub fn evaluate(program: &Program, args: &[NdArray]) -> Vec<NdArray> {
                 .first()
                 .is_some_and(|x| program.aval(*x).dtype == Some(DType::Bool)),
         };
-        values.extend(eqn.outs.iter().copied().zip(application.evaluate()));
+        for (&var, mut out) in eqn.outs.iter().zip(application.evaluate()) {
+            // Bools are 0 and 1. Quotients and powers of integers lose their fractions, and a zero its
+            // sign.
+            if program.aval(var).dtype == Some(DType::Bool) {
+                out.data.iter_mut().for_each(|x| *x = f64::from(*x != 0.0));
+            }
+            if program
+                .aval(var)
+                .dtype
+                .is_some_and(|d| matches!(d, DType::I32 | DType::I64))
+            {
+                out.data.iter_mut().for_each(|x| *x = x.trunc() + 0.0);
+            }
+            change(var, &mut out);
+            values.insert(var, out);
+        }
     }
     program
         .outs

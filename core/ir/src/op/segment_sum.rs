@@ -82,12 +82,18 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     )])
 }
 
+/// Returns the row with a number, which counts from the end if it is negative.
+pub(super) fn row(number: f64, rows: usize) -> usize {
+    let from_start = if number < 0.0 { rows as f64 } else { 0.0 };
+    (number + from_start) as usize
+}
+
 /// The definition of the op.
 pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let mut y = NdArray::zeros(of.out());
     let rank = of.y().shape.len();
     for i in indices(&of.x().shape) {
-        let to = [&[of.y().get(&i[..rank]) as usize], &i[rank..]].concat();
+        let to = [&[row(of.y().get(&i[..rank]), of.out()[0])], &i[rank..]].concat();
         y.add(&to, of.x().get(&i));
     }
     y

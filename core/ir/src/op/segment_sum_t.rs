@@ -1,4 +1,5 @@
 use super::nd_array::{Application, NdArray};
+use super::segment_sum::row;
 use super::{Count, Dim, Fails, Kernel, Linear, OpFacts, Operands, axes, lanes, shape};
 use crate::{Builder, Eqn, Fault, Op, Shape, StaticKind, Var};
 
@@ -59,7 +60,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 pub(super) fn reference(of: &Application<'_>) -> NdArray {
     let rank = of.y().shape.len();
     of.build(|i| {
-        let row = of.y().get(&i[..rank]) as usize;
+        let row = row(of.y().get(&i[..rank]), of.x().shape[0]);
         of.x().get(&[&[row], &i[rank..]].concat())
     })
 }

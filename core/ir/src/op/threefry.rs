@@ -14,7 +14,7 @@ pub(super) type Words = [u32; 2];
 pub(super) fn per_key(of: &Application<'_>, draw: impl Fn(Words, usize) -> Vec<f64>) -> NdArray {
     let (keys, _) = of.x().data.as_chunks::<2>();
     let n: usize = of.out().iter().product();
-    let each = |[x, y]: &[f64; 2]| draw([*x as u32, *y as u32], n / keys.len());
+    let each = |[x, y]: &[f64; 2]| draw([*x as i64 as u32, *y as i64 as u32], n / keys.len());
     NdArray {
         shape: of.out().to_vec(),
         data: keys.iter().flat_map(each).collect(),

@@ -1,0 +1,293 @@
+//! Random programs give what a plain interpreter of the definitions gives: evaluated together, op by
+//! op and in pieces, in both modes of differentiation, and on lanes.
+//!
+//! `GRADLOOM_PROGRAMS=100000 cargo test --release -p gradloom-tests --test ops random_programs` tests
+//! more programs.
+
+use gradloom::__private::replay;
+use gradloom::{DType, Tensor, Vmap, evaluate, jvp, vjp};
+use gradloom_ir::{Program, ad};
+use gradloom_tests::graphs::{Graph, Kind, Node, Rng, graph, interpret};
+use gradloom_tests::noise;
+
+/// Default number of programs.
+const PROGRAMS: u64 = 2000;
+
+/// Number of wrong programs that are printed, the shortest first.
+const SHOWN: usize = 8;
+
+/// A graph as a function of its float leaves. Its results are values without consumers.
+struct Function {
+    graph: Graph,
+    leaves: Vec<Tensor>,
+    floats: Vec<usize>,
+    results: Vec<usize>,
+}
+
+impl Function {
+    fn new(graph: Graph, values: &[Tensor]) -> Function {
+        let leaves = graph.nodes.iter().filter_map(|node| match node {
+            Node::Leaf(x) => Some(x.clone()),
+            Node::Step(_) => None,
+        });
+        let leaves: Vec<Tensor> = leaves.collect();
+        let is_float = |x: &Tensor| x.dtype() == DType::F64;
+        let floats = (0..leaves.len())
+            .filter(|i| is_float(&leaves[*i]))
+            .collect();
+        let read: Vec<usize> = graph.steps().flat_map(|step| step.data.clone()).collect();
+        let results = (0..values.len()).filter(|v| is_float(&values[*v]) && !read.contains(v));
+        Function {
+            results: results.collect(),
+            graph,
+            leaves,
+            floats,
+        }
+    }
+
+    /// Returns all leaves, with other float leaves.
+    fn with_floats(&self, x: &[Tensor]) -> Vec<Tensor> {
+        let mut leaves = self.leaves.clone();
+        for (i, x) in self.floats.iter().zip(x) {
+            leaves[*i] = x.clone();
+        }
+        leaves
+    }
+
+    fn call(&self, x: &[Tensor]) -> Vec<Tensor> {
+        let values = self.graph.record(Some(&self.with_floats(x)), |_, _| {});
+        let values = values.expect("the generator has checked the operands");
+        self.results.iter().map(|v| values[*v].clone()).collect()
+    }
+
+    fn floats(&self) -> Vec<Tensor> {
+        self.floats
+            .iter()
+            .map(|i| self.leaves[*i].clone())
+            .collect()
+    }
+}
+
+/// Returns tensors with other numbers.
+fn noises(like: &[Tensor], seed: u64) -> Vec<Tensor> {
+    let all = like.iter().enumerate();
+    all.map(|(i, x)| noise(x.shape(), seed + i as u64))
+        .collect()
+}
+
+/// The program of the results, and a derivative of it.
+fn check_derivatives(f: &Function, seed: u64) -> Result<bool, String> {
+    let (mut program, values) = f.graph.program();
+    program.outs = f.results.iter().map(|v| values[*v]).collect();
+    let wrt: Vec<_> = f.floats.iter().map(|i| program.params[*i]).collect();
+    let x = f.floats();
+    let dx = noises(&x, seed);
+    let call = |x: &Vec<Tensor>| f.call(x);
+
+    let by_rules = ad::jvp(&program, &wrt, ad::Calls::Joint);
+    let args = [f.leaves.clone(), dx.clone()].concat();
+    let expected = interpret(&by_rules.program, &args);
+    if !expected.is_stable() {
+        return Ok(false);
+    }
+    let (y, dy) = jvp(call, &x, &dx);
+    let tangents = dy
+        .iter()
+        .zip(&by_rules.active)
+        .filter(|(_, active)| **active);
+    for (i, found) in y.iter().chain(tangents.map(|(dy, _)| dy)).enumerate() {
+        expected.near(i, found).map_err(|e| format!("jvp: {e}"))?;
+    }
+
+    // <ct, dy> = <ct_x, dx>
+    let ct = noises(&y, seed + 100);
+    let ct_x = vjp(call, &x).1.call(&ct);
+    let inner = |a: &[Tensor], b: &[Tensor]| {
+        let products = a.iter().zip(b).flat_map(|(a, b)| (a * b).to_vec::<f64>());
+        let products: Vec<f64> = products.collect();
+        let size: f64 = products.iter().map(|x| x.abs()).sum();
+        (products.iter().sum::<f64>(), size)
+    };
+    let ((forward, size), (reverse, other_size)) = (inner(&ct, &dy), inner(&ct_x, &dx));
+    if (forward - reverse).abs() > 1e-9 * size.max(other_size).max(1.0) {
+        return Err(format!(
+            "vjp: {reverse:e} in reverse mode, {forward:e} in forward mode"
+        ));
+    }
+    // Lanes of the gradient.
+    let lanes = [x.clone(), x.iter().map(|x| x * 0.97).collect()];
+    let stacked: Vec<Tensor> = (0..x.len())
+        .map(|i| Tensor::stack(&[&lanes[0][i], &lanes[1][i]], 0))
+        .collect();
+    let gradient = |x: &Vec<Tensor>| vjp(call, x).1.call(&ct);
+    let batched = Vmap::new(gradient).axis_size(2).call(&stacked);
+    for (n, lane) in lanes.iter().enumerate() {
+        for (of_lanes, alone) in batched.iter().zip(gradient(lane)) {
+            let found = of_lanes.slice([n as i64], [n as i64 + 1], [1]).squeeze(0);
+            let gap = (found - &alone).abs().to_vec::<f64>();
+            let size = alone
+                .to_vec::<f64>()
+                .iter()
+                .fold(1.0, |m: f64, x| x.abs().max(m));
+            if gap.iter().any(|gap| *gap > 1e-8 * size) {
+                return Err(format!("vmap of vjp: lane {n} differs by {gap:?}"));
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Compares all ways to evaluate a program. Returns `None` if its numbers depend on rounding.
+fn check(seed: u64) -> Option<(Graph, Result<(), String>)> {
+    let mut rng = Rng::new(5 << 40 | seed);
+    let n_steps = 1 + rng.below(if seed % 4 == 0 { 60 } else { 12 });
+    let kind = if seed % 2 == 0 {
+        Kind::Exact
+    } else {
+        Kind::Smooth
+    };
+    let graph = graph(&mut rng, kind, n_steps);
+    let lazy = graph.record(None, |_, _| {}).ok()?;
+    let f = Function::new(graph.clone(), &lazy);
+    let expected = graph.interpreted(&f.leaves);
+    if !expected.is_stable() {
+        return None;
+    }
+    let compare = |what: &str, values: &[Tensor]| -> Result<(), String> {
+        let mut all = values.iter().enumerate();
+        all.try_for_each(|(i, x)| expected.near(i, x).map_err(|e| format!("{what}: {e}")))
+    };
+    let result = (|| {
+        evaluate(&lazy).map_err(|e| e.to_string())?;
+        compare("together", &lazy)?;
+        let pieces = graph.record(None, |values, start| {
+            if rng.once_in(3) {
+                evaluate(&values[start..].to_vec()).expect("the generator has computed it");
+            }
+        });
+        compare("in pieces", &pieces.map_err(|e| e.to_string())?)?;
+        let single = graph.record(None, |values, start| {
+            evaluate(&values[start..].to_vec()).expect("the generator has computed it");
+        });
+        compare("op by op", &single.map_err(|e| e.to_string())?)?;
+        check_lanes(&f, &mut rng)?;
+        if kind == Kind::Smooth && !f.floats.is_empty() && !f.results.is_empty() {
+            check_derivatives(&f, seed)?;
+        }
+        Ok(())
+    })();
+    Some((graph, result))
+}
+
+/// Compares lanes of the results with the interpreter. Some leaves differ between lanes.
+fn check_lanes(f: &Function, rng: &mut Rng) -> Result<(), String> {
+    let x = f.floats();
+    let axes: Vec<Option<i32>> = x.iter().map(|_| (!rng.once_in(3)).then_some(0)).collect();
+    let lane = |factor: f64| -> Vec<Tensor> {
+        let each = x.iter().zip(&axes);
+        each.map(|(x, axis)| {
+            if axis.is_some() {
+                x * factor
+            } else {
+                x.clone()
+            }
+        })
+        .collect()
+    };
+    let lanes = [lane(1.0), lane(0.96875)];
+    let expected = lanes
+        .each_ref()
+        .map(|x| f.graph.interpreted(&f.with_floats(x)));
+    if !expected.iter().all(|expected| expected.is_stable()) {
+        return Ok(());
+    }
+    let inputs: Vec<Tensor> = (0..x.len())
+        .map(|i| match axes[i] {
+            Some(_) => Tensor::stack(&[&lanes[0][i], &lanes[1][i]], 0),
+            None => x[i].clone(),
+        })
+        .collect();
+    let batched = Vmap::new(|x: &Vec<Tensor>| f.call(x))
+        .in_axes(&axes[..])
+        .axis_size(2);
+    let found = batched.call(&inputs);
+    for (n, expected) in expected.iter().enumerate() {
+        for (v, found) in f.results.iter().zip(&found) {
+            let found = found.slice([n as i64], [n as i64 + 1], [1]).squeeze(0);
+            expected
+                .near(*v, &found)
+                .map_err(|e| format!("lane {n}: {e}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Programs that once differed from their definitions.
+const ONCE_WRONG: &[&str] = &[
+    "(k: i64[2]) { y = random_bits[shape=[3]] k return y }",
+    "(k: i64[2]) { y = random_permutation[len=4] k return y }",
+    "(x: f64[5, 2], i: i64[5]) { y = segment_sum[segments=3] x, i return y }",
+    "(x: f64[3, 2], i: i64[5]) { y = segment_sum_t[segments=3] x, i return y }",
+    "(x: i64[5], y: i64[1]) { z = pow y, x return z }",
+    "(x: i32[5], y: bool[5]) { z = cast_t[dtype=i32] x, like y return z }",
+    "(x: i64[5], y: f64[1]) { a = neg x b = cast[dtype=f64] a, like a z = atan2 b, y return z }",
+];
+
+#[test]
+fn programs_that_were_wrong_are_right() {
+    for text in ONCE_WRONG {
+        let program: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let args = program.params.iter().map(|param| {
+            let aval = program.aval(*param);
+            let shape = aval.shape.known().expect("the shapes are written out");
+            let numbers = (0..shape.iter().product::<usize>()).map(|i| i as i64 % 5 - 2);
+            let numbers: Vec<i64> = numbers.collect();
+            Tensor::from_vec(numbers, shape).cast(aval.dtype.expect("the dtypes are written out"))
+        });
+        let args: Vec<Tensor> = args.collect();
+        let found = replay(&program, &args).unwrap();
+        interpret(&program, &args)
+            .near(0, &found[0])
+            .unwrap_or_else(|e| panic!("{e}\n{text}"));
+    }
+}
+
+#[test]
+fn a_random_program_gives_what_its_definitions_give() {
+    let asked = std::env::var("GRADLOOM_PROGRAMS").ok();
+    let n = asked.map_or(PROGRAMS, |n| {
+        n.parse().expect("`GRADLOOM_PROGRAMS` is a number")
+    });
+    let (mut n_checked, mut seed) = (0, 0);
+    let mut wrong = Vec::new();
+    while n_checked < n {
+        let checked = std::panic::catch_unwind(|| check(seed));
+        match checked {
+            Ok(None) => {}
+            Ok(Some((_, Ok(())))) => n_checked += 1,
+            Ok(Some((graph, Err(e)))) => {
+                n_checked += 1;
+                let text = graph.program().0.to_string();
+                wrong.push((graph.nodes.len(), format!("seed {seed}: {e}\n{text}")));
+            }
+            Err(_) => {
+                n_checked += 1;
+                wrong.push((0, format!("seed {seed} panics")));
+            }
+        }
+        seed += 1;
+        assert!(
+            seed < 4 * n + 100,
+            "{n_checked} of {seed} programs do not depend on rounding"
+        );
+    }
+    println!("{n_checked} of {seed} programs checked");
+    wrong.sort();
+    let shown: Vec<&str> = wrong.iter().take(SHOWN).map(|(_, text)| &**text).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} programs are wrong:\n{}",
+        wrong.len(),
+        shown.join("\n")
+    );
+}
