@@ -134,7 +134,7 @@ impl Einsum {
         match self.operands.len() == n {
             true => Ok(()),
             false => Err(format!(
-                "the text names {} operands, and there are {n}",
+                "the number of tensors is {n}, expected {}",
                 self.operands.len()
             )),
         }
@@ -225,9 +225,6 @@ mod tests {
             of("i,ij...", &[1, 1]),
             "operand 2 has rank 1, and `ij...` has at least 2 axes"
         );
-        assert_eq!(
-            of("i", &[1, 1]),
-            "the text names 1 operands, and there are 2"
-        );
+        assert_eq!(of("i", &[1, 1]), "the number of tensors is 2, expected 1");
     }
 }

@@ -223,6 +223,9 @@ tuples! { A; A B; A B C; A B C D; A B C D E; A B C D E F; A B C D E F G; A B C D
 /// Several tensors broadcast against each other, and select an element for each position. If they are
 /// next to each other, the axes of the result are in the place of theirs, else they are the first.
 /// Numbers drop their axes before that. Nothing is copied without tensors and negative steps.
+///
+/// Clippy takes the literal range `1..-1` for an empty one and denies it (`reversed_empty_ranges`): allow
+/// the lint, or write the end as the variable that it often is.
 impl Tensor {
     /// The elements at an index. See the table above for entries.
     ///

@@ -366,7 +366,7 @@ where
             let aval = condition.aval().clone();
             return Err(ControlFault::Condition { aval }.into_error("cond"));
         }
-        let branches: [Box<dyn FnOnce(&X) -> R + '_>; 2] = [Box::new(otherwise), Box::new(then)];
+        let branches: [Branch<'_, X, R>; 2] = [Box::new(otherwise), Box::new(then)];
         try_switch(condition, branches, x)
     };
     R::wrap(run())
@@ -404,6 +404,9 @@ where
     };
     R::wrap(run())
 }
+
+/// A function that `cond` may choose.
+type Branch<'a, X, R> = Box<dyn FnOnce(&X) -> R + 'a>;
 
 fn try_switch<X, R, F>(
     index: &Tensor,

@@ -220,7 +220,8 @@ impl PurityVisitor<'_> {
         if is_op_method(name) {
             mask |= class::TENSOR;
         }
-        if mask == 0 {
+        // A type parameter has methods of traits only, also where tensors have some of their names.
+        if mask == 0 || mask == class::TENSOR && self.is_parameter(receiver) {
             return self.traced_method(call, receiver, name, args, what, span);
         }
         if self.may_be_own(receiver, mask, name, args)
@@ -403,6 +404,13 @@ impl PurityVisitor<'_> {
         }
         let probe = self.exact_call(call, receiver, args);
         self.of_traced(name, probe)
+    }
+
+    /// Returns whether the type of a value is a type parameter, or `Self` in a trait.
+    fn is_parameter(&self, val: &Val) -> bool {
+        val.tokens()
+            .map(TokenStream::to_string)
+            .is_some_and(|e| self.chosen.contains_key(&e) || self.of_trait.as_ref() == Some(&e))
     }
 
     /// Judges the arguments of a traced function.

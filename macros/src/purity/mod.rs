@@ -361,6 +361,10 @@ struct PurityVisitor<'a> {
     bounds: BTreeMap<String, Vec<Path>>,
     /// Type parameters that are types of parameters, by the probe of the parameter.
     chosen: BTreeMap<String, String>,
+    /// Whether the function is a method that a trait provides.
+    is_default: bool,
+    /// The receiver of such a method.
+    of_trait: Option<String>,
     /// Probes of the parameters that are trait objects.
     objects: BTreeSet<String>,
     /// The trait of a default body.
@@ -408,6 +412,8 @@ impl<'a> PurityVisitor<'a> {
             types: func.generics().sized_types(),
             bounds: bounds(func),
             chosen: BTreeMap::new(),
+            is_default,
+            of_trait: None,
             objects: BTreeSet::new(),
             in_trait: func.of_trait().filter(|_| is_default).cloned(),
             noted: Vec::new(),
@@ -502,6 +508,9 @@ impl<'a> PurityVisitor<'a> {
             let written = text(&param.owned);
             if let (Some(probe), true) = (&probe, self.bounds.contains_key(&written)) {
                 self.chosen.insert(probe.tokens.to_string(), written);
+            }
+            if let (Some(probe), true) = (&probe, self.is_default && param.receiver) {
+                self.of_trait = Some(probe.tokens.to_string());
             }
             if let (Some(probe), syn::Type::TraitObject(_)) = (&probe, &param.owned) {
                 self.objects.insert(probe.tokens.to_string());

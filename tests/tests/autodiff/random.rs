@@ -154,13 +154,13 @@ fn the_gradient_along_any_direction_is_the_tangent() {
         );
     }
     assert!(n_finite * 10 >= n * 9, "{n_finite} of {n} are finite");
-    for op in Op::ALL
-        .iter()
-        .filter(|op| !matches!(op.def().diff(), Diff::Zero(_)))
-    {
+    // Random matrices may be nearly singular, so graphs of this kind have no ops that divide by them.
+    let is_drawn =
+        |op: &&Op| !matches!(op.def().diff(), Diff::Zero(_)) && !op.def().laws().dominant;
+    for op in Op::ALL.iter().filter(is_drawn) {
         let times = met.get(op).copied().unwrap_or(0);
         assert!(
-            times >= n / 100,
+            times >= n / 200,
             "`{op}` occurs {times} times in {n} graphs"
         );
     }

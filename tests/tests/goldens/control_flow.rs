@@ -1,6 +1,6 @@
 //! Loops and branches.
 
-use gradloom::{DType, Tensor, traced};
+use gradloom::{Tensor, cond, fori_loop, scan, traced, while_loop};
 
 #[traced]
 fn checkpointed_steps(x: &Tensor, w: &Tensor) -> Tensor {
@@ -25,46 +25,30 @@ crate::goldens! {
         (c, Tensor::stack(&ys, 0))
     }
     scan_cumulative_pair(xs) -> (Tensor, Tensor, Tensor) {
-        let xs: [Tensor; 4] = xs.unbind(0);
-        let (mut a, mut b) = (xs[0].ones_like(), xs[0].zeros_like());
-        let mut ys = Vec::new();
-        for x in &xs {
-            ys.push(&a + &b);
-            b = b + &a;
-            a = a * x;
-        }
-        (a, b, Tensor::stack(&ys, 0))
+        let step = |(a, b): &(Tensor, Tensor), x: &Tensor| ((a * x, b + a), a + b);
+        let first = xs.select_index(0, 0);
+        let ((a, b), ys) = scan(step, &(first.ones_like(), first.zeros_like()), xs);
+        (a, b, ys)
     }
     scan_nested(x, xs) -> (Tensor, Tensor) {
-        let xs: [Tensor; 3] = xs.unbind(0);
-        let mut c = x.clone();
-        let mut ys = Vec::new();
-        for x in &xs {
-            for _ in 0..3 {
-                c = c.sin() * x;
-            }
-            ys.push(c.clone());
-            c = c + x;
-        }
-        (c, Tensor::stack(&ys, 0))
+        let step = |c: &Tensor, x: &Tensor| {
+            let inner = fori_loop(0..3, |_: &Tensor, c: &Tensor| c.sin() * x, c);
+            (&inner + x, inner)
+        };
+        scan(step, x, xs)
     }
     newton_sqrt(a) {
-        let mut y = a.ones_like();
-        for _ in 0..8 {
-            y = 0.5 * (&y + a / &y);
-        }
-        y
+        fori_loop(0..8, |_: &Tensor, y: &Tensor| 0.5 * (y + a / y), &a.ones_like())
     }
     while_forward(x) -> (Tensor, Tensor) {
-        let (mut turns, mut y) = (0, x.clone());
-        while y.item::<f32>() < 100.0 {
-            y = y * x;
-            turns += 1;
-        }
-        (Tensor::full([], turns, DType::I32), y)
+        while_loop(
+            |(_, y): &(Tensor, Tensor)| y.lt(y.full_like(100.0)),
+            |(turns, y): &(Tensor, Tensor)| (turns + 1, y * x),
+            &(Tensor::from(0i32), x.clone()),
+        )
     }
     cond_guards_domain(x) {
-        if x.item::<f32>() > 0.0 { x.log() * x } else { 0.0 * x }
+        cond(&x.gt(x.zeros_like()), |x: &Tensor| x.log() * x, |x: &Tensor| 0.0 * x, x)
     }
     masked_rnn_lengths(xs, #[nodiff] n) {
         let xs: [Tensor; 5] = xs.unbind(0);
@@ -75,11 +59,7 @@ crate::goldens! {
         h
     }
     logistic_map(r, x) {
-        let mut x = x.clone();
-        for _ in 0..6 {
-            x = r * &x * (1.0 - &x);
-        }
-        x
+        fori_loop(0..6, |_: &Tensor, x: &Tensor| r * x * (1.0 - x), x)
     }
     checkpointed_scan(x, w) {
         checkpointed_steps(x, w)

@@ -22,18 +22,24 @@ pub(crate) struct TracedFunction {
     pub(crate) derivatives: Option<Derivatives>,
 }
 
+/// Values and their derivatives.
+pub(crate) type Lists = (Vec<Tensor>, Vec<Tensor>);
+
+/// Returns a gradient and its change, given arguments, the cotangent of the result, and tangents.
+pub(crate) type Hvp = fn(&[Tensor], &Tensor, &[Tensor]) -> Lists;
+
 /// The companions of a function.
 #[derive(Clone, Copy)]
 pub(crate) struct Derivatives {
     /// Whether the companions differentiate with respect to each argument.
     pub(crate) differentiable: &'static [bool],
     /// Returns the results and the cotangents of the differentiable arguments.
-    pub(crate) vjp: fn(&[Tensor], &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>),
+    pub(crate) vjp: fn(&[Tensor], &[Tensor]) -> Lists,
     /// Returns the results and their tangents.
-    pub(crate) jvp: fn(&[Tensor], &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>),
+    pub(crate) jvp: fn(&[Tensor], &[Tensor]) -> Lists,
     /// Returns the gradient of `sum(result * cotangent)` and its change along tangents, if the
     /// function has one tensor as result.
-    pub(crate) hvp: Option<fn(&[Tensor], &Tensor, &[Tensor]) -> (Vec<Tensor>, Vec<Tensor>)>,
+    pub(crate) hvp: Option<Hvp>,
 }
 
 /// Returns the leaves of a tree.
@@ -62,6 +68,7 @@ macro_rules! goldens {
         $(@plain { $($p_name:ident($($p_arg:ident),*) $(-> $p_result:ty)? { $($p_body:tt)* })* })?
     ) => {
         $(
+            #[allow(clippy::too_many_arguments)]
             mod $name {
                 #[allow(unused_imports)]
                 use super::*;

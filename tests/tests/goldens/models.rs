@@ -78,7 +78,7 @@ crate::goldens! {
             let k2 = (&y + h / 2.0 * &k1).matmul(w1).tanh().matmul(w2);
             let k3 = (&y + h / 2.0 * &k2).matmul(w1).tanh().matmul(w2);
             let k4 = (&y + h * &k3).matmul(w1).tanh().matmul(w2);
-            y = y + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4);
+            y += h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4);
         }
         y
     }
@@ -91,10 +91,10 @@ crate::goldens! {
             let qkv = h.matmul(wqkv.slice(l, l + 1, 1).squeeze(0));
             let [q, k, v] = qkv.reshape([5, 3, 2, 3]).permute([1, 2, 0, 3]).unbind(0);
             let heads = q.causal_attention(&k, &v).swap_axes(0, 1).reshape([5, 6]);
-            x = x + heads.matmul(wo.slice(l, l + 1, 1).squeeze(0));
+            x += heads.matmul(wo.slice(l, l + 1, 1).squeeze(0));
             let scale = ln.slice(2 * l + 1, 2 * l + 2, 1).squeeze(0);
             let h = (x.normalize(-1, 1e-5) * scale).matmul(w1.slice(l, l + 1, 1).squeeze(0));
-            x = x + h.gelu_tanh().matmul(w2.slice(l, l + 1, 1).squeeze(0));
+            x += h.gelu_tanh().matmul(w2.slice(l, l + 1, 1).squeeze(0));
         }
         let h = x.normalize(-1, 1e-5) * ln.slice(4, 5, 1).squeeze(0);
         h.matmul(wte.t()).cross_entropy(labels)
@@ -115,7 +115,7 @@ crate::goldens! {
             let k2 = lorenz(&(&u + h / 2.0 * &k1), p);
             let k3 = lorenz(&(&u + h / 2.0 * &k2), p);
             let k4 = lorenz(&(&u + h * &k3), p);
-            u = u + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4);
+            u += h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4);
         }
         u
     }
@@ -132,9 +132,9 @@ crate::goldens! {
             let row = p.slice(0, 1, 1).squeeze(0);
             let s = row.slice(0, 1, 1).squeeze(0) + r;
             let gain = p.slice([0, 0], [2, 1], [1, 1]).squeeze(1) / &s;
-            total = total + 0.5 * ((2.0 * PI * &s).log() + &y * &y / &s);
-            m = m + &gain * y;
-            p = p - gain.unsqueeze(1) * row;
+            total += 0.5 * ((2.0 * PI * &s).log() + &y * &y / &s);
+            m += &gain * y;
+            p -= gain.unsqueeze(1) * row;
         }
         total
     }
@@ -185,9 +185,9 @@ crate::goldens! {
             let h = 0.05;
             let (mut x, mut v) = (x.clone(), v.clone());
             for _ in 0..3 {
-                v = v - 0.5 * h * grad(energy)(&x);
-                x = x + h * &v;
-                v = v - 0.5 * h * grad(energy)(&x);
+                v -= 0.5 * h * grad(energy)(&x);
+                x += h * &v;
+                v -= 0.5 * h * grad(energy)(&x);
             }
             (x, v)
         }

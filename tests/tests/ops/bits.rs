@@ -41,7 +41,7 @@ fn integers_are_shifted_and_combined() {
     let (n, by) = (Tensor::from([5i64, -7, 12]), Tensor::from([1i64, 2, 70]));
     let by_hand = |n: i64, by: i64| {
         let left = if by < 64 { n << by } else { 0 };
-        left ^ (!n >> 1) & by | n % 3
+        (left ^ ((!n >> 1) & by)) | (n % 3)
     };
     let expected = [by_hand(5, 1), by_hand(-7, 2), by_hand(12, 70)];
     assert_eq!(shifted(&n, &by).to_vec::<i64>(), expected);

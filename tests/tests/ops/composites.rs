@@ -29,7 +29,7 @@ fn rows(
     smoothing: f64,
 ) -> Tensor {
     let hard = x.cross_entropy_rows(labels) + x.cross_entropy_smoothed(labels, 0.2);
-    let soft = x.soft_cross_entropy(&t.softmax(-1).smooth_labels(smoothing));
+    let soft = x.soft_cross_entropy(t.softmax(-1).smooth_labels(smoothing));
     let weights = w.exp();
     hard + soft + x.cross_entropy_with(labels, &weights, smoothing, -1)
         - x.cross_entropy_with(labels, &weights, 0.1, -100)
@@ -143,7 +143,7 @@ fn losses_have_the_values_of_their_definitions() {
     assert_eq!(second(|x| x.huber_loss(0.0, 1.0)), 1.0);
     // Certain probabilities.
     let p = Tensor::from([0.0f64, 1.0, 1e-20]);
-    let certain = p.bce(&Tensor::from([0.0f64, 1.0, 0.0])).to_vec::<f64>();
+    let certain = p.bce(Tensor::from([0.0f64, 1.0, 0.0])).to_vec::<f64>();
     assert_eq!(certain, [0.0, 0.0, 1e-20]);
 }
 
@@ -252,7 +252,7 @@ fn errors_name_the_op_and_the_operands() {
     assert!(text.contains("36 elements cannot be reshaped"), "{text}");
     let text = message(&|| x.rotary(&w));
     assert!(text.contains("elements cannot be reshaped"), "{text}");
-    let text = message(&|| x.mse(&Tensor::ones([3], DType::F64)));
+    let text = message(&|| x.mse(Tensor::ones([3], DType::F64)));
     assert!(text.contains("f32") && text.contains("f64"), "{text}");
     let text = message(&|| x.batch_norm(&x, &w, 0.1));
     assert!(text.contains("cannot be reshaped to [6, 1]"), "{text}");

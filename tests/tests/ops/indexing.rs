@@ -151,6 +151,7 @@ fn random_indices_read_and_write_what_they_select() {
 }
 
 #[test]
+#[allow(clippy::reversed_empty_ranges)] // A negative end counts from the last element.
 fn a_step_runs_backwards_as_in_numpy() {
     let x = Tensor::from([0i64, 1, 2, 3, 4]);
     let all = |y: Tensor| y.to_vec::<i64>();
@@ -161,7 +162,7 @@ fn a_step_runs_backwards_as_in_numpy() {
     assert_eq!(all(x.i((1..=-1).by(3))), [1, 4]);
     assert_eq!(all(x.slice([-1], [i64::MAX], [-2])), [4, 2, 0]);
     assert_eq!(
-        all(x.set((..).by(-2), &Tensor::from([7i64, 8, 9]))),
+        all(x.set((..).by(-2), Tensor::from([7i64, 8, 9]))),
         [9, 1, 8, 3, 7]
     );
     let empty = Tensor::zeros([0], DType::F32);
@@ -213,8 +214,8 @@ fn errors_of_indices_name_the_method_and_the_axis() {
     assert_snapshot!(refused(&|| x.i(&x)), @"i: the dtype is f32, expected an integer for the indices: the left operand is f32[2, 3], the right operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.set(-3, 0.0)), @"set: index -3 is out of range for axis 0, of length 2: the operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.set(0, &x)), @"set: the operand does not broadcast to [3]: the operand is f32[2, 3]");
-    assert_snapshot!(refused(&|| x.set(0, &Tensor::from([1i64, 2, 3]))), @"set: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[1, 3]; cast the i64 operand, as in `.cast(DType::F32)`");
-    assert_snapshot!(refused(&|| x.add_at(0, &Tensor::from([1i64, 2, 3]))), @"add_at: the dtypes are f32 and i64: the left operand is f32[3], the right operand is i64[3]; cast the i64 operand, as in `.cast(DType::F32)`");
+    assert_snapshot!(refused(&|| x.set(0, Tensor::from([1i64, 2, 3]))), @"set: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[1, 3]; cast the i64 operand, as in `.cast(DType::F32)`");
+    assert_snapshot!(refused(&|| x.add_at(0, Tensor::from([1i64, 2, 3]))), @"add_at: the dtypes are f32 and i64: the left operand is f32[3], the right operand is i64[3]; cast the i64 operand, as in `.cast(DType::F32)`");
     assert_snapshot!(refused(&|| x.i((&x, &Tensor::from([0i64])))), @"i: the dtype is f32, expected an integer for the indices: the left operand is f32[2, 3], the right operand is f32[2, 3]");
 }
 
@@ -292,7 +293,7 @@ fn over_rows(x: &Tensor, w: &Tensor) -> Tensor {
         h = (h * w + row).tanh();
     }
     for (t, row) in x.rows().enumerate() {
-        h = h + row * (t as f64);
+        h += row * (t as f64);
     }
     h
 }
@@ -312,7 +313,7 @@ fn a_loop_over_rows_is_traced() {
             h = (h * w + row).tanh();
         }
         for (t, row) in x.rows().enumerate() {
-            h = h + row * (t as f64);
+            h += row * (t as f64);
         }
         h
     };

@@ -140,8 +140,8 @@ fn check_derivatives(f: &Function, seed: u64) -> Result<bool, String> {
 /// Compares all ways to evaluate a program. Returns `None` if its numbers depend on rounding.
 fn check(seed: u64) -> Option<(Graph, Result<(), String>)> {
     let mut rng = Rng::new(5 << 40 | seed);
-    let n_steps = 1 + rng.below(if seed % 4 == 0 { 60 } else { 12 });
-    let kind = if seed % 2 == 0 {
+    let n_steps = 1 + rng.below(if seed.is_multiple_of(4) { 60 } else { 12 });
+    let kind = if seed.is_multiple_of(2) {
         Kind::Exact
     } else {
         Kind::Smooth

@@ -187,10 +187,9 @@ pub(super) fn eigen(mut a: Matrix) -> (Vec<f64>, Matrix) {
                 let c = 1.0 / t.hypot(1.0);
                 let s = t * c;
                 let rotate = |m: &mut Matrix| {
-                    for k in 0..n {
-                        let (x, y) = (m[p][k], m[q][k]);
-                        m[p][k] = c * x - s * y;
-                        m[q][k] = s * x + c * y;
+                    let (above, below) = m.split_at_mut(q);
+                    for (x, y) in above[p].iter_mut().zip(&mut below[0]) {
+                        (*x, *y) = (c * *x - s * *y, s * *x + c * *y);
                     }
                 };
                 rotate(&mut a);

@@ -46,6 +46,13 @@ pub(super) static OP: Factorization = Factorization {
     ],
 };
 
+/// Adds a multiple of a vector to another.
+fn add_scaled(to: &mut [f64], scale: f64, v: &[f64]) {
+    for (to, v) in to.iter_mut().zip(v) {
+        *to += scale * v;
+    }
+}
+
 /// The definition of the op.
 pub(super) fn reference(of: &Application<'_>) -> [NdArray; 2] {
     let n = of.x().shape[of.rank() - 1];
@@ -55,22 +62,25 @@ pub(super) fn reference(of: &Application<'_>) -> [NdArray; 2] {
         let row = |i| (0..m).map(|j| truth(i == j)).collect();
         let mut q: Vec<Vec<f64>> = (0..m).map(row).collect();
         for k in 0..n.min(m.saturating_sub(1)) {
+            // A column that is zero below the diagonal stays as it is.
+            if (k + 1..m).all(|i| r[i][k] == 0.0) {
+                continue;
+            }
             let norm = (k..m).map(|i| r[i][k] * r[i][k]).sum::<f64>().sqrt();
             let mut v: Vec<f64> = (0..m).map(|i| if i < k { 0.0 } else { r[i][k] }).collect();
             v[k] += norm.copysign(v[k]);
             let length: f64 = v.iter().map(|x| x * x).sum();
             // r -= 2 v (v^T r) / v^T v, and q -= 2 (q v) v^T / v^T v.
-            for j in 0..n {
-                let along: f64 = (0..m).map(|i| v[i] * r[i][j]).sum();
-                for i in 0..m {
-                    r[i][j] -= 2.0 * v[i] * along / length;
-                }
+            let mut along = vec![0.0; n];
+            for (v, row) in v.iter().zip(&r) {
+                add_scaled(&mut along, *v, row);
+            }
+            for (v, row) in v.iter().zip(&mut r) {
+                add_scaled(row, -2.0 * v / length, &along);
             }
             for row in &mut q {
-                let along: f64 = (0..m).map(|j| row[j] * v[j]).sum();
-                for j in 0..m {
-                    row[j] -= 2.0 * along * v[j] / length;
-                }
+                let along: f64 = row.iter().zip(&v).map(|(q, v)| q * v).sum();
+                add_scaled(row, -2.0 * along / length, &v);
             }
         }
         let upper = |i: usize| {

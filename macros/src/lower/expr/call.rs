@@ -2,7 +2,7 @@
 //! of `Tensor`.
 
 use super::op::{find, tensor_function};
-use super::syntax::peel;
+use super::syntax::{peel, peel_references};
 use crate::input::{OutShape, text, unraw};
 use crate::lower::stmt::is_path;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
@@ -226,7 +226,7 @@ impl Cx<'_> {
         else {
             return Ok(());
         };
-        let list = match call.args.get(1).map(peel) {
+        let list = match call.args.get(1).map(peel_references) {
             Some(Expr::Array(list)) => Some(list.elems.len()),
             _ => None,
         };

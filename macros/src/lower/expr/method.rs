@@ -5,7 +5,7 @@ use super::composite::composite_of;
 use super::index::takes_index;
 use super::inline::{CHANGES, has_number};
 use super::op::{find, is_method};
-use super::syntax::peel;
+use super::syntax::{peel, peel_references};
 use super::{by_ref, copy};
 use crate::input::{View, classify, text};
 use crate::lower::host::held::{content_of, is_tree_type};
@@ -222,7 +222,7 @@ impl Cx<'_> {
             );
         }
         // A part of a model may have a method of this name.
-        if is_companion(&name) || composite_of(call).is_some() {
+        if is_companion(&name) || composite_of(call).is_some() && !place.root {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
         self.traced_method(call, place, want, fallible)
@@ -395,13 +395,6 @@ fn is_of_numbers(method: &str) -> bool {
 fn is_other_tree(ty: &syn::Type) -> bool {
     let kind = classify(ty, &mut Errors::default());
     is_tree_type(ty) && !matches!(kind, crate::input::Kind::Tensor)
-}
-
-fn peel_references(expr: &Expr) -> &Expr {
-    match peel(expr) {
-        Expr::Reference(r) => peel_references(&r.expr),
-        expr => expr,
-    }
 }
 
 /// Returns whether a method call has the form of a draw with a random key.

@@ -220,3 +220,11 @@ pub(in crate::lower) fn peel(expr: &Expr) -> &Expr {
         other => other,
     }
 }
+
+/// Returns the expression inside parentheses and references.
+pub(in crate::lower) fn peel_references(expr: &Expr) -> &Expr {
+    match peel(expr) {
+        Expr::Reference(r) => peel_references(&r.expr),
+        expr => expr,
+    }
+}

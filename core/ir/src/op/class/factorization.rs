@@ -4,6 +4,9 @@ use crate::op::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operand
 use crate::op::{axes, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Shape, Static, StaticArg, Var};
 
+/// The axes of each result, or why the operand has none.
+pub(super) type ResultAxes = Result<Vec<Vec<Dim>>, Fault>;
+
 /// An op that computes factors or numbers of each matrix in the last two axes of its operand.
 ///
 /// The axes before them are a batch. The results have these axes, too.
@@ -13,7 +16,7 @@ pub struct Factorization {
     /// The methods by which user code calls the op.
     pub methods: &'static [Method],
     /// Returns the axes of each result for a matrix with these numbers of rows and columns.
-    pub results: fn(rows: Dim, columns: Dim) -> Result<Vec<Vec<Dim>>, Fault>,
+    pub results: fn(rows: Dim, columns: Dim) -> ResultAxes,
     /// Emits the tangents of the results, given that of the operand.
     pub tangents: fn(b: &mut Builder, eqn: &Eqn, dx: Var) -> Vec<Option<Var>>,
     /// The kernel.

@@ -20,7 +20,7 @@ control_op!(
     ],
     batch_jvp,
     &[
-        "(w: f64[2], x: f64[2]) { y = custom_jvp[body_rule=<(w: f64[2], x: f64[2]) { a = mul w, x y = sin a return y } | (w: f64[2], x: f64[2], dx: f64[2]) { a = mul w, x y = sin a b = cos a c = mul w, b dy = mul c, dx return y, dy }>, consts=1] w, x return y }",
+        "(w: bool[2], x: f64[2]) { y = custom_jvp[body_rule=<(w: bool[2], x: f64[2]) { a = sin x y = select w, a, x return y } | (w: bool[2], x: f64[2], dx: f64[2]) { a = sin x y = select w, a, x b = cos x c = mul b, dx dy = select w, c, dx return y, dy }>, consts=1] w, x return y }",
     ]
 );
 
@@ -39,7 +39,7 @@ control_op!(
     ],
     batch_vjp,
     &[
-        "(w: f64[2], x: f64[2], y: f64[2]) { z = custom_vjp[body_forward_backward=<(w: f64[2], x: f64[2], y: f64[2]) { a = mul w, x z = mul a, y return z } | (w: f64[2], x: f64[2], y: f64[2]) { a = mul w, x z = mul a, y b = mul w, y return z, a, b } | (w: f64[2], a: f64[2], b: f64[2], ct: f64[2]) { p = mul ct, b q = mul ct, a return p, q }>, consts=1] w, x, y return z }",
+        "(w: bool[2], x: f64[2], y: f64[2]) { z = custom_vjp[body_forward_backward=<(w: bool[2], x: f64[2], y: f64[2]) { a = mul x, y z = select w, a, x return z } | (w: bool[2], x: f64[2], y: f64[2]) { a = mul x, y z = select w, a, x return z, x, y } | (w: bool[2], x: f64[2], y: f64[2], ct: f64[2]) { p = mul ct, y q = mul ct, x zero = full[shape=[2], value=0, dtype=f64] r = select w, p, ct s = select w, q, zero return r, s }>, consts=1] w, x, y return z }",
     ]
 );
 

@@ -149,10 +149,10 @@ pub(crate) fn stacked(one: &Aval, len: usize) -> Aval {
 /// Returns an error if the operands cannot have the avals that the programs take.
 fn check_args(args: &[&Aval], expected: &[Aval]) -> Result<(), Fault> {
     check_number(args.len(), expected.len())?;
-    let pairs = args.iter().zip(expected).enumerate();
-    pairs
-        .map(|(i, (found, expected))| check_aval(&format!("operand {}", i + 1), found, expected))
-        .collect()
+    let mut pairs = args.iter().zip(expected).enumerate();
+    pairs.try_for_each(|(i, (found, expected))| {
+        check_aval(&format!("operand {}", i + 1), found, expected)
+    })
 }
 
 /// Returns an error unless there are as many operands as the programs take.
