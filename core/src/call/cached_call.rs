@@ -22,6 +22,8 @@ pub(super) struct CachedCall {
     leaves: Box<[LeafOrigin]>,
     /// Tensors that the body made of host values. They are the last arguments of the plan.
     constants: Box<[Shared]>,
+    /// The numbers of the body that are leaves of the plan, and so among the constants.
+    numbers: SmallVec<[u32; 4]>,
     /// True if one result of the plan is several leaves.
     repeats: bool,
     /// Pullback of the call, if it has one. Its residuals are the last results.
@@ -114,11 +116,6 @@ impl RecordedBody {
             repeats,
         })
     }
-
-    /// Builds the graph without looking it up in the plan cache.
-    pub(super) fn unseen(targets: &[Shared]) -> Graph {
-        Graph::unseen(targets, pending::ResultSet::Targets)
-    }
 }
 
 /// Plans the computation of `results` from `args` and from constants that the body captured. The
@@ -133,7 +130,9 @@ pub(super) fn cached_call(
     let made = RecordedBody::of(args, results, planned)?;
     let plan =
         |(graph, leaves): (Graph, _)| Arc::new(CallPlan::new(graph.plan(), leaves, function));
+    let numbers = made.graph.as_ref().map(|(graph, _)| graph.numbers.clone());
     Ok(CachedCall {
+        numbers: numbers.unwrap_or_default(),
         plan: made.graph.map(plan),
         avals: made.avals,
         leaves: made.leaves,
@@ -173,6 +172,11 @@ impl CachedCall {
         let backward = self.backward.as_ref();
         plan.is_none_or(|plan| plan.entry.is_current())
             && backward.is_none_or(|backward| backward.is_current())
+    }
+
+    /// Returns the graph of a later recording, without looking it up in the plan cache.
+    pub(super) fn unseen(&self, targets: &[Shared]) -> Graph {
+        Graph::unseen_like(targets, &self.numbers)
     }
 
     /// Describes the first difference between this call and a later recording, if any.
@@ -366,6 +370,13 @@ fn other_elements(old: &Shared, new: &Shared) -> Option<String> {
         (Some(old), Some(new)) => !old.is_same(new),
         _ => true,
     };
-    let text = || format!("a constant {} has different elements", old.aval);
+    let text = || match old.aval.numel() {
+        1 => format!(
+            "a constant was {} and is {}",
+            Tensor::of(old),
+            Tensor::of(new)
+        ),
+        _ => format!("a constant {} has different elements", old.aval),
+    };
     differ.then(text)
 }

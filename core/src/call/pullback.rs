@@ -88,8 +88,9 @@ impl CachedPullback {
         call.is_none_or(|call| call.is_current())
     }
 
-    /// Returns the call that computes the cotangents, and plans it if necessary.
-    fn cached_call(&self) -> Option<&Arc<CachedCall>> {
+    /// Returns the call that computes the cotangents, and plans it if necessary. It has `n_args` arguments:
+    /// the other parameters have no values.
+    fn cached_call(&self, n_args: usize) -> Option<&Arc<CachedCall>> {
         if let Some(call) = self.call.get() {
             let call = call.as_ref().filter(|call| call.is_current())?;
             if let Some(plan) = call.plan_id() {
@@ -104,7 +105,7 @@ impl CachedPullback {
             let bound: Vec<Bound> = args.iter().cloned().map(Bound::Tensor).collect();
             let outs = replay_bound(&self.program, &bound).ok()?;
             let values = |x: &Tensor| Shared::clone(&x.0);
-            let args: Vec<Shared> = args.iter().map(values).collect();
+            let args: Vec<Shared> = args[..n_args].iter().map(values).collect();
             let outs: Vec<Shared> = outs.iter().map(|out| values(out.tensor())).collect();
             let call = cached_call(&args, &outs, None, self.function.clone());
             Some(Arc::new(call.ok()?))
@@ -133,7 +134,7 @@ impl CachedPullback {
         if free
             && !is_recording()
             && !is_op_by_op()
-            && let Some(call) = self.cached_call()
+            && let Some(call) = self.cached_call(args.len())
         {
             return Ok(CotangentSource::Planned(call.call(args).into()));
         }

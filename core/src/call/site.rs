@@ -588,7 +588,7 @@ impl OpenRecording {
             }
             _ => {}
         }
-        match RecordedBody::of(&self.args, results, RecordedBody::unseen) {
+        match RecordedBody::of(&self.args, results, |targets| callee.call.unseen(targets)) {
             Ok(made) => callee.call.difference(&made, backward),
             Err(why) => Some(why.to_owned()),
         }

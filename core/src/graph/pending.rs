@@ -10,7 +10,9 @@ use crate::graph::value::{DetachedOperands, Edges, Producer, Shared, Value};
 use crate::plan::Lowered;
 use crate::plan::Plan;
 use crate::plan::cache::CachedPlan;
+use crate::plan::numbers::Numbers;
 use gradloom_ir::{Op, hash, pass};
+use gradloom_kernels::memory::Buffer;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -29,6 +31,8 @@ pub(crate) struct Graph {
     targets: Vec<Origin>,
     /// Held values: intermediate values that become results, after the targets.
     pub(crate) held: HeldValues,
+    /// The numbers among the nodes that became leaves, in the order of a walk that ends at no number.
+    pub(crate) numbers: SmallVec<[u32; 4]>,
     memory: Option<Box<Memory>>,
 }
 
@@ -56,8 +60,40 @@ enum LookUp {
 
 impl Graph {
     /// Returns the graph of `targets` and looks up its plan.
+    ///
+    /// Numbers that had other values in the same ops before become leaves, so that they share a plan.
     pub(crate) fn of(targets: &[Shared], results: ResultSet) -> Graph {
-        Graph::new(targets, results, LookUp::Yes)
+        let mut graph = Graph::new(targets, results, LookUp::Yes);
+        if graph.numbers.is_empty() {
+            return graph;
+        }
+        let all = graph.all_numbers();
+        while !graph.numbers.is_empty() {
+            make_leaves(&graph.all_numbers(), &graph.numbers);
+            drop(graph);
+            graph = Graph::new(targets, results, LookUp::Yes);
+        }
+        let made = (0..).zip(&all).filter(|(_, number)| number.has_elements());
+        graph.numbers = made.map(|(i, _)| i).collect();
+        graph
+    }
+
+    /// Returns the graph of `targets` without a cache look-up, with the same numbers as leaves as another
+    /// graph of the same ops.
+    pub(crate) fn unseen_like(targets: &[Shared], numbers: &[u32]) -> Graph {
+        let graph = Graph::unseen(targets, ResultSet::Targets);
+        if numbers.is_empty() {
+            return graph;
+        }
+        make_leaves(&graph.all_numbers(), numbers);
+        drop(graph);
+        Graph::unseen(targets, ResultSet::Targets)
+    }
+
+    /// Returns the numbers among the nodes. No plan was found.
+    fn all_numbers(&self) -> Vec<Shared> {
+        let numbers = self.nodes.iter().filter(|(node, _)| node.op == Op::Scalar);
+        numbers.map(|(node, _)| node.clone()).collect()
     }
 
     /// Returns the graph of `targets` without a cache look-up.
@@ -84,6 +120,7 @@ impl Graph {
         // The key starts with the lengths of its sections, so that it is unambiguous.
         walking.key.extend([0; 3]);
         walk(targets, &mut walking, &mut stack);
+        let ops_end = walking.key.len();
         let held = match results {
             ResultSet::Targets => HeldValues::new(),
             ResultSet::TargetsAndHeld => walking.held(targets),
@@ -107,6 +144,10 @@ impl Graph {
             LookUp::Yes => cache.find(&key),
             LookUp::No => None,
         };
+        let numbers = match (&found, look_up) {
+            (None, LookUp::Yes) => changing_numbers(&nodes, &key, ops_end, &mut cache.numbers),
+            _ => SmallVec::new(),
+        };
         let (owned, targets) = match found {
             Some(_) => (Vec::new(), Vec::new()),
             None => {
@@ -127,6 +168,7 @@ impl Graph {
             nodes: owned,
             targets,
             held,
+            numbers,
             memory: Some(memory),
         }
     }
@@ -171,6 +213,45 @@ impl Graph {
         let plan = Plan::new(&lowered);
         plan.explain(Some(&pass::simplify(lowered.program)))
     }
+}
+
+/// Returns the positions of the numbers among the nodes that had other values in the same ops before.
+#[cold]
+fn changing_numbers(
+    nodes: &[(&Shared, usize)],
+    key: &[u64],
+    ops_end: usize,
+    seen: &mut Numbers,
+) -> SmallVec<[u32; 4]> {
+    let mut values = SmallVec::new();
+    let mut ops = Vec::with_capacity(key.len());
+    let ends = nodes.iter().skip(1).map(|(_, at)| *at).chain([ops_end]);
+    for ((node, at), end) in nodes.iter().zip(ends) {
+        match (node.op, &node.more) {
+            (Op::Scalar, Some(more)) => {
+                values.push(hash::words(&more.words));
+                ops.push(node.op as u64);
+                node.aval.encode(&mut ops);
+            }
+            _ => ops.extend_from_slice(&key[*at..end]),
+        }
+    }
+    if values.is_empty() {
+        return SmallVec::new();
+    }
+    ops.extend_from_slice(&key[ops_end..]);
+    seen.changing(hash::words(&ops), hash::words(key), values)
+}
+
+/// Gives numbers their elements, so that a walk ends at them.
+fn make_leaves(all: &[Shared], numbers: &[u32]) {
+    let numbers = numbers.iter().filter_map(|i| {
+        let number = all.get(*i as usize)?;
+        let value = &number.more.as_ref()?.statics[0];
+        let buffer = Buffer::of_static(value, number.aval.dtype());
+        Some((number, Arc::new(buffer)))
+    });
+    value::realise(numbers);
 }
 
 /// Returns the key of a graph that has only some of the targets of the graph with key `key`.

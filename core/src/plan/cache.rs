@@ -3,6 +3,7 @@
 //! A look-up compares the hash of a computation and then its **complete** key: equal hashes alone
 //! are never enough.
 
+use super::numbers::Numbers;
 use super::{Lowered, Plan};
 use crate::events::{self, Event};
 use gradloom_ir::{Program, hash, pass};
@@ -130,6 +131,8 @@ pub(crate) struct Cache {
     capacity: usize,
     hash_bits: u32,
     lookups: u64,
+    /// The numbers of computations that had no plan.
+    pub(crate) numbers: Numbers,
 }
 
 impl Cache {
@@ -163,6 +166,7 @@ impl Cache {
             capacity: DEFAULT_CAPACITY,
             hash_bits: 64,
             lookups: 0,
+            numbers: Numbers::new(),
         }
     }
 
@@ -207,6 +211,7 @@ impl Cache {
 
     pub(crate) fn take_all(&mut self) -> Vec<CacheSlot> {
         self.words = 0;
+        self.numbers.clear();
         std::mem::take(&mut self.entries)
     }
 

@@ -15,6 +15,7 @@ mod groups;
 mod instructions;
 mod liveness;
 mod memory_plan;
+pub(crate) mod numbers;
 mod results;
 mod steps;
 
