@@ -26,6 +26,35 @@ impl DType {
         matches!(self, DType::F32 | DType::F64)
     }
 
+    /// Returns whether values of this dtype are integers.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, DType::I32 | DType::I64)
+    }
+
+    /// Returns the dtype of an elementwise op on operands of two dtypes: the table of promotion.
+    ///
+    /// | | `f32` | `f64` | `i32` | `i64` | `bool` |
+    /// |---|---|---|---|---|---|
+    /// | `f32` | `f32` | | | | |
+    /// | `f64` | | `f64` | `f64` | `f64` | |
+    /// | `i32` | | `f64` | `i32` | `i64` | |
+    /// | `i64` | | `f64` | `i64` | `i64` | |
+    /// | `bool` | | | | | `bool` |
+    ///
+    /// An integer is cast to the other dtype if that is wider, as in NumPy. `None` stands for an
+    /// error. A float is never cast, so a derivative has the dtype of its value.
+    pub const fn promoted(self, other: DType) -> Option<DType> {
+        use DType::{Bool, F32, F64, I32, I64};
+        match (self, other) {
+            (F32, F32) => Some(F32),
+            (F64, F64 | I32 | I64) | (I32 | I64, F64) => Some(F64),
+            (I32, I32) => Some(I32),
+            (I64, I64 | I32) | (I32, I64) => Some(I64),
+            (Bool, Bool) => Some(Bool),
+            _ => None,
+        }
+    }
+
     /// Returns the size of an element in bytes.
     pub const fn size(self) -> usize {
         match self {

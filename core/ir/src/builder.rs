@@ -1,7 +1,7 @@
 //! The program builder, the only way to append an equation.
 
 use crate::hash::HashMap;
-use crate::{Attr, Aval, Eqn, Op, OpError, Program, Static, Var};
+use crate::{Attr, Aval, DType, Eqn, Op, OpError, Program, Static, Var};
 use std::collections::HashSet;
 
 /// Appends equations to a program and infers their avals as far as the operands are known.
@@ -303,7 +303,11 @@ impl Builder {
 
     /// Appends a number of rank 0 with the dtype of `like`.
     pub fn scalar(&mut self, value: f64, like: Var) -> Var {
-        let value = self.attr(value);
+        let integer = self.aval(like).dtype.is_some_and(DType::is_integer);
+        let value = match integer && value == f64::from(value as i32) {
+            true => self.attr(value as i64),
+            false => self.attr(value),
+        };
         self.emit(Op::Scalar, &[value], &[like])
     }
 

@@ -37,8 +37,9 @@ macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
         /// Elementwise binary ops and comparisons, with NumPy broadcasting.
         ///
-        /// Operands have the same dtype; a number on the right takes the dtype of the tensor, as in
-        /// `x.maximum(0.0)`. The result has that dtype, or `bool` for a comparison.
+        /// A number on the right takes the dtype of the tensor, as in `x.maximum(0.0)`, but a float
+        /// beside integers is an `f64`. The dtypes of two tensors are promoted by
+        /// [`DType::promoted`]. The result has that dtype, or `bool` for a comparison.
         ///
         /// ```
         /// # use gradloom::Tensor;
@@ -54,8 +55,8 @@ macro_rules! binary_methods {
                 ///
                 /// # Panics
                 ///
-                /// If the shapes do not broadcast, the dtypes differ, the op does not accept the
-                /// dtype, or the number does not fit the dtype.
+                /// If the shapes do not broadcast, the dtypes cannot be promoted, the op does not
+                /// accept the dtype, or the number does not fit the dtype.
                 #[track_caller]
                 pub fn $name(&self, other: impl Operand) -> Tensor {
                     other.apply(Op::$op, self.clone())

@@ -2,9 +2,9 @@
 //! numbers.
 
 use super::{Tensor, one, plain};
-use crate::IntoStatic;
 use crate::raise::expect;
 use crate::tensor::record;
+use crate::{Aval, IntoStatic};
 use gradloom_ir::Op;
 use std::iter::{Product, Sum};
 use std::ops::{
@@ -18,7 +18,8 @@ mod sealed {
 
 /// Right operand of an operator or a binary method: a tensor, or a number.
 ///
-/// A number takes the dtype of the tensor on the left.
+/// A number takes the dtype of the tensor on the left, but a float beside integers is an `f64`.
+/// Tensors of different dtypes are promoted by [`DType::promoted`](crate::DType::promoted).
 ///
 /// Each operator has a single implementation for all of these types, so that rustc can infer the
 /// type of `(x + 1.0).tanh()`.
@@ -42,15 +43,19 @@ pub trait Operand: sealed::Sealed {
     /// Records `op left, self`. Owned tensors are moved, without touching reference counts.
     #[doc(hidden)]
     fn apply(self, op: Op, left: Tensor) -> Tensor;
-    /// Returns the tensor, or the number in the dtype of `like`.
+    /// Returns the tensor, or the number with the dtype that it has beside `like`.
     #[doc(hidden)]
     fn beside(self, like: &Tensor) -> Tensor;
+    /// Returns the tensor or the number in the dtype of `like`.
+    #[doc(hidden)]
+    fn in_dtype_of(self, like: &Tensor) -> Tensor;
 }
 
 /// First branch of [`Tensor::select`], where `Y` is the type of the second.
 ///
-/// The branches are tensors or numbers. A number takes the dtype of a tensor beside it. Two numbers
-/// have one type, which is the dtype of the result: `f32`, `f64`, `i32` or `i64`.
+/// The branches are tensors or numbers. A number takes the dtype of a tensor beside it, but a float
+/// beside integers is an `f64`. Two numbers have one type, which is the dtype of the result: `f32`,
+/// `f64`, `i32` or `i64`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{Y}` cannot be the branches of `select`",
     label = "the branches are tensors, or numbers of one type",
@@ -64,9 +69,9 @@ pub trait Branch<Y>: sealed::Sealed {
 impl Tensor {
     /// The element of `x` where `self` is true, that of `y` elsewhere.
     ///
-    /// `self` has dtype `bool`. All three broadcast to the shape of the result, whose dtype is that
-    /// of `x` and `y`. A number takes the dtype of the tensor beside it. Two numbers have one type,
-    /// which is the dtype of the result, so `mask.select(1.0, 0.0)` has dtype `f64`.
+    /// `self` has dtype `bool`. All three broadcast to the shape of the result. The dtypes of `x` and
+    /// `y` are promoted as those of operators are. Two numbers have one type, which is the dtype of the
+    /// result, so `mask.select(1.0, 0.0)` has dtype `f64`.
     ///
     /// Derivatives are those of the element that is taken. They are NaN if the derivative of the
     /// other one is infinite or NaN: [`Tensor::safe_select`] avoids that.
@@ -81,8 +86,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If `self` is not `bool`, the shapes do not broadcast, the dtypes of `x` and `y` differ, or
-    /// the number does not fit the dtype.
+    /// If `self` is not `bool`, the shapes do not broadcast, the dtypes of `x` and `y` cannot be
+    /// promoted, or the number does not fit the dtype.
     #[track_caller]
     pub fn select<Y>(&self, x: impl Branch<Y>, y: Y) -> Tensor {
         x.choose(self, y)
@@ -95,7 +100,7 @@ fn binary(op: Op, x: Tensor, y: Tensor) -> Tensor {
     expect(record::record_binary(op, x, y))
 }
 
-/// Returns a number in the dtype of `like`.
+/// Returns a number in the dtype of `like`, or a float as `f64` if `like` has integers.
 ///
 /// Integers are not converted through `f64`, which cannot represent every `i64`.
 #[track_caller]
@@ -113,6 +118,10 @@ impl Operand for Tensor {
     fn beside(self, _: &Tensor) -> Tensor {
         self
     }
+    #[track_caller]
+    fn in_dtype_of(self, like: &Tensor) -> Tensor {
+        self.cast(like.dtype())
+    }
 }
 
 impl sealed::Sealed for &Tensor {}
@@ -124,6 +133,10 @@ impl Operand for &Tensor {
     #[track_caller]
     fn beside(self, _: &Tensor) -> Tensor {
         self.clone()
+    }
+    #[track_caller]
+    fn in_dtype_of(self, like: &Tensor) -> Tensor {
+        self.cast(like.dtype())
     }
 }
 
@@ -137,6 +150,10 @@ impl Operand for &&Tensor {
     #[track_caller]
     fn beside(self, _: &Tensor) -> Tensor {
         (*self).clone()
+    }
+    #[track_caller]
+    fn in_dtype_of(self, like: &Tensor) -> Tensor {
+        self.cast(like.dtype())
     }
 }
 
@@ -152,6 +169,11 @@ macro_rules! numbers {
             #[track_caller]
             fn beside(self, like: &Tensor) -> Tensor {
                 number(self, like)
+            }
+            #[track_caller]
+            fn in_dtype_of(self, like: &Tensor) -> Tensor {
+                let rank_0 = Aval::new(like.dtype(), []);
+                one(Op::FullLike, [self.into_static()], &[], &[&rank_0])
             }
         }
     )*};

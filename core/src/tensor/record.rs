@@ -53,6 +53,16 @@ pub(crate) fn record_one(
     likes: &[&Aval],
 ) -> Result<Tensor> {
     let statics: Statics = statics.into_iter().collect();
+    if let Some(first) = op.promotes()
+        && let [x, y] = [data[first], data[first + 1]]
+        && x.dtype() != y.dtype()
+        && let Some(dtype) = x.dtype().promoted(y.dtype())
+    {
+        let cast = |x: &Tensor| record_one(Op::Cast, [Static::DType(dtype)], &[x], &[x.aval()]);
+        let (x, y) = (cast(x)?, cast(y)?);
+        let data = [&data[..first], &[&x, &y]].concat();
+        return record_one(op, statics, &data, likes);
+    }
     let keeps = op.def().facts().equal.same_aval(statics.iter());
     let Inferred { out, more } = infer_cache::infer_one(op, statics, data, likes)?;
     // `identity` is recorded: its result is a separate value.

@@ -99,7 +99,7 @@ pub fn scale<T: Tree>(tree: &T, factor: impl Operand + Copy) -> T {
             i += 1;
             return leaf.clone();
         }
-        let factor = factor.beside(leaf).cast(leaf.dtype());
+        let factor = factor.in_dtype_of(leaf);
         if factor.rank() != 0 {
             raise(Error::Mismatch {
                 what: "factor",

@@ -43,7 +43,7 @@ fn ops_refuse_operands_that_do_not_fit() {
     insta::assert_snapshot!(panic_of(|| a.matmul(&a)), @"matmul: inner dimensions differ: the left operand is f32[3, 4], the right operand is f32[3, 4]");
     insta::assert_snapshot!(panic_of(|| a.sum(2)), @"sum: axis 2 is out of range for rank 2: the operand is f32[3, 4]");
     insta::assert_snapshot!(panic_of(|| &a + Tensor::zeros([4], DType::F64)), @"add: the dtypes are f32 and f64: the left operand is f32[3, 4], the right operand is f64[4]; cast the f32 operand, as in `.cast(DType::F64)`");
-    insta::assert_snapshot!(panic_of(|| Tensor::from([1i32]) * 1.5), @"1.5 is not a value of i32; cast the tensor to a float first");
+    insta::assert_snapshot!(panic_of(|| Tensor::from([true]) * 1.5), @"1.5 is not a value of bool; cast the tensor to a float first");
 }
 
 #[test]
@@ -59,7 +59,10 @@ fn a_number_that_does_not_fit_a_dtype_suggests_another_dtype() {
 fn mixed_dtypes_suggest_a_cast_that_keeps_digits_and_gradients() {
     let (x, n) = (Tensor::from([1.0f32]), Tensor::from([1i64]));
     insta::assert_snapshot!(panic_of(|| &x + &n), @"add: the dtypes are f32 and i64: the left operand is f32[1], the right operand is i64[1]; cast the i64 operand, as in `.cast(DType::F32)`");
-    insta::assert_snapshot!(panic_of(|| &n * n.cast(DType::I32)), @"mul: the dtypes are i64 and i32: the left operand is i64[1], the right operand is i32[1]; cast the i32 operand, as in `.cast(DType::I64)`");
+    insta::assert_snapshot!(panic_of(|| &n - &x), @"sub: the dtypes are i64 and f32: the left operand is i64[1], the right operand is f32[1]; cast the i64 operand, as in `.cast(DType::F32)`");
+    insta::assert_snapshot!(panic_of(|| x.lt(n.cast(DType::I32))), @"lt: the dtypes are f32 and i32: the left operand is f32[1], the right operand is i32[1]; cast the i32 operand, as in `.cast(DType::F32)`");
+    insta::assert_snapshot!(panic_of(|| x.gt(0.0) * &n), @"mul: the dtypes are bool and i64: the left operand is bool[1], the right operand is i64[1]; cast the bool operand, as in `.cast(DType::I64)`");
+    insta::assert_snapshot!(panic_of(|| n.matmul(n.cast(DType::I32))), @"");
 }
 
 #[test]

@@ -258,6 +258,29 @@ impl Cx<'_> {
         }
     }
 
+    /// Casts the operands of an op that promotes them, if their dtypes are known and differ.
+    ///
+    /// An operand of unknown dtype is cast when the op is recorded.
+    fn cast_operands(&mut self, op: Op, args: &mut [Var], span: Span) -> LowerResult<()> {
+        let Some(pair) = op.promotes().and_then(|i| args.get_mut(i..i + 2)) else {
+            return Ok(());
+        };
+        let dtype_of = |var: Var| self.builder.b.aval(var).dtype;
+        let (Some(x), Some(y)) = (dtype_of(pair[0]), dtype_of(pair[1])) else {
+            return Ok(());
+        };
+        let Some(dtype) = x.promoted(y) else {
+            return Ok(());
+        };
+        let attr = self.builder.b.attr(dtype);
+        for (var, found) in pair.iter_mut().zip([x, y]) {
+            if found != dtype {
+                *var = self.emit(Op::Cast, &[attr], vec![*var], vec![*var], 1, span)?[0];
+            }
+        }
+        Ok(())
+    }
+
     /// Appends an equation, or reports why its operands do not fit.
     fn emit(
         &mut self,
@@ -268,10 +291,11 @@ impl Cx<'_> {
         n_outs: usize,
         span: Span,
     ) -> LowerResult<Vec<Var>> {
-        let args: Vec<Var> = data.iter().chain(&likes).copied().collect();
+        let mut args: Vec<Var> = data.iter().chain(&likes).copied().collect();
         for arg in &args {
             self.is_tensor(*arg, span)?;
         }
+        self.cast_operands(op, &mut args, span)?;
         match self.builder.b.try_emit(op, statics, &args, n_outs) {
             Ok(outs) => {
                 for out in &outs {

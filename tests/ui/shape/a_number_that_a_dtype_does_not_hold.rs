@@ -2,7 +2,7 @@ use gradloom::prelude::*;
 
 #[traced]
 fn f(x: &Tensor) -> Tensor {
-    x + x.cast(DType::I64) * 0.5
+    x + x.cast(DType::I32) * 1099511627776i64
 }
 
 fn main() {

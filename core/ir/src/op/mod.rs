@@ -161,6 +161,18 @@ impl Op {
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 
+    /// Returns the position of the first of two operands that are cast to one dtype before the op.
+    ///
+    /// The run time and the macro emit the casts, by [`DType::promoted`].
+    pub fn promotes(self) -> Option<usize> {
+        match (self, self.def().eval()) {
+            (Op::Select, _) => Some(1),
+            (_, Eval::Binary(_) | Eval::Compare(_)) => Some(0),
+            (_, Eval::Bits(fns)) if fns.n_operands() == 2 => Some(0),
+            _ => None,
+        }
+    }
+
     /// Returns whether the results are elements of the operand, or one number, rearranged.
     pub fn is_view(self) -> bool {
         self.def().count() == Count::View

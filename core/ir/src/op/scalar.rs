@@ -2,16 +2,17 @@ use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, lanes, shape};
 use crate::{Shape, StaticKind};
 
-/// `scalar[value] like x`: a number of rank 0 with the dtype of `x`.
+/// `scalar[value] like x`: a number of rank 0 with the dtype of `x`, but `f64` if the number is a float
+/// and `x` has integers.
 ///
-/// The dtype must be able to represent the number: `i32` cannot represent `1.5`. Rounding to `f32`
-/// is allowed.
+/// The dtype must be able to represent the number: `i32` cannot represent 2^40. Rounding to `f32` is
+/// allowed.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "scalar",
     operands: Operands::Fixed(0, 1),
     statics: &[StaticKind::Number.named("value")],
     shape: |_, _| Ok(Shape::scalar()),
-    dtype: |statics, args| shape::holds(&statics[0], args[0].dtype),
+    dtype: |statics, args| shape::beside(&statics[0], args[0].dtype),
     methods: &[],
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Scalar,

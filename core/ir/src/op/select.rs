@@ -33,7 +33,7 @@ impl OpDef for Select {
                 expected: "bool for the condition",
             });
         }
-        shape::same_dtype(args[1].dtype, args[2].dtype)
+        shape::promoted(args[1].dtype, args[2].dtype)
     }
     fn methods(&self) -> Vec<Method> {
         let params = &[Param::Data, Param::Data, Param::Data];

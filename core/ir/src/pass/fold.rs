@@ -96,6 +96,24 @@ impl FoldContext {
         rank_0 || made_like_x || x_shape.same(other_shape)
     }
 
+    /// Returns whether the result of `x` and a number has the dtype of `x`.
+    fn keeps_dtype(&self, eqn: &Eqn, x: Var, number: Var) -> bool {
+        let (from, to) = (
+            self.program.aval(x).dtype,
+            self.program.aval(eqn.out()).dtype,
+        );
+        let made = self.eqn(number);
+        // A float beside an operand of unknown dtype may turn integers into floats.
+        let is_integer = |made: &Eqn| {
+            let value = range::number(&self.program, made);
+            made.args[0] == x && value.is_some_and(|value| value.int().is_some())
+        };
+        match (from, to) {
+            (Some(from), Some(to)) => from == to,
+            _ => made.is_some_and(is_integer),
+        }
+    }
+
     /// Returns an operand that is always equal to the result.
     fn equal_operand(&self, eqn: &Eqn) -> Option<Var> {
         let args = &eqn.args;
@@ -118,7 +136,10 @@ impl FoldContext {
             Equal::Neutral(numbers) => {
                 let is_neutral = |i: &usize| numbers[*i].is_some_and(|n| self.is(args[*i], n));
                 let mut positions = [1, 0].into_iter().filter(is_neutral);
-                let other = positions.find(|i| self.absorbs(args[1 - *i], args[*i]))?;
+                let other = positions.find(|i| {
+                    let (x, number) = (args[1 - *i], args[*i]);
+                    self.absorbs(x, number) && self.keeps_dtype(eqn, x, number)
+                })?;
                 Some(args[1 - other])
             }
             Equal::SameBranches => {

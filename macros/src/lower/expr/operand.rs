@@ -19,9 +19,8 @@ impl Cx<'_> {
             Value::Host(host) => {
                 if let (Some(like), true) = (like, is_number(&host)) {
                     let span = host.expr.span();
-                    // A number literal is a float until it takes the dtype of the tensor.
-                    let value = match host::literal(&host.expr).and_then(|s| s.float()) {
-                        Some(x) => self.builder.b.attr(x),
+                    let value = match host::literal(&host.expr) {
+                        Some(number) => self.builder.b.attr(number),
                         None => self.statik(host, StaticKind::Number.named("value"), span),
                     };
                     return self

@@ -148,7 +148,7 @@ impl OpDef for Binary {
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
         shape::number(
-            shape::same_dtype(args[0].dtype, args[1].dtype)?,
+            shape::promoted(args[0].dtype, args[1].dtype)?,
             self.fns.i32.is_some(),
         )
     }
@@ -345,7 +345,10 @@ impl OpDef for Bits {
         }])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        let dtype = shape::same_dtypes(args)?;
+        let dtype = match args {
+            [x, y] => shape::promoted(x.dtype, y.dtype)?,
+            _ => args[0].dtype,
+        };
         match (dtype, self.fns) {
             (Some(DType::Bool), BitFns::Two { bool: None, .. }) => {
                 shape::integer(dtype, "an integer")?;

@@ -270,6 +270,27 @@ pub fn same_dtype(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, F
     }
 }
 
+/// Returns the dtype of two operands that are cast by [`DType::promoted`] before the op.
+///
+/// The cast is an equation of its own, so known dtypes must be equal here. An operand of unknown
+/// dtype may be wider than an integer.
+pub fn promoted(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, Fault> {
+    let both = a.is_some() && b.is_some();
+    Ok(same_dtype(a, b)?.filter(|dtype| both || !dtype.is_integer()))
+}
+
+/// Returns the dtype of a number beside an operand: that of the operand, but `f64` for a float beside
+/// integers.
+pub fn beside(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
+    let may_be_integer = dtype.is_none_or(DType::is_integer);
+    match (value, dtype) {
+        (Static::Float(_), Some(dtype)) if dtype.is_integer() => Ok(Some(DType::F64)),
+        // A number that is not known may be a float.
+        (Static::Host(_) | Static::Dims(..), _) if may_be_integer => Ok(None),
+        _ => holds(value, dtype),
+    }
+}
+
 /// Returns the common dtype of all operands.
 pub fn same_dtypes(args: &[&Aval]) -> Result<Option<DType>, Fault> {
     args.iter()
