@@ -373,6 +373,12 @@ pub enum ControlFault {
         /// Aval of the value.
         aval: Aval,
     },
+    /// A function that has to be linear is not.
+    #[error("the function is not linear in its argument, because of `{op}`")]
+    NotLinear {
+        /// Name of the op.
+        op: &'static str,
+    },
     /// A function with a reverse-mode rule was differentiated in forward mode.
     #[error(
         "it has a rule for reverse mode only: use `grad` or `vjp`, or give a rule by `custom_jvp`"

@@ -26,7 +26,7 @@ pub enum Event {
         /// Reason why the call cannot use a plan.
         why: Cow<'static, str>,
     },
-    /// A traced function was planned again, as often before, because only a number changed.
+    /// A traced function was recorded again, as often before, because only a number changed.
     Changing {
         /// Path of the function or companion.
         function: &'static str,
@@ -75,7 +75,7 @@ impl fmt::Display for Event {
                 times,
             } => write!(
                 f,
-                "`{function}` was planned again: argument `{argument}` changed {times} times: pass a tensor"
+                "`{function}` was recorded again: argument `{argument}` changed {times} times: pass a tensor"
             ),
             Event::Planned {
                 plan,

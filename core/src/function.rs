@@ -61,7 +61,7 @@ pub struct Param {
 pub(crate) enum ParamKind {
     /// A tensor or a tree of tensors.
     Tensors,
-    /// A number. Each value has a plan of its own.
+    /// A number. Each value is recorded once.
     Number,
     /// A static value of another type.
     Fixed,

@@ -527,6 +527,8 @@ pub(crate) const TRANSFORMS: &[&str] = &[
     "jacfwd",
     "jacrev",
     "jvp",
+    "linear_transpose",
+    "linearize",
     "map",
     "scan",
     "value_and_grad",

@@ -211,7 +211,7 @@ fn a_number_that_changes_is_named_once_it_has_changed_three_times() {
     assert_eq!(log(0.1, 0.0), None);
     assert_eq!(log(0.9, 0.5), None);
     assert_eq!(log(0.3, 0.0), None);
-    let said = "`reports::update` was planned again: argument `lr` changed 3 times: pass a tensor";
+    let said = "`reports::update` was recorded again: argument `lr` changed 3 times: pass a tensor";
     assert_eq!(log(0.4, 0.0).as_deref(), Some(said));
     let report = gradloom::report();
     assert_eq!(

@@ -250,7 +250,7 @@ const MANY_CHANGES: u32 = 3;
 fn hint(event: &Event) {
     if cfg!(debug_assertions) && std::env::var_os("GRADLOOM_HINTS").is_none_or(|v| v != "off") {
         eprintln!(
-            "gradloom: {event}; each value of a number needs a plan of its own (set `GRADLOOM_HINTS=off` to hide this hint)"
+            "gradloom: {event}; each value of a number is recorded once (set `GRADLOOM_HINTS=off` to hide this hint)"
         );
     }
 }

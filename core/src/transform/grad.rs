@@ -4,7 +4,7 @@ use super::loss::Loss;
 use super::outcome::{TransformSite, Uncaught};
 use super::vjp::try_vjp;
 use crate::transform::Outcome;
-use crate::transform::jvp::linear;
+use crate::transform::jvp::joint;
 use crate::{Result, Tree, check};
 
 /// Returns the gradient of `f`, as a function.
@@ -100,7 +100,7 @@ where
 {
     let gradient = |x: &X| Uncaught(try_value_and_grad(&f, x).map(|(_, g)| g));
     R::wrap(
-        linear(gradient, x)
+        joint(gradient, x)
             .and_then(|map| map.call(v))
             .map(|(_, hv)| hv),
     )

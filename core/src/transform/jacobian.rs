@@ -2,7 +2,7 @@
 
 use super::Outcome;
 use super::grad::try_value_and_grad;
-use super::jvp::linear;
+use super::linear::try_linearize;
 use super::outcome::{TransformSite, Uncaught};
 use super::vjp::try_vjp;
 use super::vmap::vmap;
@@ -84,10 +84,9 @@ where
 }
 
 fn try_jacfwd<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) -> Result<Tensor> {
-    let map = linear(f, x)?;
-    let (y, _) = map.call(&x.zeros_like())?;
+    let (y, map) = try_linearize(f, x)?;
     check::floats(&y, "result")?;
-    let columns = vmap(|e: &Tensor| map.call(e).map(|(_, dy)| dy))(&basis(x))?;
+    let columns = vmap(|e: &Tensor| map.try_call(e))(&basis(x))?;
     // The columns are along the first axis.
     catch(|| {
         Ok(columns

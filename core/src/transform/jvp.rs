@@ -31,11 +31,11 @@ where
     R: Outcome,
     F: FnOnce(&X) -> R,
 {
-    R::wrap(linear(f, x).and_then(|tangent_map| tangent_map.call(dx)))
+    R::wrap(joint(f, x).and_then(|tangent_map| tangent_map.call(dx)))
 }
 
-/// A function linearised at a point, which maps tangents of `x` to tangents of the result.
-pub(crate) struct Pushforward<X, Y> {
+/// The program of a function on values and tangents, with its captured values.
+pub(crate) struct JointProgram<X, Y> {
     jvp: ad::Jvp,
     /// Values that the function used besides its argument.
     captured: Vec<Bound>,
@@ -46,7 +46,7 @@ pub(crate) struct Pushforward<X, Y> {
     y: Y,
 }
 
-pub(crate) fn linear<X, R, F>(f: F, x: &X) -> Result<Pushforward<X, R::Tree>>
+pub(crate) fn joint<X, R, F>(f: F, x: &X) -> Result<JointProgram<X, R::Tree>>
 where
     X: Tree,
     R: Outcome,
@@ -61,7 +61,7 @@ where
     let ad::Jvp { program, active } = ad::jvp(&program, &wrt, Calls::Joint);
     let program = pass::simplify(program);
     // The tangents are the last parameters, after the captured values.
-    Ok(Pushforward {
+    Ok(JointProgram {
         jvp: ad::Jvp { program, active },
         captured: trace.captured,
         known: trace.known,
@@ -70,7 +70,7 @@ where
     })
 }
 
-impl<X: Tree, Y: Tree> Pushforward<X, Y> {
+impl<X: Tree, Y: Tree> JointProgram<X, Y> {
     pub(crate) fn call(&self, dx: &X) -> Result<(Y, Y)> {
         let (x, dx) = (leaves(&self.x), leaves(dx));
         check::beside("tangent", &self.x, "argument", &dx, check::avals(&x))?;

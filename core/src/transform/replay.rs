@@ -29,6 +29,14 @@ impl Bound {
         }
     }
 
+    /// Returns the binding, or only its aval.
+    pub(crate) fn kept(&self, shape_only: bool) -> Bound {
+        match self {
+            Bound::Tensor(x) if shape_only => Bound::Aval(x.aval().clone()),
+            other => other.clone(),
+        }
+    }
+
     /// Returns the number of bytes that the binding keeps alive.
     pub(crate) fn bytes(&self) -> usize {
         match self {

@@ -46,7 +46,11 @@ where
     R: Outcome,
     F: FnOnce(&X) -> R,
 {
-    let trace: Trace<R::Tree> = trace::trace(f, x)?;
+    pullback_of(trace::trace(f, x)?, x)
+}
+
+/// Returns the value and the pullback of a traced function.
+pub(super) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y, Pullback<X, Y>)> {
     if ad::irreversible(&trace.program).is_some() {
         return Err(ControlFault::Irreversible.into_error("while_loop"));
     }
@@ -65,10 +69,7 @@ where
     let residuals = residuals
         .iter()
         .zip(&shape_only)
-        .map(|(r, shape_only)| match r {
-            Bound::Tensor(x) if *shape_only => Bound::Aval(x.aval().clone()),
-            other => other.clone(),
-        });
+        .map(|(r, shape_only)| r.kept(*shape_only));
     let y = with_leaves(&trace.y, &outs);
     let inner = Inner {
         program: pullback,

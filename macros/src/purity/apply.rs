@@ -284,6 +284,14 @@ impl PurityVisitor<'_> {
                 let y = self.apply(function, &[x], name, span);
                 Ty::Tuple(vec![y.clone(), y]).into()
             }
+            ("linear_transpose", Some(x)) => {
+                self.apply(function, std::slice::from_ref(&x), name, span);
+                Ty::Pure(Box::new(super::pattern::behind(&x))).into()
+            }
+            ("linearize", Some(x)) => {
+                let y = self.apply(function, &[x], name, span);
+                Ty::Tuple(vec![y.clone(), Ty::Pure(Box::new(y)).into()]).into()
+            }
             ("vjp", Some(x)) => {
                 let y = self.apply(function, std::slice::from_ref(&x), name, span);
                 let pullback = Ty::Pure(Box::new(super::pattern::behind(&x)));

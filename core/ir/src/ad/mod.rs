@@ -14,12 +14,14 @@
 
 mod control;
 mod jvp;
+mod linearize;
 mod second;
 mod split;
 mod transpose;
 mod zeros;
 
 pub use jvp::{Calls, Jvp, jvp};
+pub use linearize::{Linearized, linearize, nonlinear};
 pub use second::{Grad, Hvp, grad_program, has_calls, hvp};
 pub use split::{SplitProgram, split};
 pub use transpose::{TransposedProgram, transpose};
