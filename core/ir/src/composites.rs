@@ -688,6 +688,78 @@ macro_rules! for_each_composite {
             fn squareplus(x: Tensor, b: Operand) {
                 (x + (x.square() + b).sqrt()) * 0.5
             }
+
+            /// The sum of the main diagonal of each matrix of the last two axes.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+            /// assert_eq!(x.trace().item::<f32>(), 5.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If there are less than two axes, or the dtype is `bool`.
+            fn trace(x: Tensor) {
+                x.diagonal(0).sum(-1)
+            }
+
+            /// The products of each element with each element of another tensor, as a matrix.
+            ///
+            /// Both are taken in row-major order.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0]);
+            /// assert_eq!(x.outer(&Tensor::from([3.0f32, 4.0])).to_vec::<f32>(), [3.0, 4.0, 6.0, 8.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtypes cannot be promoted or are `bool`.
+            fn outer(x: Tensor, y: Tensor) {
+                x.reshape([x.numel(), 1]) * y.reshape([1, y.numel()])
+            }
+
+            /// The cross products of the vectors along an axis of length 3. The other axes broadcast.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let (x, y) = (Tensor::from([1.0f32, 0.0, 0.0]), Tensor::from([0.0f32, 1.0, 0.0]));
+            /// assert_eq!(x.cross(&y, -1).to_vec::<f32>(), [0.0, 0.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has another length, the other axes do not broadcast, or the
+            /// dtypes cannot be promoted or are `bool`.
+            fn cross(x: Tensor, y: Tensor, axis: Static) {
+                let [x0, x1, x2] = x.unbind(axis);
+                let [y0, y1, y2] = y.unbind(axis);
+                let first = &x1 * &y2 - &x2 * &y1;
+                let second = &x2 * &y0 - &x0 * &y2;
+                Tensor::stack(&[first, second, &x0 * &y1 - &x1 * &y0], axis)
+            }
+
+            /// Each element repeated `count` times along an axis.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0]);
+            /// assert_eq!(x.repeat(2, 0).to_vec::<f32>(), [1.0, 1.0, 2.0, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range, or the result is too large.
+            fn repeat(x: Tensor, count: Count, axis: Int) {
+                let len = x.dim(axis as isize);
+                let at = if axis < 0 { x.rank() as i64 + axis } else { axis } as usize;
+                let wide = [&x.shape()[..at], &[len, count][..], &x.shape()[at + 1..]].concat();
+                let whole = len.saturating_mul(count);
+                let whole = [&x.shape()[..at], &[whole][..], &x.shape()[at + 1..]].concat();
+                x.unsqueeze(at as i64 + 1).broadcast_to(wide).reshape(whole)
+            }
         }
     };
 }

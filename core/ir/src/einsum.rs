@@ -172,9 +172,198 @@ impl Einsum {
     }
 }
 
+impl Einsum {
+    /// Returns the letters in the order in which the operands name them first, or `None` if the text
+    /// has `...`.
+    pub fn letters(&self) -> Option<Vec<char>> {
+        if self.result.others_at.is_some() {
+            return None;
+        }
+        let mut letters = Vec::new();
+        for c in self.operands.iter().flat_map(|term| &term.letters) {
+            if !letters.contains(c) {
+                letters.push(*c);
+            }
+        }
+        Some(letters)
+    }
+
+    /// Returns the product as a Rust expression of methods, for operands `x0`, `x1` and so on.
+    ///
+    /// In the expression, `lens` holds the lengths of [`Einsum::letters`]. Lengths are not known here,
+    /// so the next pair of several operands is the one with the fewest letters. Returns `None` if the
+    /// text has `...`.
+    pub fn body(&self) -> Option<String> {
+        let letters = self.letters()?;
+        let of = |(i, term): (usize, &Term)| Factor {
+            expr: format!("x{i}"),
+            letters: term.letters.clone(),
+        };
+        let operands = self.operands.iter().enumerate().map(of);
+        let mut all: Vec<Factor> = operands.map(Factor::with_diagonals).collect();
+        while all.len() > 1 {
+            let n_letters = |&(i, j): &(usize, usize)| {
+                let others = all[j].letters.iter().filter(|c| !all[i].has(**c));
+                all[i].letters.len() + others.count()
+            };
+            let pairs = (0..all.len()).flat_map(|i| (i + 1..all.len()).map(move |j| (i, j)));
+            let (i, j) = pairs.min_by_key(n_letters)?;
+            let (y, x) = (all.remove(j), all.remove(i));
+            let kept = |c: char| self.result.letters.contains(&c) || all.iter().any(|z| z.has(c));
+            let x = x.summed(|c| kept(c) || y.has(c));
+            let y = y.summed(|c| kept(c) || x.has(c));
+            let z = x.times(y, kept, &letters);
+            all.insert(i, z);
+        }
+        let result = &self.result.letters;
+        let last = all.pop()?.summed(|c| result.contains(&c));
+        Some(last.permuted(result).expr)
+    }
+}
+
+/// An expression for a tensor, with the letters of its axes.
+struct Factor {
+    expr: String,
+    letters: Vec<char>,
+}
+
+impl Factor {
+    fn has(&self, c: char) -> bool {
+        self.letters.contains(&c)
+    }
+
+    /// Returns the letters for which `fits` holds.
+    fn those(&self, fits: impl Fn(char) -> bool) -> Vec<char> {
+        self.letters.iter().copied().filter(|c| fits(*c)).collect()
+    }
+
+    /// Appends the call of a method.
+    fn call(mut self, method: &str) -> Factor {
+        self.expr = format!("{}.{method}", self.expr);
+        self
+    }
+
+    /// Takes the diagonal of axes with the same letter.
+    fn with_diagonals(mut self) -> Factor {
+        let twice = |x: &Factor| {
+            (0..x.letters.len()).find_map(|i| {
+                let j = x.letters[i + 1..].iter().position(|c| *c == x.letters[i])?;
+                Some((i, i + 1 + j))
+            })
+        };
+        while let Some((i, j)) = twice(&self) {
+            let letter = self.letters.remove(j);
+            self.letters.remove(i);
+            self.letters.push(letter);
+            self = self.call(&format!("moveaxis({j}, -1).moveaxis({i}, -1).diagonal(0)"));
+        }
+        self
+    }
+
+    /// Sums over the axes whose letters are not kept.
+    fn summed(mut self, kept: impl Fn(char) -> bool) -> Factor {
+        let axes = (0..self.letters.len()).filter(|axis| !kept(self.letters[*axis]));
+        let axes: Vec<usize> = axes.collect();
+        if axes.is_empty() {
+            return self;
+        }
+        self.letters.retain(|c| kept(*c));
+        self.call(&format!("sum({axes:?})"))
+    }
+
+    /// Moves the axes to this order.
+    fn permuted(mut self, letters: &[char]) -> Factor {
+        if self.letters == letters {
+            return self;
+        }
+        let axis = |c: &char| self.letters.iter().position(|own| own == c);
+        let order: Vec<usize> = letters.iter().filter_map(axis).collect();
+        self.letters = letters.to_vec();
+        self.call(&format!("permute({order:?})"))
+    }
+
+    /// Multiplies with another factor, and sums over the shared letters that are not kept.
+    fn times(self, y: Factor, kept: impl Fn(char) -> bool, all: &[char]) -> Factor {
+        let x = self;
+        let batch = x.those(|c| y.has(c) && kept(c));
+        let inner = x.those(|c| y.has(c) && !kept(c));
+        let (left, right) = (x.those(|c| !y.has(c)), y.those(|c| !x.has(c)));
+        let letters = [&batch[..], &left, &right].concat();
+        if inner.is_empty() {
+            // Element by element, with broadcasting.
+            let x = x.permuted(&[&batch[..], &left].concat());
+            let y = y.permuted(&[&batch[..], &right].concat());
+            let x = right.iter().fold(x, |x, _| x.call("unsqueeze(-1)"));
+            let ones = format!("unsqueeze({})", batch.len());
+            let y = left.iter().fold(y, |y, _| y.call(&ones));
+            let expr = format!("({} * {})", x.expr, y.expr);
+            return Factor { expr, letters };
+        }
+        let len = |c: &char| {
+            let at = all.iter().position(|other| other == c);
+            format!("lens[{}]", at.expect("a letter of an operand"))
+        };
+        // The length of the axes of a group, joined to one.
+        let joined = |group: &[char]| match group {
+            [] => "1".to_owned(),
+            group => group.iter().map(len).collect::<Vec<_>>().join(" * "),
+        };
+        let operand = |x: Factor, groups: [&[char]; 2]| {
+            let x = x.permuted(&[&batch[..], groups[0], groups[1]].concat());
+            match groups {
+                [[_], [_]] => x,
+                _ => {
+                    let lens = batch.iter().map(len).chain(groups.map(joined));
+                    x.call(&format!(
+                        "reshape([{}])",
+                        lens.collect::<Vec<_>>().join(", ")
+                    ))
+                }
+            }
+        };
+        let x = operand(x, [&left, &inner]);
+        let y = operand(y, [&inner, &right]);
+        let z = Factor {
+            expr: format!("{}.matmul({})", x.expr, y.expr),
+            letters,
+        };
+        match (&left[..], &right[..]) {
+            ([_], [_]) => z,
+            _ if z.letters.is_empty() => z.call("reshape(())"),
+            _ => {
+                let lens: Vec<String> = z.letters.iter().map(len).collect();
+                z.call(&format!("reshape([{}])", lens.join(", ")))
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_without_dots_is_an_expression_of_methods() {
+        let of = |text: &str| Einsum::parse(text).unwrap().body().unwrap();
+        assert_eq!(of("ij,jk->ik"), "x0.matmul(x1)");
+        assert_eq!(
+            of("ii"),
+            "x0.moveaxis(1, -1).moveaxis(0, -1).diagonal(0).sum([0])"
+        );
+        assert_eq!(
+            of("i,j->ji"),
+            "(x0.unsqueeze(-1) * x1.unsqueeze(0)).permute([1, 0])"
+        );
+        assert_eq!(
+            of("ij,j->i"),
+            "x0.matmul(x1.reshape([lens[1], 1])).reshape([lens[0]])"
+        );
+        assert_eq!(
+            of("i,i"),
+            "x0.reshape([1, lens[0]]).matmul(x1.reshape([lens[0], 1])).reshape(())"
+        );
+        assert_eq!(Einsum::parse("...i->...").unwrap().body(), None);
+    }
 
     fn fault(text: &str) -> String {
         Einsum::parse(text).unwrap_err()

@@ -77,6 +77,7 @@ pub use tangent::*;
 
 use crate::raise::expect;
 use crate::statics::IntoStatic;
+pub use crate::tensor::contract::einsum_lengths;
 use crate::tensor::record::{record_elementwise, record_many, record_one};
 use gradloom_ir::Op;
 

@@ -178,10 +178,10 @@ fn contract(operands: Vec<Labelled>, result: &[Label]) -> Tensor {
 }
 
 /// Returns the reason why axes with the same label differ, if they do.
-fn differing(operands: &[Labelled]) -> Option<String> {
+fn differing<'a>(operands: impl Iterator<Item = (&'a [Label], &'a [usize])>) -> Option<String> {
     let mut seen: Vec<(Label, usize, usize)> = Vec::new();
-    for (i, x) in operands.iter().enumerate() {
-        for (label, len) in x.labels.iter().zip(x.x.shape()) {
+    for (i, (labels, shape)) in operands.enumerate() {
+        for (label, len) in labels.iter().zip(shape) {
             let repeats =
                 |a: usize, b: usize| matches!(label, Label::FromEnd(_)) && (a == 1 || b == 1);
             for (other, at, first) in &seen {
@@ -198,6 +198,38 @@ fn differing(operands: &[Labelled]) -> Option<String> {
     None
 }
 
+#[track_caller]
+fn refuse_text(text: &str, reason: String) -> ! {
+    raise(Error::Arguments {
+        call: format!("einsum of `{text}`"),
+        reason,
+    })
+}
+
+/// Returns the lengths of the letters of a text without `...`, in the order of their first use.
+#[track_caller]
+pub fn einsum_lengths(text: &str, shapes: &[&[usize]]) -> Vec<usize> {
+    let ranks: Vec<usize> = shapes.iter().map(|shape| shape.len()).collect();
+    let labels = Einsum::parse(text).and_then(|einsum| Ok(einsum.labels(&ranks)?.0));
+    let labels = labels.unwrap_or_else(|reason| refuse_text(text, reason));
+    let axes = || {
+        labels
+            .iter()
+            .map(|labels| &labels[..])
+            .zip(shapes.iter().copied())
+    };
+    if let Some(reason) = differing(axes()) {
+        refuse_text(text, reason);
+    }
+    let mut lengths: Vec<(Label, usize)> = Vec::new();
+    for (label, len) in axes().flat_map(|(labels, shape)| labels.iter().zip(shape)) {
+        if !lengths.iter().any(|(known, _)| known == label) {
+            lengths.push((*label, *len));
+        }
+    }
+    lengths.into_iter().map(|(_, len)| len).collect()
+}
+
 /// Products that are summed over axes.
 impl Tensor {
     /// Multiplies tensors and sums over axes, as a text says: `"ij,jk->ik"` is the matrix product.
@@ -208,7 +240,8 @@ impl Tensor {
     /// broadcast. Without `->`, the result has the axes `...` and the letters that occur once, in
     /// alphabetical order. Products of more than two tensors start with the cheapest pair.
     ///
-    /// In a traced function, a literal text is checked at compile time.
+    /// In a traced function, a literal text is checked at compile time. One without `...` is lowered,
+    /// and the next pair is the one with the fewest letters, because the lengths are not known.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -234,17 +267,14 @@ impl Tensor {
                 labels,
             });
             let operands: Vec<Labelled> = operands.collect();
-            match differing(&operands) {
+            match differing(operands.iter().map(|x| (&x.labels[..], x.x.shape()))) {
                 Some(reason) => Err(reason),
                 None => Ok((operands, result)),
             }
         });
         match found {
             Ok((operands, result)) => contract(operands, &result),
-            Err(reason) => raise(Error::Arguments {
-                call: format!("einsum of `{text}`"),
-                reason,
-            }),
+            Err(reason) => refuse_text(text, reason),
         }
     }
 

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 mod compose;
-mod contract;
+pub(crate) mod contract;
 mod convert;
 mod create;
 mod display;

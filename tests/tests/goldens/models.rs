@@ -11,19 +11,6 @@ fn lorenz(u: &Tensor, p: &Tensor) -> Tensor {
     Tensor::stack(&[a * (&y - &x), &x * (b - &z) - &y, &x * &y - c * &z], 0)
 }
 
-/// The cross product of two vectors of length 3.
-#[traced]
-fn cross(x: &Tensor, y: &Tensor) -> Tensor {
-    let [x0, x1, x2] = x.unbind(0);
-    let [y0, y1, y2] = y.unbind(0);
-    let rows = [
-        &x1 * &y2 - &x2 * &y1,
-        &x2 * &y0 - &x0 * &y2,
-        &x0 * &y1 - &x1 * &y0,
-    ];
-    Tensor::stack(&rows, 0)
-}
-
 crate::goldens! {
     mlp_loss(#[nodiff] x, #[nodiff] t, w1, b1, w2, b2) {
         let h = (x.matmul(w1) + b1).tanh();
@@ -153,7 +140,7 @@ crate::goldens! {
         let th = r.square().sum(..).sqrt();
         let k = r / &th;
         let v = x - centre;
-        let p = &v * th.cos() + cross(&k, &v) * th.sin() + &k * k.matmul(&v) * (1.0 - th.cos());
+        let p = &v * th.cos() + k.cross(&v, 0) * th.sin() + &k * k.matmul(&v) * (1.0 - th.cos());
         let q = p.slice(0, 2, 1) / p.slice(2, 3, 1);
         let n = q.square().sum(..);
         let q = q * (1.0 + rad0 * &n + rad1 * &n * &n);

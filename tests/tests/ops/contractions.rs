@@ -1,5 +1,6 @@
 //! `einsum` and `dot_general` against loops over all indices, and methods that consist of other ops.
 
+use gradloom::events::Event;
 use gradloom::prelude::*;
 use gradloom_tests::noise;
 use std::collections::BTreeMap;
@@ -163,7 +164,7 @@ fn wrong_calls_are_refused_with_a_reason() {
     );
     assert_eq!(
         fault(&|| x(&[2]).cross(x(&[2]), 0)),
-        "cross: axis 0 has length 2, expected 3"
+        "unbind: axis 0 is 2, expected 3, the number of results: the operand is f32[2]"
     );
     assert_eq!(
         fault(&|| x(&[0]).median(0)),
@@ -203,6 +204,124 @@ fn a_traced_function_agrees_with_the_closure() {
     let args = (noise(&[3, 4], 1), noise(&[3, 4], 2));
     let (y, pullback) = traced::vjp(&args.0, &args.1);
     let (expected, of_closure) = gradloom::vjp(|(x, y): &(Tensor, Tensor)| traced(x, y), &args);
+    assert_near(&y, &expected, "value");
+    let (gx, gy) = pullback(&y);
+    let (ex, ey) = of_closure.call(&y);
+    assert_near(&gx, &ex, "x");
+    assert_near(&gy, &ey, "y");
+}
+
+/// The cotangents of operands as a list.
+macro_rules! listed {
+    ($all:ident, $x:ident) => { [$all] };
+    ($all:ident, $($x:ident),*) => {{
+        let ($($x),*) = $all;
+        [$($x),*]
+    }};
+}
+
+/// Traced functions of a literal text, which are lowered, and the shapes of their operands.
+macro_rules! lowered {
+    ($($name:ident: $text:literal, $($x:ident: $shape:expr),*;)*) => {$(
+        #[test]
+        fn $name() {
+            #[traced(order = 2)]
+            fn product($($x: &Tensor),*) -> Tensor {
+                Tensor::einsum($text, &[$($x),*]) * 2.0
+            }
+            assert_eq!(product::RECORDED, None);
+            let mut seed = 0;
+            let [$($x),*] = [$(&$shape[..]),*].map(|shape: &[usize]| {
+                seed += 1;
+                noise(shape, seed)
+            });
+            let expected = by_loops($text, &[$($x.clone()),*]) * 2.0;
+            assert_near(&product($(&$x),*), &expected, $text);
+            // It is linear in all operands together, as many times as there are some.
+            let all = [$($x.clone()),*];
+            let (y, pullback) = product::vjp($(&$x),*);
+            let cotangents = pullback(&y);
+            let of_all = gradloom::vjp(|all: &Vec<Tensor>| {
+                Tensor::einsum($text, all) * 2.0
+            }, &all.to_vec());
+            let expected = of_all.1.call(&y);
+            let found = listed!(cotangents, $($x),*);
+            for (found, expected) in found.iter().zip(&expected) {
+                assert_near(found, expected, $text);
+            }
+            let run = || product($(&$x),*).sum(..).item::<f64>();
+            let first = run();
+            let (second, events) = gradloom::events::record(run);
+            assert_eq!(first.to_bits(), second.to_bits());
+            let replans = |e: &Event| matches!(e, Event::Planned { .. });
+            assert!(!events.iter().any(replans), "{events:?}");
+        }
+    )*};
+}
+
+lowered! {
+    lowered_matrix_product: "ij,jk->ik", x: [2, 3], y: [3, 4];
+    lowered_batch: "bij,bkj->kbi", x: [2, 3, 4], y: [2, 5, 4];
+    lowered_groups: "abk,kcd->cadb", x: [2, 3, 2], y: [2, 3, 2];
+    lowered_two_sums: "aij,ijb->ba", x: [2, 3, 4], y: [3, 4, 2];
+    lowered_matrix_and_vector: "ij,j->i", x: [2, 3], y: [3];
+    lowered_inner_product: "i,i->", x: [3], y: [3];
+    lowered_outer_product: "i,j->ji", x: [3], y: [2];
+    lowered_rows: "bi,bi->b", x: [2, 3], y: [2, 3];
+    lowered_sums: "ij,kl->il", x: [2, 3], y: [2, 4];
+    lowered_diagonal: "ii->i", x: [3, 3];
+    lowered_trace: "ii->", x: [3, 3];
+    lowered_diagonal_of_cube: "iji->ji", x: [3, 2, 3];
+    lowered_transpose: "ijk->kji", x: [2, 3, 4];
+    lowered_total: "ij->", x: [2, 3];
+    lowered_diagonal_in_product: "ii,ij->j", x: [3, 3], y: [3, 2];
+    lowered_chain: "ij,jk,kl->il", x: [2, 3], y: [3, 4], z: [4, 2];
+    lowered_form: "i,ij,j->", x: [2], y: [2, 3], z: [3];
+    lowered_empty: "ij,jk->ik", x: [2, 0], y: [0, 4];
+    lowered_elementwise: "ab,b,ac->abc", x: [2, 3], y: [3], z: [2, 2];
+}
+
+#[traced]
+fn lowered_pairs(x: &Tensor, y: &Tensor) -> Tensor {
+    Tensor::einsum("bi,bi->bi", &[x, y]) + Tensor::einsum("ii->i", &[x])
+}
+
+#[test]
+fn a_lowered_text_checks_the_lengths_of_axes() {
+    assert_eq!(lowered_pairs::RECORDED, None);
+    let (x, y) = (noise(&[3, 3], 1), noise(&[1, 3], 2));
+    assert_eq!(
+        fault(&|| lowered_pairs(&x, &y)),
+        "einsum of `bi,bi->bi`: `b` is 3 in operand 1 and 1 in operand 2"
+    );
+    let wide = noise(&[2, 3], 1);
+    assert_eq!(
+        fault(&|| lowered_pairs(&wide, &wide)),
+        "einsum of `ii->i`: `i` is 2 in operand 1 and 3 in operand 1"
+    );
+    let flat = noise(&[3], 1);
+    assert_eq!(
+        fault(&|| lowered_pairs(&flat, &flat)),
+        "einsum of `bi,bi->bi`: operand 1 has rank 1, and `bi` has 2 axes"
+    );
+}
+
+#[traced]
+fn composed(x: &Tensor, y: &Tensor) -> Tensor {
+    let repeated = x.repeat(2, -1).repeat(2, 0);
+    x.cross(y, 1) * x.trace() + x.outer(y).sum(..) + repeated.square().sum(..)
+}
+
+#[test]
+fn composed_methods_are_lowered_and_agree_with_closures() {
+    assert_eq!(composed::RECORDED, None);
+    let args = (noise(&[3, 3], 1), noise(&[3, 3], 2));
+    let (y, pullback) = composed::vjp(&args.0, &args.1);
+    let closure = |(x, y): &(Tensor, Tensor)| {
+        let repeated = x.repeat(2, -1).repeat(2, 0);
+        x.cross(y, 1) * x.trace() + x.outer(y).sum(..) + repeated.square().sum(..)
+    };
+    let (expected, of_closure) = gradloom::vjp(closure, &args);
     assert_near(&y, &expected, "value");
     let (gx, gy) = pullback(&y);
     let (ex, ey) = of_closure.call(&y);

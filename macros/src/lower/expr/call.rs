@@ -191,8 +191,11 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         let traced = call.args.iter().any(|a| self.names.mentions_traced(a));
         let text = name.to_string();
-        if text == "einsum" {
-            self.check_einsum(call)?;
+        if text == "einsum"
+            && let Some((literal, list)) = self.checked_einsum(call)?
+            && let Some(value) = self.einsum(literal, list, want)?
+        {
+            return Ok(value);
         }
         // The second form is a method called as a function: `Tensor::matmul(&x, &w)`.
         let found = find(&text, true).or_else(|| find(&text, false).filter(|_| traced));
@@ -218,28 +221,36 @@ impl Cx<'_> {
     }
 
     /// Checks a literal text of `einsum`, and that it names as many tensors as are listed.
-    fn check_einsum(&mut self, call: &syn::ExprCall) -> LowerResult<()> {
+    ///
+    /// Returns the text and the list, if both are written out.
+    fn checked_einsum<'e>(
+        &mut self,
+        call: &'e syn::ExprCall,
+    ) -> LowerResult<Option<(&'e syn::LitStr, &'e Expr)>> {
         let Some(Expr::Lit(syn::ExprLit {
             lit: syn::Lit::Str(text),
             ..
         })) = call.args.first().map(peel)
         else {
-            return Ok(());
+            return Ok(None);
         };
-        let list = match call.args.get(1).map(peel_references) {
-            Some(Expr::Array(list)) => Some(list.elems.len()),
+        let list = match call.args.get(1).map(|list| (list, peel_references(list))) {
+            Some((list, Expr::Array(elems))) => Some((list, elems.elems.len())),
             _ => None,
         };
         let fault = match (Einsum::parse(&text.value()), list) {
             (Err(reason), _) => Err(reason),
-            (Ok(einsum), Some(n)) => einsum.check_operands(n),
+            (Ok(einsum), Some((_, n))) => einsum.check_operands(n),
             _ => Ok(()),
         };
-        fault.map_err(|reason| {
-            let message = format!("einsum of `{}`: {reason}", text.value());
-            self.diagnostics.errors.push(text, message);
-            Abort::Error
-        })
+        match fault {
+            Ok(()) => Ok(list.map(|(list, _)| (text, list))),
+            Err(reason) => {
+                let message = format!("einsum of `{}`: {reason}", text.value());
+                self.diagnostics.errors.push(text, message);
+                Err(Abort::Error)
+            }
+        }
     }
 
     /// Returns whether a callee is the function that is being lowered.

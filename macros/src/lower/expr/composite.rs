@@ -1,9 +1,10 @@
 //! Lowers methods that are composed of ops, by lowering their bodies at each call.
 
 use super::op::is_number;
-use crate::lower::{Cx, Expected, LowerResult, Value, host};
+use crate::lower::{Content, Cx, Expected, Host, LowerResult, Value, host};
 use gradloom_ir::Composite;
 use gradloom_ir::composites::Role;
+use gradloom_ir::einsum::Einsum;
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 use std::collections::BTreeMap;
@@ -49,6 +50,18 @@ impl Cx<'_> {
             };
             bound.push((*name, value));
         }
+        let body: TokenStream = composite.body.parse().expect("the body is Rust");
+        self.body(bound, body, want, span)
+    }
+
+    /// Lowers a body that is not the user's, with these locals.
+    fn body(
+        &mut self,
+        bound: Vec<(&str, Value)>,
+        body: TokenStream,
+        want: &Expected,
+        span: Span,
+    ) -> LowerResult<Value> {
         // Loops and branches in the body expect every local of the caller in its slot.
         self.flush();
         let outer = std::mem::replace(&mut self.names.scopes, vec![BTreeMap::new()]);
@@ -69,12 +82,50 @@ impl Cx<'_> {
             }
         });
         let value = done.and_then(|()| {
-            let body: TokenStream = composite.body.parse().expect("the body is Rust");
             let body = placed(body, &literals, span);
             self.eval(&syn::parse2(body).expect("the body is a block"), want)
         });
         self.names.scopes = outer;
         value
+    }
+}
+
+impl Cx<'_> {
+    /// Lowers `Tensor::einsum` of a literal text without `...` and a list that is written out.
+    ///
+    /// The text is known to be right, and to name as many tensors as are listed.
+    pub(in crate::lower) fn einsum(
+        &mut self,
+        text: &syn::LitStr,
+        list: &Expr,
+        want: &Expected,
+    ) -> LowerResult<Option<Value>> {
+        let body = Einsum::parse(&text.value())
+            .ok()
+            .and_then(|einsum| einsum.body());
+        let Some(body) = body else {
+            return Ok(None);
+        };
+        let vars = self.list(list)?;
+        let shapes = vars.iter().map(|var| {
+            let x = self.named_by_host(*var);
+            quote!(#x.shape())
+        });
+        let (shapes, rt) = (shapes.collect::<Vec<_>>(), &self.rt);
+        let lens = Host {
+            expr: syn::parse_quote!(#rt::einsum_lengths(#text, &[#(#shapes),*])),
+            reads: vars.clone(),
+            content: Content::Plain,
+        };
+        let names: Vec<String> = (0..vars.len()).map(|i| format!("x{i}")).collect();
+        let tensor = |var| Value::Tensor { var, by_ref: true };
+        let tensors = names
+            .iter()
+            .map(|name| &**name)
+            .zip(vars.into_iter().map(tensor));
+        let bound = tensors.chain([("lens", Value::Host(lens))]).collect();
+        let body: TokenStream = format!("{{ {body} }}").parse().expect("the body is Rust");
+        self.body(bound, body, want, text.span()).map(Some)
     }
 }
 

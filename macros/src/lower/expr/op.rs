@@ -195,7 +195,7 @@ impl Cx<'_> {
     }
 
     /// Lowers a list of tensors: `&[&a, &b]`.
-    fn list(&mut self, arg: &Expr) -> LowerResult<Vec<Var>> {
+    pub(in crate::lower) fn list(&mut self, arg: &Expr) -> LowerResult<Vec<Var>> {
         match self.eval(arg, &Expected::tensor())? {
             Value::Tuple(values) => values.into_iter().map(|v| self.tensor(v, None)).collect(),
             Value::Poison => Err(Abort::Error),
