@@ -412,7 +412,7 @@ pub(crate) const METHODS: &[Row] = {
         row(TENSOR, &["shape"], MethodResult::List(&NUMBER), Values),
         row(TENSOR, &["add", "sub", "mul", "div", "neg", "i", "set", "add_at"], MethodResult::Tensor, Values),
         row(TENSOR, gradloom_ir::Composite::NAMES, MethodResult::Tensor, Values),
-        row(TENSOR, &["cross", "dot_general", "median", "outer", "pad_edge", "pad_reflect", "pad_wrap", "quantile", "repeat", "searchsorted", "tile", "trace"], MethodResult::Tensor, Values),
+        row(TENSOR, &["dot_general", "median", "pad_edge", "pad_reflect", "pad_wrap", "quantile", "searchsorted", "tile"], MethodResult::Tensor, Values),
         Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };
