@@ -5,7 +5,7 @@
 
 use super::Options;
 use cpu_time::ProcessTime;
-use gradloom::{Result, Tensor, Tree};
+use gradloom::{Result, Tensor, Tree, evaluate};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -58,6 +58,43 @@ impl Timer<'_> {
     ) -> Result<()> {
         let stats = repeat(self.options.min_time, call)?;
         self.emit(workload, unit, Some(check), stats);
+        Ok(())
+    }
+
+    /// Times an operation beside a plain loop with the same result, whose row has the suffix `_loop`.
+    ///
+    /// The two take turns, so that both see the same load of the machine.
+    ///
+    /// # Panics
+    ///
+    /// If the results differ.
+    pub(super) fn beside(
+        &mut self,
+        workload: &str,
+        call: impl Fn() -> Tensor,
+        mut plain: impl FnMut(&mut [f32]),
+    ) -> Result<()> {
+        let found = call();
+        let found = found.to_vec::<f32>();
+        let mut out = vec![0.0f32; found.len()];
+        plain(&mut out);
+        for (i, (x, y)) in found.iter().zip(&out).enumerate() {
+            let near = (x - y).abs() <= 1e-3 * (1.0 + y.abs());
+            assert!(near, "{workload}: {x} and {y} at {i} of {}", out.len());
+        }
+        let check = |all: &[f32]| Some(all.iter().map(|x| f64::from(x.abs())).sum());
+        let checks = [check(&found), check(&out)];
+        let mut calls: [Call<'_>; 2] = [
+            Box::new(|| evaluate(&call())),
+            Box::new(|| {
+                plain(std::hint::black_box(&mut out));
+                Ok(())
+            }),
+        ];
+        let stats = in_turn(self.options.min_time, &mut calls)?;
+        for ((stats, check), suffix) in stats.into_iter().zip(checks).zip(["", "_loop"]) {
+            self.emit(&format!("{workload}{suffix}"), Unit::Millis, check, stats);
+        }
         Ok(())
     }
 
@@ -184,6 +221,34 @@ fn repeat(min_time: f64, mut call: impl FnMut() -> Result<()>) -> Result<Stats> 
         }
     }
     Ok(Stats::of(samples, batch))
+}
+
+/// A computation to time.
+type Call<'a> = Box<dyn FnMut() -> Result<()> + 'a>;
+
+/// Warms up, and takes at least 15 short samples of each call in turn for at least `min_time` seconds.
+fn in_turn(min_time: f64, calls: &mut [Call<'_>; 2]) -> Result<Vec<Stats>> {
+    let mut batches = [1; 2];
+    if min_time > 0.0 {
+        for (call, batch) in calls.iter_mut().zip(&mut batches) {
+            call()?;
+            let (one, _) = sample(1, &mut *call)?;
+            *batch = ((0.002 / one).ceil() as usize).clamp(1, 200_000);
+        }
+    }
+    let start = Instant::now();
+    let mut samples = [Vec::new(), Vec::new()];
+    while samples[0].is_empty()
+        || min_time > 0.0 && (samples[0].len() < 15 || start.elapsed().as_secs_f64() < min_time)
+    {
+        for ((call, batch), samples) in calls.iter_mut().zip(batches).zip(&mut samples) {
+            samples.push(sample(batch, || (0..batch).try_for_each(|_| call()))?);
+        }
+    }
+    let stats = samples.into_iter().zip(batches);
+    Ok(stats
+        .map(|(samples, batch)| Stats::of(samples, batch))
+        .collect())
 }
 
 /// Times one batch of calls.

@@ -7,10 +7,14 @@
 mod elementwise;
 mod inputs;
 mod measure;
+mod moving;
+mod ordering;
 mod perceptron;
 mod product;
 mod recurrence;
 mod rows;
+mod sliding;
+mod small;
 mod table;
 mod transformer;
 
@@ -105,6 +109,26 @@ pub const WORKLOADS: &[Workload] = &[
         name: "W12",
         about: "recurrent network, 64 steps: loss and gradient",
         run: recurrence::recurrent_gradients,
+    },
+    Workload {
+        name: "W13",
+        about: "operations that move elements, each beside a plain loop",
+        run: moving::operations,
+    },
+    Workload {
+        name: "W14",
+        about: "scans, sorts and reductions, each beside a plain loop",
+        run: ordering::operations,
+    },
+    Workload {
+        name: "W15",
+        about: "convolutions and pooling, each beside a plain loop",
+        run: sliding::operations,
+    },
+    Workload {
+        name: "W16",
+        about: "many small matrices and a loop with a small body, each beside a plain loop",
+        run: small::operations,
     },
     Workload {
         name: "IMPORT",
