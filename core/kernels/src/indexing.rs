@@ -8,8 +8,10 @@ use crate::KernelFault;
 use crate::memory::{Data, Element};
 use crate::simd::number::Number;
 use crate::task::Prepared;
-use crate::threads::for_each_chunk;
+use crate::threads::{for_each_chunk, worth};
 use gradloom_ir::DType;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Sizes of a tensor and of indices of one of its axes.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +47,6 @@ pub enum Write {
 
 /// Elements of a cache-sized part of a result.
 const CHUNK: usize = 4096;
-/// Largest number of parts of a result that are written at the same time.
-const MAX_PARTS: usize = 16;
 
 /// Integer type of indices.
 trait Index: Element + Into<i64> {}
@@ -72,8 +72,9 @@ pub fn take(dtype: DType, at: Places) -> Prepared {
         Box::new(move |args, outs| {
             let (xs, out) = (T::slice(args[0]), T::slice_mut(&mut outs[0]));
             on_index!(args[1], |indices| {
-                check(indices, at.n)?;
-                take_slices(xs, indices, out, at);
+                if !take_slices(xs, indices, out, at) {
+                    check(indices, at.n)?;
+                }
             });
             Ok(())
         })
@@ -128,8 +129,9 @@ pub fn write(dtype: DType, at: Places, onto: bool, by: Write) -> Prepared {
             };
             let (ys, out) = (T::slice(rest[1]), T::slice_mut(&mut outs[0]));
             on_index!(rest[0], |indices| {
-                check(indices, at.n)?;
-                write_slices(base, indices, ys, out, at, combine);
+                if !write_slices(base, indices, ys, out, at, combine) {
+                    check(indices, at.n)?;
+                }
             });
             Ok(())
         })
@@ -204,38 +206,67 @@ fn check<I: Index>(indices: &[I], n: usize) -> Result<(), KernelFault> {
     })
 }
 
-fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) {
+/// Returns whether all indices are in range.
+fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) -> bool {
     let Places { n, m, inner, .. } = at;
     if out.is_empty() {
-        return;
+        return indices.is_empty() || check(indices, n).is_ok();
     }
     let rows = (CHUNK / inner).max(1);
-    for_each_chunk(
-        out,
-        rows * inner,
-        at.nanos::<T>(at.outer * m * inner),
-        |c, out| {
-            let (mut outer, mut j) = (c * rows / m, c * rows % m);
-            let (mut start, mut read) = (at.indices_of(outer), at.read_of(outer));
-            for row in out.chunks_exact_mut(inner) {
-                if at.by_inner {
-                    let indices = &indices[start + j * inner..][..inner];
-                    let whole = &xs[read..][..n * inner];
-                    for (b, (y, index)) in row.iter_mut().zip(indices).enumerate() {
-                        *y = whole[from_start(*index, n) * inner + b];
-                    }
-                } else {
-                    let from = read + from_start(indices[start + j], n) * inner;
-                    row.copy_from_slice(&xs[from..from + inner]);
-                }
-                j += 1;
-                if j == m {
-                    (outer, j) = (outer + 1, 0);
-                    (start, read) = (at.indices_of(outer), at.read_of(outer));
-                }
+    let nanos = at.nanos::<T>(at.outer * m * inner);
+    let is_wrong = AtomicBool::new(false);
+    for_each_chunk(out, rows * inner, nanos, |c, mut out| {
+        let (mut outer, mut j) = (c * rows / m, c * rows % m);
+        let mut all = true;
+        while !out.is_empty() {
+            // The rows of one outer element.
+            let some = (m - j).min(out.len() / inner);
+            let (now, later) = out.split_at_mut(some * inner);
+            let xs = &xs[at.read_of(outer)..][..n * inner];
+            let width = at.width();
+            let indices = &indices[at.indices_of(outer) + j * width..][..some * width];
+            all &= take_rows(xs, indices, now, at);
+            (outer, j, out) = (outer + 1, 0, later);
+        }
+        if !all {
+            is_wrong.store(true, Relaxed);
+        }
+    });
+    !is_wrong.into_inner()
+}
+
+/// Copies the rows of one outer element, and returns whether all indices are in range.
+#[inline(always)]
+fn take_rows<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) -> bool {
+    let Places { n, inner, .. } = at;
+    let mut all = true;
+    let mut element = |y: &mut T, x: Option<&T>| match x {
+        Some(x) => *y = *x,
+        None => all = false,
+    };
+    if inner == 1 {
+        for (y, index) in out.iter_mut().zip(indices) {
+            element(y, xs.get(from_start(*index, n)));
+        }
+    } else if at.by_inner {
+        let rows = out.chunks_exact_mut(inner).zip(indices.chunks_exact(inner));
+        for (row, indices) in rows {
+            for (b, (y, index)) in row.iter_mut().zip(indices).enumerate() {
+                let place = from_start(*index, n);
+                let x = (place < n).then(|| &xs[place * inner + b]);
+                element(y, x);
             }
-        },
-    );
+        }
+    } else {
+        for (row, index) in out.chunks_exact_mut(inner).zip(indices) {
+            let place = from_start(*index, n);
+            match place < n {
+                true => row.copy_from_slice(&xs[place * inner..][..inner]),
+                false => all = false,
+            }
+        }
+    }
+    all
 }
 
 fn take_last_slices<T: Element, I: Index>(
@@ -284,6 +315,8 @@ fn take_last_slices<T: Element, I: Index>(
     }
 }
 
+/// Returns whether all indices are in range.
+///
 /// Each part of the result takes its updates in order, so it does not depend on the number of
 /// threads.
 fn write_slices<T: Element, I: Index>(
@@ -293,61 +326,117 @@ fn write_slices<T: Element, I: Index>(
     out: &mut [T],
     at: Places,
     combine: impl Fn(T, T) -> T + Copy + Sync,
-) {
+) -> bool {
     let Places {
         outer, n, m, inner, ..
     } = at;
     if out.is_empty() {
-        return;
+        return indices.is_empty() || check(indices, n).is_ok();
     }
+    let nanos = at.nanos::<T>(out.len() + 2 * ys.len());
     // Each part of an outer element reads all of its indices, which is cheap for long rows only.
     let parts = match at.by_inner {
         true => 1,
-        false => (inner / 8).clamp(1, MAX_PARTS.div_ceil(outer)),
-    };
-    let rows = n.div_ceil(parts);
-    let nanos = at.nanos::<T>(out.len() + 2 * ys.len());
-    let write = |o: usize, first: usize, out: &mut [T]| {
-        let indices = &indices[at.indices_of(o)..][..m * at.width()];
-        let ys = &ys[o * m * inner..][..m * inner];
-        if at.by_inner {
-            for (row, indices) in ys.chunks_exact(inner).zip(indices.chunks_exact(inner)) {
-                for (b, (y, index)) in row.iter().zip(indices).enumerate() {
-                    let to = &mut out[from_start(*index, n) * inner + b];
-                    *to = combine(*to, *y);
-                }
-            }
-            return;
-        }
-        let len = out.len() / inner;
-        for (row, index) in ys.chunks_exact(inner).zip(indices) {
-            let to = from_start(*index, n).wrapping_sub(first);
-            if to < len {
-                for (to, y) in out[to * inner..][..inner].iter_mut().zip(row) {
-                    *to = combine(*to, *y);
-                }
-            }
-        }
+        false => (inner / 8).clamp(1, worth(nanos).div_ceil(outer)),
     };
     let start = |from: usize, out: &mut [T]| match base {
         Some(base) => out.copy_from_slice(&base[from..][..out.len()]),
         None => out.fill(T::default()),
     };
-    if parts == 1 {
-        // Whole outer elements, several at a time.
-        let some = (CHUNK / (n * inner)).max(1);
-        for_each_chunk(out, some * n * inner, nanos, |c, out| {
-            start(c * some * n * inner, out);
-            for (i, out) in out.chunks_exact_mut(n * inner).enumerate() {
-                write(c * some + i, 0, out);
+    let of_outer = |o: usize| {
+        let indices = &indices[at.indices_of(o)..][..m * at.width()];
+        (indices, &ys[o * m * inner..][..m * inner])
+    };
+    if parts > 1 {
+        if check(indices, n).is_err() {
+            return false;
+        }
+        let rows = n.div_ceil(parts);
+        for (o, out) in out.chunks_exact_mut(n * inner).enumerate() {
+            let (indices, ys) = of_outer(o);
+            for_each_chunk(out, rows * inner, nanos / outer, |c, out| {
+                start(o * n * inner + c * rows * inner, out);
+                write_part(indices, ys, out, at, c * rows, combine);
+            });
+        }
+        return true;
+    }
+    // Whole outer elements, several at a time.
+    let some = (CHUNK / (n * inner)).max(1);
+    let is_wrong = AtomicBool::new(false);
+    for_each_chunk(out, some * n * inner, nanos, |c, out| {
+        start(c * some * n * inner, out);
+        for (i, out) in out.chunks_exact_mut(n * inner).enumerate() {
+            let (indices, ys) = of_outer(c * some + i);
+            if !write_all(indices, ys, out, at, combine) {
+                is_wrong.store(true, Relaxed);
             }
-        });
-        return;
+        }
+    });
+    !is_wrong.into_inner()
+}
+
+/// Writes the updates for the rows of `out`, the first of which is row `first`.
+fn write_part<T: Element, I: Index>(
+    indices: &[I],
+    ys: &[T],
+    out: &mut [T],
+    at: Places,
+    first: usize,
+    combine: impl Fn(T, T) -> T,
+) {
+    let Places { n, inner, .. } = at;
+    let len = out.len() / inner;
+    for (row, index) in ys.chunks_exact(inner).zip(indices) {
+        let to = from_start(*index, n).wrapping_sub(first);
+        if to < len {
+            let to = &mut out[to * inner..][..inner];
+            (to.iter_mut().zip(row)).for_each(|(to, y)| *to = combine(*to, *y));
+        }
     }
-    for (o, out) in out.chunks_exact_mut(n * inner).enumerate() {
-        for_each_chunk(out, rows * inner, nanos / outer, |c, out| {
-            start(o * n * inner + c * rows * inner, out);
-            write(o, c * rows, out);
-        });
+}
+
+/// Writes the updates of one outer element, and returns whether all indices are in range.
+#[inline(always)]
+fn write_all<T: Element, I: Index>(
+    indices: &[I],
+    ys: &[T],
+    out: &mut [T],
+    at: Places,
+    combine: impl Fn(T, T) -> T,
+) -> bool {
+    let Places { n, inner, .. } = at;
+    let mut all = true;
+    let mut element = |to: Option<&mut T>, y: T| match to {
+        Some(to) => *to = combine(*to, y),
+        None => all = false,
+    };
+    if inner == 1 {
+        for (y, index) in ys.iter().zip(indices) {
+            element(out.get_mut(from_start(*index, n)), *y);
+        }
+    } else if at.by_inner {
+        for (row, indices) in ys.chunks_exact(inner).zip(indices.chunks_exact(inner)) {
+            for (b, (y, index)) in row.iter().zip(indices).enumerate() {
+                let place = from_start(*index, n);
+                let to = if place < n {
+                    out.get_mut(place * inner + b)
+                } else {
+                    None
+                };
+                element(to, *y);
+            }
+        }
+    } else {
+        for (row, index) in ys.chunks_exact(inner).zip(indices) {
+            let place = from_start(*index, n);
+            if place >= n {
+                all = false;
+                continue;
+            }
+            let to = &mut out[place * inner..][..inner];
+            (to.iter_mut().zip(row)).for_each(|(to, y)| *to = combine(*to, *y));
+        }
     }
+    all
 }
