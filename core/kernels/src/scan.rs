@@ -16,6 +16,12 @@ const PER_MICRO: usize = 800;
 /// Number of elements of a result that a thread computes, at least.
 const TASK: usize = 1 << 14;
 
+/// Number of columns from which a matrix is scanned row by row, as whole vectors.
+const WIDE: usize = 64;
+
+/// Number of columns of a narrower matrix that are scanned at a time.
+const STRIP: usize = 16;
+
 /// A scan of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
@@ -186,6 +192,7 @@ impl Sizes {
             let args = args.map(|xs| &xs[task * len..][..out.len()]);
             match b {
                 1 => scan_rows(args, r, self.reverse, out, rule),
+                2..WIDE => scan_narrow(args, [r, b], self.reverse, out, rule),
                 _ => scan_columns(args, [r, b], self.reverse, out, rule),
             }
         });
@@ -254,4 +261,59 @@ leveled! {
             }
         }
     }
+}
+
+leveled! {
+    /// Scans the columns of each matrix of `r` rows of `b` elements, with the results of the last row in
+    /// registers.
+    fn scan_narrow<S, T: Element>(
+        args: [&[T]; 2],
+        rb: [usize; 2],
+        reverse: bool,
+        out: &mut [T],
+        rule: impl Rule<T>,
+    ) {
+        let [r, b] = rb;
+        for (matrix, out) in out.chunks_exact_mut(r * b).enumerate() {
+            let args = args.map(|xs| &xs[matrix * r * b..][..r * b]);
+            let mut first = 0;
+            while first < b {
+                first += match b - first {
+                    STRIP.. => strip::<T, STRIP>(args, rb, first, reverse, out, rule),
+                    8.. => strip::<T, 8>(args, rb, first, reverse, out, rule),
+                    4.. => strip::<T, 4>(args, rb, first, reverse, out, rule),
+                    2.. => strip::<T, 2>(args, rb, first, reverse, out, rule),
+                    _ => strip::<T, 1>(args, rb, first, reverse, out, rule),
+                };
+            }
+        }
+    }
+}
+
+/// Scans `N` columns of a matrix from column `first` on, and returns `N`.
+#[inline(always)]
+fn strip<T: Element, const N: usize>(
+    args: [&[T]; 2],
+    [r, b]: [usize; 2],
+    first: usize,
+    reverse: bool,
+    out: &mut [T],
+    rule: impl Rule<T>,
+) -> usize {
+    let place = order(r, reverse);
+    let read = |row: usize| -> [[T; N]; 2] {
+        args.map(|xs| std::array::from_fn(|j| xs[row * b + first..][..N][j]))
+    };
+    let mut before = read(place(0));
+    let mut y: [T; N] = std::array::from_fn(|j| rule.first([before[0][j], before[1][j]]));
+    out[place(0) * b + first..][..N].copy_from_slice(&y);
+    for i in 1..r {
+        let x = read(place(i));
+        for j in 0..N {
+            y[j] = rule.next(y[j], [x[0][j], x[1][j]], [before[0][j], before[1][j]]);
+        }
+        out[place(i) * b + first..][..N].copy_from_slice(&y);
+        before = x;
+    }
+    N
 }
