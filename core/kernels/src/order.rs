@@ -3,11 +3,13 @@
 //! NaN is greater than any number.
 
 use crate::memory::element::Element;
+use crate::memory::scratch::{Plain, with_scratch};
+use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
 use gradloom_ir::DType;
-use std::cmp::Reverse;
+use std::ops::Range;
 
 /// Number of elements of a result that a thread computes, at least.
 const TASK: usize = 1 << 12;
@@ -21,14 +23,24 @@ pub enum Direction {
 
 /// Sorts each row of `len` elements.
 pub fn sort(dtype: DType, len: usize, direction: Direction) -> Prepared {
-    fn typed<T: Number>(len: usize, direction: Direction) -> Prepared {
+    fn typed<T: Number>(len: usize, direction: Direction) -> Prepared
+    where
+        T::Key: Digits,
+    {
         map(move |xs: &[T], out: &mut [T]| {
-            for_each_row(out, len, 60, |i, out| {
-                out.copy_from_slice(&xs[i * len..][..len]);
-                match direction {
-                    Direction::Ascending => out.sort_unstable_by_key(|x| key(*x)),
-                    Direction::Descending => out.sort_unstable_by_key(|x| Reverse(key(*x))),
-                }
+            for_each_row(out, len, 20, |i, out| {
+                with_scratch([len, len], |[keys, other]| {
+                    let row = &xs[i * len..][..len];
+                    (keys.iter_mut().zip(row)).for_each(|(y, x)| *y = key(*x));
+                    let digits = 0..size_of::<T>() as u32;
+                    let sorted = sorted(keys, other, digits)
+                        .iter()
+                        .map(|key| T::of_key(*key));
+                    match direction {
+                        Direction::Ascending => write(sorted, out),
+                        Direction::Descending => write(sorted.rev(), out),
+                    }
+                });
             });
         })
     }
@@ -37,12 +49,26 @@ pub fn sort(dtype: DType, len: usize, direction: Direction) -> Prepared {
 
 /// Writes the indices of each row of `len` elements in their order. Equal elements keep theirs.
 pub fn argsort(dtype: DType, len: usize, direction: Direction) -> Prepared {
-    fn typed<T: Number>(len: usize, direction: Direction) -> Prepared {
+    fn typed<T: Number>(len: usize, direction: Direction) -> Prepared
+    where
+        T::Key: Into<i64>,
+    {
+        match is_short::<T>(len) {
+            true => by::<T, i64>(len, direction),
+            false => by::<T, i128>(len, direction),
+        }
+    }
+    fn by<T: Number, E: Entry>(len: usize, direction: Direction) -> Prepared
+    where
+        T::Key: Into<i64>,
+    {
         map(move |xs: &[T], out: &mut [i64]| {
-            for_each_row(out, len, 100, |i, out| {
-                let mut row = places(&xs[i * len..][..len]);
-                sort_places(&mut row, direction);
-                write_places(&row, out);
+            for_each_row(out, len, 40, |i, out| {
+                with_scratch([len, len], |[entries, other]| {
+                    write_entries(&xs[i * len..][..len], direction, entries);
+                    let sorted: &[E] = sorted(entries, other, E::DIGITS);
+                    write(sorted.iter().map(|entry| entry.index()), out);
+                });
             });
         })
     }
@@ -53,17 +79,38 @@ pub fn argsort(dtype: DType, len: usize, direction: Direction) -> Prepared {
 ///
 /// Of equal elements, the first are first.
 pub fn top_k(dtype: DType, len: usize, count: usize) -> Prepared {
-    fn typed<T: Number>(len: usize, count: usize) -> Prepared {
+    fn typed<T: Number>(len: usize, count: usize) -> Prepared
+    where
+        T::Key: Into<i64>,
+    {
+        match is_short::<T>(len) {
+            _ if count <= FEW => few::<T>(len, count),
+            true => by::<T, i64>(len, count),
+            false => by::<T, i128>(len, count),
+        }
+    }
+    fn few<T: Number>(len: usize, count: usize) -> Prepared {
+        map(move |xs: &[T], out: &mut [i64]| {
+            for_each_row(out, count, len.div_ceil(count.max(1)), |i, out| {
+                greatest(&xs[i * len..][..len], out);
+            });
+        })
+    }
+    fn by<T: Number, E: Entry>(len: usize, count: usize) -> Prepared
+    where
+        T::Key: Into<i64>,
+    {
         map(move |xs: &[T], out: &mut [i64]| {
             for_each_row(out, count, 10 * len.div_ceil(count.max(1)), |i, out| {
-                let mut row = places(&xs[i * len..][..len]);
-                if count < len {
-                    let descending = |p: &(T::Key, usize)| (Reverse(p.0), p.1);
-                    row.select_nth_unstable_by_key(count, descending);
-                }
-                let row = &mut row[..count];
-                sort_places(row, Direction::Descending);
-                write_places(row, out);
+                with_scratch([len, count], |[entries, other]| {
+                    let row = &xs[i * len..][..len];
+                    write_entries::<T, E>(row, Direction::Descending, entries);
+                    if count < len {
+                        entries.select_nth_unstable(count);
+                    }
+                    let sorted: &[E] = sorted(&mut entries[..count], other, E::DIGITS);
+                    write(sorted.iter().map(|entry| entry.index()), out);
+                });
             });
         })
     }
@@ -99,21 +146,141 @@ fn key<T: Number>(x: T) -> T::Key {
     }
 }
 
-/// Returns the keys and the indices of a row. Zeros of both signs are equal.
-fn places<T: Number>(row: &[T]) -> Vec<(T::Key, usize)> {
-    let row = row.iter().enumerate();
-    row.map(|(i, x)| (key(x.plus(T::ZERO)), i)).collect()
+fn write<T>(from: impl Iterator<Item = T>, out: &mut [T]) {
+    out.iter_mut().zip(from).for_each(|(y, x)| *y = x);
 }
 
-fn sort_places<K: Copy + Ord>(row: &mut [(K, usize)], direction: Direction) {
-    match direction {
-        Direction::Ascending => row.sort_unstable(),
-        Direction::Descending => row.sort_unstable_by_key(|&(key, i)| (Reverse(key), i)),
+/// Number of greatest elements up to which each element is compared with the least of them.
+const FEW: usize = 16;
+
+leveled! {
+    /// Writes the indices of the greatest elements of a row, at most [`FEW`].
+    fn greatest<S, T: Number>(row: &[T], out: &mut [i64]) {
+        const BLOCK: usize = 64;
+        let count = out.len();
+        // The keys of the elements in `out`, and the least one.
+        let mut keys = [T::LEAST; FEW];
+        let mut n = 0;
+        let of = |x: &T| key(x.plus(T::ZERO));
+        for (block, xs) in row.chunks(BLOCK).enumerate() {
+            let least = keys[count - 1];
+            if n == count && !xs.iter().fold(false, |any, x| any | (of(x) > least)) {
+                continue;
+            }
+            for (i, x) in xs.iter().enumerate() {
+                let x = of(x);
+                if n == count && x <= keys[count - 1] {
+                    continue;
+                }
+                let at = keys[..n].partition_point(|y| *y >= x);
+                n = (n + 1).min(count);
+                keys[..n].copy_within(at..n - 1, at + 1);
+                out[..n].copy_within(at..n - 1, at + 1);
+                keys[at] = x;
+                out[at] = (block * BLOCK + i) as i64;
+            }
+        }
     }
 }
 
-fn write_places<K>(row: &[(K, usize)], out: &mut [i64]) {
-    for (y, (_, i)) in out.iter_mut().zip(row) {
-        *y = *i as i64;
+/// Returns whether the keys and the indices of a row have 32 bits.
+fn is_short<T>(len: usize) -> bool {
+    size_of::<T>() == 4 && u32::try_from(len).is_ok()
+}
+
+/// Integer that is sorted by its digits.
+trait Digits: Plain + Ord {
+    /// Returns the byte with this number. The order of the bytes is that of the integers.
+    fn digit(self, byte: u32) -> usize;
+}
+
+/// The key of an element with its index, in the order of the keys.
+trait Entry: Digits {
+    /// The bytes of the key, the lowest first.
+    const DIGITS: Range<u32>;
+    fn new(key: i64, index: usize) -> Self;
+    fn index(self) -> i64;
+}
+
+macro_rules! digits {
+    ($($t:ty)*) => {$(
+        impl Digits for $t {
+            #[inline(always)]
+            fn digit(self, byte: u32) -> usize {
+                // The sign bit is flipped, so that negative numbers are first.
+                ((self ^ <$t>::MIN) >> (8 * byte)) as u8 as usize
+            }
+        }
+    )*};
+}
+
+digits! { i32 i64 i128 }
+
+macro_rules! entries {
+    ($($t:ty, $bits:literal, $index:ty;)*) => {$(
+        impl Entry for $t {
+            const DIGITS: Range<u32> = $bits / 8..$bits / 4;
+            #[inline(always)]
+            fn new(key: i64, index: usize) -> Self {
+                <$t>::from(key) << $bits | index as $t
+            }
+            #[inline(always)]
+            fn index(self) -> i64 {
+                self as $index as i64
+            }
+        }
+    )*};
+}
+
+entries! { i64, 32, u32; i128, 64, u64; }
+
+/// Writes the entries of a row, in whose order the elements are sorted. Zeros of both signs are equal.
+fn write_entries<T: Number, E: Entry>(row: &[T], direction: Direction, out: &mut [E])
+where
+    T::Key: Into<i64>,
+{
+    for (i, (y, x)) in out.iter_mut().zip(row).enumerate() {
+        let key: i64 = key(x.plus(T::ZERO)).into();
+        *y = match direction {
+            Direction::Ascending => E::new(key, i),
+            Direction::Descending => E::new(!key, i),
+        };
     }
+}
+
+/// Sorts numbers by the bytes `digits`, and returns the slice with the result.
+///
+/// The lower bytes have to be in ascending order already. The other slice is scratch of the same
+/// length.
+fn sorted<'a, E: Digits>(xs: &'a mut [E], other: &'a mut [E], digits: Range<u32>) -> &'a [E] {
+    const VALUES: usize = 256;
+    let n_digits = digits.len();
+    if xs.len() < 64 * n_digits {
+        xs.sort_unstable();
+        return xs;
+    }
+    let mut counts = [[0usize; VALUES]; 8];
+    for x in &*xs {
+        for (counts, byte) in counts.iter_mut().zip(digits.clone()) {
+            counts[x.digit(byte)] += 1;
+        }
+    }
+    let (mut from, mut to) = (xs, other);
+    for (places, byte) in counts.iter_mut().zip(digits) {
+        // Equal digits do not change the order.
+        if places[from[0].digit(byte)] == from.len() {
+            continue;
+        }
+        let mut place = 0;
+        for count in places.iter_mut() {
+            (*count, place) = (place, place + *count);
+        }
+        for x in &*from {
+            let place = &mut places[x.digit(byte)];
+            to[*place] = *x;
+            *place += 1;
+        }
+        (from, to) = (to, from);
+    }
+    from
 }

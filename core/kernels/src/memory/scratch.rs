@@ -57,6 +57,8 @@ unsafe impl Plain for f64 {}
 unsafe impl Plain for i32 {}
 // SAFETY: the size is 8, and every bit pattern is a number.
 unsafe impl Plain for i64 {}
+// SAFETY: the size is 16, and every bit pattern is a number.
+unsafe impl Plain for i128 {}
 
 /// Calls `f` with thread-local scratch slices of the given lengths, each aligned to a cache line.
 ///
