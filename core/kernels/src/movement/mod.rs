@@ -142,6 +142,23 @@ pub fn flip(dtype: DType, [_, r, b]: [usize; 3]) -> Prepared {
     on_element!(dtype, typed(r, b))
 }
 
+/// Rotates each row of `len` elements by `shift` elements, less than `len`, towards its end.
+pub fn roll(dtype: DType, len: usize, shift: usize) -> Prepared {
+    fn typed<T: Element>(len: usize, shift: usize) -> Prepared {
+        map(move |xs: &[T], out: &mut [T]| {
+            if out.is_empty() {
+                return;
+            }
+            for (xs, out) in xs.chunks_exact(len).zip(out.chunks_exact_mut(len)) {
+                let (start, end) = xs.split_at(len - shift);
+                out[..shift].copy_from_slice(end);
+                out[shift..].copy_from_slice(start);
+            }
+        })
+    }
+    on_element!(dtype, typed(len, shift))
+}
+
 /// Writes a square matrix with 1 on its diagonal and 0 elsewhere.
 pub fn eye(dtype: DType, len: usize) -> Prepared {
     fn typed<T: Element>(len: usize) -> Prepared {

@@ -255,11 +255,10 @@ pub(super) fn roll(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     match start {
         0 => x.clone(),
         _ => {
-            let parts = [
-                x.narrow(axis, len - start, start),
-                x.narrow(axis, 0, len - start),
-            ];
-            join(b, &parts, axis, of.out())
+            let from = b.contiguous(x);
+            let inner = numel(&x.shape()[axis + 1..]);
+            let kernel = movement::roll(x.dtype(), len * inner, start * inner);
+            b.kernel(&[&from], of.out(), kernel)
         }
     }
 }
