@@ -103,41 +103,68 @@ impl Windows {
         }
     }
 
-    /// Returns the index of the greatest element of a window, if it has one outside of the padding.
+    /// Returns the axes of the windows: planes, rows and columns.
+    pub(crate) fn axes(&self) -> &[WindowAxis; MAX_AXES] {
+        &self.axes
+    }
+
+    /// Calls `f` with the first element of each row of the plane that a row of windows reaches.
     ///
-    /// The first of equal elements is returned, where `wins(x, best)` is the strict order.
+    /// The row of windows has an index along the first axis and one along the second.
     #[inline(always)]
-    pub(crate) fn best<T: Copy>(
-        &self,
-        plane: &[T],
-        window: usize,
-        wins: impl Fn(T, T) -> bool,
-    ) -> Option<usize> {
+    pub(crate) fn each_row(&self, at: [usize; 2], mut f: impl FnMut(usize)) {
         let [planes, rows, columns] = &self.axes;
-        let (row, column) = (window / columns.count, window % columns.count);
-        let mut best: Option<(usize, T)> = None;
         for plane_tap in 0..planes.window {
-            let Some(p) = planes.position(row / rows.count, plane_tap) else {
+            let Some(plane) = planes.position(at[0], plane_tap) else {
                 continue;
             };
             for row_tap in 0..rows.window {
-                let Some(r) = rows.position(row % rows.count, row_tap) else {
-                    continue;
-                };
-                for column_tap in 0..columns.window {
-                    let Some(c) = columns.position(column, column_tap) else {
-                        continue;
-                    };
-                    let at = (p * rows.len + r) * columns.len + c;
-                    let x = plane[at];
-                    if best.is_none_or(|(_, best)| wins(x, best)) {
-                        best = Some((at, x));
-                    }
+                if let Some(row) = rows.position(at[1], row_tap) {
+                    f((plane * rows.len + row) * columns.len);
                 }
             }
         }
-        best.map(|(at, _)| at)
     }
+
+    /// Returns the windows that have each element of a row of a window, as runs in a row.
+    pub(crate) fn columns(&self) -> Vec<Run> {
+        let columns = &self.axes[MAX_AXES - 1];
+        let run = |tap| {
+            let inside = columns.inside(tap);
+            let element = columns.position(inside.start, tap).unwrap_or(0);
+            Run {
+                tap,
+                window: inside.start,
+                element,
+                len: inside.len(),
+            }
+        };
+        (0..columns.window)
+            .map(run)
+            .filter(|run| run.len > 0)
+            .collect()
+    }
+
+    /// Returns the length of the windows along the last axis, if they are neighbours without gaps.
+    pub(crate) fn neighbours(&self) -> Option<usize> {
+        neighbours(&self.axes[MAX_AXES - 1])
+    }
+
+    /// Returns whether each element of the plane is in exactly one window.
+    pub(crate) fn are_tiles(&self) -> bool {
+        let tiles = |axis: &WindowAxis| neighbours(axis) == Some(axis.window);
+        let covers = |axis: &WindowAxis| axis.count * axis.window == axis.len;
+        self.axes.iter().all(|axis| tiles(axis) && covers(axis))
+    }
+}
+
+/// Returns the length of the windows along an axis, if they are neighbours from its start on, without
+/// gaps.
+fn neighbours(axis: &WindowAxis) -> Option<usize> {
+    let dense = axis.window == 1 || axis.dilation == 1;
+    let apart = axis.count <= 1 || axis.stride == axis.window;
+    let inside = axis.before == 0 && axis.count * axis.window <= axis.len;
+    (dense && apart && inside).then_some(axis.window)
 }
 
 /// Returns part `i` of a list of parts of `len` elements.
@@ -151,13 +178,35 @@ pub(crate) fn into_windows<T: Copy>(
     plane: &[T],
     windows: &mut [T],
     (run, stride): (Run, usize),
-    mut f: impl FnMut(&mut T, T),
+    f: impl FnMut(&mut T, T),
 ) {
     let windows = &mut windows[run.window..][..run.len];
-    let plane = &plane[run.element..];
+    each_strided(windows, &plane[run.element..], stride, f);
+}
+
+/// Calls `f` with each element of `ys` and every `stride`-th element of `xs`.
+#[inline(always)]
+pub(crate) fn each_strided<Y, T: Copy>(
+    ys: &mut [Y],
+    xs: &[T],
+    stride: usize,
+    mut f: impl FnMut(&mut Y, T),
+) {
+    /// As [`each_strided`], for a stride that the compiler knows: it reads vectors.
+    #[inline(always)]
+    fn by<const STRIDE: usize, Y, T: Copy>(ys: &mut [Y], xs: &[T], mut f: impl FnMut(&mut Y, T)) {
+        let whole = ys.len().min(xs.len() / STRIDE);
+        let (ys, last) = ys.split_at_mut(whole);
+        let (xs, rest) = xs.split_at(whole * STRIDE);
+        (ys.iter_mut().zip(xs.chunks_exact(STRIDE))).for_each(|(y, x)| f(y, x[0]));
+        (last.iter_mut().zip(rest)).for_each(|(y, x)| f(y, *x));
+    }
     match stride {
-        1 => (windows.iter_mut().zip(&plane[..run.len])).for_each(|(y, x)| f(y, *x)),
-        _ => (windows.iter_mut().zip(plane.iter().step_by(stride))).for_each(|(y, x)| f(y, *x)),
+        1 => (ys.iter_mut().zip(xs)).for_each(|(y, x)| f(y, *x)),
+        2 => by::<2, _, _>(ys, xs, f),
+        3 => by::<3, _, _>(ys, xs, f),
+        4 => by::<4, _, _>(ys, xs, f),
+        _ => (ys.iter_mut().zip(xs.iter().step_by(stride))).for_each(|(y, x)| f(y, *x)),
     }
 }
 

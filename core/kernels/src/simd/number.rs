@@ -18,6 +18,8 @@ pub(crate) trait Number: Element {
     fn times(self, other: Self) -> Self;
     /// Returns the quotient by a count.
     fn over(self, n: usize) -> Self;
+    /// Returns the factor whose products are the quotients by `n`, if there is one.
+    fn reciprocal(n: usize) -> Option<Self>;
     /// Integer that orders the numbers.
     type Key: Copy + Ord + Send + Sync;
     const LEAST: Self::Key;
@@ -100,6 +102,10 @@ macro_rules! ints {
                 (i128::from(self) / (n as i128).max(1)) as Self
             }
             #[inline(always)]
+            fn reciprocal(_: usize) -> Option<Self> {
+                None
+            }
+            #[inline(always)]
             fn above(self, other: Self) -> bool {
                 self > other
             }
@@ -156,6 +162,10 @@ macro_rules! floats {
             #[inline(always)]
             fn over(self, n: usize) -> Self {
                 self / n as $t
+            }
+            #[inline(always)]
+            fn reciprocal(n: usize) -> Option<Self> {
+                n.is_power_of_two().then(|| 1.0 / n as $t)
             }
             #[inline(always)]
             fn above(self, other: Self) -> bool {
