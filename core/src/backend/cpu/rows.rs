@@ -1,6 +1,7 @@
 //! Lowering of kernels on rows, along any axes.
 
 use super::Equation;
+use super::axes::neighbours;
 use super::statics::int;
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
@@ -145,9 +146,24 @@ pub(super) fn inv_std(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     })
 }
 
+/// Number of columns from which a variance over rows adds up whole rows.
+const COLUMNS: usize = 64;
+
 /// Lowers `var` and `stddev`.
 fn variance(b: &mut TaskBuilder, of: &Equation<'_>, root: Root) -> View {
     let correction = i128::from(int(of.value(StaticKind::Offset)));
+    // Whole rows are added up if they are long: they are not copied to columns.
+    let arb = match neighbours(of.x().shape(), &of.axes())[..] {
+        [(r, true), (b, false)] => [1, r, b],
+        [(a, false), (r, true), (b, false)] => [a, r, b],
+        _ => [0; 3],
+    };
+    if arb[2] >= COLUMNS {
+        let divisor = (arb[1] as i128 - correction).max(0) as usize;
+        let x = b.contiguous(of.x());
+        let kernel = rows::variance_columns(x.dtype(), arb, divisor, root);
+        return b.kernel(&[&x], of.out(), kernel);
+    }
     fold_rows(b, of.x(), &of.axes(), of.out(), |x| {
         rows::variance(x, (x.cols as i128 - correction).max(0) as usize, root)
     })

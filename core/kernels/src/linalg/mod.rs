@@ -9,9 +9,14 @@ use faer::traits::RealField;
 use faer::{Mat, MatMut, MatRef, Par, Side};
 use gradloom_ir::DType;
 pub use gradloom_ir::op::Form;
+use std::ops::{Div, Sub};
+
+mod small;
+
+use small::Order;
 
 /// Float type of matrices.
-trait Float: Element + RealField {
+trait Float: Element + RealField + Sub<Output = Self> + Div<Output = Self> {
     const NAN: Self;
     const ONE: Self;
     fn half(self) -> Self;
@@ -21,6 +26,7 @@ trait Float: Element + RealField {
     fn signum(self) -> Self;
     fn product(self, other: Self) -> Self;
     fn plus(self, other: Self) -> Self;
+    fn root(self) -> Self;
 }
 
 macro_rules! floats {
@@ -35,10 +41,14 @@ macro_rules! floats {
             fn signum(self) -> $t { if self == 0.0 { self } else { self.signum() } }
             fn product(self, other: $t) -> $t { self * other }
             fn plus(self, other: $t) -> $t { self + other }
+            fn root(self) -> $t { self.sqrt() }
         }
     )*};
 }
 floats!(f32 f64);
+
+/// Number of rows up to which a matrix is factorised by the loops of [`small`].
+const SMALL: usize = 16;
 
 /// Calls `one` with each matrix of `lens[0]` elements, and the parts of the results for it.
 ///
@@ -99,9 +109,14 @@ pub fn cholesky(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
             n * n,
             [n * n],
             work(n * n, n),
-            move |xs: &[T], [out]| match Llt::new(symmetric(xs, n).as_ref(), Side::Lower) {
-                Ok(factor) => write(factor.L(), out),
-                Err(_) => {
+            move |xs: &[T], [out]| {
+                let found = match n <= SMALL {
+                    true => small::cholesky(xs, n, out),
+                    false => Llt::new(symmetric(xs, n).as_ref(), Side::Lower)
+                        .map(|factor| write(factor.L(), out))
+                        .is_ok(),
+                };
+                if !found {
                     for (at, y) in out.iter_mut().enumerate() {
                         *y = if at % n <= at / n {
                             T::NAN
@@ -125,11 +140,14 @@ pub fn inverse(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
             [n * n],
             work(n * n, n),
             move |xs: &[T], [out]| {
-                let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
                 out.fill(T::default());
                 for y in out.iter_mut().step_by(n + 1) {
                     *y = T::ONE;
                 }
+                if n <= SMALL {
+                    return small::solve(xs, n, Order::Rows, out, n);
+                }
+                let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
                 factors.solve_in_place(MatMut::from_row_major_slice_mut(out, n, n));
             },
         )
@@ -139,6 +157,11 @@ pub fn inverse(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
 
 /// Returns the pivots of a matrix, and whether an odd number of rows was exchanged.
 fn pivots<T: Float>(xs: &[T], n: usize) -> (Vec<T>, bool) {
+    if n <= SMALL {
+        let mut a = xs.to_vec();
+        let is_odd = small::eliminate(&mut a, n, &mut [], 0);
+        return (a.into_iter().step_by(n + 1).collect(), is_odd);
+    }
     let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
     let (order, _) = factors.P().arrays();
     let mut order = order.to_vec();
@@ -218,10 +241,15 @@ pub fn solve(dtype: DType, of: Systems) -> Prepared {
             }
             let matrix = |i: usize| MatRef::from_row_major_slice(&a[i * n * n..][..n * n], n, n);
             let is_general = of.form == Form::General;
-            let shared = (of.shared && is_general).then(|| PartialPivLu::new(matrix(0)));
+            let is_small = n <= SMALL && (k <= SMALL || !of.shared);
+            let shared =
+                (of.shared && is_general && !is_small).then(|| PartialPivLu::new(matrix(0)));
             let nanos = work(n * n, n + k).saturating_mul(count);
             for_each_chunks(count, [(out, n * k)], nanos, |i, [out]| {
                 let at = if of.shared { 0 } else { i };
+                if is_small {
+                    return small::solve_by(&a[at * n * n..][..n * n], of, out);
+                }
                 let out = MatMut::from_row_major_slice_mut(out, n, k);
                 match (&shared, is_general) {
                     (Some(factors), _) => by_factors(factors, of.transposed, out),
