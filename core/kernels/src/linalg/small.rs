@@ -55,6 +55,10 @@ pub(super) fn eliminate<T: Float>(a: &mut [T], n: usize, x: &mut [T], k: usize) 
         let (x, x_below) = x.split_at_mut((i + 1) * k);
         let (a, x) = (&a[i * n + i..], &x[i * k..]);
         for (row, below) in below.chunks_exact_mut(n).enumerate() {
+            // With a pivot of 0, all are 0 or NaN.
+            if below[i] == T::default() {
+                continue;
+            }
             let factor = below[i] / a[0];
             subtract(&mut below[i..], factor, a);
             subtract(&mut x_below[row * k..][..k], factor, x);
