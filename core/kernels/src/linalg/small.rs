@@ -2,6 +2,7 @@
 //! its arithmetic.
 
 use super::{Float, Form, SMALL, Systems};
+use std::cmp::Ordering;
 
 /// Order of the elements of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +20,13 @@ pub(super) fn cholesky<T: Float>(xs: &[T], n: usize, out: &mut [T]) -> bool {
             let mut sum = xs[i * n + j].plus(xs[j * n + i]).half();
             let other = &above[j * n..][..j + 1];
             for (x, y) in row[..j].iter().zip(other) {
-                sum = sum - x.product(*y);
+                sum -= x.product(*y);
             }
             row[j] = sum / other[j];
         }
         let square = |x: &T| x.product(*x);
         let diagonal = row[..i].iter().map(square).fold(xs[i * n + i], T::sub);
-        // Neither negative nor NaN.
-        if !(diagonal > T::default()) {
+        if diagonal.partial_cmp(&T::default()) != Some(Ordering::Greater) {
             return false;
         }
         row[i] = diagonal.root();
@@ -76,7 +76,7 @@ fn exchange<T: Float>(xs: &mut [T], n: usize, i: usize, j: usize) {
 /// Subtracts a multiple of a row.
 fn subtract<T: Float>(to: &mut [T], factor: T, row: &[T]) {
     for (y, x) in to.iter_mut().zip(row) {
-        *y = *y - factor.product(*x);
+        *y -= factor.product(*x);
     }
 }
 
@@ -100,7 +100,7 @@ fn substitute<T: Float>(
         }
         if !is_unit {
             let pivot = a(i, i);
-            (x[i * k..][..k].iter_mut()).for_each(|x| *x = *x / pivot);
+            (x[i * k..][..k].iter_mut()).for_each(|x| *x /= pivot);
         }
     }
 }
@@ -139,5 +139,21 @@ pub(super) fn solve_by<T: Float>(a: &[T], of: Systems, out: &mut [T]) {
             substitute(0..n, k, at, is_unit, out);
         }
         _ => substitute((0..n).rev(), k, at, is_unit, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::eliminate;
+
+    #[test]
+    fn a_singular_matrix_has_a_pivot_of_zero() {
+        for mut a in [[0.0f64; 4], [1.0, 2.0, 2.0, 4.0], [0.0, 1.0, 0.0, 3.0]] {
+            eliminate(&mut a, 2, &mut [], 0);
+            assert_eq!(a[0] * a[3], 0.0);
+        }
+        let mut a = [0.0, 1.0, f64::NAN, 3.0];
+        eliminate(&mut a, 2, &mut [], 0);
+        assert!((a[0] * a[3]).is_nan());
     }
 }
