@@ -1,7 +1,7 @@
 //! Numbers that change are leaves of plans: a schedule does not plan at each step.
 
 use gradloom::events::{self, Event};
-use gradloom::{DType, Tensor, evaluate, grad, traced, value_and_grad};
+use gradloom::{DType, Key, Tensor, evaluate, grad, traced, value_and_grad};
 
 /// Returns the number of plans that `run` makes.
 fn plans(run: impl FnOnce()) -> usize {
@@ -159,4 +159,25 @@ fn a_number_that_stays_gets_its_own_plan_in_the_end() {
         }
     });
     assert_eq!(n, 3);
+}
+
+#[traced]
+fn noisy(x: &Tensor, key: Key, step: u32) -> Tensor {
+    x + key.fold_in(step).normal(x.shape(), x.dtype())
+}
+
+#[test]
+fn a_number_folded_into_a_key_shares_a_plan() {
+    let x = weights();
+    let run = || {
+        for step in 0..20 {
+            let drawn = Key::new(1).fold_in(step).normal([3], DType::F32);
+            assert_eq!(
+                noisy(&x, Key::new(1), step).to_vec::<f32>(),
+                (&x + drawn).to_vec::<f32>()
+            );
+        }
+    };
+    // One plan for the sum, and two for the function.
+    assert_eq!(plans(run), 3);
 }

@@ -226,6 +226,9 @@ fn inferred_shapes_hold_for_the_numbers() {
             let real = Aval::new(DType::F32, &[n, n, 1 + r.below(3)]);
             pool.push((real.clone(), blurred(&mut r, &real)));
         }
+        // A number for the key.
+        let number = Aval::new(DType::I64, &[]);
+        pool.push((number.clone(), blurred(&mut r, &number)));
         for _ in 0..8 {
             let which = r.below(Op::ALL.len());
             let op = Op::ALL[which];
@@ -293,8 +296,8 @@ fn inferred_shapes_hold_for_the_numbers() {
                 }
                 Op::SetSlice if r.below(4) > 0 => args = vec![0, args[1], 0, args[1]],
                 Op::SegmentSum | Op::SegmentSumT if r.below(4) > 0 => args = vec![args[0], 3],
-                Op::FoldIn
-                | Op::RandomBits
+                Op::FoldIn if r.below(4) > 0 => args = vec![5, 9],
+                Op::RandomBits
                 | Op::RandomUniform
                 | Op::RandomNormal
                 | Op::RandomBernoulli

@@ -253,7 +253,11 @@ impl Key {
     fn made_by(&self, data: u64) -> Key {
         match self.recorded() {
             Some(key) => {
-                let made = record::record_one(Op::FoldIn, [Static::Int(data as i64)], &[key], &[]);
+                let number =
+                    record::record_one(Op::Scalar, [Static::Int(data as i64)], &[], &[key.aval()]);
+                let keys = &key.shape()[..key.rank() - 1];
+                let data = expect(number).broadcast_to(keys);
+                let made = record::record_one(Op::FoldIn, [], &[key, &data], &[]);
                 Key(KeyRepr::Op(expect(made)))
             }
             None => Key::from_words(threefry::split(self.words(), data)),

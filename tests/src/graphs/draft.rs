@@ -965,7 +965,8 @@ impl Draft<'_> {
                 statics = vec![Static::Float(0.1)];
                 vec![x, self.get(self.avals[x].dtype?, &[last])]
             }
-            Op::FoldIn | Op::RandomPermutation => {
+            Op::FoldIn => vec![self.get(DType::I64, &[2]), self.get(DType::I64, &[])],
+            Op::RandomPermutation => {
                 statics = vec![Static::Int(self.rng.below(7) as i64)];
                 vec![self.get(DType::I64, &[2])]
             }

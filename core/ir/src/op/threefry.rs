@@ -11,7 +11,10 @@ use crate::{DType, Static};
 pub(super) type Words = [u32; 2];
 
 /// Returns what is drawn from each key of the first operand. `draw` is told the number of elements.
-pub(super) fn per_key(of: &Application<'_>, draw: impl Fn(Words, usize) -> Vec<f64>) -> NdArray {
+pub(super) fn per_key(
+    of: &Application<'_>,
+    mut draw: impl FnMut(Words, usize) -> Vec<f64>,
+) -> NdArray {
     let (keys, _) = of.x().data.as_chunks::<2>();
     let n: usize = of.out().iter().product();
     let each = |[x, y]: &[f64; 2]| draw([*x as i64 as u32, *y as i64 as u32], n / keys.len());

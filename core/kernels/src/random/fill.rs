@@ -134,10 +134,12 @@ impl Distribution {
     }
 }
 
-/// Derives the words of a key from each key and a number.
-pub fn fold_in(data: u64) -> Prepared {
-    Box::new(move |args, outs| {
-        for (key, ys) in parts::<i64>(args[0], &mut outs[0]) {
+/// Derives the words of a key from each key and its number.
+pub fn fold_in() -> Prepared {
+    Box::new(|args, outs| {
+        let data = i64::slice(args[1]);
+        for ((key, ys), data) in parts::<i64>(args[0], &mut outs[0]).zip(data) {
+            let data = u64::from(*data as u32);
             ys.copy_from_slice(&threefry::split(key, data).map(i64::from));
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Lowering of the random ops, which read the words of a key.
 
 use super::Equation;
-use super::statics::{float, int};
+use super::statics::float;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::StaticKind;
 use gradloom_kernels::random::{self, Distribution};
@@ -14,8 +14,8 @@ fn of_key(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Prepared) -> View {
 }
 
 pub(super) fn fold_in(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let data = int(of.value(StaticKind::Count)) as u64;
-    of_key(b, of, random::fold_in(data))
+    let (keys, data) = (b.contiguous(of.x()), b.contiguous(&of.args[1]));
+    b.kernel(&[&keys, &data], of.out(), random::fold_in())
 }
 
 pub(super) fn random_bits(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

@@ -338,20 +338,23 @@ pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault
     }
 }
 
+/// Returns an error unless the dtype is that of the words of a key.
+pub fn words(key: &Aval) -> Result<(), Fault> {
+    match key.dtype {
+        Some(found) if found != DType::I64 => Err(Fault::DType {
+            found,
+            expected: "the `i64` words of a key",
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the shape of what is drawn from an array of keys: the axes of the array, then `one`, the
 /// shape for each key.
 ///
 /// A key is two words from 0 to 2^32 - 1, as `i64`, along the last axis.
 pub fn drawn(key: &Aval, one: Shape) -> Result<Shape, Fault> {
-    match key.dtype {
-        Some(found) if found != DType::I64 => {
-            return Err(Fault::DType {
-                found,
-                expected: "the `i64` words of a key",
-            });
-        }
-        _ => {}
-    }
+    words(key)?;
     let Some(dims) = key.shape.dims() else {
         return Ok(Shape::UNKNOWN);
     };
