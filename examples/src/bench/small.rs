@@ -107,7 +107,7 @@ pub(super) fn operations(timer: &mut Timer) -> Result<()> {
             }
         },
     )?;
-    let positive = x.matmul(&x.swap_axes(1, 2)) + Tensor::eye(SIDE, DType::F32);
+    let positive = x.matmul(x.swap_axes(1, 2)) + Tensor::eye(SIDE, DType::F32);
     evaluate(&positive)?;
     let ps = positive.to_vec::<f32>();
     timer.beside(

@@ -235,10 +235,10 @@ macro_rules! lowered {
                 seed += 1;
                 noise(shape, seed)
             });
-            let expected = by_loops($text, &[$($x.clone()),*]) * 2.0;
+            let all = [$($x.clone()),*];
+            let expected = by_loops($text, &all) * 2.0;
             assert_near(&product($(&$x),*), &expected, $text);
             // It is linear in all operands together, as many times as there are some.
-            let all = [$($x.clone()),*];
             let (y, pullback) = product::vjp($(&$x),*);
             let cotangents = pullback(&y);
             let of_all = gradloom::vjp(|all: &Vec<Tensor>| {

@@ -79,7 +79,7 @@ macro_rules! ops {
     ($($name:ident |$x:ident, $y:ident| $body:block)*) => {$(
         #[test]
         fn $name() {
-            #[traced]
+            #[traced(allow(zero_gradient))]
             fn lowered($x: &Tensor, $y: &Tensor) -> Tensor $body
 
             assert_eq!(lowered::RECORDED, None);
@@ -139,7 +139,7 @@ macro_rules! typed {
             ) -> (Tensor, Tensor) {
                 (x.gt(y).select(x, y.pow(2)) - x.rem(y) + x.clamp(y, 4), w * 2.0)
             }
-            #[traced]
+            #[traced(allow(zero_gradient))]
             fn compared(
                 w: &Tensor,
                 $(#[$nx])? #[shape($x; 2, 3)] x: &Tensor,
@@ -266,13 +266,13 @@ fn a_float_number_beside_integers_is_an_f64_and_an_integer_keeps_the_dtype() {
     }
 }
 
-#[traced]
+#[traced(allow(nan_gradient))]
 fn mixed(x: &Tensor, #[nodiff] n: &Tensor) -> Tensor {
     let y = (x * n + n - x / n).pow(n) + n.atan2(x) + n.maximum(x);
     (n.gt(x).select(n, y) * 2.0 + n * 1.0).sum(..)
 }
 
-#[traced(order = 2)]
+#[traced(order = 2, allow(nan_gradient))]
 fn typed_mixed(
     #[shape(f64; 2, 3)] x: &Tensor,
     #[nodiff]
