@@ -65,6 +65,8 @@ fn a_mistake_has_at_most_two_errors_and_no_panic_of_the_macro() {
         ("names/of_the_struct_of_gradients.stderr", 3),
         // Its type is no tree, which each companion needs.
         ("warning/a_wrapper_that_is_passed_as_a_tensor.stderr", 3),
+        // Three functions, each with a mistake.
+        ("shape/a_float_beside_an_integer_tensor.stderr", 6),
         // Three functions, each with a warning.
         ("warning/a_trait_that_is_not_traced.stderr", 3),
     ];
