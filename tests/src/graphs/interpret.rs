@@ -4,7 +4,7 @@
 use super::{Graph, Node, Rng, aval};
 use gradloom::{DType, Tensor};
 use gradloom_ir::op::{NdArray, evaluate, evaluate_with};
-use gradloom_ir::{Aval, Builder, Program, Var};
+use gradloom_ir::{Aval, Builder, Op, Program, Var};
 
 /// Relative change of each number in a run that shows how far rounding may carry.
 const NUDGE: f64 = 1e-11;
@@ -18,6 +18,8 @@ pub struct Interpreted {
     /// The same with all floats changed a little, in opposite directions.
     nudged: [Vec<NdArray>; 2],
     avals: Vec<Aval>,
+    /// Whether every result and its derivatives are unique.
+    is_unique: bool,
 }
 
 /// Returns the elements of a tensor as `f64`.
@@ -70,30 +72,71 @@ pub fn interpret(program: &Program, args: &[Tensor]) -> Interpreted {
         })
     };
     let outs = program.outs.iter();
+    let values = evaluate(program, &args);
     Interpreted {
-        values: evaluate(program, &args),
+        is_unique: is_unique(program, &values),
+        values,
         nudged: [nudged(1.0), nudged(-1.0)],
         avals: outs.map(|out| program.aval(*out).clone()).collect(),
     }
 }
 
+/// Smallest difference of singular values, relative to the largest, at which their vectors count as unique.
+const APART: f64 = 1e-4;
+
+/// Returns whether singular vectors, eigenvectors and orthogonal factors are unique, and no deviation is
+/// zero, where it has no derivative.
+fn is_unique(program: &Program, values: &[NdArray]) -> bool {
+    let of = |var: Var| {
+        let at = program.outs.iter().position(|out| *out == var);
+        at.map(|at| &values[at])
+    };
+    let apart = |spectrum: &NdArray, with_zero: bool| {
+        let n = spectrum.shape.last().copied().unwrap_or(0).max(1);
+        spectrum.data.chunks(n).all(|row| {
+            let mut sorted = row.to_vec();
+            sorted.extend(with_zero.then_some(0.0));
+            sorted.sort_by(f64::total_cmp);
+            let largest = sorted.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+            sorted.windows(2).all(|w| w[1] - w[0] > APART * largest)
+        })
+    };
+    program.eqns.iter().all(|eqn| match eqn.op {
+        Op::Svd => of(eqn.outs[1]).is_none_or(|s| apart(s, true)),
+        Op::Eigh => of(eqn.outs[0]).is_none_or(|s| apart(s, false)),
+        Op::Qr => of(eqn.outs[1]).is_none_or(|r| {
+            let n = r.shape.last().copied().unwrap_or(0).max(1);
+            let largest = r.data.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+            let mut diagonal = r
+                .data
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| i % (n * n) % (n + 1) == 0);
+            diagonal.all(|(_, x)| x.abs() > APART * largest)
+        }),
+        Op::Stddev => of(eqn.out()).is_none_or(|s| s.data.iter().all(|x| *x > APART)),
+        _ => true,
+    })
+}
+
 impl Interpreted {
-    /// Returns whether all integers are exact, all floats finite, and no integer or bool depends on
+    /// Returns whether all results are unique, all integers are exact, all floats finite, and no integer or bool depends on
     /// rounding.
     pub fn is_stable(&self) -> bool {
         let mut all = self.values.iter().zip(&self.avals).enumerate();
-        all.all(|(i, (value, aval))| match aval.dtype {
-            Some(dtype) if dtype.is_float() => value.data.iter().all(|x| x.is_finite()),
-            dtype => {
-                let limit = if dtype == Some(DType::I32) {
-                    2f64.powi(31)
-                } else {
-                    EXACT
-                };
-                self.nudged.iter().all(|nudged| nudged[i] == *value)
-                    && value.data.iter().all(|x| x.abs() < limit)
-            }
-        })
+        self.is_unique
+            && all.all(|(i, (value, aval))| match aval.dtype {
+                Some(dtype) if dtype.is_float() => value.data.iter().all(|x| x.is_finite()),
+                dtype => {
+                    let limit = if dtype == Some(DType::I32) {
+                        2f64.powi(31)
+                    } else {
+                        EXACT
+                    };
+                    self.nudged.iter().all(|nudged| nudged[i] == *value)
+                        && value.data.iter().all(|x| x.abs() < limit)
+                }
+            })
     }
 
     /// Compares value `i` with a tensor.
