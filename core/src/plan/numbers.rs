@@ -17,7 +17,6 @@ const STEADY: u32 = 256;
 /// Numbers of computations, by a hash of the key without the numbers.
 ///
 /// A collision makes a leaf of a number that does not change, which is slower and not wrong.
-#[derive(Default)]
 pub(crate) struct Numbers(HashMap<u64, Seen>);
 
 /// The numbers of a computation.

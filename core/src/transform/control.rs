@@ -1,7 +1,7 @@
 //! Loops and conditionals as ops: the body is traced once, and a plan runs it.
 
 use super::Outcome;
-use super::outcome::TransformSite;
+use super::outcome::{TransformSite, Uncaught};
 use super::replay::Bound;
 use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
 use crate::error::ControlFault;
@@ -204,30 +204,9 @@ where
     let turns = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
     let first = Tensor::full([], range.start, DType::I64);
     let indices = Tensor::arange(turns, DType::I64) + first;
-    let turn = |carry: &C, i: &Tensor| Turn(R::run(|| f(i, carry)).map(|next| (next, ())));
+    let turn = |carry: &C, i: &Tensor| Uncaught(R::run(|| f(i, carry)).map(|next| (next, ())));
     let run: Result<(C, ())> = Scan::new(turn).try_call(init, &indices);
     R::wrap(run.map(|(last, _)| last))
-}
-
-/// A result of a turn, whose errors become those of the loop.
-struct Turn<Y>(Result<Y>);
-
-impl<Y: Tree> Outcome for Turn<Y> {
-    type Tree = Y;
-    type Wrap<T> = Result<T>;
-
-    fn run(f: impl FnOnce() -> Self) -> Result<Y> {
-        f().0
-    }
-    fn wrap<T>(result: Result<T>) -> Result<T> {
-        result
-    }
-    fn wrap_made<T>(result: Result<T>, _: TransformSite) -> Result<T> {
-        result
-    }
-    fn unwrap<T>(wrap: Result<T>) -> Result<T> {
-        wrap
-    }
 }
 
 /// Returns `f` of each slice of the leaves of `xs` along axis 0, one after the other.
@@ -251,7 +230,7 @@ where
     R: Outcome,
     F: FnOnce(&X) -> R,
 {
-    let turn = |(): &(), x: &X| Turn(R::run(|| f(x)).map(|y| ((), y)));
+    let turn = |(): &(), x: &X| Uncaught(R::run(|| f(x)).map(|y| ((), y)));
     let run: Result<((), R::Tree)> = Scan::new(turn).try_call(&(), xs);
     R::wrap(run.map(|(_, ys)| ys))
 }

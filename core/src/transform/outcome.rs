@@ -89,7 +89,8 @@ impl<Y: Tree> Outcome for Result<Y, Error> {
     }
 }
 
-/// Result of a gradient that another transform differentiates.
+/// Result of a function that a transform runs inside of another one: a gradient that is differentiated, or
+/// a turn of a loop.
 ///
 /// An op of the user's closure that does not accept its operands panics at its line: nothing catches
 /// its error, unless the closure returns `Result`.

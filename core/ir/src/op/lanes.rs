@@ -24,6 +24,15 @@ pub enum Lane {
 }
 
 impl Lane {
+    /// Returns results, of which those that are marked differ between lanes.
+    pub(super) fn marked(outs: Vec<Var>, each: &[bool]) -> Vec<Lane> {
+        let lane = |(out, each): (Var, &bool)| match each {
+            true => Lane::Each(out),
+            false => Lane::Shared(out),
+        };
+        outs.into_iter().zip(each).map(lane).collect()
+    }
+
     /// Returns the variable.
     pub fn var(self) -> Var {
         match self {
@@ -111,6 +120,15 @@ impl Lanes<'_> {
         let dtype = self.program.aval(self.eqn.args[i]).dtype?;
         let statics = [b.attr(shape), b.attr(0), b.attr(dtype)];
         Some(b.emit(Op::Full, &statics, &[]))
+    }
+
+    /// Returns the operands, those that are marked with an axis of lanes.
+    pub(super) fn marked(&self, b: &mut Builder, each: &[bool]) -> Option<Vec<Var>> {
+        let one = |(i, each): (usize, &bool)| match each {
+            true => self.each(b, i),
+            false => Some(self.args[i].var()),
+        };
+        each.iter().enumerate().map(one).collect()
     }
 
     /// Returns all operands with an axis of lanes.

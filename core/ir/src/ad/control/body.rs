@@ -50,6 +50,25 @@ pub(super) fn joint(program: &Program, active: &[bool], given: &[bool], calls: C
     pass::simplify(b.finish(joint.params.clone(), outs))
 }
 
+/// Appends an equation for the results of `eqn` and the tangents of the given ones, and returns these.
+pub(super) fn append_joint(
+    b: &mut Builder,
+    eqn: &Eqn,
+    given: &[bool],
+    attrs: Vec<Attr>,
+    args: Vec<Var>,
+) -> Vec<Var> {
+    let y = chosen(&eqn.outs, given);
+    let dy: Vec<Var> = y.iter().map(|y| b.param_like(*y)).collect();
+    b.append(Eqn {
+        outs: [&eqn.outs[..], &dy].concat(),
+        op: eqn.op,
+        attrs,
+        args,
+    });
+    dy
+}
+
 /// A program on values and tangents, split in the part on values and the part linear in tangents.
 pub(super) struct Halves {
     /// `x -> y, residuals`.

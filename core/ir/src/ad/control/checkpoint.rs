@@ -2,10 +2,10 @@
 
 use super::body::{self, Pullback};
 use crate::ad::Calls;
-use crate::op::control::body::{chosen, n_marked};
+use crate::op::control::body::{chosen, n_marked, spread};
 use crate::op::control::checkpoint::emit;
 use crate::op::control::programs;
-use crate::{Builder, Eqn, Op, Programs, Var, pass};
+use crate::{Builder, Eqn, Programs, Var, pass};
 
 pub(super) fn tangents(
     b: &mut Builder,
@@ -22,16 +22,8 @@ pub(super) fn tangents(
     let n_outs = eqn.outs.len();
     let new = match calls {
         Calls::Joint => {
-            let y = chosen(&eqn.outs, &given);
-            let dy: Vec<Var> = y.iter().map(|y| b.param_like(*y)).collect();
             let body = b.attr(Programs::new(vec![joint]));
-            b.append(Eqn {
-                outs: [&eqn.outs[..], &dy].concat(),
-                op: Op::Checkpoint,
-                attrs: vec![body],
-                args,
-            });
-            dy
+            body::append_joint(b, eqn, &given, vec![body], args)
         }
         Calls::Split => {
             b.append(eqn.clone());
@@ -40,11 +32,7 @@ pub(super) fn tangents(
             emit(b, pass::simplify(joint), &args)
         }
     };
-    let mut new = new.into_iter();
-    given
-        .iter()
-        .map(|given| given.then(|| new.next()).flatten())
-        .collect()
+    spread(&given, new)
 }
 
 /// Emits the pullback, which computes the values of the body again.
@@ -63,9 +51,6 @@ pub(super) fn cotangents(
     if n_marked(&nonzero) == 0 {
         return vec![None; nonzero.len()];
     }
-    let mut found = emit(b, program, &args).into_iter();
-    nonzero
-        .iter()
-        .map(|some| some.then(|| found.next()).flatten())
-        .collect()
+    let found = emit(b, program, &args);
+    spread(&nonzero, found)
 }

@@ -2,7 +2,7 @@
 
 use super::body::{self, Halves, Pullback};
 use crate::ad::Calls;
-use crate::op::control::body::{chosen, fixpoint, n_marked, parts, zeros};
+use crate::op::control::body::{chosen, fixpoint, n_marked, parts, spread, zeros};
 use crate::op::control::scan::Loop;
 use crate::op::control::stacked;
 use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var};
@@ -256,13 +256,6 @@ pub(super) fn cotangents(
     let attrs = other.statics(b, body, consts.len(), n_states);
     let outs = b.emit_many(Op::Scan, &attrs, &args, n_outs);
     let [of_carry_outs, sums, ct_xs] = parts(&outs, [first.len(), zeros.len(), ct_xs.len()]);
-    let spread = |marks: &[bool], vars: Vec<Var>| {
-        let mut vars = vars.into_iter();
-        let marks = marks.iter();
-        marks
-            .map(|mark| mark.then(|| vars.next()).flatten())
-            .collect::<Vec<_>>()
-    };
     let all = [
         spread(&of_consts, sums),
         spread(&carry, of_carry_outs),

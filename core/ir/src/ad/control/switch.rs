@@ -2,7 +2,7 @@
 
 use super::body::{self, Halves, Pullback};
 use crate::ad::Calls;
-use crate::op::control::body::{chosen, n_marked, zeros};
+use crate::op::control::body::{chosen, n_marked, spread, zeros};
 use crate::op::control::switch::emit;
 use crate::op::control::{avals, programs};
 use crate::{Aval, Builder, Eqn, Op, Program, Programs, Var};
@@ -22,16 +22,9 @@ pub(super) fn tangents(
     let (n, m) = (eqn.args.len() - 1, eqn.outs.len());
     let new = match calls {
         Calls::Joint => {
-            let y = chosen(&eqn.outs, &given);
-            let dy: Vec<Var> = y.iter().map(|y| b.param_like(*y)).collect();
             let branches = b.attr(Programs::new(joints));
-            b.append(Eqn {
-                outs: [&eqn.outs[..], &dy].concat(),
-                op: Op::Switch,
-                attrs: vec![branches],
-                args: [&eqn.args[..], &dx].concat(),
-            });
-            dy
+            let args = [&eqn.args[..], &dx].concat();
+            body::append_joint(b, eqn, &given, vec![branches], args)
         }
         Calls::Split => {
             let halves: Vec<Halves> = joints
@@ -63,11 +56,7 @@ pub(super) fn tangents(
             emit(b, linear, &args, n_marked(&given))
         }
     };
-    let mut new = new.into_iter();
-    given
-        .iter()
-        .map(|given| given.then(|| new.next()).flatten())
-        .collect()
+    spread(&given, new)
 }
 
 /// Returns marks that are true where those of any branch are.

@@ -3,7 +3,7 @@
 use super::body;
 use super::while_loop::{beside, condition_beside_tangents, tangents_of};
 use crate::ad::Calls;
-use crate::op::control::body::{chosen, n_marked, parts};
+use crate::op::control::body::{n_marked, parts, spread};
 use crate::op::control::programs;
 use crate::op::control::while_loop::{marks, statics};
 use crate::{Builder, Eqn, Op, Program, Var};
@@ -63,26 +63,12 @@ pub(super) fn tangents(
     let attrs = statics(b, vec![cond, forward, backward], &counts);
     let n_outs = eqn.outs.len();
     let tangents = match calls {
-        Calls::Joint => {
-            let y = chosen(&eqn.outs, &states);
-            let dy: Vec<Var> = y.iter().map(|y| b.param_like(*y)).collect();
-            b.append(Eqn {
-                outs: [&eqn.outs[..], &dy].concat(),
-                op: Op::WhileBack,
-                attrs,
-                args,
-            });
-            dy
-        }
+        Calls::Joint => body::append_joint(b, eqn, &states, attrs, args),
         Calls::Split => {
             b.append(eqn.clone());
             b.emit_many(Op::WhileBack, &attrs, &args, n_outs + n_marked(&states))
                 .split_off(n_outs)
         }
     };
-    let mut tangents = tangents.into_iter();
-    let dy = states
-        .iter()
-        .map(|active| active.then(|| tangents.next()).flatten());
-    dy.collect()
+    spread(&states, tangents)
 }

@@ -2,7 +2,7 @@
 
 use super::body::{self, Pullback};
 use crate::ad::Calls;
-use crate::op::control::body::{chosen, fixpoint, n_marked, parts, zeros};
+use crate::op::control::body::{chosen, fixpoint, n_marked, parts, spread, zeros};
 use crate::op::control::programs;
 use crate::op::control::while_loop::{marks, statics};
 use crate::{Builder, Eqn, Op, Program, Var, pass};
@@ -30,17 +30,7 @@ pub(super) fn tangents(
     let n_consts = consts + n_marked(&active[..consts]);
     let attrs = statics(b, vec![cond, joint], &[n_consts]);
     let tangents = match calls {
-        Calls::Joint => {
-            let y = chosen(&eqn.outs, &states);
-            let dy: Vec<Var> = y.iter().map(|y| b.param_like(*y)).collect();
-            b.append(Eqn {
-                outs: [&eqn.outs[..], &dy].concat(),
-                op: Op::While,
-                attrs,
-                args,
-            });
-            dy
-        }
+        Calls::Joint => body::append_joint(b, eqn, &states, attrs, args),
         Calls::Split => {
             b.append(eqn.clone());
             let n_outs = eqn.outs.len() + n_marked(&states);
@@ -48,11 +38,7 @@ pub(super) fn tangents(
                 .split_off(eqn.outs.len())
         }
     };
-    let mut tangents = tangents.into_iter();
-    let dy = states
-        .iter()
-        .map(|active| active.then(|| tangents.next()).flatten());
-    dy.collect()
+    spread(&states, tangents)
 }
 
 /// Returns the condition of a loop on values and tangents.
@@ -181,16 +167,6 @@ pub(super) fn cotangents(
     let mut outs = b
         .emit_many(Op::WhileBack, &attrs, &args, first.len() + no_sums.len())
         .into_iter();
-    let of_carry: Vec<Option<Var>> = carry
-        .iter()
-        .map(|carry| carry.then(|| outs.next()).flatten())
-        .collect();
-    let of_consts = of_consts
-        .iter()
-        .map(|some| some.then(|| outs.next()).flatten());
-    of_consts
-        .collect::<Vec<_>>()
-        .into_iter()
-        .chain(of_carry)
-        .collect()
+    let of_carry = spread(&carry, outs.by_ref());
+    [spread(&of_consts, outs), of_carry].concat()
 }

@@ -88,6 +88,15 @@ pub(crate) fn chosen<T: Clone>(items: &[T], marked: &[bool]) -> Vec<T> {
         .collect()
 }
 
+/// Returns a variable for each mark that is set: the inverse of [`chosen`].
+pub(crate) fn spread(marked: &[bool], vars: impl IntoIterator<Item = Var>) -> Vec<Option<Var>> {
+    let mut vars = vars.into_iter();
+    let marked = marked.iter();
+    marked
+        .map(|marked| marked.then(|| vars.next()).flatten())
+        .collect()
+}
+
 /// Splits `items` in parts of the given lengths, and the rest.
 pub(crate) fn parts<T: Clone, const N: usize>(mut items: &[T], lens: [usize; N]) -> [Vec<T>; N] {
     lens.map(|len| {

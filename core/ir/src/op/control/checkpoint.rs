@@ -52,9 +52,5 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let (all, each) = body::lanes(body, &each, &none, of.len)?;
     let args: Vec<Var> = of.args.iter().map(|arg| arg.var()).collect();
     let outs = emit(b, all, &args);
-    let lane = |(out, each): (Var, bool)| match each {
-        true => Lane::Each(out),
-        false => Lane::Shared(out),
-    };
-    Some(outs.into_iter().zip(each).map(lane).collect())
+    Some(Lane::marked(outs, &each))
 }

@@ -98,11 +98,7 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
         let all = branches.iter();
         let all = all.map(|branch| Some(body::lanes(branch, &each, &forced, of.len)?.0));
         let outs = emit(b, all.collect::<Option<Vec<_>>>()?, &args, forced.len());
-        let lane = |(out, each): (Var, &bool)| match each {
-            true => Lane::Each(out),
-            false => Lane::Shared(out),
-        };
-        return Some(outs.into_iter().zip(&forced).map(lane).collect());
+        return Some(Lane::marked(outs, &forced));
     }
     let forced = vec![true; of.eqn.outs.len()];
     let index = match b.aval(args[0]).dtype? {

@@ -187,28 +187,12 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
         cond_all = super::while_loop::any_lane(&cond_all);
     }
     let marked = [&there[..], &back[fixed.len()..]].concat();
-    let args: Option<Vec<Var>> = marked
-        .iter()
-        .enumerate()
-        .map(|(i, each)| match each {
-            true => of.each(b, i),
-            false => Some(of.args[i].var()),
-        })
-        .collect();
+    let args = of.marked(b, &marked);
     let attrs = statics(
         b,
         vec![cond_all, forward_all, backward_all],
         &[consts, carry],
     );
     let outs = b.emit_many(Op::WhileBack, &attrs, &args?, of.eqn.outs.len());
-    let lane = |(out, each): (Var, &bool)| match each {
-        true => Lane::Each(out),
-        false => Lane::Shared(out),
-    };
-    Some(
-        outs.into_iter()
-            .zip(&back[fixed.len()..])
-            .map(lane)
-            .collect(),
-    )
+    Some(Lane::marked(outs, &back[fixed.len()..]))
 }

@@ -131,21 +131,10 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
         body_all = kept_after_end(&cond_all, &body_all, consts);
         cond_all = any_lane(&cond_all);
     }
-    let args: Option<Vec<Var>> = each
-        .iter()
-        .enumerate()
-        .map(|(i, each)| match each {
-            true => of.each(b, i),
-            false => Some(of.args[i].var()),
-        })
-        .collect();
+    let args = of.marked(b, &each);
     let attrs = statics(b, vec![cond_all, body_all], &[consts]);
     let outs = b.emit_many(Op::While, &attrs, &args?, of.eqn.outs.len());
-    let lane = |(out, each): (Var, &bool)| match each {
-        true => Lane::Each(out),
-        false => Lane::Shared(out),
-    };
-    Some(outs.into_iter().zip(&each[consts..]).map(lane).collect())
+    Some(Lane::marked(outs, &each[consts..]))
 }
 
 /// Returns whether the condition of any lane is true.
