@@ -289,7 +289,7 @@ pub enum VmapFault {
         asked: Option<usize>,
     },
     /// Nothing tells the number of lanes.
-    #[error("the lanes share all arguments, so give their number by `axis_size`")]
+    #[error("the lanes share all arguments, so give their number by `Vmap::axis_size`")]
     NoLanes,
     /// A result was requested without lanes, but lanes have different values.
     #[error("`{path}` differs between lanes, so its `out_axes` cannot be `None`")]
@@ -306,7 +306,7 @@ pub enum VmapFault {
         part: String,
     },
     /// A tuple of axes is too short.
-    #[error("`{what}` has {parts} entries, and none for `{path}`")]
+    #[error("`{what}` has {parts} entr{}, and none for `{path}`", y_or_ies(*parts))]
     NotCovered {
         /// `in_axes` or `out_axes`.
         what: &'static str,
@@ -314,6 +314,18 @@ pub enum VmapFault {
         path: String,
         /// Number of entries.
         parts: usize,
+    },
+    /// A tuple of axes does not have an entry for each argument of a traced function.
+    #[error(
+        "`in_axes` has {found} entr{}, expected one for each of {}",
+        y_or_ies(*found),
+        names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    )]
+    Entries {
+        /// Number of entries.
+        found: usize,
+        /// Names of the arguments.
+        names: Vec<String>,
     },
     /// An op cannot be applied to lanes.
     #[error("`{op}` cannot be applied to lanes")]
@@ -396,6 +408,10 @@ impl ControlFault {
         let fault = Box::new(self);
         Error::Control { by, fault }
     }
+}
+
+fn y_or_ies(n: usize) -> &'static str {
+    if n == 1 { "y" } else { "ies" }
 }
 
 fn counts_text(counts: &[(String, usize)], asked: Option<(usize, &str)>) -> String {

@@ -169,7 +169,7 @@ fn elements_of_a_list_have_axes() {
     near(&y, &(&x[0] + x[1].unsqueeze(1) * x[1].sum(..)));
     let one_axis = Vmap::new(|x: &Vec<Tensor>| Ok(&x[0] + 1.0)).in_axes(&[0][..]);
     let error = one_axis.call(&x).unwrap_err().to_string();
-    insta::assert_snapshot!(error, @"`vmap`: `in_axes` has 1 entries, and none for `[1]`");
+    insta::assert_snapshot!(error, @"`vmap`: `in_axes` has 1 entry, and none for `[1]`");
 }
 
 #[test]
@@ -225,8 +225,8 @@ fn misfits_are_named() {
     let sum = |(x, y): &(Tensor, Tensor)| Ok(x + y);
     insta::assert_snapshot!(fails(sum, 0), @"`vmap`: the numbers of lanes differ: 2 in `argument.0`, 3 in `argument.1`");
     insta::assert_snapshot!(fails(sum, (0, 2)), @"`vmap`: `argument.1` is f64[3, 3], which has no axis 2 for the lanes");
-    insta::assert_snapshot!(fails(sum, None), @"`vmap`: the lanes share all arguments, so give their number by `axis_size`");
-    insta::assert_snapshot!(fails(sum, (0,)), @"`vmap`: `in_axes` has 1 entries, and none for `1`");
+    insta::assert_snapshot!(fails(sum, None), @"`vmap`: the lanes share all arguments, so give their number by `Vmap::axis_size`");
+    insta::assert_snapshot!(fails(sum, (0,)), @"`vmap`: `in_axes` has 1 entry, and none for `1`");
     insta::assert_snapshot!(fails(sum, &[0][..]), @"`vmap`: `in_axes` names `[0]`, and no such part has a tensor");
     insta::assert_snapshot!(fails(sum, [("w", 0)]), @"`vmap`: `in_axes` names `w`, and no such part has a tensor");
     insta::assert_snapshot!(fails(|(x, y)| Ok(y * x.sum(..).item::<f64>()), (0, None)), @"this value differs between the lanes of `vmap` or the turns of a loop, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read");

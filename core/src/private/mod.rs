@@ -7,6 +7,7 @@ mod constant;
 mod facts;
 mod inline;
 mod items;
+mod lanes;
 mod listing;
 mod loops;
 mod optional;
@@ -20,9 +21,9 @@ pub use check::*;
 pub use crate::{
     __add_to_key as add_to_key, __answers as answers, __arguments as arguments,
     __begin as begin_call, __cached as cached, __check_all_floats as check_all_floats,
-    __grads as grads, __if_declared as if_declared, __levels as levels, __loops as loops,
-    __own_facts as own_facts, __pullback as pullback, __register as register, __sizes as sizes,
-    __unconfirmed as unconfirmed, __unkeyed as unkeyed,
+    __grads as grads, __if_declared as if_declared, __lanes as lanes, __levels as levels,
+    __loops as loops, __own_facts as own_facts, __pullback as pullback, __register as register,
+    __sizes as sizes, __unconfirmed as unconfirmed, __unkeyed as unkeyed,
 };
 
 pub use crate::annotation::{
@@ -51,7 +52,7 @@ pub use crate::function::{Function, Param};
 pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
-pub use crate::transform::{TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp};
+pub use crate::transform::{LaneAxes, TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::tree::key::{
     CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, first_reason,
     global_fits, kept_by_site,
@@ -68,6 +69,7 @@ pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
 pub use inline::*;
 pub use items::*;
+pub use lanes::*;
 pub use listing::Listing;
 pub use optional::*;
 pub use recorded::*;

@@ -253,7 +253,7 @@ where
 /// Stores the user's error in `own` and returns a placeholder.
 ///
 /// The caller replaces the placeholder by the stored error.
-fn set_aside<Y, E>(result: Result<Y, E>, own: &mut Option<E>) -> Result<Y> {
+pub(super) fn set_aside<Y, E>(result: Result<Y, E>, own: &mut Option<E>) -> Result<Y> {
     result.map_err(|error| {
         *own = Some(error);
         Error::Structure {

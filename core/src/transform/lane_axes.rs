@@ -19,10 +19,10 @@ use crate::{Result, Tree};
 /// let of_a_list: LaneAxes = (&[Some(0), None][..], 0).into();
 /// # drop((axes, nested, of_a_list));
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneAxes(Axes);
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Axes {
     /// The same for all leaves.
     All(Option<isize>),
@@ -38,8 +38,63 @@ impl LaneAxes {
         what: &'static str,
     ) -> Result<Vec<Option<isize>>> {
         let paths = paths(tree, "");
-        self.check(&paths, what)?;
-        Ok(paths.iter().map(|path| self.of_path(path)).collect())
+        let leaves: Vec<_> = paths.iter().map(|path| (&**path, &**path)).collect();
+        self.of_named(&leaves, what)
+    }
+
+    /// Returns the axis for each leaf of the arguments of a function, which are given by their names and
+    /// the paths of their leaves.
+    ///
+    /// Axes in a tuple are those of the arguments, in order. Axes of a single argument need no tuple
+    /// around them.
+    pub(super) fn of_arguments(
+        &self,
+        arguments: &[(&str, Vec<String>)],
+    ) -> Result<Vec<Option<isize>>> {
+        const WHAT: &str = "in_axes";
+        let name_of = |(name, _): &(&str, Vec<String>)| (*name).to_owned();
+        let is_argument = |(part, _): &(String, LaneAxes)| arguments.iter().any(|a| a.0 == part);
+        let each: Vec<LaneAxes> = match &self.0 {
+            Axes::Parts(parts) if is_tuple(parts) && parts.len() == arguments.len() => {
+                parts.iter().map(|(_, axes)| axes.clone()).collect()
+            }
+            Axes::Parts(parts) if parts.iter().all(is_argument) => {
+                let axes = |argument| {
+                    let mut parts = parts.iter();
+                    let part = parts.find(|part| part.0 == name_of(argument));
+                    part.map_or(0.into(), |(_, axes)| axes.clone())
+                };
+                arguments.iter().map(axes).collect()
+            }
+            Axes::Parts(parts) if arguments.len() != 1 => {
+                let fault = match parts.iter().find(|part| !is_argument(part)) {
+                    Some((part, _)) if !is_number(part) => VmapFault::NoPart {
+                        what: WHAT,
+                        part: part.clone(),
+                    },
+                    _ => VmapFault::Entries {
+                        found: parts.len(),
+                        names: arguments.iter().map(name_of).collect(),
+                    },
+                };
+                return Err(fault.into_error());
+            }
+            _ => vec![self.clone(); arguments.len()],
+        };
+        let mut all = Vec::new();
+        for ((name, paths), axes) in arguments.iter().zip(each) {
+            let leaves = paths
+                .iter()
+                .filter_map(|path| Some((after(path, name)?, &**path)));
+            all.extend(axes.of_named(&leaves.collect::<Vec<_>>(), WHAT)?);
+        }
+        Ok(all)
+    }
+
+    /// Returns the axis for each leaf, given by the rest of its path from here, and the whole path.
+    fn of_named(&self, leaves: &[(&str, &str)], what: &'static str) -> Result<Vec<Option<isize>>> {
+        self.check(leaves, what)?;
+        Ok(leaves.iter().map(|(rest, _)| self.of_path(rest)).collect())
     }
 
     fn of_path(&self, path: &str) -> Option<isize> {
@@ -56,43 +111,43 @@ impl LaneAxes {
     }
 
     /// Returns an error if a part names no leaf.
-    fn check<S: AsRef<str>>(&self, paths: &[S], what: &'static str) -> Result<()> {
+    fn check(&self, leaves: &[(&str, &str)], what: &'static str) -> Result<()> {
         let Axes::Parts(parts) = &self.0 else {
             return Ok(());
         };
         for (name, axes) in parts {
-            let rests: Vec<&str> = paths
+            let inside = leaves
                 .iter()
-                .filter_map(|p| after(p.as_ref(), name))
-                .collect();
+                .filter_map(|(rest, path)| Some((after(rest, name)?, *path)));
+            let inside: Vec<(&str, &str)> = inside.collect();
             // A part without leaves may stand in a tuple, as `()` does.
-            if rests.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) {
+            if inside.is_empty() && !is_number(name) {
                 let part = name.clone();
                 return Err(VmapFault::NoPart { what, part }.into_error());
             }
-            axes.check(&rests, what)?;
+            axes.check(&inside, what)?;
         }
-        let n_paths = paths.len();
         // Each part of a tuple and each element of a list needs an entry.
-        let is_position = |name: &str| name.starts_with(|c: char| c == '[' || c.is_ascii_digit());
-        if parts.iter().all(|(name, _)| is_position(name)) && n_paths > 0 {
-            let covered = |path: &S| {
-                parts
-                    .iter()
-                    .any(|(name, _)| after(path.as_ref(), name).is_some())
-            };
-            if let Some(path) = paths.iter().find(|path| !covered(path)) {
-                let path = path.as_ref().to_owned();
-                return Err(VmapFault::NotCovered {
-                    what,
-                    path,
-                    parts: parts.len(),
-                }
-                .into_error());
+        let is_position = |name: &str| name.starts_with('[') || is_number(name);
+        if parts.iter().all(|(name, _)| is_position(name)) {
+            let covered = |rest: &str| parts.iter().any(|(name, _)| after(rest, name).is_some());
+            if let Some((_, path)) = leaves.iter().find(|(rest, _)| !covered(rest)) {
+                let (path, parts) = ((*path).to_owned(), parts.len());
+                return Err(VmapFault::NotCovered { what, path, parts }.into_error());
             }
         }
         Ok(())
     }
+}
+
+/// Returns whether these are entries for the parts of a tuple.
+fn is_tuple(parts: &[(String, LaneAxes)]) -> bool {
+    parts.iter().all(|(name, _)| is_number(name))
+}
+
+/// Returns whether a part of a path is the position in a tuple.
+fn is_number(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_digit())
 }
 
 /// Returns the rest of a path after its first part, if that has this name.
@@ -153,4 +208,10 @@ tuples! {
     A B C D;
     A B C D E;
     A B C D E F;
+    A B C D E F G;
+    A B C D E F G H;
+    A B C D E F G H I;
+    A B C D E F G H I J;
+    A B C D E F G H I J K;
+    A B C D E F G H I J K L;
 }

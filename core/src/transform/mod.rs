@@ -31,4 +31,5 @@ pub use replay::replay;
 pub(crate) use replay::{Bound, Env, replay_bound};
 pub(crate) use trace::cut_behind;
 pub use vjp::{Pullback, vjp};
+pub(crate) use vmap::vmap_leaves;
 pub use vmap::{Vmap, vmap};

@@ -119,89 +119,128 @@ impl<F> Vmap<F> {
         R: Outcome,
         F: Fn(&X) -> R,
     {
-        let (args, n) = self.lanes_of(x)?;
-        let scope = ScopeGuard::open();
-        let since = seq_no_of_all();
-        let of_lanes = args.iter().filter_map(|arg| match arg {
-            Arg::Each(all) => Some(Aval::new(all.dtype(), &all.shape()[1..])),
-            Arg::Shared(_) => None,
-        });
-        let inputs = stand_ins(&of_lanes.collect::<Vec<_>>(), &scope);
-        let mut input = inputs.iter();
-        let one_lane: Vec<Tensor> = args
-            .iter()
-            .map(|arg| match arg {
-                Arg::Each(_) => input.next().expect("an input for each argument").clone(),
-                Arg::Shared(x) => x.clone(),
-            })
-            .collect();
-        let y = R::run(|| (self.f)(&with_leaves(x, &one_lane)))?;
-        let GraphPart {
-            program, captured, ..
-        } = cut(&inputs, since, &leaves(&y), true);
-        drop(scope);
-        events::emit(Event::Traced {
-            equations: program.eqns.len(),
-        });
-        let differs: Vec<bool> = (0..program.params.len())
-            .map(|i| i < inputs.len())
-            .collect();
-        let Batch { program, each } =
-            batch(&program, &differs, n).map_err(|op| VmapFault::NoRule { op }.into_error())?;
-        let all = args.into_iter().filter_map(|arg| match arg {
-            Arg::Each(all) => Some(all),
-            Arg::Shared(_) => None,
-        });
-        let program = pass::simplify(program);
-        let mut bound = trace::args(&Vec::from_iter(all), &captured);
-        for (param, bound) in program.params.iter().zip(&mut bound) {
-            // A batching rule may rearrange a like operand, of which only dtype and shape matter.
-            if let Bound::Aval(aval) = bound
-                && program.eqns.iter().any(|eqn| eqn.data().contains(param))
-            {
-                *bound = Bound::Tensor(Tensor::zeros(aval.shape(), aval.dtype()));
-            }
-        }
-        let outs = replay_bound(&program, &bound)?;
+        let axes = self.in_axes.of_leaves(x, "in_axes")?;
+        let (args, n) = lanes_of(leaves(x), axes, &paths(x, "argument"), self.axis_size)?;
+        let (y, outs) = on_lanes(args, n, |lane| (self.f)(&with_leaves(x, lane)))?;
         let axes = self.out_axes.of_leaves(&y, "out_axes")?;
-        let outs = outs.iter().zip(each).zip(axes).zip(paths(&y, "result"));
-        let outs =
-            outs.map(|(((out, each), axis), path)| placed(out.tensor(), each, axis, n, path));
+        let outs = outs.into_iter().zip(axes).zip(paths(&y, "result"));
+        let outs = outs.map(|((out, axis), path)| out.placed(axis, n, path));
         Ok(with_leaves(&y, &outs.collect::<Result<Vec<Tensor>>>()?))
     }
+}
 
-    /// Returns the leaves of the argument, with the lanes along their first axis, and the number of
-    /// lanes.
-    fn lanes_of(&self, x: &impl Tree) -> Result<(Vec<Arg>, usize)> {
-        let axes = self.in_axes.of_leaves(x, "in_axes")?;
-        let (mut args, mut counts) = (Vec::new(), Vec::new());
-        for ((leaf, axis), path) in leaves(x).into_iter().zip(axes).zip(paths(x, "argument")) {
-            let Some(axis) = axis else {
-                args.push(Arg::Shared(leaf));
-                continue;
-            };
-            let rank = leaf.rank() as isize;
-            if !(-rank..rank).contains(&axis) {
-                let aval = leaf.aval().clone();
-                return Err(VmapFault::NoAxis { path, axis, aval }.into_error());
-            }
-            let from = axis.rem_euclid(rank) as usize;
-            counts.push((path, leaf.dim(axis)));
-            args.push(Arg::Each(match from {
-                0 => leaf,
-                from => catch(|| Ok(leaf.moveaxis(from as isize, 0)))?,
-            }));
+/// Applies a function of the leaves of its arguments to each lane. The results have their lanes along
+/// axis 0. The arguments are given by their names and the paths of their leaves.
+pub(crate) fn vmap_leaves<R: Outcome>(
+    in_axes: &LaneAxes,
+    arguments: &[(&str, Vec<String>)],
+    leaves: Vec<Tensor>,
+    f: impl FnOnce(&[Tensor]) -> R,
+) -> Result<R::Tree> {
+    let axes = in_axes.of_arguments(arguments)?;
+    let paths: Vec<_> = arguments
+        .iter()
+        .flat_map(|(_, paths)| paths)
+        .cloned()
+        .collect();
+    let (args, n) = lanes_of(leaves, axes, &paths, None)?;
+    let (y, outs) = on_lanes(args, n, f)?;
+    let outs = outs
+        .into_iter()
+        .map(|out| out.placed(Some(0), n, String::new()));
+    Ok(with_leaves(&y, &outs.collect::<Result<Vec<Tensor>>>()?))
+}
+
+/// Returns the result of `f` for one lane, and its leaves for all `n` lanes.
+fn on_lanes<R: Outcome>(
+    args: Vec<Arg>,
+    n: usize,
+    f: impl FnOnce(&[Tensor]) -> R,
+) -> Result<(R::Tree, Vec<LaneResult>)> {
+    let scope = ScopeGuard::open();
+    let since = seq_no_of_all();
+    let of_lanes = args.iter().filter_map(|arg| match arg {
+        Arg::Each(all) => Some(Aval::new(all.dtype(), &all.shape()[1..])),
+        Arg::Shared(_) => None,
+    });
+    let inputs = stand_ins(&of_lanes.collect::<Vec<_>>(), &scope);
+    let mut input = inputs.iter();
+    let one_lane: Vec<Tensor> = args
+        .iter()
+        .map(|arg| match arg {
+            Arg::Each(_) => input.next().expect("an input for each argument").clone(),
+            Arg::Shared(x) => x.clone(),
+        })
+        .collect();
+    let y = R::run(|| f(&one_lane))?;
+    let GraphPart {
+        program, captured, ..
+    } = cut(&inputs, since, &leaves(&y), true);
+    drop(scope);
+    events::emit(Event::Traced {
+        equations: program.eqns.len(),
+    });
+    let differs: Vec<bool> = (0..program.params.len())
+        .map(|i| i < inputs.len())
+        .collect();
+    let Batch { program, each } =
+        batch(&program, &differs, n).map_err(|op| VmapFault::NoRule { op }.into_error())?;
+    let all = args.into_iter().filter_map(|arg| match arg {
+        Arg::Each(all) => Some(all),
+        Arg::Shared(_) => None,
+    });
+    let program = pass::simplify(program);
+    let mut bound = trace::args(&Vec::from_iter(all), &captured);
+    for (param, bound) in program.params.iter().zip(&mut bound) {
+        // A batching rule may rearrange a like operand, of which only dtype and shape matter.
+        if let Bound::Aval(aval) = bound
+            && program.eqns.iter().any(|eqn| eqn.data().contains(param))
+        {
+            *bound = Bound::Tensor(Tensor::zeros(aval.shape(), aval.dtype()));
         }
-        let n = match (self.axis_size, counts.first()) {
-            (Some(n), _) | (None, Some(&(_, n))) => n,
-            (None, None) => return Err(VmapFault::NoLanes.into_error()),
-        };
-        if counts.iter().any(|(_, found)| *found != n) {
-            let asked = self.axis_size;
-            return Err(VmapFault::Counts { counts, asked }.into_error());
-        }
-        Ok((args, n))
     }
+    let outs = replay_bound(&program, &bound)?;
+    let outs = outs.iter().zip(each).map(|(out, each)| LaneResult {
+        value: out.tensor().clone(),
+        each,
+    });
+    Ok((y, outs.collect()))
+}
+
+/// Returns the leaves of the arguments, with the lanes along their first axis, and the number of
+/// lanes.
+fn lanes_of(
+    leaves: Vec<Tensor>,
+    axes: Vec<Option<isize>>,
+    paths: &[String],
+    asked: Option<usize>,
+) -> Result<(Vec<Arg>, usize)> {
+    let (mut args, mut counts) = (Vec::new(), Vec::new());
+    for ((leaf, axis), path) in leaves.into_iter().zip(axes).zip(paths) {
+        let Some(axis) = axis else {
+            args.push(Arg::Shared(leaf));
+            continue;
+        };
+        let rank = leaf.rank() as isize;
+        if !(-rank..rank).contains(&axis) {
+            let (path, aval) = (path.clone(), leaf.aval().clone());
+            return Err(VmapFault::NoAxis { path, axis, aval }.into_error());
+        }
+        let from = axis.rem_euclid(rank) as usize;
+        counts.push((path.clone(), leaf.dim(axis)));
+        args.push(Arg::Each(match from {
+            0 => leaf,
+            from => catch(|| Ok(leaf.moveaxis(from as isize, 0)))?,
+        }));
+    }
+    let n = match (asked, counts.first()) {
+        (Some(n), _) | (None, Some(&(_, n))) => n,
+        (None, None) => return Err(VmapFault::NoLanes.into_error()),
+    };
+    if counts.iter().any(|(_, found)| *found != n) {
+        return Err(VmapFault::Counts { counts, asked }.into_error());
+    }
+    Ok((args, n))
 }
 
 /// A leaf of the argument.
@@ -212,25 +251,35 @@ enum Arg {
     Shared(Tensor),
 }
 
-/// Returns a result with its lanes along `axis`.
-fn placed(out: &Tensor, each: bool, axis: Option<isize>, n: usize, path: String) -> Result<Tensor> {
-    let Some(axis) = axis else {
-        return match each {
-            true => Err(VmapFault::Differs { path }.into_error()),
-            false => Ok(out.clone()),
+/// A leaf of the result.
+struct LaneResult {
+    value: Tensor,
+    /// True if it has a value for each lane, along the first axis.
+    each: bool,
+}
+
+impl LaneResult {
+    /// Returns the result with its lanes along `axis`.
+    fn placed(self, axis: Option<isize>, n: usize, path: String) -> Result<Tensor> {
+        let LaneResult { value, each } = self;
+        let Some(axis) = axis else {
+            return match each {
+                true => Err(VmapFault::Differs { path }.into_error()),
+                false => Ok(value),
+            };
         };
-    };
-    let all = match each {
-        true => out.clone(),
-        false => catch(|| Ok(out.broadcast_to([&[n], out.shape()].concat())))?,
-    };
-    let rank = all.rank() as isize;
-    if !(-rank..rank).contains(&axis) {
-        let aval = all.aval().clone();
-        return Err(VmapFault::NoAxis { path, axis, aval }.into_error());
-    }
-    match axis {
-        0 => Ok(all),
-        _ => catch(|| Ok(all.moveaxis(0, axis))),
+        let all = match each {
+            true => value,
+            false => catch(|| Ok(value.broadcast_to([&[n], value.shape()].concat())))?,
+        };
+        let rank = all.rank() as isize;
+        if !(-rank..rank).contains(&axis) {
+            let aval = all.aval().clone();
+            return Err(VmapFault::NoAxis { path, axis, aval }.into_error());
+        }
+        match axis {
+            0 => Ok(all),
+            _ => catch(|| Ok(all.moveaxis(0, axis))),
+        }
     }
 }
