@@ -50,6 +50,13 @@ use proc_macro::TokenStream;
 ///   which must have rank 0 at run time. They return a `DenseGrads`, which has a public field for
 ///   each differentiated parameter (`this` for `self`). `DenseGrads` is a `Tree`, so all gradients
 ///   can be evaluated or scaled at once. It is `Clone` and `Debug` if its fields are.
+/// - `dense::vmap(in_axes, args..)` returns the results for many examples, the *lanes*, along axis 0.
+///   `in_axes` has an entry for each parameter that is a tensor, a tree or a key, in a tuple, as in
+///   `dense::vmap((0, None, None), &xs, &w, &mask, 0.5)`: the axis of the lanes, or `None` if all
+///   lanes share the value. One number is the axis in all of them, and `[("w", None)]` gives axes by
+///   name, 0 for the rest. Static parameters have no entry. The axes come first, because the
+///   arguments then stand as in a call of `dense`. `gradloom::Vmap` with a closure chooses axes of
+///   results too.
 /// - `dense::saved(args..)` returns the result and a `DenseSaved`, which holds the residuals of
 ///   reverse mode.
 /// - `dense::PROGRAM` is the program as text.
@@ -69,8 +76,8 @@ use proc_macro::TokenStream;
 /// costs and the program.
 ///
 /// For the method `forward` of `Linear` the companions are associated items of `Linear`:
-/// `Linear::forward_vjp`, `forward_jvp`, `forward_grad`, `forward_value_and_grad`, `forward_saved`,
-/// `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, `FORWARD_KERNELS`,
+/// `Linear::forward_vjp`, `forward_jvp`, `forward_grad`, `forward_value_and_grad`, `forward_vmap`,
+/// where the receiver has the first entry of the axes, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, `FORWARD_KERNELS`,
 /// `FORWARD_RECORDED`, and the structs `LinearForwardGrads` and `LinearForwardSaved`.
 ///
 /// In an impl block, a method is traced if it takes a receiver or tensors, and its result type

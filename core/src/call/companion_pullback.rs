@@ -175,6 +175,18 @@ pub fn companion_pullback<const N: usize>(
     CompanionPullback::of_operands(likes, bytes, run)
 }
 
+/// Returns a result and the pullback of its residuals, which have this size and this pullback.
+pub fn saved_pullback<Y, S: Send + Sync + 'static, const N: usize>(
+    likes: [Vec<Aval>; N],
+    (y, saved): (Y, S),
+    bytes: impl FnOnce(&S) -> usize,
+    pull: impl Fn(&S, &[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
+) -> (Y, CompanionPullback) {
+    let bytes = bytes(&saved);
+    let pull = companion_pullback(likes, bytes, move |ct| pull(&saved, ct));
+    (y, pull)
+}
+
 impl CompanionPullback {
     /// Creates a pullback of code with any number of operands.
     pub(crate) fn of_operands(

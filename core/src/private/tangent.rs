@@ -1,6 +1,7 @@
 //! Tangents and cotangents of arguments and results.
 
 use crate::__private::part;
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, filled, zeros};
 use crate::raise::expect;
@@ -53,9 +54,11 @@ pub fn with_tangent<Y: Tree>((y, dy): (Y, Leaves)) -> (Y, Y) {
     (y, dy)
 }
 
-/// Returns the leaves of the user's tangent, after a check of its structure.
+/// Returns the leaves of the user's tangent, after a check of its structure and of the argument, whose
+/// leaves have to be floats.
 #[track_caller]
 pub fn tangent_leaves<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
+    check_floats(x, name);
     let found = leaves_of(dx);
     let expected = leaves_of(x);
     expect(check::beside(
@@ -82,11 +85,17 @@ pub fn check_floats<T: Tree>(x: &T, name: &str) {
     expect(check::floats(x, name));
 }
 
-/// Returns the cotangent of a loss, which is one. Panics if the loss is not a single float.
+/// Returns the result and the cotangents of the parameters, from that of the loss in it, which is
+/// one. Panics if the loss is not a single float.
 #[track_caller]
-pub fn seed(y: &Tensor) -> [Option<Tensor>; 1] {
-    expect(check::scalar(y));
-    [Some(y.ones_like())]
+pub fn gradients<Y>(
+    (y, pull): (Y, CompanionPullback),
+    loss: impl FnOnce(&Y) -> &Tensor,
+) -> (Y, LeafCotangents) {
+    let loss = loss(&y);
+    expect(check::scalar(loss));
+    let cotangents = pull.call(&[Some(loss.ones_like())]);
+    (y, cotangents)
 }
 
 /// Returns the cotangent of result `i`, which must not be zero.

@@ -78,15 +78,33 @@ impl EmitCx<'_> {
         }
     }
 
-    /// Returns the statements that register the compiled loops of some companions.
+    /// Returns the statement that registers the compiled loops of some companions.
     pub(crate) fn register(&self, owner: &TokenStream, uses: &[LoopUse]) -> TokenStream {
-        let uses = uses.iter().filter(|used| self.loop_uses.contains(used));
-        let names = uses.map(|used| self.name_of_loops(*used));
-        let (rt, names): (_, Vec<&Ident>) = (self.rt, names.collect());
+        let (rt, names) = (self.rt, self.names_of_loops(uses));
         match names.is_empty() {
             true => TokenStream::new(),
             false => ours!(#rt::register!(#(#owner::#names),*);),
         }
+    }
+
+    /// Returns the first statements of a companion whose ops are recorded on behalf of its caller,
+    /// and which runs the compiled loops of `uses`.
+    pub(crate) fn enter(&self, uses: &[LoopUse]) -> TokenStream {
+        let (rt, names) = (self.rt, self.names_of_loops(uses));
+        match self.calls.noted_globals() {
+            Some(fit) if !names.is_empty() => {
+                ours!(#rt::register!(if #fit, #(Self::#names),*);)
+            }
+            _ => {
+                let (mark, register) = (self.calls.mark(), self.register(&ours!(Self), uses));
+                ours!(#mark #register)
+            }
+        }
+    }
+
+    fn names_of_loops(&self, uses: &[LoopUse]) -> Vec<&Ident> {
+        let uses = uses.iter().filter(|used| self.loop_uses.contains(used));
+        uses.map(|used| self.name_of_loops(*used)).collect()
     }
 
     /// Returns the parameters of a companion: those of the user's function, each with a name.

@@ -28,14 +28,13 @@ impl EmitCx<'_> {
         let trees = func.diff().map(|(i, d)| (i, d, reference(d)));
         let fwd = self.frozen(ours!(#fwd #question), trees);
         let (loss, of_loss) = match func.output.shape {
-            OutShape::Tensor => (ours!(&y), "a single float"),
+            OutShape::Tensor => (ours!(y), "a single float"),
             _ => (ours!(&y.0), "whose first part is a single float"),
         };
         let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
         let statements = ours! {
             #checks
-            let (y, pull) = #fwd;
-            let cts = pull.call(&#rt::seed(#loss));
+            let (y, cts) = #rt::gradients(#fwd, |y| #loss);
         };
         let steps = self.steps(statements, ours!((y, #fields)), &pair);
         let both = self.calls.gradients(&steps, &n.grads);
@@ -119,10 +118,9 @@ impl EmitCx<'_> {
         });
         let types: Vec<TokenStream> = types.collect();
         let fields: Vec<Ident> = diff.iter().map(|d| field(d)).collect();
-        let docs = diff.iter().map(|d| {
-            let name = if d.receiver { "self" } else { &d.name };
-            format!("The gradient with respect to `{name}`.")
-        });
+        let docs = diff
+            .iter()
+            .map(|d| format!("The gradient with respect to `{}`.", d.shown_name()));
         let doc = format!("The gradients of `{}`.", self.func.sig.ident);
         let rt = self.rt;
         // The constant keeps the macro out of an impl block, if the user's function is in one that is

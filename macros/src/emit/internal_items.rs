@@ -72,8 +72,7 @@ impl EmitCx<'_> {
         });
         let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
         let callers_forward = callers_forward.map(|forward| ours!(#[doc(hidden)] #forward));
-        let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Forward]);
-        let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
+        let (jvp_signature, jvp) = self.jvp_companion(jvp, needs_all);
         let (doc, forward, fwd) = (self.forward_doc(), own.forward, self.fwd());
         let associated = ours! {
             #[doc = #doc]
@@ -124,9 +123,9 @@ impl EmitCx<'_> {
         let items = self.saved_struct(residuals, &fields, &size, &pull);
         let vis = self.vis();
         let signature = self.signature(name, &self.inputs(), &returns);
-        let (owned, mutable, mark) = (self.owned(), self.mutable(), self.calls.mark());
-        let register = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Reverse]);
-        let forward = self.body(ours!(#mark #register #owned #mutable #forward), &pair);
+        let (owned, mutable) = (self.owned(), self.mutable());
+        let enter = self.enter(&[LoopUse::All, LoopUse::Reverse]);
+        let forward = self.body(ours!(#enter #owned #mutable #forward), &pair);
         Residuals {
             items,
             forward: ours! {
@@ -201,15 +200,10 @@ impl EmitCx<'_> {
     fn begin(&self, forward: &Ident) -> TokenStream {
         let rt = self.rt;
         let (run, question, args) = (self.own(forward), self.question(), self.borrowed_args());
-        let pull = ours!(#rt::companion_pullback(likes, saved.bytes(), move |ct| saved.pull(ct)));
-        let result = match &self.func.output.result {
-            None => ours!((y, #pull)),
-            Some(_) => ours!(::core::result::Result::Ok((y, #pull))),
-        };
-        ours! {
-            let (y, saved) = #run(#(#args),*)#question;
-            #result
-        }
+        let run = ours!(#run(#(#args),*)#question);
+        self.calls.ok(ours! {
+            #rt::saved_pullback(likes, #run, |saved| saved.bytes(), |saved, ct| saved.pull(ct))
+        })
     }
 
     /// Returns the body for callers that may differentiate more than the public parameters.
@@ -276,8 +270,8 @@ impl EmitCx<'_> {
             &self.returns(pair.clone()),
         );
         let mutable = self.mutable();
-        let mark = self.calls.mark();
-        let body = self.body(ours!(#mark #mutable #body), &pair);
+        let enter = self.enter(&[LoopUse::All, LoopUse::Forward]);
+        let body = self.body(ours!(#enter #mutable #body), &pair);
         // A missing tangent is zero. It is not a tensor of zeros, because the rules would multiply
         // these by infinity.
         //
@@ -309,12 +303,7 @@ impl EmitCx<'_> {
     /// called on its parts.
     fn record(&self) -> TokenStream {
         let (rt, func) = (self.rt, self.func);
-        let (name, generics) = (&func.sig.ident, self.generics());
-        let user = match (func.path_in_trait(), &func.owner) {
-            (Some(path), _) => ours!(#path #generics),
-            (None, Some(_)) => self.own(name),
-            (None, None) => ours!(#name #generics),
-        };
+        let user = self.user_function();
         let tree = Ident::new("tree", Span::mixed_site());
         let call = self.parts_of(&tree, self.asked_for);
         let arguments = self.asked_for.iter().map(|i| {
@@ -322,6 +311,16 @@ impl EmitCx<'_> {
             ours!(#i #x)
         });
         ours!(#rt::arguments![#(#arguments),*], |#tree| #user(#(#call),*))
+    }
+
+    /// Returns the path of the user's function, with the generic arguments that cannot be inferred.
+    pub(crate) fn user_function(&self) -> TokenStream {
+        let (name, generics) = (&self.func.sig.ident, self.generics());
+        match (self.func.path_in_trait(), &self.func.owner) {
+            (Some(path), _) => ours!(#path #generics),
+            (None, Some(_)) => self.own(name),
+            (None, None) => ours!(#name #generics),
+        }
     }
 
     /// Returns the arguments of a call; those of the parameters `parts` are read from a nested

@@ -1,5 +1,6 @@
 //! Emits the forward-mode companion, which returns the result and its tangent.
 
+use super::cached_call::Companion;
 use super::cx::{EmitCx, group, reference};
 use crate::input::text;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -14,7 +15,7 @@ pub(crate) struct JvpArguments {
     pub(crate) tangents: Vec<Ident>,
     /// Statement that checks that the arguments are differentiable.
     pub(crate) checks: TokenStream,
-    /// Leaves of the tangents, for each parameter.
+    /// Leaves of the tangents, for each parameter. They check the arguments too.
     pub(crate) leaves: Vec<TokenStream>,
 }
 
@@ -28,13 +29,13 @@ impl EmitCx<'_> {
             .map(|d| format_ident!("d_{}", d.name, span = Span::mixed_site()))
             .collect();
         let checks = diff.iter().map(|d| {
-            let (x, name) = (reference(d), if d.receiver { "self" } else { &d.name });
+            let (x, name) = (reference(d), d.shown_name());
             ours!(#name #x)
         });
         let mut dx = tangents.iter();
         let leaves = self.func.params.iter().map(|param| match param.diff {
             true => {
-                let (x, name) = (reference(param), &param.name);
+                let (x, name) = (reference(param), param.shown_name());
                 let dx = dx.next().expect("a tangent for each");
                 ours!(#rt::tangent_leaves(#x, #dx, #name))
             }
@@ -90,14 +91,11 @@ impl EmitCx<'_> {
         let signature = self.signature(&n.jvp, &given.inputs, &returns);
         let (hidden, question) = (self.own(&n.internal_jvp), self.question());
         let arguments = self.forwarded();
-        let (checks, leaves) = (&given.checks, &given.leaves);
-        let statements = ours! {
-            #checks
-            let given = [#(#leaves),*];
-        };
+        let leaves = &given.leaves;
+        let statements = ours!(let given = [#(#leaves),*];);
         let value = ours!(#rt::with_tangent(#hidden(#(#arguments,)* given)#question));
         let steps = self.steps(statements, value, &pair);
-        let body = self.calls.tangents(&steps, &given.tangents);
+        let body = (self.calls).results(Companion::Forward, 2, &steps, &given.tangents);
         let owned = self.owned();
         let doc = self.docs.other(&format!(
             "Forward mode: the result of `{}` for the given arguments, and its tangent for theirs.",

@@ -18,5 +18,6 @@ pub(crate) mod program_text;
 mod residuals;
 pub(crate) mod statements;
 mod vjp;
+pub(crate) mod vmap;
 
 pub(crate) use cached_call::{Borrowing, CachedCallEmitter, static_arg, static_key};

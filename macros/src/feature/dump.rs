@@ -114,9 +114,9 @@ impl VisitMut for WithoutTreeBounds {
 const LEGEND: &str = "where `rt` is `::gradloom::__private`, without\n// the attributes for lints, inlining and rustdoc";
 
 /// Names in the prelude, which the expansion spells with their whole paths.
-const PRELUDE: [&str; 17] = [
+const PRELUDE: [&str; 18] = [
     "Some", "None", "Ok", "Err", "Option", "Result", "Clone", "Fn", "FnMut", "FnOnce", "Sized",
-    "Iterator", "Default", "Extend", "Vec", "String", "Box",
+    "Into", "Iterator", "Default", "Extend", "Vec", "String", "Box",
 ];
 
 /// Returns the tokens with short paths: `rt` for the module of the run time, and bare names for

@@ -69,7 +69,7 @@ impl EmitCx<'_> {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let vis = self.vis();
         let (hidden, question) = (self.own(&n.internal_hvp), self.question());
-        let (checks, leaves) = (&given.checks, &given.leaves);
+        let leaves = &given.leaves;
         let arguments = self.borrowed_args();
         let grads = &n.grads;
         let structs = ["gradient", "change"].map(|local| {
@@ -85,7 +85,6 @@ impl EmitCx<'_> {
             if #rt::runs_bodies() {
                 #recorded
             } else {
-                #checks
                 let given = [#(#leaves),*];
                 let (y, (gradient, change)) = #hidden(#(#arguments,)* given)#question;
                 #rt::check_single(&y);
@@ -196,7 +195,7 @@ impl EmitCx<'_> {
 
     fn run_time_body(&self, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
-        let (checks, leaves) = (&given.checks, &given.leaves);
+        let leaves = &given.leaves;
         let tree = Ident::new("tree", Span::mixed_site());
         let question = self.question();
         let diff: Vec<_> = func.diff().collect();
@@ -239,13 +238,11 @@ impl EmitCx<'_> {
             ours!(#grads { #(#fields),* })
         });
         ours! {
-            #checks
-            // Checks the tangents first, so that errors name the parameters.
+            // Checks the arguments and tangents first, so that errors name the parameters.
             let _ = [#(#leaves),*];
             let (copies, changes) = (#copies, #tangents);
             let (gradient, change) = #rt::#run(|#tree: &#ty| -> #closure_returns {
-                let (y, pull) = #fwd;
-                let cotangents = pull.call(&#rt::seed(&y));
+                let (_, cotangents) = #rt::gradients(#fwd, |y| y);
                 #value
             }, &copies, &changes)#question;
             (#(#structs),*)

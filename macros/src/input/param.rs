@@ -1,7 +1,7 @@
 //! Parses a parameter of the user's function, and its attributes.
 
 use super::annotation::AvalArg;
-use super::kind::{Kind, classify, peel, spell_self};
+use super::kind::{Kind, classify, holds_keys, peel, spell_self};
 use super::view::View;
 use super::{Owner, unraw};
 use crate::report::{Errors, nearest};
@@ -38,6 +38,24 @@ pub(crate) struct Param {
     pub(crate) pattern: bool,
     /// True for a static parameter that the body may assign to.
     pub(crate) mutable: bool,
+}
+
+impl Param {
+    /// Returns the name that messages show.
+    pub(crate) fn shown_name(&self) -> &str {
+        match self.receiver {
+            true => "self",
+            false => &self.name,
+        }
+    }
+
+    /// Returns whether it consists of tensors or random keys, which may differ between lanes.
+    pub(crate) fn has_lanes(&self) -> bool {
+        match self.kind {
+            Kind::Tensor | Kind::Tree => true,
+            Kind::Static { .. } => holds_keys(&self.owned),
+        }
+    }
 }
 
 /// Helper attributes of parameters.

@@ -14,7 +14,15 @@ use syn::spanned::Spanned;
 use syn::{Expr, ExprCall, ItemFn, Path};
 
 /// Companions of a traced function, which are pure if the function is.
-const COMPANIONS: [&str; 6] = ["value_and_grad", "grad", "vjp", "jvp", "hvp", "saved"];
+const COMPANIONS: [&str; 7] = [
+    "value_and_grad",
+    "grad",
+    "vjp",
+    "jvp",
+    "hvp",
+    "vmap",
+    "saved",
+];
 
 /// Returns the name of the traced function that `name` is a companion of, or `name` itself.
 pub(super) fn traced_name(name: &str) -> &str {
@@ -391,11 +399,27 @@ impl PurityVisitor<'_> {
             self.ask_constructor(path, what, span);
             return Val::unknown().with(self.probe_of_call(path, args));
         }
+        if last == "vmap" {
+            self.axes(args.first(), what, span);
+        } else if last.ends_with("_vmap") && owner.starts_with(char::is_uppercase) {
+            // The receiver may be the first argument.
+            args.iter()
+                .take(2)
+                .for_each(|arg| self.axes(Some(arg), what, span));
+        }
         let known = self.ask_traced(path, what);
         if !known {
             return self.found(what, span, "it is not known to be traced", Remedy::Trace);
         }
         self.of_traced(&last, self.probe_of_call(path, args))
+    }
+
+    /// Judges the axes of the lanes that `vmap` of a traced function takes: a conversion of the user's
+    /// may have effects.
+    pub(super) fn axes(&mut self, axes: Option<&Val>, what: &str, span: Span) {
+        if let Some(axes) = axes {
+            self.known(axes, what, span, "the type of the axes is not known");
+        }
     }
 
     /// Judges a call of `Default::default` by the name of an optimiser.

@@ -379,6 +379,9 @@ impl PurityVisitor<'_> {
         span: Span,
     ) -> Val {
         self.passed_on(&call.args, args, what, span);
+        if name.ends_with("_vmap") {
+            self.axes(args.first(), what, span);
+        }
         let object = |e: &TokenStream| self.objects.contains(&e.to_string());
         if receiver.tokens().is_some_and(object) {
             let why = "the type of a trait object is known at each call only (take a type parameter instead)";

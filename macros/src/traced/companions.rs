@@ -232,6 +232,7 @@ impl EmitCx<'_> {
             .starts_with_tensor()
             .then(|| self.grad_functions(&vis, &given.checks));
         let second = self.hvp_companion(body, &given);
+        let vmap = self.vmap();
         ours! {
             #[doc = #program_doc]
             #vis const #program_name: &'static str = #program;
@@ -243,6 +244,8 @@ impl EmitCx<'_> {
             #grads
 
             #second
+
+            #vmap
         }
     }
 }

@@ -350,8 +350,12 @@ mod seeding {
     pub(crate) mod __private {
         pub(crate) use gradloom::__private::*;
 
-        pub(crate) fn seed(y: &Tensor) -> [Option<Tensor>; 1] {
-            [Some(y.ones_like() * 2.0)]
+        pub(crate) fn gradients<Y>(
+            (y, pull): (Y, CompanionPullback),
+            loss: impl FnOnce(&Y) -> &Tensor,
+        ) -> (Y, LeafCotangents) {
+            let cotangents = pull.call(&[Some(loss(&y).ones_like() * 2.0)]);
+            (y, cotangents)
         }
     }
 }

@@ -105,6 +105,10 @@ fn panics_of_derivatives_name_the_line_of_the_user() {
         layer.forward_grad(x),
         layer.forward_vjp(x).1(bad),
         layer.forward_jvp(x, (&Layer { w: bad.clone() }, x)),
+        layer.forward_jvp(n, (layer, n)),
+        layer.forward_vmap(0, bad),
+        recorded::vmap(1, x),
+        recorded::vmap(None, x),
     ], @r"
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`; in the function that `grad` made
     `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`; in the function that `grad` made
@@ -135,7 +139,11 @@ fn panics_of_derivatives_name_the_line_of_the_user() {
     the tangent of `x` is f32[1], expected f32[2]
     a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`
     the cotangent of `result` is f32[1], expected f32[2]; in the function that `forward_vjp` made
-    the tangent of `this.w` is f32[1], expected f32[2]
+    the tangent of `self.w` is f32[1], expected f32[2]
+    `x` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    `vmap`: the numbers of lanes differ: 2 in `self.w`, 1 in `x`
+    `vmap`: `x` is f32[2], which has no axis 1 for the lanes
+    `vmap`: the lanes share all arguments, so give their number by `Vmap::axis_size`
     ");
 }
 

@@ -51,4 +51,5 @@ mod plain_bodies;
 mod returned_trees;
 mod traits;
 pub mod user_code;
+mod vmap;
 mod warnings;

@@ -3,6 +3,7 @@
 use super::{CachedCallEmitter, Purity};
 use crate::emit::cx::reference;
 use crate::emit::names::ItemNames;
+use crate::emit::vmap::in_axes;
 use crate::input::{Kind, NUMBERS, TraitPlace, text};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use syn::Type;
@@ -20,6 +21,8 @@ pub(crate) enum Companion {
     Gradients,
     /// `hvp`.
     Hvp,
+    /// `vmap`.
+    Lanes,
 }
 
 impl CachedCallEmitter<'_> {
@@ -32,6 +35,7 @@ impl CachedCallEmitter<'_> {
             Companion::Forward => Some(n.jvp),
             Companion::Gradients => Some(n.value_and_grad),
             Companion::Hvp => Some(n.hvp),
+            Companion::Lanes => Some(n.vmap),
         };
         let path = match (&self.func.owner, name) {
             (None, None) => function,
@@ -53,11 +57,7 @@ impl CachedCallEmitter<'_> {
     pub(super) fn facts(&self, companion: Companion) -> TokenStream {
         let (rt, path) = (self.rt, self.path(companion));
         let params = self.func.params.iter().enumerate().map(|(i, param)| {
-            let name = match param.receiver {
-                true => "self",
-                false => &param.name,
-            };
-            let x = reference(param);
+            let (name, x) = (param.shown_name(), reference(param));
             let (kind, x) = match (param.kind, &param.view, companion) {
                 // The function has the view that its caller gave, a companion a reference to an owned tree.
                 (Kind::Tree, Some(view), Companion::Function) => {
@@ -72,6 +72,11 @@ impl CachedCallEmitter<'_> {
             let i = Literal::usize_unsuffixed(i);
             ours!(#i #kind #name #x)
         });
+        let axes = matches!(companion, Companion::Lanes).then(|| {
+            let (i, axes) = (Literal::usize_unsuffixed(self.func.params.len()), in_axes());
+            ours!(#i fixed "in_axes" &#axes)
+        });
+        let params = params.chain(axes);
         let new = match self.promised {
             false => ours!(new),
             true => ours!(promised),

@@ -247,14 +247,18 @@ impl<'a> CachedCallEmitter<'a> {
     /// Returns the first statement of a companion whose ops are recorded on behalf of its caller.
     pub(crate) fn mark(&self) -> TokenStream {
         let rt = self.rt;
-        match self.purity {
-            Purity::Impurity(..) => ours!(#rt::impure();),
-            Purity::Static | Purity::Pure(..) if self.is_settled() => TokenStream::new(),
-            Purity::Static | Purity::Pure(..) => {
-                let fit = self.fit();
-                ours!(#rt::note_globals(#fit);)
-            }
+        match (&self.purity, self.noted_globals()) {
+            (Purity::Impurity(..), _) => ours!(#rt::impure();),
+            (_, Some(fit)) => ours!(#rt::note_globals(#fit);),
+            (_, None) => TokenStream::new(),
         }
+    }
+
+    /// Returns the condition under which a recording of the body can be cached, unless it is always
+    /// or never.
+    pub(crate) fn noted_globals(&self) -> Option<TokenStream> {
+        let impure = matches!(self.purity, Purity::Impurity(..));
+        (!impure && !self.is_settled()).then(|| self.fit())
     }
 
     /// Returns the body of a companion that returns the result and the gradients.
@@ -310,23 +314,29 @@ impl<'a> CachedCallEmitter<'a> {
         }
     }
 
-    /// Returns the body of a companion that returns the result and its tangent; `tangents` are
-    /// further parameters.
-    pub(crate) fn tangents(&self, steps: &Steps, tangents: &[Ident]) -> TokenStream {
+    /// Returns the body of a companion whose value consists of `times` results of the function, such
+    /// as the result and its tangent; `tangents` are further parameters.
+    pub(crate) fn results(
+        &self,
+        companion: Companion,
+        times: usize,
+        steps: &Steps,
+        tangents: &[Ident],
+    ) -> TokenStream {
         let Steps { statements, value } = steps;
         let Purity::Static = self.purity else {
-            let count = self.count(Companion::Forward);
+            let count = self.count(companion);
             return ours!(#count #statements #value);
         };
-        let enter = self.enter(Companion::Forward, &self.result(2), tangents);
+        let enter = self.enter(companion, &self.result(times), tangents);
         match &self.func.output.result {
             None => {
-                let end = self.end_recording(value, 2);
+                let end = self.end_recording(value, times);
                 ours!(#enter #statements #end)
             }
             Some(_) => {
-                let end = self.end_recording(&ours!(both), 2);
-                ours!(#enter let both = #value; both.map(|both| #end))
+                let end = self.end_recording(&ours!(found), times);
+                ours!(#enter let found = #value; found.map(|found| #end))
             }
         }
     }

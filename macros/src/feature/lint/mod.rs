@@ -135,10 +135,7 @@ fn parameters(
         if vars.is_empty() || !zero || param.name.starts_with('_') {
             continue;
         }
-        let name = match param.receiver {
-            true => "self",
-            false => &param.name,
-        };
+        let name = param.shown_name();
         // The last differentiated parameter cannot be `#[nodiff]`.
         let remedy = match only_one {
             true => "remove `#[traced]`",

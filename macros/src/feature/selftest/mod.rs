@@ -220,10 +220,7 @@ impl TestCx<'_> {
         let rt = self.rt;
         let pairs = params.iter().zip(locals).rev();
         pairs.fold(ours!(()), |rest, (param, local)| {
-            let name = match param.receiver {
-                true => "self",
-                false => &param.name,
-            };
+            let name = param.shown_name();
             ours!((#rt::arg(#name, #local), #rest))
         })
     }

@@ -624,7 +624,7 @@ impl Segments {
 }
 
 /// Suffixes of companions.
-const COMPANIONS: [&str; 5] = ["grad", "vjp", "jvp", "hvp", "saved"];
+const COMPANIONS: [&str; 6] = ["grad", "vjp", "jvp", "hvp", "vmap", "saved"];
 
 /// Returns whether a name is that of a companion: of a function, or with a suffix of a method.
 pub(in crate::lower) fn is_companion(name: &str) -> bool {
