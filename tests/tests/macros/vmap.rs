@@ -1,7 +1,7 @@
 //! `f::vmap` gives what a loop over the lanes gives, and a call like an earlier one finds its plan.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
-use gradloom::{LaneAxes, prelude::*};
+use gradloom::{LaneAxes, Scan, Vmap, prelude::*};
 use gradloom_tests::noise;
 use gradloom_tests::observe::{bits, finds, log, makes_no_plan, plans_nothing};
 use gradloom_tests::panics::panic_of;
@@ -205,6 +205,34 @@ fn conversions_of_axes_in_traced_bodies_may_have_effects() {
     let expected = layer.forward(&xs).sum(..) + (xs.sin() * &ys).sum(..);
     gradloom::tree::assert_close(&of_a_method(&layer, &xs, &ys), &expected, 1e-12);
     finds(|| of_a_method::grad(&layer, &xs, &ys).layer);
+}
+
+#[traced(pure)]
+fn builders(x: &Tensor, w: &Tensor) -> Tensor {
+    let h = x * w;
+    let turn = |h: &Tensor, x: &Tensor| (h + x, h * x);
+    let (last, all) = Scan::new(turn).reverse().call(&h.zeros_like().sum(0), &h);
+    let columns = Vmap::new(|x: &Tensor| x.square().sum(..));
+    (last + all).sum(..) + columns.in_axes(1).call(&h).sum(..)
+}
+
+#[test]
+fn traced_bodies_may_choose_axes_and_directions() {
+    let (x, w) = (noise(&[5, 4], 1), noise(&[4], 2));
+    let h = &x * &w;
+    let mut state = Tensor::zeros([4], DType::F64);
+    let mut expected = h.square().sum(..);
+    for i in (0..5).rev() {
+        expected = expected + (&state * lane(&h, i)).sum(..);
+        state = state + lane(&h, i);
+    }
+    // The last state stands beside each turn.
+    expected = expected + state.sum(..) * 5.0;
+    gradloom::tree::assert_close(&builders(&x, &w), &expected, 1e-12);
+    let by_closure = grad(|w: &Tensor| builders(&x, w))(&w);
+    gradloom::tree::assert_close(&builders::grad(&x, &w).w, &by_closure, 1e-12);
+    finds(|| builders(&x, &w));
+    finds(|| builders::grad(&x, &w).w);
 }
 
 #[test]
