@@ -7,11 +7,14 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Dtype and shape of a tensor, without its elements.
+///
+/// The aval of a tensor with a batch prefix has the prefix, too. Avals with different prefixes differ.
 #[derive(Clone, Eq)]
 pub struct Aval {
     /// Lengths of up to [`FEW`] axes, padded with zeros. All zero if `many` is set.
     few: [usize; FEW],
-    /// Lengths of the axes, if there are more than [`FEW`].
+    /// Number of batch axes, and then the lengths of all axes, if there are more than [`FEW`] or any is a
+    /// batch axis.
     many: Option<Arc<[usize]>>,
     dtype: DType,
     /// Number of axes, or 0 if `many` is set.
@@ -38,7 +41,8 @@ impl PartialEq for Aval {
 impl Hash for Aval {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.dtype().hash(state);
-        self.shape().hash(state);
+        self.batch_dims().hash(state);
+        self.physical_shape().hash(state);
     }
 }
 
@@ -46,6 +50,9 @@ impl fmt::Debug for Aval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Aval");
         fields.field("dtype", &self.dtype());
+        if self.batch_dims() > 0 {
+            fields.field("batch_shape", &self.batch_shape());
+        }
         fields.field("shape", &self.shape()).finish()
     }
 }
@@ -63,6 +70,17 @@ impl Aval {
         Aval::of(dtype, shape.as_ref().iter().copied())
     }
 
+    /// Returns the aval of a tensor of this shape, of which the first `batch_dims` axes are a batch prefix.
+    pub(crate) fn batched(dtype: DType, shape: &[usize], batch_dims: usize) -> Aval {
+        if batch_dims == 0 {
+            return Aval::new(dtype, shape);
+        }
+        assert!(batch_dims <= shape.len(), "the batch axes are axes");
+        let mut aval = Aval::new(dtype, []);
+        aval.many = Some([&[batch_dims], shape].concat().into());
+        aval
+    }
+
     fn of(dtype: DType, shape: impl ExactSizeIterator<Item = usize>) -> Aval {
         let mut aval = Aval {
             few: [0; FEW],
@@ -71,7 +89,7 @@ impl Aval {
             rank: 0,
         };
         if shape.len() > FEW {
-            aval.many = Some(shape.collect());
+            aval.many = Some(std::iter::once(0).chain(shape).collect());
             return aval;
         }
         aval.rank = shape.len() as u8;
@@ -96,12 +114,31 @@ impl Aval {
         self.dtype
     }
 
-    /// Returns the lengths of the axes.
+    /// Returns the lengths of the axes, without those of the batch prefix.
     #[inline]
     pub fn shape(&self) -> &[usize] {
         match &self.many {
             None => &self.few[..usize::from(self.rank)],
-            Some(many) => many,
+            Some(many) => &many[1 + many[0]..],
+        }
+    }
+
+    /// Returns the number of axes of the batch prefix.
+    #[inline]
+    pub fn batch_dims(&self) -> usize {
+        self.many.as_ref().map_or(0, |many| many[0])
+    }
+
+    /// Returns the lengths of the axes of the batch prefix.
+    pub fn batch_shape(&self) -> &[usize] {
+        &self.physical_shape()[..self.batch_dims()]
+    }
+
+    /// Returns the lengths of all axes: those of the batch prefix, and then those of the shape.
+    pub fn physical_shape(&self) -> &[usize] {
+        match &self.many {
+            None => self.shape(),
+            Some(many) => &many[1..],
         }
     }
 
@@ -110,14 +147,14 @@ impl Aval {
         self.shape().len()
     }
 
-    /// Returns the number of elements.
+    /// Returns the number of elements. Each element of the batch prefix has as many.
     pub fn numel(&self) -> usize {
         self.shape().iter().product()
     }
 
-    /// Returns the size of the elements in bytes.
+    /// Returns the size of all elements in bytes, those of the whole batch prefix.
     pub fn bytes(&self) -> usize {
-        self.numel() * self.dtype().size()
+        self.physical_shape().iter().product::<usize>() * self.dtype().size()
     }
 
     /// Returns a hash: equal for equal avals, and rarely equal for different ones.
@@ -141,11 +178,14 @@ impl Aval {
 
     /// Appends a unique encoding: two avals are equal if and only if their encodings are.
     pub(crate) fn encode(&self, out: &mut Vec<u64>) {
-        let shape = self.shape();
-        out.push(self.dtype() as u64 | (shape.len() as u64) << 8);
+        let shape = self.physical_shape();
+        out.push(
+            self.dtype() as u64 | (shape.len() as u64) << 8 | (self.batch_dims() as u64) << 16,
+        );
         out.extend(shape.iter().map(|n| *n as u64));
     }
 
+    /// Returns the aval that the rules of an op see, which is that of one element of the batch prefix.
     pub(crate) fn to_ir(&self) -> ir::Aval {
         ir::Aval::new(self.dtype(), self.shape())
     }
@@ -163,9 +203,18 @@ impl Aval {
     }
 }
 
-/// Prints `f32[2, 3]`.
+/// Prints `f32[2, 3]`, or `f32[5 | 2, 3]` with a batch prefix of length 5.
 impl fmt::Display for Aval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:?}", self.dtype(), self.shape())
+        if self.batch_dims() == 0 {
+            return write!(f, "{}{:?}", self.dtype(), self.shape());
+        }
+        let list = |lens: &[usize]| {
+            let lens: Vec<String> = lens.iter().map(usize::to_string).collect();
+            lens.join(", ")
+        };
+        let (prefix, shape) = (list(self.batch_shape()), list(self.shape()));
+        let gap = if shape.is_empty() { "" } else { " " };
+        write!(f, "{}[{prefix} |{gap}{shape}]", self.dtype())
     }
 }

@@ -200,6 +200,15 @@ pub enum Error {
         fault: Box<ControlFault>,
     },
 
+    /// A tensor with a batch prefix does not fit.
+    #[error("{method}: {fault}")]
+    BatchPrefix {
+        /// Method that was called, such as `incr_batch_dims`.
+        method: &'static str,
+        /// The misfit.
+        fault: Box<PrefixFault>,
+    },
+
     /// Two trees that belong together have different structures.
     #[error(
         "the {what} has {found} lea{}, expected {expected}",
@@ -412,6 +421,95 @@ impl ControlFault {
 
 fn y_or_ies(n: usize) -> &'static str {
     if n == 1 { "y" } else { "ies" }
+}
+
+/// Misfit of a tensor with a batch prefix.
+///
+/// Avals print the prefix before a bar: `f32[5 | 3, 4]`.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PrefixFault {
+    /// The prefixes of two operands have different lengths.
+    #[error(
+        "the batch prefixes of {left} and {right} do not align: a batch axis is {} on the left and {} on the right",
+        lens[0], lens[1]
+    )]
+    Lengths {
+        /// Lengths of corresponding axes.
+        lens: [usize; 2],
+        /// Aval of one operand.
+        left: Aval,
+        /// Aval of another one.
+        right: Aval,
+    },
+    /// The logical shape has no axis that could join the prefix.
+    #[error("the logical shape of {aval} has no axis that could join the batch prefix")]
+    NoAxis {
+        /// Aval of the tensor.
+        aval: Aval,
+    },
+    /// There is no batch prefix.
+    #[error("{aval} has no batch prefix")]
+    NoPrefix {
+        /// Aval of the tensor.
+        aval: Aval,
+    },
+    /// A physical axis is out of range.
+    #[error(
+        "physical axis {axis} is out of range: {aval} has {} axes, of which {} are the batch prefix",
+        aval.physical_shape().len(), aval.batch_dims()
+    )]
+    NoPhysicalAxis {
+        /// The axis.
+        axis: isize,
+        /// Aval of the tensor.
+        aval: Aval,
+    },
+    /// An axis of the prefix is out of range.
+    #[error("batch axis {axis} is out of range: the batch prefix of {aval} has rank {}", aval.batch_dims())]
+    NoBatchAxis {
+        /// The axis.
+        axis: isize,
+        /// Aval of the tensor.
+        aval: Aval,
+    },
+    /// A destination is not an axis of the logical shape of the result.
+    #[error(
+        "logical destination {axis} is out of range: the result of {aval} has logical rank {}",
+        aval.rank() + 1
+    )]
+    NoDestination {
+        /// The destination.
+        axis: isize,
+        /// Aval of the tensor.
+        aval: Aval,
+    },
+    /// A value that all elements share has a cotangent, and there is no element.
+    #[error(
+        "{aval} is a cotangent of a value that the elements of a batch prefix share, and the prefix is empty; pass a closure to `gradloom::vjp` or `gradloom::grad`"
+    )]
+    Empty {
+        /// Aval of the cotangent.
+        aval: Aval,
+    },
+    /// A traced function whose companion is called changes the prefix.
+    #[error(
+        "a traced function changes a batch prefix, on the way to or from {aval}: use `gradloom::vjp` or `gradloom::grad` of a closure that calls it"
+    )]
+    Changed {
+        /// Aval of the result, or of the argument.
+        aval: Aval,
+    },
+    /// An op cannot be applied to each element of a prefix.
+    #[error("it cannot be applied to each element of a batch prefix")]
+    NoRule,
+}
+
+impl PrefixFault {
+    pub(crate) fn into_error(self, method: &'static str) -> Error {
+        let fault = Box::new(self);
+        Error::BatchPrefix { method, fault }
+    }
 }
 
 fn counts_text(counts: &[(String, usize)], asked: Option<(usize, &str)>) -> String {

@@ -62,7 +62,7 @@ pub fn evaluate(targets: impl Targets) -> Result<()> {
     let mut called = Ok(());
     targets.visit(&mut |leaf| {
         if called.is_ok() {
-            called = pending.add(&leaf.0);
+            called = pending.add(leaf.physical_value());
         }
     });
     called?;
@@ -86,6 +86,6 @@ pub fn evaluate(targets: impl Targets) -> Result<()> {
 /// ```
 pub fn explain(targets: impl Targets) -> String {
     let mut values = Recorded::new();
-    targets.visit(&mut |leaf| values.push(leaf.0.clone()));
+    targets.visit(&mut |leaf| values.push(leaf.physical_value().clone()));
     run::explain(&values)
 }

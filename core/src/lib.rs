@@ -184,7 +184,7 @@ pub mod tree;
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
 pub use element::Element;
-pub use error::{AnnotationFault, Error, Result, VmapFault};
+pub use error::{AnnotationFault, Error, PrefixFault, Result, VmapFault};
 pub use evaluate::{Targets, evaluate, explain};
 pub use gradloom_ir::DType;
 pub use gradloom_kernels::memory::pool::release_memory;

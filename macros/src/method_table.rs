@@ -406,11 +406,12 @@ pub(crate) const METHODS: &[Row] = {
         row(KEY, &["split"], MethodResult::Pair(&MethodResult::Key, &MethodResult::Key), Values),
         row(KEY, &["split_n", "split_many"], MethodResult::List(&MethodResult::Key), Values),
         // Tensors, beside their ops.
-        row(TENSOR, &["rank", "numel", "dtype", "aval", "dim"], NUMBER, Values),
+        row(TENSOR, &["rank", "numel", "dtype", "aval", "dim", "batch_dims"], NUMBER, Values),
         row(TENSOR, &["rows"], MethodResult::Iter(&MethodResult::Tensor), Values),
         row(RANGE | OTHER, &["by"], NUMBER, Values),
-        row(TENSOR, &["shape"], MethodResult::List(&NUMBER), Values),
+        row(TENSOR, &["shape", "batch_shape", "physical_shape"], MethodResult::List(&NUMBER), Values),
         row(TENSOR, &["add", "sub", "mul", "div", "neg", "i", "set", "add_at"], MethodResult::Tensor, Values),
+        row(TENSOR, &CHANGES_PREFIX, MethodResult::Tensor, Values),
         row(TENSOR, gradloom_ir::Composite::NAMES, MethodResult::Tensor, Values),
         row(TENSOR, &["dot_general", "median", "pad_edge", "pad_reflect", "pad_wrap", "quantile", "searchsorted", "tile"], MethodResult::Tensor, Values),
         Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
@@ -630,6 +631,14 @@ pub(crate) fn gives_list(name: &str) -> bool {
     let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
     ops.any(|m| m.name == name && (m.results > 1 || m.params.contains(&Param::Count)))
 }
+
+/// Methods that change the batch prefix of a tensor.
+pub(crate) const CHANGES_PREFIX: [&str; 4] = [
+    "incr_batch_dims",
+    "decr_batch_dims",
+    "move_axis_to_batch_dims",
+    "move_axis_from_batch_dims",
+];
 
 /// Returns whether tensors have a method of this name that does not return tensors.
 pub(crate) fn reads_tensor(name: &str) -> bool {

@@ -63,6 +63,9 @@ impl RecordedBody {
         results: &[Shared],
         graph: impl Fn(&[Shared]) -> Graph,
     ) -> Result<RecordedBody, &'static str> {
+        if results.iter().any(|result| result.aval.batch_dims() > 0) {
+            return Err("a result has a batch prefix");
+        }
         // A realised value that is not an argument was made of host values. Those of a pure body
         // are determined by the key, so it is a constant.
         let mut known = Numbered::default();

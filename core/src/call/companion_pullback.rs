@@ -2,6 +2,7 @@
 
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, avals, filled, joined, zeros};
+use crate::tensor::batch_prefix::alike;
 use crate::tree::{frozen, leaves as leaves_of};
 use crate::{Aval, Result, Tensor, Tree, check};
 use std::fmt;
@@ -250,9 +251,10 @@ impl CompanionPullback {
 
     /// Returns the cotangents of the parameters, given those of the results.
     pub fn call(&self, cts: &[Option<Tensor>]) -> LeafCotangents {
-        let pulled = match cts.iter().any(Option::is_some) {
-            true => (self.run)(cts),
-            false => LeafCotangents::new(self.likes.len()),
+        let pulled = match (cts.iter().any(Option::is_some), alike(cts)) {
+            (true, None) => (self.run)(cts),
+            (true, Some(cts)) => (self.run)(&cts),
+            (false, _) => LeafCotangents::new(self.likes.len()),
         };
         LeafCotangents {
             likes: self.likes.clone(),

@@ -4,7 +4,7 @@
 //! may be omitted.
 
 use crate::call::leaf_range::{part, positions};
-use crate::graph::value::ValueSource;
+pub(crate) use crate::transform::stand_in;
 use crate::tree::share;
 use crate::{Aval, Key, Tensor, Tree};
 use std::sync::Arc;
@@ -136,7 +136,7 @@ pub fn copy<T: Tree>(tree: &T) -> T {
 
 /// Returns zeros with the shape and dtype of an aval.
 pub fn zeros(aval: &Aval) -> Tensor {
-    Tensor::zeros(aval.shape(), aval.dtype())
+    Tensor::zeros(aval.physical_shape(), aval.dtype()).with_batch_dims(aval.batch_dims())
 }
 
 /// Returns a tree of the same structure whose leaves have no elements. It keeps no tensor alive.
@@ -151,18 +151,11 @@ pub fn avals<T: Tree>(tree: &T) -> Vec<Aval> {
     out
 }
 
-/// Builds a tree from leaves. Missing leaves are zeros.
+/// Builds a tree from leaves. Missing leaves are zeros, and each leaf gets the batch prefix of that in `like`.
 pub(crate) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
     let mut next = leaves.iter();
-    like.map(&mut |leaf| {
-        next.next()
-            .cloned()
-            .flatten()
-            .unwrap_or_else(|| zeros(leaf.aval()))
+    like.map(&mut |leaf| match next.next().cloned().flatten() {
+        Some(found) => found.with_prefix_of(leaf.aval()),
+        None => zeros(leaf.aval()),
     })
-}
-
-/// Returns a tensor without elements that stands for an argument while ops are recorded.
-pub(crate) fn stand_in(aval: &Aval) -> Tensor {
-    Tensor::new(aval, ValueSource::StandIn)
 }

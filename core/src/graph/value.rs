@@ -2,7 +2,7 @@
 
 use crate::graph::call_node::{self, CallNode};
 use crate::graph::engine::Engine;
-use crate::graph::handle;
+use crate::graph::handle::{self, Handle};
 use crate::graph::topo::Stamp;
 use crate::graph::trace_scope::Scopes;
 use crate::{Aval, DType, recycle};
@@ -40,7 +40,7 @@ pub(crate) struct Value {
     from: TCell<Edge, Args>,
     /// Call that promises the value, and the index of the result.
     call: Mutex<Option<(Arc<CallNode>, u32)>>,
-    /// Producer of the value: [`OP`], [`CALL`] or [`NOBODY`].
+    /// Producer of the value: [`OP`], [`CALL`], [`NOBODY`] or [`PREFIXED`].
     origin: AtomicU8,
     /// Producing op. Meaningless unless `origin` is [`OP`].
     pub(crate) op: Op,
@@ -72,6 +72,11 @@ const OP: u8 = 0;
 const CALL: u8 = 1;
 /// The value has elements and neither an op nor a call.
 const NOBODY: u8 = 2;
+/// Another value has the elements, of which this one is a form with a batch prefix.
+///
+/// No op or call has such a value as an operand or a result, and so no plan sees it. Code that does not know
+/// of prefixes finds a value without elements, which is an error.
+const PREFIXED: u8 = 3;
 
 /// Operands of a value.
 #[derive(Default)]
@@ -113,6 +118,8 @@ pub(crate) struct OpData {
     pub(crate) outs: Box<[Aval]>,
     /// Encoding of statics and like operands in a key.
     pub(crate) words: Box<[u64]>,
+    /// The value with the elements, if this is the data of a value with a batch prefix.
+    physical: Option<Handle>,
 }
 
 impl OpData {
@@ -129,6 +136,7 @@ impl OpData {
             likes,
             outs,
             words: words.into(),
+            physical: None,
         }
     }
 }
@@ -142,6 +150,8 @@ pub(crate) enum ValueSource {
     Call(Arc<CallNode>, usize),
     /// Placeholder in a graph that is planned but never computed.
     StandIn,
+    /// Form of another value with a batch prefix.
+    Prefixed(Shared),
 }
 
 /// State of a value: ready, or the producer that it waits for.
@@ -189,7 +199,7 @@ impl Value {
     pub(crate) fn init(&mut self, source: ValueSource) {
         let depth = match &source {
             ValueSource::Elements(_) => 0,
-            ValueSource::StandIn => NEVER,
+            ValueSource::StandIn | ValueSource::Prefixed(_) => NEVER,
             ValueSource::Part(of, _) => of.depth(),
             ValueSource::Call(node, _) => node.depth(),
         };
@@ -212,6 +222,13 @@ impl Value {
                 (0, CALL)
             }
             ValueSource::StandIn => (0, NOBODY),
+            ValueSource::Prefixed(physical) => {
+                self.scopes = physical.scopes.clone();
+                let mut more = OpData::new(SmallVec::new(), SmallVec::new(), Box::default());
+                more.physical = Some(physical.into());
+                self.more = Some(Arc::new(more));
+                (0, PREFIXED)
+            }
         };
     }
 
@@ -365,7 +382,17 @@ impl Value {
     ///
     /// It is realised and no transform is tracing through it, or a call promises it.
     pub(crate) fn is_free(&self) -> bool {
-        !self.has_op() || (self.has_elements() && !self.is_traced())
+        match self.origin.load(Ordering::Acquire) {
+            OP => self.has_elements() && !self.is_traced(),
+            PREFIXED => false,
+            _ => true,
+        }
+    }
+
+    /// Returns the value with the elements, if this one is its form with a batch prefix.
+    #[inline]
+    pub(crate) fn physical(&self) -> Option<&Shared> {
+        self.more.as_ref()?.physical.as_deref()
     }
 
     /// Returns whether the value can be an argument of a call: it is ready or can be computed first.

@@ -4,7 +4,8 @@ use crate::__private::tangent::check_given;
 use crate::call::companion_pullback::{CompanionPullback, LeafCotangents, companion_pullback};
 use crate::call::leaf_range::TreePart;
 use crate::call::leaves::Leaves;
-use crate::raise::expect;
+use crate::error::PrefixFault;
+use crate::raise::{expect, raise};
 use crate::transform::{Outcome, vjp};
 use crate::tree::{leaves as leaves_of, with_leaves};
 use crate::{Aval, Error, Result, Tensor, Tree};
@@ -66,6 +67,17 @@ where
         on_leaves(x, &all, &active, f),
         &chosen(&all, &active),
     ));
+    // The caller's derivative assumes that results have the prefix of the argument that has most axes.
+    let longest = all.iter().map(Tensor::batch_dims).max().unwrap_or(0);
+    let found = found.and_then(|(y, pullback)| {
+        match leaves_of(&y).iter().find(|y| y.batch_dims() > longest) {
+            Some(y) => Err(PrefixFault::Changed {
+                aval: y.aval().clone(),
+            }
+            .into_error("vjp")),
+            None => Ok((y, pullback)),
+        }
+    });
     R::wrap(found.map(|(y, pullback)| {
         let bytes = pullback.bytes();
         let pullback = pullback.into_leaves();
@@ -73,6 +85,11 @@ where
             let mut pulled = LeafCotangents::new(N);
             for (place, ct) in wrt.iter().zip(expect(pullback.call(cts))) {
                 if let Some(ct) = ct {
+                    let given = cts.iter().flatten().map(Tensor::batch_dims);
+                    if given.max() < Some(ct.batch_dims()) {
+                        let aval = ct.aval().clone();
+                        raise(PrefixFault::Changed { aval }.into_error("vjp"));
+                    }
                     pulled.add(place.param, place.leaf, &ct);
                 }
             }
@@ -104,9 +121,10 @@ where
     let wrt = leaves_where(positions, |i, param, leaf| {
         tangent(param, leaf).is_some() && all[i].dtype().is_float()
     });
-    let dx = wrt
-        .iter()
-        .filter_map(|place| tangent(place.param, place.leaf).cloned());
+    let dx = wrt.iter().filter_map(|place| {
+        let dx = tangent(place.param, place.leaf)?.clone();
+        Some(dx.with_prefix_of(all[place.index].aval()))
+    });
     let dx: Vec<Tensor> = dx.collect();
     let active: Vec<usize> = wrt.iter().map(|place| place.index).collect();
     let found = R::unwrap(crate::transform::jvp::<Vec<Tensor>, R, _>(

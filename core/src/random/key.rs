@@ -288,7 +288,7 @@ impl Key {
             KeyRepr::Words(words, _) => *words,
             KeyRepr::Op(words) => {
                 assert!(
-                    words.rank() == 1,
+                    words.physical_shape().len() == 1,
                     "this is an array of keys: use it under `vmap`"
                 );
                 let words = words.to_vec::<i64>();

@@ -10,6 +10,8 @@ use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 use std::sync::Arc;
 
 /// Methods that read elements. Each computes the tensor first, if it is a promise.
+///
+/// They read all elements, those of the whole [batch prefix](Tensor::batch_dims).
 impl Tensor {
     /// Returns the elements in row-major order.
     ///
@@ -73,7 +75,7 @@ impl Tensor {
     /// If the tensor does not have exactly one element, if `T` is not its dtype, or if it cannot be
     /// computed (see [`evaluate`](crate::evaluate())).
     pub fn try_item<T: Element>(&self) -> Result<T> {
-        if self.numel() != 1 {
+        if self.physical_shape().iter().any(|len| *len != 1) {
             return Err(Error::NotAnItem {
                 aval: self.aval().clone(),
             });
@@ -81,7 +83,7 @@ impl Tensor {
         Ok(elements::<T>(self, &*self.read::<T>()?)[0])
     }
 
-    /// Copies the elements to an `ndarray` array of the same shape.
+    /// Copies the elements to an `ndarray` array of the same physical shape.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -95,7 +97,7 @@ impl Tensor {
     /// [`evaluate`](crate::evaluate())).
     #[track_caller]
     pub fn to_ndarray<T: Element>(&self) -> ArrayD<T> {
-        ArrayD::from_shape_vec(IxDyn(self.shape()), self.to_vec())
+        ArrayD::from_shape_vec(IxDyn(self.physical_shape()), self.to_vec())
             .expect("the number of elements is the product of the shape")
     }
 
@@ -136,10 +138,11 @@ impl Tensor {
         // reused.
         recording::impure();
         loop {
-            if let Some(buffer) = self.0.detach_if_ready() {
+            let value = self.physical_value();
+            if let Some(buffer) = value.detach_if_ready() {
                 return Ok(buffer.clone());
             }
-            realise(std::slice::from_ref(&*self.0))?;
+            realise(std::slice::from_ref(value))?;
         }
     }
 }

@@ -12,6 +12,8 @@ const EDGE: usize = 3;
 
 /// Prints the aval and the elements: `f32[2, 2] [[1, 2], [3, 4]]`.
 ///
+/// A batch prefix stands before a bar: `f32[2 | 2] [[1, 2], [3, 4]]`.
+///
 /// Long axes of large tensors are abbreviated with `...`. The alternate form `{:#}` prints all
 /// elements, and a precision applies to each float.
 ///
@@ -22,8 +24,8 @@ impl fmt::Display for Tensor {
         match self.buffer() {
             Err(error) => write!(f, "<{error}>"),
             Ok(buffer) => {
-                let cut = self.numel() > MANY && !f.alternate();
-                write_axis(f, &buffer, self.shape(), 0, cut)
+                let cut = buffer.len() > MANY && !f.alternate();
+                write_axis(f, &buffer, self.physical_shape(), 0, cut)
             }
         }
     }

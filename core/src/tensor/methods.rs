@@ -88,8 +88,18 @@ macro_rules! declared_method {
     ($op:ident $doc:tt $name:ident $x:ident Data $($rest:tt)*) => {
         declared_method! { @ [] [] [AsRef::<Tensor>::as_ref($x),] [] $op $doc $name $x $($rest)* }
     };
-    ($op:ident $doc:tt $name:ident $x:ident Like $($rest:tt)*) => {
-        declared_method! { @ [] [] [] [$x.aval(),] $op $doc $name $x $($rest)* }
+    ($op:ident $doc:tt $name:ident $x:ident Like, $param:ident: Static) => {
+        declared_method! { like [$param.into_static()] [$param: impl IntoStatic] $op $doc $name $x }
+    };
+    ($op:ident $doc:tt $name:ident $x:ident Like, $param:ident: Number($n:tt)) => {
+        declared_method! { like [Static::Int($n)] [] $op $doc $name $x }
+    };
+    (like [$static:expr] [$($param:tt)*] $op:ident [$(#[$doc:meta])*] $name:ident $x:ident) => {
+        $(#[$doc])*
+        #[track_caller]
+        pub fn $name(&self, $($param)*) -> Tensor {
+            one(Op::$op, [$static], &[], &[self.aval()]).with_prefix_of(self.aval())
+        }
     };
     (@ [$($params:tt)*] $statics:tt [$($data:tt)*] [$($likes:tt)*]
         $op:ident $doc:tt $name:ident $x:ident, $param:ident: Data + Like $($rest:tt)*

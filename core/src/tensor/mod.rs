@@ -10,6 +10,7 @@ use gradloom_ir::{Op, Static};
 use std::fmt;
 use std::sync::Arc;
 
+pub(crate) mod batch_prefix;
 mod compose;
 pub(crate) mod contract;
 mod convert;
@@ -22,6 +23,7 @@ mod methods;
 mod movement;
 mod operators;
 pub(crate) mod record;
+pub(crate) mod replay;
 
 pub(crate) use create::shape_static;
 pub use indexing::{AxisIndex, IntoAxisIndex, IntoIndex, NewAxis, RangeStep, Rest};
@@ -93,7 +95,7 @@ impl Tensor {
         &self.0.aval
     }
 
-    /// Returns the lengths of the axes.
+    /// Returns the lengths of the axes, without those of a [batch prefix](Tensor::batch_dims).
     pub fn shape(&self) -> &[usize] {
         self.0.aval.shape()
     }
@@ -135,7 +137,7 @@ impl Tensor {
         self.0.aval.dtype()
     }
 
-    /// Returns the number of elements.
+    /// Returns the number of elements, the product of the shape.
     pub fn numel(&self) -> usize {
         self.0.aval.numel()
     }
@@ -151,7 +153,7 @@ impl Tensor {
     /// # Ok::<(), gradloom::Error>(())
     /// ```
     pub fn is_realised(&self) -> bool {
-        self.0.is_realised()
+        self.physical_value().is_realised()
     }
 
     /// Returns a tensor of these elements, in row-major order.

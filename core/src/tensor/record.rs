@@ -8,6 +8,7 @@ use crate::graph::seq_no::next_seq_no;
 use crate::graph::trace_scope::{Scope, Scopes};
 use crate::graph::value::{NEVER, OpData, Shared, Value, ValueOperands, ValueSource};
 use crate::graph::{handle, recording, run};
+use crate::tensor::batch_prefix::record_batched;
 use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
 use crate::{Aval, DType, Result, Tensor};
@@ -33,7 +34,10 @@ pub(crate) fn record_many(
     };
     let likes = likes.iter().map(|l| (*l).clone()).collect();
     let more = Arc::new(OpData::new(statics, likes, outs.into()));
-    let all = value(&first, first.dtype(), op, Some(more.clone()), data).shareable();
+    let all = match value(&first, first.dtype(), op, Some(more.clone()), data) {
+        Ok(all) => all.shareable(),
+        Err(more) => return record_batched(op, more.as_deref(), data, n_outs),
+    };
     let part = |(i, aval)| Tensor::new(aval, ValueSource::Part(all.clone(), i));
     let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
     if is_op_by_op() && outs[0].0.depth() != NEVER {
@@ -69,7 +73,10 @@ pub(crate) fn record_one(
     if keeps && out == *data[0].aval() {
         return Ok(data[0].clone());
     }
-    push(value(&out, out.dtype(), op, more, data))
+    match value(&out, out.dtype(), op, more, data) {
+        Ok(value) => push(value),
+        Err(more) => Ok(record_batched(op, more.as_deref(), data, 1)?.remove(0)),
+    }
 }
 
 /// Records `out = op data`, an op without statics and like operands.
@@ -82,7 +89,10 @@ pub(crate) fn record_elementwise(op: Op, data: &[&Tensor]) -> Result<Tensor> {
     if let Some(like) = like
         && let Some(dtype) = op.elementwise(data.len(), like.dtype())
     {
-        return push(value(like, dtype, op, None, data));
+        return match value(like, dtype, op, None, data) {
+            Ok(value) => push(value),
+            Err(_) => Ok(record_batched(op, None, data, 1)?.remove(0)),
+        };
     }
     record_one(op, [], data, &[])
 }
@@ -93,11 +103,14 @@ pub(crate) fn record_binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
     if let Some(like) = broadcast_aval(x.aval(), y.aval())
         && let Some(dtype) = op.elementwise(2, like.dtype())
     {
-        let Provenance {
+        let Some(Provenance {
             seq_no,
             depth,
             scopes,
-        } = provenance(&[&x, &y]);
+        }) = provenance(&[&x, &y])
+        else {
+            return Ok(record_batched(op, None, &[&x, &y], 1)?.remove(0));
+        };
         let mut out = handle::value(like, dtype);
         let operands = ValueOperands::Two([x.0.into_shared(), y.0.into_shared()]);
         out.init_op(op, operands, seq_no, depth);
@@ -111,9 +124,13 @@ pub(crate) fn record_binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
 
 /// Returns a value equal to `x` that depends on `scope`, so that a transform can trace from it.
 pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
-    let mut fresh = value(x.aval(), x.dtype(), Op::Identity, None, &[x]);
-    fresh.set_scopes(x.0.scopes().union(Scopes::one(scope.clone())));
-    Tensor(fresh.into())
+    let physical = x.physical();
+    let fresh = value(physical.aval(), x.dtype(), Op::Identity, None, &[&physical]);
+    let Ok(mut fresh) = fresh else {
+        unreachable!("a physical tensor has no batch prefix")
+    };
+    fresh.set_scopes(physical.0.scopes().union(Scopes::one(scope.clone())));
+    Tensor(fresh.into()).with_batch_dims(x.batch_dims())
 }
 
 /// Returns the operands of an op.
@@ -127,7 +144,7 @@ fn of(data: &[&Tensor]) -> ValueOperands {
     }
 }
 
-/// Returns the value of an op, with the shape of `like`.
+/// Returns the value of an op, with the shape of `like`. If an operand has a batch prefix, returns `more`.
 #[inline]
 fn value(
     like: &Aval,
@@ -135,12 +152,15 @@ fn value(
     op: Op,
     more: Option<Arc<OpData>>,
     data: &[&Tensor],
-) -> UniqueArc<Value> {
-    let Provenance {
+) -> Result<UniqueArc<Value>, Option<Arc<OpData>>> {
+    let Some(Provenance {
         seq_no,
         depth,
         scopes,
-    } = provenance(data);
+    }) = provenance(data)
+    else {
+        return Err(more);
+    };
     let mut value = handle::value(like, dtype);
     value.init_op(op, of(data), seq_no, depth);
     if more.is_some() {
@@ -149,7 +169,7 @@ fn value(
     if !scopes.is_empty() {
         value.set_scopes(scopes);
     }
-    value
+    Ok(value)
 }
 
 /// Properties that a value inherits from the operands of its op.
@@ -161,8 +181,9 @@ struct Provenance {
     scopes: Scopes,
 }
 
+/// Returns the provenance of an op, or `None` if an operand has a batch prefix.
 #[inline]
-fn provenance(data: &[&Tensor]) -> Provenance {
+fn provenance(data: &[&Tensor]) -> Option<Provenance> {
     let (mut scopes, mut oldest, mut depth) = (Scopes::default(), 0, 0);
     for x in data {
         oldest = oldest.max(x.0.seq_no);
@@ -171,11 +192,15 @@ fn provenance(data: &[&Tensor]) -> Provenance {
             scopes = scopes.union(x.0.scopes());
         }
     }
-    Provenance {
+    // No op computes a value with a prefix, so its depth is the largest one.
+    if depth == NEVER && data.iter().any(|x| x.batch_dims() > 0) {
+        return None;
+    }
+    Some(Provenance {
         seq_no: next_seq_no(oldest),
         depth: depth.saturating_add(1),
         scopes,
-    }
+    })
 }
 
 /// Returns the tensor of a recorded op. Computes a part of its pending chain if that is long.

@@ -2,15 +2,16 @@
 
 use super::Outcome;
 use super::outcome::{TransformSite, Uncaught};
-use super::replay::Bound;
 use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
 use crate::error::ControlFault;
 use crate::events::{self, Event};
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::value::Shared;
+use crate::raise::catch;
 use crate::tensor::record::record_many;
+use crate::tensor::replay::Bound;
 use crate::tree::arithmetic::paths;
-use crate::tree::{leaves, with_leaves};
+use crate::tree::{leaves, with_physical};
 use crate::{Aval, DType, Result, Tensor, Tree, check};
 use gradloom_ir::{Builder, Op, Program, Programs, Static, pass};
 use std::ops::Range;
@@ -130,11 +131,18 @@ impl<F> Scan<F> {
     {
         let (states, slices) = (leaves(init), leaves(xs));
         let turns = turns(xs, self.turns)?;
+        // Axis 0 is that after the batch prefix.
+        let first = |x: &Tensor| match x.batch_dims() {
+            0 => Ok(x.clone()),
+            n => catch(|| Ok(x.physical().moveaxis(n as isize, 0))),
+        };
+        let slices = slices.iter().map(first).collect::<Result<Vec<Tensor>>>()?;
         let of_slices = slices.iter().map(|x| Aval::new(x.dtype(), &x.shape()[1..]));
         let avals: Vec<Aval> = avals(&states).chain(of_slices).collect();
         let mut traced = trace_on(&avals, |inputs| {
             let (carry, x) = inputs.split_at(states.len());
-            let (carry, y) = R::run(|| (self.f)(&with_leaves(init, carry), &with_leaves(xs, x)))?;
+            let (carry, y) =
+                R::run(|| (self.f)(&with_physical(init, carry), &with_physical(xs, x)))?;
             let next = leaves(&carry);
             check::beside("next state", init, "carry", &next, check::avals(&states))?;
             let outs = next.into_iter().chain(leaves(&y)).collect();
@@ -148,11 +156,19 @@ impl<F> Scan<F> {
         let [turns, consts, n_states] = counts;
         let body = Programs::new(vec![captured_first(traced.program, avals.len())]);
         let statics = [body.into(), turns, consts, n_states, self.reverse.into()];
+        let states = physical(&states);
         let args = traced.captured.iter().chain(&states).chain(&slices);
         let n_outs = states.len() + leaves(&y).len();
         let outs = record_many(Op::Scan, statics, &args.collect::<Vec<_>>(), &[], n_outs)?;
         let (last, ys) = outs.split_at(states.len());
-        Ok((with_leaves(&carry, last), with_leaves(&y, ys)))
+        let place = |(all, y): (&Tensor, &Tensor)| match y.batch_dims() {
+            0 => Ok(all.clone()),
+            n => catch(|| Ok(all.moveaxis(0, n as isize))),
+        };
+        let likes = leaves(&y);
+        let ys = ys.iter().zip(&likes).map(place);
+        let ys = &ys.collect::<Result<Vec<Tensor>>>()?;
+        Ok((with_physical(&carry, last), with_physical(&y, ys)))
     }
 }
 
@@ -281,7 +297,7 @@ where
     let states = leaves(init);
     let avals: Vec<Aval> = avals(&states).collect();
     let cond = trace_on(&avals, |carry| {
-        let goes_on = cond(&with_leaves(init, carry));
+        let goes_on = cond(&with_physical(init, carry));
         if *goes_on.aval() != Aval::new(DType::Bool, []) {
             let aval = goes_on.aval().clone();
             return Err(ControlFault::Condition { aval }.into_error("while_loop"));
@@ -289,7 +305,7 @@ where
         Ok((vec![goes_on], ()))
     })?;
     let body = trace_on(&avals, |carry| {
-        let next = R::run(|| body(&with_leaves(init, carry)))?;
+        let next = R::run(|| body(&with_physical(init, carry)))?;
         let outs = leaves(&next);
         check::beside("next state", init, "carry", &outs, check::avals(&states))?;
         Ok((outs, next))
@@ -302,10 +318,11 @@ where
     ];
     let (programs, captured) = together(traced);
     let consts = Static::Int(captured.len() as i64);
+    let states = physical(&states);
     let args: Vec<&Tensor> = captured.iter().chain(&states).collect();
     let statics = [Programs::new(programs).into(), consts];
     let outs = record_many(Op::While, statics, &args, &[], states.len())?;
-    Ok(with_leaves(&y, &outs))
+    Ok(with_physical(&y, &outs))
 }
 
 /// Returns `then(x)` if the condition is true, and `otherwise(x)` if it is false.
@@ -375,7 +392,7 @@ where
     R: Outcome,
 {
     let run = || {
-        if index.rank() != 0 || !matches!(index.dtype(), DType::I32 | DType::I64) {
+        if !index.physical_shape().is_empty() || !matches!(index.dtype(), DType::I32 | DType::I64) {
             let aval = index.aval().clone();
             return Err(ControlFault::Index { aval }.into_error("switch"));
         }
@@ -403,7 +420,7 @@ where
     let mut traced = Vec::new();
     for branch in branches {
         let one = trace_on(&avals, |inputs| {
-            let y = R::run(|| branch(&with_leaves(x, inputs)))?;
+            let y = R::run(|| branch(&with_physical(x, inputs)))?;
             let outs = leaves(&y);
             if let Some((like, expected)) = &first {
                 check::beside("branch", like, "result", &outs, check::avals(expected))?;
@@ -420,6 +437,7 @@ where
         return Err(ControlFault::NoBranches.into_error("switch"));
     };
     let (programs, captured) = together(traced);
+    let operands = physical(&operands);
     let args: Vec<&Tensor> = [index]
         .into_iter()
         .chain(&captured)
@@ -427,7 +445,7 @@ where
         .collect();
     let statics = [Programs::new(programs).into()];
     let outs = record_many(Op::Switch, statics, &args, &[], outs.len())?;
-    Ok(with_leaves(&y, &outs))
+    Ok(with_physical(&y, &outs))
 }
 
 /// Returns a function with the values of `f`, whose pullback keeps only the argument.
@@ -459,18 +477,25 @@ fn try_checkpoint<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result
     let operands = leaves(x);
     let avals: Vec<Aval> = avals(&operands).collect();
     let traced = trace_on(&avals, |inputs| {
-        let y = R::run(|| f(&with_leaves(x, inputs)))?;
+        let y = R::run(|| f(&with_physical(x, inputs)))?;
         Ok((leaves(&y), y))
     })?;
+    let operands = physical(&operands);
     let args: Vec<&Tensor> = operands.iter().chain(&traced.captured).collect();
     let n_outs = traced.program.outs.len();
     let statics = [Programs::new(vec![traced.program]).into()];
     let outs = record_many(Op::Checkpoint, statics, &args, &[], n_outs)?;
-    Ok(with_leaves(&traced.y, &outs))
+    Ok(with_physical(&traced.y, &outs))
 }
 
+/// Returns the avals of the physical tensors.
 pub(super) fn avals(tensors: &[Tensor]) -> impl Iterator<Item = Aval> {
-    tensors.iter().map(|x| x.aval().clone())
+    tensors.iter().map(|x| x.physical().aval().clone())
+}
+
+/// Returns the tensors without their batch prefixes.
+pub(super) fn physical(tensors: &[Tensor]) -> Vec<Tensor> {
+    tensors.iter().map(Tensor::physical).collect()
 }
 
 /// A function as a program, `inputs..., captured... -> results...`.

@@ -1,11 +1,11 @@
 //! Functions with derivatives that the user wrote.
 
 use super::Outcome;
-use super::control::{Traced, avals, together, trace_on};
+use super::control::{Traced, avals, physical, together, trace_on};
 use super::outcome::TransformSite;
 use crate::error::ControlFault;
 use crate::tensor::record::record_many;
-use crate::tree::{leaves, with_leaves};
+use crate::tree::{leaves, with_physical};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Op, Programs, Static};
 
@@ -53,14 +53,14 @@ where
     let operands = leaves(x);
     let one: Vec<Aval> = avals(&operands).collect();
     let body = trace_on(&one, |inputs| {
-        let y = R::run(|| f(&with_leaves(x, inputs)))?;
+        let y = R::run(|| f(&with_physical(x, inputs)))?;
         Ok((leaves(&y), y))
     })?;
     let expected = leaves(&body.y);
     let both = [&one[..], &one].concat();
     let rule = trace_on(&both, |inputs| {
         let (x_in, dx) = inputs.split_at(one.len());
-        let (y, dy) = rule(&with_leaves(x, x_in), &with_leaves(x, dx));
+        let (y, dy) = rule(&with_physical(x, x_in), &with_physical(x, dx));
         let (y, dy) = (leaves(&y), leaves(&dy));
         check::beside(
             "value of the rule",
@@ -84,7 +84,7 @@ where
         &operands,
         expected.len(),
     )?;
-    Ok(with_leaves(&y, &outs))
+    Ok(with_physical(&y, &outs))
 }
 
 /// Returns a function with the values of `f`, whose cotangents `backward` computes.
@@ -142,12 +142,12 @@ where
     let operands = leaves(x);
     let one: Vec<Aval> = avals(&operands).collect();
     let body = trace_on(&one, |inputs| {
-        let y = R::run(|| f(&with_leaves(x, inputs)))?;
+        let y = R::run(|| f(&with_physical(x, inputs)))?;
         Ok((leaves(&y), y))
     })?;
     let expected = leaves(&body.y);
     let forward: Traced<S> = trace_on(&one, |inputs| {
-        let (y, saved) = forward(&with_leaves(x, inputs));
+        let (y, saved) = forward(&with_physical(x, inputs));
         let y = leaves(&y);
         check::beside(
             "value of the rule",
@@ -162,7 +162,10 @@ where
     let takes: Vec<Aval> = avals(&saved).chain(avals(&expected)).collect();
     let backward = trace_on(&takes, |inputs| {
         let (kept, cts) = inputs.split_at(saved.len());
-        let ct = backward(&with_leaves(&forward.y, kept), &with_leaves(&body.y, cts));
+        let ct = backward(
+            &with_physical(&forward.y, kept),
+            &with_physical(&body.y, cts),
+        );
         let cts = leaves(&ct);
         check::beside("cotangent", x, "argument", &cts, check::avals(&operands))?;
         Ok((cts, ()))
@@ -180,7 +183,7 @@ where
         &operands,
         expected.len(),
     )?;
-    Ok(with_leaves(&y, &outs))
+    Ok(with_physical(&y, &outs))
 }
 
 /// Records an op on programs, each with the values that it captures and the number of its inputs.
@@ -199,7 +202,8 @@ fn record(
     }
     let (programs, captured) = together(programs);
     let consts = Static::Int(captured.len() as i64);
-    let args: Vec<&Tensor> = captured.iter().chain(operands).collect();
+    let operands = physical(operands);
+    let args: Vec<&Tensor> = captured.iter().chain(&operands).collect();
     record_many(
         op,
         [Programs::new(programs).into(), consts],

@@ -1,12 +1,12 @@
 //! Forward mode.
 
 use super::Outcome;
-use super::replay::{Bound, replay_known};
 use crate::check;
 use crate::error::ControlFault;
+use crate::tensor::replay::{Bound, replay_known};
 use crate::transform::trace;
 use crate::transform::trace::Trace;
-use crate::tree::{free_leaves, frozen, leaves, share, with_leaves};
+use crate::tree::{free_leaves, frozen, leaves, share, with_physical};
 use crate::{Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Var, pass};
@@ -94,6 +94,9 @@ impl<X: Tree, Y: Tree> JointProgram<X, Y> {
                 false => y.zeros_like(),
             });
         let tangents: Vec<Tensor> = tangents.collect();
-        Ok((with_leaves(&self.y, &y), with_leaves(&self.y, &tangents)))
+        Ok((
+            with_physical(&self.y, &y),
+            with_physical(&self.y, &tangents),
+        ))
     }
 }

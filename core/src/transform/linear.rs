@@ -1,12 +1,12 @@
 //! Linear maps: the derivative at a point as a function, and the transpose of a linear function.
 
 use super::Outcome;
-use super::replay::{Bound, replay_bound, replay_known};
 use super::trace::{self, Trace};
 use super::vjp::{Pullback, pullback_of};
 use crate::error::ControlFault;
 use crate::raise::expect;
-use crate::tree::{free_leaves, frozen, leaves, share, with_leaves};
+use crate::tensor::replay::{Bound, replay_bound, replay_known};
+use crate::tree::{free_leaves, frozen, leaves, share, with_physical};
 use crate::{Result, Tensor, Tree, check};
 use gradloom_ir::{Program, ad};
 
@@ -66,7 +66,7 @@ where
     let outs = replay_known(&primal, args, &trace.known)?;
     let (outs, residuals) = outs.split_at(n_outs);
     let outs: Vec<Tensor> = outs.iter().map(|y| y.tensor().clone()).collect();
-    let y = with_leaves(&trace.y, &outs);
+    let y = with_physical(&trace.y, &outs);
     let residuals = residuals.iter().zip(&shape_only);
     let map = Pushforward {
         program: tangent,
@@ -130,7 +130,7 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
                 let tangent = found.next();
                 let tangent =
                     tangent.expect("the program returns a tangent for each active result");
-                tangent.tensor().clone()
+                tangent.tensor().with_batch_dims(y.batch_dims())
             }
             _ => y.zeros_like(),
         }))

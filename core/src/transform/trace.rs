@@ -1,7 +1,6 @@
 //! Tracing: runs a closure once and extracts its program from the graph.
 
 use super::Outcome;
-use super::replay::Bound;
 use crate::events::{self, Event};
 use crate::graph::engine::Engine;
 use crate::graph::seq_no::seq_no_of_all;
@@ -11,6 +10,7 @@ use crate::graph::trace_scope::Scope;
 use crate::graph::value::{Edges, Producer, Shared, ValueSource};
 use crate::plan::Lowered;
 use crate::tensor::record::traced_input;
+use crate::tensor::replay::Bound;
 use crate::tree::{free_leaves, frozen, leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
@@ -59,9 +59,15 @@ impl Drop for ScopeGuard {
     }
 }
 
+/// Returns a tensor without elements that stands for an argument while ops are recorded.
+pub(crate) fn stand_in(aval: &Aval) -> Tensor {
+    let whole = Aval::new(aval.dtype(), aval.physical_shape());
+    Tensor::new(&whole, ValueSource::StandIn).with_batch_dims(aval.batch_dims())
+}
+
 /// Returns values without elements, which depend on a scope.
 pub(super) fn stand_ins(avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
-    let one = |aval| traced_input(&Tensor::new(aval, ValueSource::StandIn), &scope.0);
+    let one = |aval| traced_input(&stand_in(aval), &scope.0);
     avals.iter().map(one).collect()
 }
 
@@ -138,6 +144,8 @@ pub(super) struct GraphPart {
 ///
 /// Values that are older than `since` are captured. If `dependent` is true, so are values that do
 /// not depend on an input. No node that depends on an input is older than `since`.
+///
+/// Programs know no batch prefixes: inputs and results are taken without theirs.
 pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
     let mut engine = Engine::lock();
     let mut cut = TraceWalk {
@@ -150,9 +158,12 @@ pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: boo
         captured: Vec::new(),
     };
     for (i, input) in inputs.iter().enumerate() {
-        input.0.stamp.set(cut.epoch, Origin::leaf(i as u32));
+        input
+            .physical_value()
+            .stamp
+            .set(cut.epoch, Origin::leaf(i as u32));
     }
-    let roots = || outs.iter().map(|out| &*out.0);
+    let roots = || outs.iter().map(Tensor::physical_value);
     walk(roots(), &mut cut, &mut Stack::default());
     let sources: Vec<Origin> = roots().map(|root| root.stamp.last()).collect();
     let TraceWalk {
@@ -161,7 +172,7 @@ pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: boo
     drop(engine);
     let mut lowering = Lowering::default();
     for leaf in inputs.iter().chain(&captured) {
-        lowering.leaf(leaf.aval());
+        lowering.leaf(&leaf.physical_value().aval);
     }
     for (node, args) in &nodes {
         lowering.node(node, args.iter().copied());

@@ -1,11 +1,11 @@
 //! Reverse mode.
 
-use super::replay::{Bound, replay_bound, replay_known};
 use super::trace::Trace;
 use super::{Outcome, trace};
 use crate::error::ControlFault;
 use crate::raise::expect;
-use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves};
+use crate::tensor::replay::{Bound, replay_bound, replay_known};
+use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves, with_physical};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, ad};
 
@@ -70,13 +70,14 @@ pub(super) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         .iter()
         .zip(&shape_only)
         .map(|(r, shape_only)| r.kept(*shape_only));
-    let y = with_leaves(&trace.y, &outs);
+    let y = with_physical(&trace.y, &outs);
     let inner = Inner {
         program: pullback,
         residuals: residuals.collect(),
         active,
         nonzero,
-        outs: outs.iter().map(|y| y.aval().clone()).collect(),
+        outs: leaves(&y).iter().map(|y| y.aval().clone()).collect(),
+        args: free_leaves(x).iter().map(Tensor::batch_dims).collect(),
     };
     let zeros = tree::zeros(x);
     let zero_cotangent = tree::zeros(&y);
@@ -117,6 +118,8 @@ struct Inner {
     active: Vec<bool>,
     nonzero: Vec<bool>,
     outs: Vec<Aval>,
+    /// Number of batch axes of each free leaf of the argument.
+    args: Vec<usize>,
 }
 
 impl<X: Tree, Y: Tree> Pullback<X, Y> {
@@ -142,6 +145,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
             active,
             nonzero,
             outs,
+            ..
         } = &self.inner;
         let cts = leaves(ct);
         check::beside(
@@ -162,7 +166,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
                 .next()
                 .expect("the program returns a cotangent for each nonzero leaf")
                 .tensor()
-                .clone(),
+                .with_batch_dims(zero.batch_dims()),
             _ => zero.clone(),
         }))
     }
@@ -181,7 +185,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
                 Some(false) => found.next().flatten(),
                 _ => None,
             };
-            ct.unwrap_or_else(|| zero.clone())
+            ct.map_or_else(|| zero.clone(), |ct| ct.with_prefix_of(zero.aval()))
         }))
     }
 
@@ -234,16 +238,21 @@ impl LeafPullback {
             active,
             nonzero,
             outs,
+            args: batch_dims,
         } = &self.0;
         let params = program.params[residuals.len()..].iter();
         let (mut args, mut missing) = (residuals.clone(), Vec::new());
         let active = (0..outs.len()).filter(|i| active[*i]);
+        // The cotangents of what elements of a prefix share are added up here, and the caller adds them to others
+        // with a prefix.
+        let given = cts.iter().flatten().map(Tensor::batch_shape);
+        let prefix = given.max_by_key(|prefix| prefix.len()).unwrap_or_default();
         for (i, param) in active.zip(params) {
             match cts.get(i).cloned().flatten() {
-                Some(ct) => args.push(Bound::Tensor(ct)),
+                Some(ct) => args.push(Bound::Tensor(ct.with_prefix_of(&outs[i]))),
                 None => {
                     missing.push(*param);
-                    let zeros = Tensor::zeros(outs[i].shape(), outs[i].dtype());
+                    let zeros = Tensor::zeros(outs[i].physical_shape(), outs[i].dtype());
                     args.push(Bound::Tensor(zeros));
                 }
             }
@@ -253,7 +262,8 @@ impl LeafPullback {
         let mut left = part.nonzero.iter();
         Ok(nonzero
             .iter()
-            .map(|nonzero| {
+            .zip(batch_dims)
+            .map(|(nonzero, n)| {
                 let left = *nonzero
                     && *left
                         .next()
@@ -263,7 +273,11 @@ impl LeafPullback {
                         .next()
                         .expect("the program returns a cotangent for each leaf that is left")
                 });
-                ct.map(|ct| ct.tensor().clone())
+                let ct = ct?.tensor().with_batch_dims(*n);
+                Some(match *n <= prefix.len() {
+                    true => ct.at_first(prefix),
+                    false => ct,
+                })
             })
             .collect())
     }

@@ -1,13 +1,13 @@
 //! Batching: a function of one example becomes a function of many, its *lanes*, at once.
 
 use super::outcome::TransformSite;
-use super::replay::{Bound, replay_bound};
 use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
 use super::{LaneAxes, Outcome, trace};
 use crate::error::VmapFault;
 use crate::events::{self, Event};
 use crate::graph::seq_no::seq_no_of_all;
 use crate::raise::catch;
+use crate::tensor::replay::{bind_shapes, replay_bound};
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree};
@@ -160,7 +160,7 @@ fn on_lanes<R: Outcome>(
     let scope = ScopeGuard::open();
     let since = seq_no_of_all();
     let of_lanes = args.iter().filter_map(|arg| match arg {
-        Arg::Each(all) => Some(Aval::new(all.dtype(), &all.shape()[1..])),
+        Arg::Each(all, n) => Some(Aval::batched(all.dtype(), &all.shape()[1..], *n)),
         Arg::Shared(_) => None,
     });
     let inputs = stand_ins(&of_lanes.collect::<Vec<_>>(), &scope);
@@ -168,7 +168,7 @@ fn on_lanes<R: Outcome>(
     let one_lane: Vec<Tensor> = args
         .iter()
         .map(|arg| match arg {
-            Arg::Each(_) => input.next().expect("an input for each argument").clone(),
+            Arg::Each(..) => input.next().expect("an input for each argument").clone(),
             Arg::Shared(x) => x.clone(),
         })
         .collect();
@@ -186,28 +186,23 @@ fn on_lanes<R: Outcome>(
     let Batch { program, each } =
         batch(&program, &differs, n).map_err(|op| VmapFault::NoRule { op }.into_error())?;
     let all = args.into_iter().filter_map(|arg| match arg {
-        Arg::Each(all) => Some(all),
+        Arg::Each(all, _) => Some(all),
         Arg::Shared(_) => None,
     });
     let program = pass::simplify(program);
     let mut bound = trace::args(&Vec::from_iter(all), &captured);
-    for (param, bound) in program.params.iter().zip(&mut bound) {
-        // A batching rule may rearrange a like operand, of which only dtype and shape matter.
-        if let Bound::Aval(aval) = bound
-            && program.eqns.iter().any(|eqn| eqn.data().contains(param))
-        {
-            *bound = Bound::Tensor(Tensor::zeros(aval.shape(), aval.dtype()));
-        }
-    }
+    bind_shapes(&program, &mut bound);
     let outs = replay_bound(&program, &bound)?;
-    let outs = outs.iter().zip(each).map(|(out, each)| LaneResult {
+    let outs = outs.iter().zip(each).zip(leaves(&y));
+    let outs = outs.map(|((out, each), y)| LaneResult {
         value: out.tensor().clone(),
         each,
+        batch_dims: y.batch_dims(),
     });
     Ok((y, outs.collect()))
 }
 
-/// Returns the leaves of the arguments, with the lanes along their first axis, and the number of
+/// Returns the leaves of the arguments, with the lanes along their first physical axis, and the number of
 /// lanes.
 fn lanes_of(
     leaves: Vec<Tensor>,
@@ -226,12 +221,13 @@ fn lanes_of(
             let (path, aval) = (path.clone(), leaf.aval().clone());
             return Err(VmapFault::NoAxis { path, axis, aval }.into_error());
         }
-        let from = axis.rem_euclid(rank) as usize;
+        let batch_dims = leaf.batch_dims();
         counts.push((path.clone(), leaf.dim(axis)));
-        args.push(Arg::Each(match from {
+        let all = match batch_dims + axis.rem_euclid(rank) as usize {
             0 => leaf,
-            from => catch(|| Ok(leaf.moveaxis(from as isize, 0)))?,
-        }));
+            from => catch(|| Ok(leaf.physical().moveaxis(from as isize, 0)))?,
+        };
+        args.push(Arg::Each(all, batch_dims));
     }
     let n = match (asked, counts.first()) {
         (Some(n), _) | (None, Some(&(_, n))) => n,
@@ -245,41 +241,49 @@ fn lanes_of(
 
 /// A leaf of the argument.
 enum Arg {
-    /// A value for each lane, along the first axis.
-    Each(Tensor),
+    /// A value for each lane, along the first axis of a physical tensor, with the number of batch axes.
+    Each(Tensor, usize),
     /// One value that all lanes share.
     Shared(Tensor),
 }
 
 /// A leaf of the result.
 struct LaneResult {
+    /// The physical tensor.
     value: Tensor,
     /// True if it has a value for each lane, along the first axis.
     each: bool,
+    /// The number of batch axes.
+    batch_dims: usize,
 }
 
 impl LaneResult {
     /// Returns the result with its lanes along `axis`.
     fn placed(self, axis: Option<isize>, n: usize, path: String) -> Result<Tensor> {
-        let LaneResult { value, each } = self;
+        let LaneResult {
+            value,
+            each,
+            batch_dims,
+        } = self;
         let Some(axis) = axis else {
             return match each {
                 true => Err(VmapFault::Differs { path }.into_error()),
-                false => Ok(value),
+                false => Ok(value.with_batch_dims(batch_dims)),
             };
         };
         let all = match each {
             true => value,
             false => catch(|| Ok(value.broadcast_to([&[n], value.shape()].concat())))?,
         };
-        let rank = all.rank() as isize;
+        let rank = (all.rank() - batch_dims) as isize;
         if !(-rank..rank).contains(&axis) {
             let aval = all.aval().clone();
             return Err(VmapFault::NoAxis { path, axis, aval }.into_error());
         }
-        match axis {
-            0 => Ok(all),
-            _ => catch(|| Ok(all.moveaxis(0, axis))),
-        }
+        let placed = match batch_dims + axis.rem_euclid(rank) as usize {
+            0 => all,
+            to => catch(|| Ok(all.moveaxis(0, to as isize)))?,
+        };
+        Ok(placed.with_batch_dims(batch_dims))
     }
 }

@@ -60,6 +60,8 @@ enum Content {
 pub(crate) enum Obstacle {
     /// An argument that cannot be computed.
     Fails,
+    /// An argument that has a batch prefix: the ops of the body are recorded for each element.
+    Prefixed,
     /// An argument that is traced by a transform.
     Traced,
     /// A static value whose type is not `Eq` and `Clone`.
@@ -182,6 +184,7 @@ impl<'a> CallKey<'a> {
         }
         match x.is_argument() {
             true => self.leaves.push(leaf),
+            false if x.aval.batch_dims() > 0 => self.meet(Obstacle::Prefixed),
             false if x.is_traced() => self.meet(Obstacle::Traced),
             false => self.meet(Obstacle::Fails),
         }
@@ -262,6 +265,7 @@ impl<'a> CallKey<'a> {
         };
         let why = match obstacle {
             Obstacle::Fails => return "an argument cannot be computed".into(),
+            Obstacle::Prefixed => return "an argument has a batch prefix".into(),
             Obstacle::Traced => return "an argument is traced by a transform".into(),
             Obstacle::Static(ty) => {
                 format!(

@@ -149,6 +149,19 @@ pub(crate) fn with_leaves<T: Tree>(tree: &T, leaves: &[Tensor]) -> T {
     tree.map(&mut |_| next.next().expect("as many leaves as in the tree").clone())
 }
 
+/// [`with_leaves`] for leaves that a transform computed, which have no batch prefix. Each gets that of the leaf
+/// of `tree` that it replaces.
+pub(crate) fn with_physical<T: Tree>(tree: &T, leaves: &[Tensor]) -> T {
+    let mut next = leaves.iter();
+    tree.map(&mut |like| {
+        let leaf = next.next().expect("as many leaves as in the tree");
+        match like.batch_dims() {
+            0 => leaf.clone(),
+            n => leaf.with_batch_dims(n),
+        }
+    })
+}
+
 impl Tree for Tensor {
     fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
         f(self);

@@ -26,11 +26,13 @@ use state::scope::Scope;
 use state::value::{Base, Content, Expected, Host, Local, Place, Value};
 
 use crate::input::{Func, OutShape, text};
+use crate::method_table::CHANGES_PREFIX;
 use crate::program::Body;
 use crate::report::Errors;
 use gradloom_ir::{Attr, Op, Var};
 use proc_macro2::{Span, TokenStream};
 use std::collections::BTreeSet;
+use syn::visit::Visit;
 
 /// Reason why lowering stops.
 #[derive(Debug)]
@@ -85,6 +87,10 @@ pub(crate) fn lower(
     rt: &TokenStream,
     errors: &mut Errors,
 ) -> Body {
+    if let Some(method) = changed_prefix(block) {
+        let reason = format!("it changes batch prefixes by `{method}`");
+        return Body::Recorded(recorded_with_checkpoint(block, errors, &reason));
+    }
     let items = Items::new(func, block);
     let mut choices = BTreeSet::new();
     let mut forms = true;
@@ -111,6 +117,25 @@ pub(crate) fn lower(
             found => return finished(cx, found, block, errors),
         }
     }
+}
+
+/// Returns the first method in a body that changes the batch prefix of a tensor.
+///
+/// Rules of derivatives assume that results have the prefix of the operand that has most axes.
+fn changed_prefix(block: &syn::Block) -> Option<String> {
+    struct Finder(Option<String>);
+    impl<'ast> Visit<'ast> for Finder {
+        fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+            syn::visit::visit_expr_method_call(self, call);
+            let name = call.method.to_string();
+            if CHANGES_PREFIX.contains(&name.as_str()) {
+                self.0.get_or_insert(name);
+            }
+        }
+    }
+    let mut finder = Finder(None);
+    finder.visit_block(block);
+    finder.0
 }
 
 /// Returns the body that was lowered, or the reason why it is recorded.

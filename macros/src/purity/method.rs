@@ -623,7 +623,7 @@ impl PurityVisitor<'_> {
             what,
             span,
             by_key: name.contains("key"),
-            counts: ["len", "dim", "rank", "numel", "count"].contains(&name),
+            counts: ["len", "dim", "rank", "numel", "count", "batch_dims"].contains(&name),
             clones: name == "clone" || name == "to_owned",
         };
         self.given(&gives, &given)

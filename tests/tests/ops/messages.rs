@@ -551,6 +551,7 @@ fn one_of_each() -> Vec<Error> {
         )
         .unwrap_err(),
         failed(&|x| x.sum(2)),
+        failed(&|x| x.decr_batch_dims()),
         failed(&|x| Tensor::einsum("i", &[x])),
         Tensor::try_from_vec(vec![1.0f32], [2]).unwrap_err(),
         Tensor::try_from_vec(vec![1.0f32], [1 << 62, 4]).unwrap_err(),

@@ -87,7 +87,7 @@ impl Cx<'_> {
                 self.host_method(
                     call,
                     host,
-                    ["dim", "rank", "numel", "item"].contains(&name.as_str()),
+                    ["dim", "rank", "numel", "item", "batch_dims"].contains(&name.as_str()),
                 )
             }
             Value::Host(host) if draws(call) && self.names.is_key(&host.expr) => {

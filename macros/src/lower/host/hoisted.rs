@@ -219,7 +219,9 @@ fn borrows(expr: &Expr) -> bool {
     struct BorrowFinder(bool);
     impl<'ast> Visit<'ast> for BorrowFinder {
         fn visit_expr_method_call(&mut self, e: &'ast syn::ExprMethodCall) {
-            self.0 |= e.method == "shape" || e.method == "aval";
+            self.0 |= ["aval", "shape", "batch_shape", "physical_shape"]
+                .iter()
+                .any(|name| e.method == name);
             syn::visit::visit_expr_method_call(self, e);
         }
     }

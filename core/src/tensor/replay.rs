@@ -29,6 +29,14 @@ impl Bound {
         }
     }
 
+    /// Returns the binding, of which a tensor has no batch prefix: programs know all axes.
+    fn physical(&self) -> Bound {
+        match self {
+            Bound::Tensor(x) => Bound::Tensor(x.physical()),
+            other => other.clone(),
+        }
+    }
+
     /// Returns the binding, or only its aval.
     pub(crate) fn kept(&self, shape_only: bool) -> Bound {
         match self {
@@ -48,6 +56,8 @@ impl Bound {
 
 /// Records the equations of a program on tensors, and returns its results as promises.
 ///
+/// An argument may have a batch prefix: the program is that of one element.
+///
 /// # Errors
 ///
 /// If an op does not accept its operands.
@@ -57,15 +67,25 @@ impl Bound {
 /// If the numbers of arguments and parameters differ, or a static argument is a host expression.
 pub fn replay(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>> {
     let args: Vec<Bound> = args.iter().cloned().map(Bound::Tensor).collect();
-    Ok(replay_bound(program, &args)?
+    Ok(replay_as_bound(program, args.into_iter())?
         .iter()
         .map(|b| b.tensor().clone())
         .collect())
 }
 
-/// Replays a program whose parameters may be bound to avals.
+/// Replays a traced program on physical tensors. Its parameters may be bound to avals.
+///
+/// Tracing drops batch prefixes from values, so the arguments lose theirs here, in one place. The caller gives
+/// the results the prefixes that the traced function returned: see `tree::with_physical`.
 pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Bound>> {
-    let mut env = Env::new(program, args.iter().cloned().map(Some));
+    replay_as_bound(program, args.iter().map(Bound::physical))
+}
+
+fn replay_as_bound(
+    program: &Program,
+    args: impl ExactSizeIterator<Item = Bound>,
+) -> Result<Vec<Bound>> {
+    let mut env = Env::new(program, args.map(Some));
     let mut last_uses = last_uses(program).into_iter();
     for eqn in &program.eqns {
         env.run(eqn, |attr| program.attr(attr).clone())?;
@@ -82,6 +102,19 @@ pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Boun
             .clone()
     });
     Ok(outs.collect())
+}
+
+/// Binds zeros to the parameters that are bound to avals and read as data.
+///
+/// A batching rule may rearrange a like operand, of which only dtype and shape matter.
+pub(crate) fn bind_shapes(program: &Program, bound: &mut [Bound]) {
+    for (param, bound) in program.params.iter().zip(bound) {
+        if let Bound::Aval(aval) = bound
+            && program.eqns.iter().any(|eqn| eqn.data().contains(param))
+        {
+            *bound = Bound::Tensor(Tensor::zeros(aval.shape(), aval.dtype()));
+        }
+    }
 }
 
 /// Replays a program, reusing the values of variables that are `known`. Equations that only these
