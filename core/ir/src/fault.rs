@@ -161,6 +161,8 @@ pub enum Fault {
         start: i64,
         /// The index after the last, or empty for the end of the axis.
         stop: String,
+        /// The step, which is not 0.
+        step: i64,
         /// The length of the axis.
         len: String,
     },
@@ -325,12 +327,15 @@ impl fmt::Display for Problem<'_> {
                 axis,
                 start,
                 stop,
+                step,
                 len,
             } => {
-                write!(
-                    f,
-                    "{start}..{stop} does not lie in axis {axis}, which has length {len}"
-                )
+                write!(f, "{start}..{stop}")?;
+                match step {
+                    ..0 => write!(f, " by {step} does not run down inside of axis {axis}")?,
+                    _ => write!(f, " does not lie in axis {axis}")?,
+                }
+                write!(f, ", which has length {len}")
             }
             Fault::Index { axis, index, len } => {
                 write!(

@@ -354,7 +354,7 @@ fn a_slice_has_the_length_of_its_range_and_lies_inside_its_operand() {
             "[0]",
             "[2]".into(),
             "[-1]",
-            "slice: 0..2 does not lie in axis 0, which has length 5: the operand is f32[5]",
+            "slice: 0..2 by -1 does not run down inside of axis 0, which has length 5: the operand is f32[5]",
         ),
         (
             "f32[5]",

@@ -137,6 +137,7 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
             axis,
             start: user_start,
             stop,
+            step,
             len: dim.to_string(),
         });
     }
