@@ -354,7 +354,7 @@ macro_rules! op_list {
                 ///
                 /// The axes are dropped, or kept with length 1; dtype `i64`.
                 Argmin = argmin(methods),
-                /// A row for each label: 1 at the label, 0 elsewhere. A label out of range is an error.
+                /// A row for each label: 1 at the label, 0 elsewhere. All 0 if the label is out of range.
                 ///
                 /// Integer labels `[..]` to `[.., classes]`.
                 OneHot = one_hot(methods),

@@ -332,14 +332,19 @@ fn labels_fit_the_rows() {
     check(&[
         (
             "one_hot",
-            &[Static::Int(3), f32()],
+            &[Static::Int(3), f32(), Static::Bool(false)],
             &["i64[2, B]"],
             "f32[2, B, 3]",
         ),
-        ("one_hot", &[host(), f32()], &["i32[]"], "f32[?]"),
         (
             "one_hot",
-            &[Static::Int(3), f32()],
+            &[host(), f32(), Static::Bool(false)],
+            &["i32[]"],
+            "f32[?]",
+        ),
+        (
+            "one_hot",
+            &[Static::Int(3), f32(), Static::Bool(false)],
             &["f32[2]"],
             "one_hot: the dtype is f32, expected an integer: the operand is f32[2]",
         ),

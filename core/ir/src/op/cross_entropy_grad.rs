@@ -55,7 +55,7 @@ fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
 /// unknown.
 pub(super) fn one_hot_mask(b: &mut Builder, x: Var, labels: Var) -> Option<Var> {
     let n_classes = b.aval(x).shape.dims()?.last()?.known()?;
-    let statics = [b.attr(n_classes as i64), b.attr(DType::Bool)];
+    let statics = [b.attr(n_classes as i64), b.attr(DType::Bool), b.attr(true)];
     Some(b.emit(Op::OneHot, &statics, &[labels]))
 }
 

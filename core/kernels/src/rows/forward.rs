@@ -602,18 +602,13 @@ pub(crate) fn check_labels(labels: Data<'_>, classes: usize) -> Result<(), Kerne
     (0..labels.len()).try_for_each(|row| class(labels, row, classes).map(|_| ()))
 }
 
-/// Writes 1 at the label along a last axis of `classes`, and 0 elsewhere. Fails if a label is not a
-/// class.
-pub(crate) fn one_hot<T: Element>(
-    labels: Data<'_>,
-    out: &mut [T],
-    classes: usize,
-    one: T,
-) -> Result<(), KernelFault> {
+/// Writes 1 at the label along a last axis of `classes`, and 0 elsewhere. A row whose label is not a
+/// class is 0.
+pub(crate) fn one_hot<T: Element>(labels: Data<'_>, out: &mut [T], classes: usize, one: T) {
     out.fill(T::default());
     for row in 0..labels.len() {
-        let class = class(labels, row, classes)?;
-        out[row * classes + class] = one;
+        if let Ok(class) = class(labels, row, classes) {
+            out[row * classes + class] = one;
+        }
     }
-    Ok(())
 }

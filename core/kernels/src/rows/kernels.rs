@@ -235,18 +235,23 @@ fn cross_entropy_grad_of<T: Float>(of: Rows) -> RowKernel {
     kernel.checked(1, move |labels| forward::check_labels(labels, classes))
 }
 
-/// 1 at the label of each row and 0 elsewhere: the operand holds the labels.
-pub fn one_hot(dtype: DType, classes: usize) -> Prepared {
-    fn typed<T: Element>(classes: usize, one: T) -> Prepared {
+/// 1 at the label of each row and 0 elsewhere: the operand holds the labels. If `checked`, it fails if a
+/// label is not a class.
+pub fn one_hot(dtype: DType, classes: usize, checked: bool) -> Prepared {
+    fn typed<T: Element>(classes: usize, checked: bool, one: T) -> Prepared {
         Box::new(move |args, outs| {
-            forward::one_hot(args[0], T::slice_mut(&mut outs[0]), classes, one)
+            if checked {
+                forward::check_labels(args[0], classes)?;
+            }
+            forward::one_hot(args[0], T::slice_mut(&mut outs[0]), classes, one);
+            Ok(())
         })
     }
-    fn number<T: Number>(classes: usize) -> Prepared {
-        typed(classes, T::ONE)
+    fn number<T: Number>(classes: usize, checked: bool) -> Prepared {
+        typed(classes, checked, T::ONE)
     }
     match dtype {
-        DType::Bool => typed(classes, true),
-        dtype => on_number!(dtype, number(classes)),
+        DType::Bool => typed(classes, checked, true),
+        dtype => on_number!(dtype, number(classes, checked)),
     }
 }

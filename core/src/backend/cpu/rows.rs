@@ -2,7 +2,7 @@
 
 use super::Equation;
 use super::axes::neighbours;
-use super::statics::int;
+use super::statics::{flag, int};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::{Op, StaticKind};
@@ -234,7 +234,12 @@ pub(super) fn one_hot(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let out = of.out();
     let classes = out.shape()[out.shape().len() - 1];
     let labels = b.contiguous(of.x());
-    b.kernel(&[&labels], out, rows::one_hot(out.dtype(), classes))
+    let checked = flag(&of.statics[2]);
+    b.kernel(
+        &[&labels],
+        out,
+        rows::one_hot(out.dtype(), classes, checked),
+    )
 }
 
 /// Returns the operands of a derivative of a norm, and the rows of `x`, the first one.

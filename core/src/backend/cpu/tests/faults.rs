@@ -20,16 +20,22 @@ fn a_label_out_of_range_is_reported() {
             }
         );
     }
-    let hot = run_one(
-        "(labels: i64[2]) { y = one_hot[classes=3, dtype=f64] labels return y }",
-        &[View::new(vec![1i64, -1], &[2])],
-    );
+    let hot = |checked: bool| {
+        let text = format!(
+            "(labels: i64[3]) {{ y = one_hot[classes=2, dtype=f64, checked={checked}] labels return y }}"
+        );
+        run_one(&text, &[View::new(vec![1i64, 2, -1], &[3])])
+    };
     let fault = KernelFault::Label {
-        label: -1,
-        classes: 3,
+        label: 2,
+        classes: 2,
         row: 1,
     };
-    assert_eq!(hot.unwrap_err(), fault);
+    assert_eq!(hot(true).unwrap_err(), fault);
+    assert_eq!(
+        hot(false).unwrap().data::<f64>(),
+        [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    );
 }
 
 #[test]
