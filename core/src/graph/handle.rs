@@ -35,7 +35,8 @@ impl Handle {
 const THERE: &str = "a handle has its value until it is dropped";
 
 /// Returns an uninitialised value with the shape of `like`.
-#[inline]
+// Each recorded op runs it. A call would cost more than the body.
+#[inline(always)]
 pub(crate) fn value(like: &Aval, dtype: DType) -> UniqueArc<Value> {
     let mut value = take(&VALUES).unwrap_or_else(|| UniqueArc::new(Value::empty()));
     value.aval.become_like(like, dtype);

@@ -255,6 +255,8 @@ impl Value {
     ///
     /// Uniquely owned operands are not dropped here, to avoid recursion: one is returned, others
     /// are added to `pending`.
+    // Each dropped op runs it. It is recursive by the physical value of a prefix, so it needs the hint.
+    #[inline(always)]
     fn end(&mut self, pending: &mut Vec<Shared>) -> Option<UniqueArc<Value>> {
         if *self.origin.get_mut() == CALL
             && let Some((node, index)) = self.call_mut().take()
