@@ -13,6 +13,7 @@ chapters! {
     caching_and_purity = "caching-and-purity.md";
     control_flow = "control-flow.md";
     derivatives = "derivatives.md";
+    dtypes_and_modes = "dtypes-and-modes.md";
     error_index = "error-index.md";
     from_jax_and_pytorch = "from-jax-and-pytorch.md";
     getting_started = "getting-started.md";

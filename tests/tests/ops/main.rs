@@ -9,6 +9,7 @@ mod indexing;
 mod laws;
 mod linalg;
 mod messages;
+mod modes;
 mod promotion;
 mod random_graphs;
 mod random_programs;

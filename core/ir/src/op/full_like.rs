@@ -51,7 +51,11 @@ pub(super) static OP: Nonlinear = Nonlinear {
     facts: OpFacts::view(axes::opaque(lanes::without_operands)).range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
-        &["(x: f64[2]) { y = full_like[value=0.5] like x return y }"],
+        &[
+            "(x: f64[2]) { y = full_like[value=0.5] like x return y }",
+            "(x: f64[2, 0]) { y = full_like[value=1] like x return y }",
+            "(x: bool[]) { y = full_like[value=true] like x return y }",
+        ],
     ),
 };
 
