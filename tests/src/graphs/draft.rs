@@ -1,5 +1,7 @@
 //! Random generation of graphs: chooses an op, then operands and static arguments that fit.
 
+mod control;
+
 use super::{Graph, Node, Rng, Step};
 use crate::graphs::aval;
 use gradloom::{DType, Tensor, evaluate};
@@ -26,6 +28,7 @@ pub fn graph(rng: &mut Rng, kind: Kind, n_steps: usize) -> Graph {
     let mut draft = Draft {
         rng,
         kind,
+        depth: 0,
         graph: Graph::default(),
         values: Vec::new(),
         avals: Vec::new(),
@@ -35,11 +38,7 @@ pub fn graph(rng: &mut Rng, kind: Kind, n_steps: usize) -> Graph {
         let dtype = draft.dtype();
         draft.leaf(dtype, &shape);
     }
-    let mut n = 0;
-    while n < n_steps {
-        let op = draft.rng.of(Op::ALL);
-        n += usize::from(draft.step(op).is_some());
-    }
+    draft.grow(n_steps, |_| true);
     draft.graph
 }
 
@@ -65,12 +64,26 @@ fn dims(aval: &Aval) -> Vec<usize> {
 struct Draft<'a> {
     rng: &'a mut Rng,
     kind: Kind,
+    /// Number of control flow ops around the graph.
+    depth: usize,
     graph: Graph,
     values: Vec<Tensor>,
     avals: Vec<Aval>,
 }
 
 impl Draft<'_> {
+    /// Adds `n_steps` ops that fit.
+    fn grow(&mut self, n_steps: usize, fits: impl Fn(Op) -> bool) {
+        let mut n = 0;
+        while n < n_steps {
+            let op = match self.wants_control() {
+                true => self.control_op(),
+                false => self.rng.of(Op::ALL),
+            };
+            n += usize::from(fits(op) && self.step(op).is_some());
+        }
+    }
+
     fn dtype(&mut self) -> DType {
         match self.kind {
             Kind::Smooth => DType::F64,
@@ -425,7 +438,11 @@ impl Draft<'_> {
             return None;
         }
         let (n_nodes, n_values) = (self.graph.nodes.len(), self.values.len());
-        let step = self.operands(op).filter(|step| {
+        let step = match op.control() {
+            Some(_) => self.programs(op),
+            None => self.operands(op),
+        };
+        let step = step.filter(|step| {
             let avals = step.avals(&self.avals);
             avals.is_some_and(|avals| {
                 avals.iter().all(|a| {

@@ -31,17 +31,13 @@ fn array(x: &Tensor) -> NdArray {
 }
 
 impl Graph {
-    /// Returns the graph as a program of its leaves, and the variables of all values.
-    pub fn program(&self) -> (Program, Vec<Var>) {
+    /// Emits the graph. Returns the variables of all values; those of leaves are parameters.
+    pub fn emitted(&self) -> (Builder, Vec<Var>) {
         let mut b = Builder::new();
-        let (mut params, mut values) = (Vec::new(), Vec::new());
+        let mut values = Vec::new();
         for node in &self.nodes {
             match node {
-                Node::Leaf(x) => {
-                    let param = b.param(aval(x));
-                    params.push(param);
-                    values.push(param);
-                }
+                Node::Leaf(x) => values.push(b.param(aval(x))),
                 Node::Step(step) => {
                     let args = step.data.iter().chain(&step.likes);
                     let args: Vec<Var> = args.map(|v| values[*v]).collect();
@@ -49,6 +45,20 @@ impl Graph {
                 }
             }
         }
+        (b, values)
+    }
+
+    /// Returns the graph as a program from the leaves `params` to the values `outs`.
+    pub fn as_program(&self, params: &[usize], outs: &[usize]) -> Program {
+        let (b, values) = self.emitted();
+        let [params, outs] = [params, outs].map(|of| of.iter().map(|v| values[*v]).collect());
+        b.finish(params, outs)
+    }
+
+    /// Returns the graph as a program of its leaves, and the variables of all values.
+    pub fn program(&self) -> (Program, Vec<Var>) {
+        let (b, values) = self.emitted();
+        let params = self.leaves().into_iter().map(|v| values[v]).collect();
         (b.finish(params, values.clone()), values)
     }
 

@@ -2,7 +2,8 @@
 
 use super::{Graph, Node, Rng, Step, aval};
 use gradloom::DType;
-use gradloom_ir::{Aval, Op, Static};
+use gradloom_ir::op::Eval;
+use gradloom_ir::{Aval, Eqn, Op, Program, Programs, Static};
 
 impl Graph {
     /// Returns a copy in which one op, static argument or operand differs, or `None` if no attempt
@@ -90,6 +91,21 @@ fn change(step: &mut Step, n_before: usize, rng: &mut Rng) -> bool {
     }
 }
 
+/// Changes an op with one operand in a program to another one that takes every number.
+fn change_op(program: &mut Program, rng: &mut Rng) {
+    let takes_number = |eqn: &Eqn| {
+        let is_unary = matches!(eqn.op.def().eval(), Eval::Unary(_));
+        is_unary && program.aval(eqn.out()).dtype != Some(DType::Bool)
+    };
+    let eqns = program.eqns.iter().enumerate();
+    let unary = eqns.filter(|(_, eqn)| takes_number(eqn)).map(|(i, _)| i);
+    let unary: Vec<usize> = unary.collect();
+    if !unary.is_empty() {
+        let at = rng.of(&unary);
+        program.eqns[at].op = rng.of(&[Op::Neg, Op::Abs, Op::Square]);
+    }
+}
+
 fn another(value: &Static, rng: &mut Rng) -> Static {
     match value {
         Static::Int(n) => match rng.below(4) {
@@ -119,7 +135,15 @@ fn another(value: &Static, rng: &mut Rng) -> Static {
         }
         Static::All => Static::Int(rng.below(3) as i64 - 1),
         Static::DType(_) => Static::DType(rng.of(&DType::ALL)),
-        Static::Host(_) | Static::Dims(..) | Static::Programs(_) => {
+        Static::Programs(_) => {
+            let mut all = value.programs().unwrap_or_default().to_vec();
+            if !all.is_empty() {
+                let at = rng.below(all.len());
+                change_op(&mut all[at], rng);
+            }
+            Static::Programs(Programs::new(all))
+        }
+        Static::Host(_) | Static::Dims(..) => {
             unreachable!("a graph has known static arguments")
         }
     }

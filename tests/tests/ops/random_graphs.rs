@@ -195,8 +195,9 @@ fn a_graph_with_one_change_has_its_own_results() {
         }
     }
     settings(64, cache::DEFAULT_CAPACITY);
+    // What a branch that is not taken reads changes nothing.
     assert!(
-        n_different * 2 > n,
+        n_different * 5 > n * 2,
         "{n_different} of {n} changes changed a result"
     );
 }

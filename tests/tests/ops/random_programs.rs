@@ -137,16 +137,24 @@ fn check_derivatives(f: &Function, seed: u64) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Compares all ways to evaluate a program. Returns `None` if its numbers depend on rounding.
-fn check(seed: u64) -> Option<(Graph, Result<(), String>)> {
+/// Returns the kind of programs with this seed.
+fn kind_of(seed: u64) -> Kind {
+    match seed.is_multiple_of(2) {
+        true => Kind::Exact,
+        false => Kind::Smooth,
+    }
+}
+
+/// Draws a program. Returns the generator in the state after it.
+fn drawn(seed: u64) -> (Graph, Rng) {
     let mut rng = Rng::new(5 << 40 | seed);
     let n_steps = 1 + rng.below(if seed.is_multiple_of(4) { 60 } else { 12 });
-    let kind = if seed.is_multiple_of(2) {
-        Kind::Exact
-    } else {
-        Kind::Smooth
-    };
-    let graph = graph(&mut rng, kind, n_steps);
+    (graph(&mut rng, kind_of(seed), n_steps), rng)
+}
+
+/// Compares all ways to evaluate a program. Returns `None` if its numbers depend on rounding.
+fn check(seed: u64) -> Option<(Graph, Result<(), String>)> {
+    let (graph, mut rng) = drawn(seed);
     let lazy = graph.record(None, |_, _| {}).ok()?;
     let f = Function::new(graph.clone(), &lazy);
     let expected = graph.interpreted(&f.leaves);
@@ -171,7 +179,7 @@ fn check(seed: u64) -> Option<(Graph, Result<(), String>)> {
         });
         compare("op by op", &single.map_err(|e| e.to_string())?)?;
         check_lanes(&f, &mut rng)?;
-        if kind == Kind::Smooth && !f.floats.is_empty() && !f.results.is_empty() {
+        if kind_of(seed) == Kind::Smooth && !f.floats.is_empty() && !f.results.is_empty() {
             check_derivatives(&f, seed)?;
         }
         Ok(())
@@ -272,7 +280,9 @@ fn a_random_program_gives_what_its_definitions_give() {
             }
             Err(_) => {
                 n_checked += 1;
-                wrong.push((0, format!("seed {seed} panics")));
+                let (graph, _) = drawn(seed);
+                let text = graph.program().0;
+                wrong.push((graph.nodes.len(), format!("seed {seed} panics\n{text}")));
             }
         }
         seed += 1;

@@ -31,14 +31,14 @@ pub(super) fn tangents(
     });
     let states = back[fixed.len()..].to_vec();
 
-    let joint = body::joint(&forward, &there, &forward_outs, Calls::Joint);
+    let joint = body::joint(&forward, &there, &forward_outs, calls);
     let (n, m) = (forward.params.len(), forward.outs.len());
     let forward = Program {
         params: beside(&joint.params[..n], &joint.params[n..], &there, consts),
         outs: beside(&joint.outs[..m], &joint.outs[m..], &forward_outs, carry),
         ..joint
     };
-    let joint = body::joint(&backward, &back, &states, Calls::Joint);
+    let joint = body::joint(&backward, &back, &states, calls);
     let lens = [consts, taped.len(), states.len()];
     let marked = parts(&back, lens).map(|kind| n_marked(&kind));
     let n = backward.params.len();

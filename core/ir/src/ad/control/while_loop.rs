@@ -18,7 +18,7 @@ pub(super) fn tangents(
     let given = dx.iter().map(Option::is_some).collect();
     let active = marks(given, consts, |marks| body::active(&body, marks));
     let states = active[consts..].to_vec();
-    let joint = body::joint(&body, &active, &states, Calls::Joint);
+    let joint = body::joint(&body, &active, &states, calls);
     let n = body.params.len();
     let joint = Program {
         params: beside(&joint.params[..n], &joint.params[n..], &active, consts),
