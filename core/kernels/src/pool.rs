@@ -190,31 +190,41 @@ leveled! {
             let most = &mut most[run.window..][..run.len];
             let places = &mut places[run.window..][..run.len];
             let first = (start + run.element) as i32;
-            let mut at = first;
-            let update = |(most, place): (&mut T, &mut i32), x: T| {
+            let update = |i: usize, (most, place): (&mut T, &mut i32), x: T| {
                 let wins = (*place == NOWHERE) | x.above(*most);
                 *most = if wins { x } else { *most };
-                *place = if wins { at } else { *place };
-                at += stride as i32;
+                *place = if wins { first + (i * stride) as i32 } else { *place };
             };
-            let pairs = most.iter_mut().zip(places);
-            strided_pairs(pairs, &row[run.element..], stride, update);
+            strided_pairs(most, places, &row[run.element..], stride, update);
         }
     }
 }
 
-/// Calls `f` with each pair and every `stride`-th element of `xs`.
+/// Calls `f` with the index of each pair, the pair, and every `stride`-th element of `xs`.
 #[inline(always)]
-fn strided_pairs<P, T: Copy>(
-    pairs: impl ExactSizeIterator<Item = P>,
+fn strided_pairs<A, B, T: Copy>(
+    left: &mut [A],
+    right: &mut [B],
     xs: &[T],
     stride: usize,
-    mut f: impl FnMut(P, T),
+    f: impl Fn(usize, (&mut A, &mut B), T),
 ) {
+    let n = left.len();
+    if stride == 2 {
+        // Whole chunks vectorise. The last element may stand alone.
+        let whole = n.min(xs.len() / 2);
+        let pairs = left[..whole].iter_mut().zip(&mut right[..whole]);
+        let chunks = pairs.zip(xs.chunks_exact(2)).enumerate();
+        chunks.for_each(|(i, (p, x))| f(i, p, x[0]));
+        if whole < n {
+            f(whole, (&mut left[whole], &mut right[whole]), xs[2 * whole]);
+        }
+        return;
+    }
+    let pairs = left.iter_mut().zip(right).enumerate();
     match stride {
-        1 => pairs.zip(xs).for_each(|(p, x)| f(p, *x)),
-        2 => pairs.zip(xs.chunks(2)).for_each(|(p, x)| f(p, x[0])),
-        _ => (pairs.zip(xs.iter().step_by(stride))).for_each(|(p, x)| f(p, *x)),
+        1 => pairs.zip(xs).for_each(|((i, p), x)| f(i, p, *x)),
+        _ => (pairs.zip(xs.iter().step_by(stride))).for_each(|((i, p), x)| f(i, p, *x)),
     }
 }
 

@@ -6,6 +6,7 @@
 //! other products the inner length determines the order.
 
 mod blocks;
+mod outer;
 mod pack;
 mod part;
 mod prefetch;

@@ -6,6 +6,7 @@
 //! K_BLOCK` equal stretches of `k`.
 
 use crate::gemm::blocks::{FEW_ROWS, Finish, OutputPtr};
+use crate::gemm::outer::outer;
 use crate::gemm::pack::{MatrixPtr, copy, panels, with_room};
 use crate::gemm::prefetch::{Columns, PrefetchRows};
 use crate::gemm::tile::{TileElement, Tiles};
@@ -35,6 +36,10 @@ pub(crate) unsafe fn part<T: TileElement>(
     add: bool,
     finish: Option<Finish<'_, T>>,
 ) {
+    if k == 1 && b.cols == 1 && finish.is_none() {
+        // SAFETY: the same elements as the caller's. Those of `b` are contiguous.
+        return unsafe { outer([m, n], a, b, c, add) };
+    }
     let way = Blocking::new(tiles, [m, k, n], a, b, add, finish);
     let early = finish.filter(|_| way.finish_early);
     with_room::<T, _>(way.room_b + way.room_a + way.room_c, |scratch| {

@@ -1,0 +1,48 @@
+//! Products with an inner length of 1: each row of the result is a multiple of one row.
+//!
+//! Memory bounds them, so the rows are written one after the other, each from its first element to its last.
+
+use crate::gemm::blocks::OutputPtr;
+use crate::gemm::pack::MatrixPtr;
+use crate::simd::leveled::leveled;
+use crate::simd::number::Number;
+use std::slice::{from_raw_parts, from_raw_parts_mut};
+
+/// Computes `c = a b`, or `c += a b` if `add`, with `m` elements of `a` and `n` of `b`, which are contiguous.
+///
+/// # Safety
+///
+/// The elements of `a` and `b` must be valid for reads and those of `c` for writes. Those of `c` must be distinct
+/// and must not overlap `a` or `b`.
+pub(crate) unsafe fn outer<T: Number>(
+    [m, n]: [usize; 2],
+    a: MatrixPtr<T>,
+    b: MatrixPtr<T>,
+    c: OutputPtr<T>,
+    add: bool,
+) {
+    // SAFETY: the caller guarantees that the `n` elements of `b` can be read, and nothing writes them.
+    let row = unsafe { from_raw_parts(b.ptr, n) };
+    // SAFETY: row `i` of the result and element `i` of the column are valid, and the rows are distinct.
+    let rows =
+        (0..m).map(|i| unsafe { (*a.element(i, 0), from_raw_parts_mut(c.element(i, 0), n)) });
+    multiples(row, &mut rows.into_iter(), add);
+}
+
+leveled! {
+    /// Writes the multiple of a row for each factor, or adds it.
+    fn multiples<S, T: Number>(
+        row: &[T],
+        rows: &mut dyn Iterator<Item = (T, &mut [T])>,
+        add: bool,
+    ) {
+        for (factor, out) in rows {
+            let pairs = out.iter_mut().zip(row);
+            match add {
+                true => pairs.for_each(|(z, x)| *z = z.plus(factor.times(*x))),
+                // As the tiles, which begin with 0.
+                false => pairs.for_each(|(z, x)| *z = T::ZERO.plus(factor.times(*x))),
+            }
+        }
+    }
+}
