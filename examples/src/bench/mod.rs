@@ -4,6 +4,7 @@
 //! agree), and times calls. Its rows have the same names and units as those of the other
 //! frameworks' programs.
 
+mod convnet;
 mod elementwise;
 mod inputs;
 mod measure;
@@ -96,6 +97,11 @@ pub const WORKLOADS: &[Workload] = &[
         run: recurrence::chains,
     },
     Workload {
+        name: "W8",
+        about: "perceptron, batch 64: the gradient of each example",
+        run: perceptron::example_gradients,
+    },
+    Workload {
         name: "W9",
         about: "softmax, layer norm and sums of 4096 x 1024 numbers",
         run: rows::reductions,
@@ -104,6 +110,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "W10",
         about: "transformer block: the derivative of the loss along a direction",
         run: transformer::tangents,
+    },
+    Workload {
+        name: "W11",
+        about: "network with two convolutions, batch 32: a step of gradient descent",
+        run: convnet::steps,
     },
     Workload {
         name: "W12",

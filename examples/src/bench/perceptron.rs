@@ -1,9 +1,10 @@
-//! Training of perceptrons: W1, and W2, which is so small that it measures the fixed cost of a
-//! step.
+//! Perceptrons: training steps (W1), those of one so small that they measure the fixed cost of a step (W2), and
+//! the gradients of each example (W8).
 
 use super::inputs::{fill, labels, weight, zeros};
-use super::measure::{Timer, Unit};
+use super::measure::{Timer, Unit, norm};
 use crate::model::{self, Linear, Mlp};
+use gradloom::Vmap;
 use gradloom::optim::{Sgd, SgdState};
 use gradloom::prelude::*;
 
@@ -29,7 +30,7 @@ fn tiny_loss(model: &Tiny, #[nodiff] x: &Tensor, #[nodiff] target: &Tensor) -> T
 /// Times training steps: W1.
 pub(super) fn steps(timer: &mut Timer) -> Result<()> {
     let mut training = Training::new(mlp());
-    let (x, labels) = batch();
+    let (x, labels) = batch(128);
     let step = |model: &Mlp| {
         let (loss, grads) = model::loss::value_and_grad(model, &x, &labels);
         (loss, grads.model)
@@ -44,7 +45,7 @@ pub(super) fn steps(timer: &mut Timer) -> Result<()> {
 /// Times the first step of W1, as part of W6.
 pub(super) fn first_step(timer: &mut Timer) -> Result<()> {
     let mut training = Training::new(mlp());
-    let (x, labels) = batch();
+    let (x, labels) = batch(128);
     timer.time_first("W6_w1", || {
         training.step(|model| {
             let (loss, grads) = model::loss::value_and_grad(model, &x, &labels);
@@ -77,20 +78,32 @@ pub(super) fn tiny_steps(timer: &mut Timer) -> Result<()> {
     timer.time("W2", Unit::Micros, check.into(), || training.step(step))
 }
 
+/// Times the gradients of each example of a batch: W8.
+pub(super) fn example_gradients(timer: &mut Timer) -> Result<()> {
+    let (x, labels) = batch(64);
+    let inputs = (mlp(), x, labels);
+    let gradient = |(model, x, label): &(Mlp, Tensor, Tensor)| {
+        model::loss::grad(model, &x.unsqueeze(0), &label.unsqueeze(0)).model
+    };
+    let each = Vmap::new(gradient).in_axes((None, 0, 0));
+    let check = norm(&each.call(&inputs));
+    timer.time("W8", Unit::Millis, check, || evaluate(&each.call(&inputs)))
+}
+
 /// State that one training step passes to the next.
-struct Training<M> {
-    model: M,
+pub(super) struct Training<M> {
+    pub(super) model: M,
     state: SgdState<M>,
 }
 
 impl<M: Tree + Clone> Training<M> {
-    fn new(model: M) -> Training<M> {
+    pub(super) fn new(model: M) -> Training<M> {
         let state = SGD.init(&model);
         Training { model, state }
     }
 
     /// Computes the gradient and the update, and evaluates both together with the loss.
-    fn step(&mut self, value_and_grad: impl Fn(&M) -> (Tensor, M)) -> Result<()> {
+    pub(super) fn step(&mut self, value_and_grad: impl Fn(&M) -> (Tensor, M)) -> Result<()> {
         let (loss, grads) = value_and_grad(&self.model);
         (self.model, self.state) = SGD.step(&self.model, &grads, &self.state);
         evaluate((&loss, &self.model))
@@ -109,6 +122,6 @@ fn mlp() -> Mlp {
     }
 }
 
-fn batch() -> (Tensor, Tensor) {
-    (fill(100, [128, 784], 1.0), labels(128))
+fn batch(n: usize) -> (Tensor, Tensor) {
+    (fill(100, [n, 784], 1.0), labels(n))
 }
