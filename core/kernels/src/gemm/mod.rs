@@ -11,6 +11,7 @@ mod pack;
 mod part;
 mod prefetch;
 mod single;
+mod small;
 #[cfg(target_arch = "x86_64")]
 mod squares;
 mod tile;
@@ -434,6 +435,11 @@ macro_rules! floats {
                 finish: Option<Finish<'_, Self>>,
             ) {
                 match $t::tiles(level()) {
+                    Some(_) if small::is_small([m, k, n]) => {
+                        // SAFETY: the caller guarantees the requirements of `product`.
+                        unsafe { small::product([m, k, n], a, b, c, cols, add) };
+                        finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));
+                    }
                     // SAFETY: the caller guarantees the requirements of `product`, and the tiles
                     // are those of this CPU's level.
                     Some(tiles) if cols == 1 || n == 1 => unsafe {
