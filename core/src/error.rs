@@ -394,6 +394,9 @@ pub enum ControlFault {
         /// Aval of the value.
         aval: Aval,
     },
+    /// A rule for the derivative of a function calls this function.
+    #[error("a rule calls its own function: it gets the result as an argument")]
+    CallsItself,
     /// A function that has to be linear is not.
     #[error("the function is not linear in its argument, because of `{op}`")]
     NotLinear {

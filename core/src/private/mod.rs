@@ -52,7 +52,9 @@ pub use crate::function::{Function, Param};
 pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
-pub use crate::transform::{LaneAxes, TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp};
+pub use crate::transform::{
+    LaneAxes, TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp, with_jvp, with_vjp,
+};
 pub use crate::tree::key::{
     CallKey, ComparableStatic, Static as StaticArg, Words, argument_fits, first_reason,
     global_fits, kept_by_site,
@@ -82,6 +84,11 @@ use crate::statics::IntoStatic;
 pub use crate::tensor::contract::einsum_lengths;
 use crate::tensor::record::{record_elementwise, record_many, record_one};
 use gradloom_ir::Op;
+
+/// Returns zeros in the structure of a tree: the cotangent of an argument without a derivative.
+pub fn zero_cotangent<T: Tree>(like: &T) -> T {
+    crate::tree::zeros(like)
+}
 
 /// Returns the cotangent of a parameter, in the structure of `like`.
 pub fn pulled_back<T: Tree>(like: &T, cotangents: &mut Cotangents, param: usize) -> T {

@@ -8,6 +8,8 @@ use crate::tensor::record::record_many;
 use crate::tree::{leaves, with_physical};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Op, Programs, Static};
+use std::any::type_name_of_val;
+use std::cell::RefCell;
 
 /// Returns a function with the values of `f`, whose tangents `rule` computes.
 ///
@@ -38,12 +40,12 @@ where
     G: Fn(&X, &X) -> (R::Tree, R::Tree),
 {
     let made = TransformSite::by("custom_jvp");
-    move |x: &X| R::wrap_made(try_custom_jvp(&f, &rule, x), made)
+    move |x: &X| R::wrap_made(try_custom_jvp(&f, |x, dx| Ok(rule(x, dx)), x), made)
 }
 
 fn try_custom_jvp<X, R>(
     f: impl FnOnce(&X) -> R,
-    rule: impl FnOnce(&X, &X) -> (R::Tree, R::Tree),
+    rule: impl FnOnce(&X, &X) -> Result<(R::Tree, R::Tree)>,
     x: &X,
 ) -> Result<R::Tree>
 where
@@ -60,7 +62,7 @@ where
     let both = [&one[..], &one].concat();
     let rule = trace_on(&both, |inputs| {
         let (x_in, dx) = inputs.split_at(one.len());
-        let (y, dy) = rule(&with_physical(x, x_in), &with_physical(x, dx));
+        let (y, dy) = rule(&with_physical(x, x_in), &with_physical(x, dx))?;
         let (y, dy) = (leaves(&y), leaves(&dy));
         check::beside(
             "value of the rule",
@@ -125,12 +127,12 @@ where
     H: Fn(&S, &R::Tree) -> X,
 {
     let made = TransformSite::by("custom_vjp");
-    move |x: &X| R::wrap_made(try_custom_vjp(&f, &forward, &backward, x), made)
+    move |x: &X| R::wrap_made(try_custom_vjp(&f, |x| Ok(forward(x)), &backward, x), made)
 }
 
 fn try_custom_vjp<X, R, S>(
     f: impl FnOnce(&X) -> R,
-    forward: impl FnOnce(&X) -> (R::Tree, S),
+    forward: impl FnOnce(&X) -> Result<(R::Tree, S)>,
     backward: impl FnOnce(&S, &R::Tree) -> X,
     x: &X,
 ) -> Result<R::Tree>
@@ -147,7 +149,7 @@ where
     })?;
     let expected = leaves(&body.y);
     let forward: Traced<S> = trace_on(&one, |inputs| {
-        let (y, saved) = forward(&with_physical(x, inputs));
+        let (y, saved) = forward(&with_physical(x, inputs))?;
         let y = leaves(&y);
         check::beside(
             "value of the rule",
@@ -184,6 +186,82 @@ where
         expected.len(),
     )?;
     Ok(with_physical(&y, &outs))
+}
+
+/// Calls the body of a traced function with a `vjp` rule, which takes the argument, the result and its cotangent.
+#[track_caller]
+pub fn with_vjp<X, R>(
+    f: impl Fn(&X) -> R,
+    rule: impl FnOnce(&X, &R::Tree, &R::Tree) -> X,
+    x: &X,
+) -> R::Wrap<R::Tree>
+where
+    X: Tree,
+    R: Outcome,
+{
+    fn copied<T: Tree>(tree: &T) -> T {
+        with_physical(tree, &leaves(tree))
+    }
+    let forward = |x: &X| {
+        let y = R::run(|| f(x))?;
+        let saved = (copied(x), copied(&y));
+        Ok((y, saved))
+    };
+    let name = type_name_of_val(&f);
+    let backward = |(x, y): &(X, R::Tree), ct: &R::Tree| {
+        let _inside = RuleScope::enter(name);
+        rule(x, y, ct)
+    };
+    R::wrap(RuleScope::check_outside(name).and_then(|()| try_custom_vjp(&f, forward, backward, x)))
+}
+
+/// Calls the body of a traced function with a `jvp` rule, which takes the argument, the result and the tangent.
+#[track_caller]
+pub fn with_jvp<X, R>(
+    f: impl Fn(&X) -> R,
+    rule: impl FnOnce(&X, &R::Tree, &X) -> R::Tree,
+    x: &X,
+) -> R::Wrap<R::Tree>
+where
+    X: Tree,
+    R: Outcome,
+{
+    let name = type_name_of_val(&f);
+    let joint = |x: &X, dx: &X| {
+        let y = R::run(|| f(x))?;
+        let _inside = RuleScope::enter(name);
+        let dy = rule(x, &y, dx);
+        Ok((y, dy))
+    };
+    R::wrap(RuleScope::check_outside(name).and_then(|()| try_custom_jvp(&f, joint, x)))
+}
+
+thread_local! {
+    /// Functions whose rules are being traced.
+    static RULES: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Guard for the time in which a rule is traced. A rule that called its own function would never end.
+struct RuleScope;
+
+impl RuleScope {
+    fn enter(name: &'static str) -> RuleScope {
+        RULES.with_borrow_mut(|rules| rules.push(name));
+        RuleScope
+    }
+
+    fn check_outside(name: &'static str) -> Result<()> {
+        match RULES.with_borrow(|rules| rules.contains(&name)) {
+            true => Err(ControlFault::CallsItself.into_error("traced")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Drop for RuleScope {
+    fn drop(&mut self) {
+        RULES.with_borrow_mut(Vec::pop);
+    }
 }
 
 /// Records an op on programs, each with the values that it captures and the number of its inputs.

@@ -9,6 +9,7 @@
 mod tests;
 
 use crate::input::args::Args;
+use crate::input::rule::RuleOption;
 use crate::input::{Func, unraw};
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
@@ -34,7 +35,9 @@ impl Digest {
         renamer.kept = first.unresolved;
         renamer.inner.extend(first.inner);
         let body = renamer.whole(func, block);
-        let options = format!("record: {}, pure: {}", args.record, args.pure);
+        let rule = args.rule.as_ref().map(RuleOption::text);
+        let rule = rule.unwrap_or_default();
+        let options = format!("record: {}, pure: {}{rule}", args.record, args.pure);
         let head = [head(func), options, returns(func)].join("\n");
         Digest {
             text: format!("{head}\n{body}"),

@@ -3,6 +3,7 @@
 use super::Lint;
 use super::annotation::ReturnsOption;
 use super::order::OrderOption;
+use super::rule::RuleOption;
 use super::selftest::SelftestOption;
 use crate::report::{Errors, nearest};
 use quote::ToTokens;
@@ -25,6 +26,8 @@ pub(crate) struct Args {
     pub(crate) returns: Option<ReturnsOption>,
     /// `order = n`: order of the highest derivative.
     pub(crate) order: Option<OrderOption>,
+    /// `vjp = ..` or `jvp = ..`: the derivative.
+    pub(crate) rule: Option<RuleOption>,
 }
 
 impl Args {
@@ -66,6 +69,9 @@ impl Args {
                 ReturnsOption::parse(tokens.parse()?, meta.path.to_token_stream())
             }),
             "order" => once(&mut self.order, meta, &name, || OrderOption::parse(meta)),
+            "vjp" | "jvp" => once(&mut self.rule, meta, "rule", || {
+                RuleOption::parse(meta, &name)
+            }),
             _ => Err(unknown(meta, &name)),
         }
     }
@@ -79,7 +85,11 @@ fn once<T>(
     parse: impl FnOnce() -> syn::Result<T>,
 ) -> syn::Result<()> {
     if option.is_some() {
-        return Err(meta.error(format!("`{name}` is given twice; remove one")));
+        let message = match name {
+            "rule" => "a function has one rule, `vjp` or `jvp`; remove the other".to_owned(),
+            name => format!("`{name}` is given twice; remove one"),
+        };
+        return Err(meta.error(message));
     }
     *option = Some(parse()?);
     Ok(())
@@ -97,11 +107,11 @@ fn flag(option: &mut bool, meta: &ParseNestedMeta, name: &str) -> syn::Result<()
 
 fn unknown(meta: &ParseNestedMeta, name: &str) -> syn::Error {
     let options = [
-        "crate", "record", "pure", "check", "allow", "returns", "order",
+        "crate", "record", "pure", "check", "allow", "returns", "order", "vjp", "jvp",
     ];
     let hint = match nearest(name, &options) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => "it takes `check`, `record`, `pure`, `returns(..)` for the shape of the result, `allow(..)`, `order = 2`, and `crate = path` for a renamed dependency".to_owned(),
+        None => "it takes `check`, `record`, `pure`, `returns(..)` for the shape of the result, `allow(..)`, `order = 2`, `vjp = ..` or `jvp = ..` for a derivative of your own, and `crate = path` for a renamed dependency".to_owned(),
     };
     meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}"))
 }

@@ -15,6 +15,7 @@ mod lint;
 pub(crate) mod order;
 mod output;
 mod param;
+pub(crate) mod rule;
 pub(crate) mod selftest;
 mod signature;
 mod view;

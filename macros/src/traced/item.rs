@@ -113,6 +113,9 @@ pub(super) fn emit(
         false => TokenStream::new(),
     };
     strip_attributes(block);
+    if let Some(rule) = &args.rule {
+        rule.apply(func, block, rt, errors);
+    }
     let beside = wrap_body(
         func,
         &calls,
@@ -223,6 +226,9 @@ fn body(
     if args.record && errors.is_empty() {
         return Body::Recorded("`#[traced(record)]` requests it".to_owned());
     }
+    if args.rule.is_some() && errors.is_empty() {
+        return Body::Recorded("it has a rule for its derivative".to_owned());
+    }
     if fallback::unparsed(block).is_some() {
         return Body::Recorded("its body does not parse".to_owned());
     }
@@ -242,7 +248,7 @@ fn warnings(
     let attrs: Vec<Attribute> = attrs.collect();
     let mut found = lint::warnings(func, block, body, &args.allow);
     // `#[traced(record)]` expresses intent, and a body that does not parse is probably being typed.
-    let is_meant = args.record || fallback::unparsed(block).is_some();
+    let is_meant = args.record || args.rule.is_some() || fallback::unparsed(block).is_some();
     if !is_meant && !args.allow.contains(&Lint::RecordedCall) {
         found.extend(lint::recorded_calls(func, causes));
     }

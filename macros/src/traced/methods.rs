@@ -9,9 +9,9 @@ use crate::input::annotation::declare;
 use crate::input::args::Args;
 use crate::input::fallback;
 use crate::input::generic::Params;
-use crate::input::order;
 use crate::input::{Func, Kind, OfTrait, Owner, TraitPlace, classify};
 use crate::input::{is_traced, unraw};
+use crate::input::{order, rule};
 use crate::report::Errors;
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -328,6 +328,7 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
             "`check` applies to the whole impl block; move it to the block's `#[traced]`",
         );
     }
+    rule::refuse(own_args.rule.as_ref(), errors);
     Args {
         krate: block.krate.clone(),
         record: block.record || own_args.record,
@@ -336,6 +337,7 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
         allow: [&block.allow[..], &own_args.allow[..]].concat(),
         returns: own_args.returns,
         order: own_args.order,
+        rule: None,
     }
 }
 

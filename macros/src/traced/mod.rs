@@ -16,7 +16,7 @@ use crate::emit::paths;
 use crate::input::annotation::declare;
 use crate::input::args::Args;
 use crate::input::fallback;
-use crate::input::order;
+use crate::input::{order, rule};
 use crate::report::Errors;
 use attributes::refuse_second;
 use item::{UserItem, emit, tests};
@@ -31,8 +31,10 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = Args::parse(args, &mut errors);
     let tokens = if let Some(imp) = impl_block(&item) {
+        rule::refuse(args.rule.as_ref(), &mut errors);
         methods(imp, &args, &mut errors)
     } else if let Ok(item) = syn::parse2(item.clone()) {
+        rule::refuse(args.rule.as_ref(), &mut errors);
         traced_trait(item, &args, &mut errors)
     } else {
         match item_fn(&item) {

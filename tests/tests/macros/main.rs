@@ -49,6 +49,7 @@ mod operators;
 mod parameters;
 mod plain_bodies;
 mod returned_trees;
+mod rules;
 mod traits;
 pub mod user_code;
 mod vmap;
