@@ -157,10 +157,8 @@ pub enum Fault {
     Slice {
         /// The axis.
         axis: usize,
-        /// The first index.
-        start: i64,
-        /// The index after the last, or empty for the end of the axis.
-        stop: String,
+        /// The first index, and the index after the last unless it is the end of the axis: `1..4`.
+        range: String,
         /// The step, which is not 0.
         step: i64,
         /// The length of the axis.
@@ -325,12 +323,11 @@ impl fmt::Display for Problem<'_> {
             }
             Fault::Slice {
                 axis,
-                start,
-                stop,
+                range,
                 step,
                 len,
             } => {
-                write!(f, "{start}..{stop}")?;
+                write!(f, "{range}")?;
                 match step {
                     ..0 => write!(f, " by {step} does not run down inside of axis {axis}")?,
                     _ => write!(f, " does not lie in axis {axis}")?,

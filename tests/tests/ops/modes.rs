@@ -256,7 +256,7 @@ impl Case {
             .collect();
         // An op without operands has the same results in all lanes.
         let of_lane = |(_, x): &(Tensor, Vec<Tensor>)| replay(&self.program, x);
-        let found = vmap(of_lane)(&(Tensor::zeros(&[2], DType::F32), lanes))?;
+        let found = vmap(of_lane)(&(Tensor::zeros([2], DType::F32), lanes))?;
         for (i, inputs) in [&self.inputs, &self.others].into_iter().enumerate() {
             let one: Vec<Vec<f64>> = replay(&self.program, inputs)?.iter().map(numbers).collect();
             let lane: Vec<Tensor> = found.iter().map(|y| y.select_index(0, i as i64)).collect();

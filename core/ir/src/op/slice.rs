@@ -135,8 +135,7 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
         };
         return Err(Fault::Slice {
             axis,
-            start: user_start,
-            stop,
+            range: format!("{user_start}..{stop}"),
             step,
             len: dim.to_string(),
         });
