@@ -5,7 +5,7 @@
 use crate::gemm::blocks::OutputPtr;
 use crate::gemm::pack::MatrixPtr;
 use crate::simd::leveled::leveled;
-use crate::simd::number::Number;
+use crate::simd::number::Float;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// Computes `c = a b`, or `c += a b` if `add`, with `m` elements of `a` and `n` of `b`, which are contiguous.
@@ -14,7 +14,7 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 ///
 /// The elements of `a` and `b` must be valid for reads and those of `c` for writes. Those of `c` must be distinct
 /// and must not overlap `a` or `b`.
-pub(crate) unsafe fn outer<T: Number>(
+pub(crate) unsafe fn outer<T: Float>(
     [m, n]: [usize; 2],
     a: MatrixPtr<T>,
     b: MatrixPtr<T>,
@@ -31,17 +31,16 @@ pub(crate) unsafe fn outer<T: Number>(
 
 leveled! {
     /// Writes the multiple of a row for each factor, or adds it.
-    fn multiples<S, T: Number>(
+    fn multiples<S, T: Float>(
         row: &[T],
         rows: &mut dyn Iterator<Item = (T, &mut [T])>,
         add: bool,
     ) {
         for (factor, out) in rows {
-            let pairs = out.iter_mut().zip(row);
-            match add {
-                true => pairs.for_each(|(z, x)| *z = z.plus(factor.times(*x))),
-                // As the tiles, which begin with 0.
-                false => pairs.for_each(|(z, x)| *z = T::ZERO.plus(factor.times(*x))),
+            for (z, x) in out.iter_mut().zip(row) {
+                // As the tiles: a chain of one step from 0.
+                let xy = factor.fma::<S>(*x, T::ZERO);
+                *z = if add { z.plus(xy) } else { xy };
             }
         }
     }

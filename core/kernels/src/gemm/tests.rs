@@ -5,6 +5,7 @@ use crate::gemm::blocks::{OutputPtr, product};
 use crate::gemm::pack::MatrixPtr;
 use crate::gemm::tile::TileElement;
 use crate::gemm::{Batch, Epilogue, FinalBlock, Gemm, Matrix, run, single};
+use crate::simd::level::level;
 use crate::simd::number::Number;
 use crate::threads::set_threads;
 use gradloom_maths::Level;
@@ -322,6 +323,79 @@ fn an_epilogue_gets_each_element_once_it_is_final() {
             }
         }
     }
+}
+
+#[test]
+fn each_path_has_the_bits_of_a_chain_of_fused_multiply_adds() {
+    if f32::tiles(level()).is_none() {
+        return;
+    }
+    // Many products underflow, to zeros of either sign, and some sums are exact zeros.
+    let x: Vec<f32> = (0..5000)
+        .map(|i| [1.0, -1e-30, 0.0, 3e-23, -2.0, -0.0, 1e-38, 7e-20, -1.5][i * 7919 % 1009 % 9])
+        .collect();
+    let all: Vec<[usize; 3]> = (SIZES.into_iter())
+        .flat_map(|m| SIZES.map(|k| SIZES.map(|n| [m, k, n])).concat())
+        .filter(|mkn| !Batch::is_single(*mkn))
+        .chain([[3, 1, 700], [70, 1, 65], [200, 30, 300]])
+        .collect();
+    for [m, k, n] in all {
+        let layouts_a = layouts(m, k);
+        for (la, lb) in layouts_a
+            .into_iter()
+            .flat_map(|a| layouts(k, n).map(|b| (a, b)))
+        {
+            let (x, y) = (cycled(&x, la.last(m, k)), cycled(&x[1..], lb.last(k, n)));
+            for (lo, add, finish) in [
+                (0, false, false),
+                (0, true, false),
+                (0, false, true),
+                (4, false, false),
+                (4, true, false),
+            ] {
+                let out = layouts(m, n)[lo];
+                let before = cycled(&x, out.last(m, n));
+                let (mut got, mut want) = (before.clone(), before);
+                for i in 0..m * n {
+                    let (i, j) = (i / n, i % n);
+                    let mut sum = 0.0;
+                    for p in 0..k {
+                        let x = x[la.offset + i * la.rows + p * la.cols];
+                        sum = x.mul_add(y[lb.offset + p * lb.rows + j * lb.cols], sum);
+                    }
+                    let z = &mut want[out.offset + i * out.rows + j * out.cols];
+                    *z = if add { *z + sum } else { sum };
+                }
+                let batch = Batch {
+                    mkn: [m, k, n],
+                    a: la,
+                    b: lb,
+                    out,
+                    axes: Vec::new(),
+                    summed: Vec::new(),
+                    single: false,
+                };
+                let epilogue = Epilogue {
+                    each: &|_| {},
+                    align: 1,
+                    whole: false,
+                    apart: false,
+                    nanos: 0,
+                };
+                run(&batch, &x, &y, &mut got, add, finish.then_some(&epilogue));
+                let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                assert!(
+                    bits(&got) == bits(&want),
+                    "{m} {k} {n} {la:?} {lb:?} {out:?} {add} {finish}"
+                );
+            }
+        }
+    }
+}
+
+/// Returns `last + 1` numbers.
+fn cycled(x: &[f32], last: usize) -> Vec<f32> {
+    x.iter().copied().cycle().take(last + 1).collect()
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! order of `p`. It has the same bits in every tile, on AVX2 and on AVX-512.
 
 use crate::gemm::single::Single;
-use crate::simd::number::Number;
+use crate::simd::number::Float;
 use gradloom_maths::Level;
 
 /// Function that computes a tile: `c = a b`, or `c += a b` if `add`.
@@ -93,7 +93,7 @@ impl<T> Tiles<T> {
 }
 
 /// Element type that has tiles at some SIMD levels.
-pub(crate) trait TileElement: Number {
+pub(crate) trait TileElement: Float {
     /// Returns the tiles for a level, or `None` if it has none.
     fn tiles(level: Level) -> Option<&'static Tiles<Self>>;
 }
