@@ -405,7 +405,7 @@ pub enum ControlFault {
     },
     /// A function with a reverse-mode rule was differentiated in forward mode.
     #[error(
-        "it has a rule for reverse mode only: use `grad` or `vjp`, or give a rule by `custom_jvp`"
+        "it has a rule for reverse mode only: use `grad` or `vjp`, or give a rule for forward mode by `custom_jvp` or `#[traced(jvp = ..)]`"
     )]
     ReverseOnly,
     /// The gradient of a loop with a condition was differentiated in reverse mode.

@@ -526,7 +526,7 @@ fn misfits_of_rules_are_errors() {
         |_: &(), ct: &Tensor| ct * 2.0,
     );
     let ahead = jvp(|x: &Tensor| rule(x), &x, &x).unwrap_err();
-    insta::assert_snapshot!(ahead, @"`custom_vjp`: it has a rule for reverse mode only: use `grad` or `vjp`, or give a rule by `custom_jvp`");
+    insta::assert_snapshot!(ahead, @"`custom_vjp`: it has a rule for reverse mode only: use `grad` or `vjp`, or give a rule for forward mode by `custom_jvp` or `#[traced(jvp = ..)]`");
     let captures = |w: &Tensor| -> Result<Tensor> {
         let f = |x: &Tensor| -> Result<Tensor> { Ok(x * w) };
         Ok(custom_jvp(f, |x: &Tensor, dx: &Tensor| (x * w, dx * w))(&x)?.sum(..))

@@ -150,6 +150,18 @@ impl Graph {
         })
     }
 
+    /// Returns whether the op occurs in the graph, or in a program of one of its ops.
+    pub fn has(&self, op: Op) -> bool {
+        fn inside(op: Op, statics: &[Static]) -> bool {
+            let programs = statics.iter().filter_map(Static::programs).flatten();
+            programs.into_iter().any(|program| {
+                program.eqns.iter().any(|eqn| eqn.op == op) || inside(op, &program.attrs)
+            })
+        }
+        self.steps()
+            .any(|step| step.op == op || inside(op, &step.statics))
+    }
+
     /// Records the graph on `leaves`, or on its own leaves. Calls `each` with all values so far and
     /// the index of the first added one, after each node.
     pub fn record(

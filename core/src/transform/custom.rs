@@ -5,10 +5,10 @@ use super::control::{Traced, avals, physical, together, trace_on};
 use super::outcome::TransformSite;
 use crate::error::ControlFault;
 use crate::tensor::record::record_many;
+use crate::tensor::replay::replay;
 use crate::tree::{leaves, with_physical};
-use crate::{Aval, Result, Tensor, Tree, check};
+use crate::{Aval, Error, Result, Tensor, Tree, check};
 use gradloom_ir::{Op, Programs, Static};
-use std::any::type_name_of_val;
 use std::cell::RefCell;
 
 /// Returns a function with the values of `f`, whose tangents `rule` computes.
@@ -40,24 +40,38 @@ where
     G: Fn(&X, &X) -> (R::Tree, R::Tree),
 {
     let made = TransformSite::by("custom_jvp");
-    move |x: &X| R::wrap_made(try_custom_jvp(&f, |x, dx| Ok(rule(x, dx)), x), made)
+    move |x: &X| {
+        let of_body = |body: Traced<R::Tree>| try_custom_jvp(&body, |x, dx| Ok(rule(x, dx)), x);
+        R::wrap_made(trace(&f, x).and_then(of_body), made)
+    }
 }
 
-fn try_custom_jvp<X, R>(
-    f: impl FnOnce(&X) -> R,
-    rule: impl FnOnce(&X, &X) -> Result<(R::Tree, R::Tree)>,
+/// Traces the function of which a rule is the derivative.
+fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Traced<R::Tree>> {
+    let operands: Vec<Aval> = avals(&leaves(x)).collect();
+    trace_on(&operands, |inputs| {
+        let y = R::run(|| f(&with_physical(x, inputs)))?;
+        Ok((leaves(&y), y))
+    })
+}
+
+/// Records the traced function on another argument.
+fn again<X: Tree, Y: Tree>(body: &Traced<Y>, x: &X) -> Result<Y> {
+    let args = [physical(&leaves(x)), body.captured.clone()].concat();
+    Ok(with_physical(&body.y, &replay(&body.program, &args)?))
+}
+
+fn try_custom_jvp<X, Y>(
+    body: &Traced<Y>,
+    rule: impl FnOnce(&X, &X) -> Result<(Y, Y)>,
     x: &X,
-) -> Result<R::Tree>
+) -> Result<Y>
 where
     X: Tree,
-    R: Outcome,
+    Y: Tree,
 {
     let operands = leaves(x);
     let one: Vec<Aval> = avals(&operands).collect();
-    let body = trace_on(&one, |inputs| {
-        let y = R::run(|| f(&with_physical(x, inputs)))?;
-        Ok((leaves(&y), y))
-    })?;
     let expected = leaves(&body.y);
     let both = [&one[..], &one].concat();
     let rule = trace_on(&both, |inputs| {
@@ -74,9 +88,8 @@ where
         check::beside("tangent", &body.y, "result", &dy, check::avals(&expected))?;
         Ok(([y, dy].concat(), ()))
     })?;
-    let y = body.y;
     let programs = vec![
-        (body.program, body.captured, one.len()),
+        (body.program.clone(), body.captured.clone(), one.len()),
         (rule.program, rule.captured, both.len()),
     ];
     let outs = record(
@@ -86,7 +99,7 @@ where
         &operands,
         expected.len(),
     )?;
-    Ok(with_physical(&y, &outs))
+    Ok(with_physical(&body.y, &outs))
 }
 
 /// Returns a function with the values of `f`, whose cotangents `backward` computes.
@@ -127,29 +140,29 @@ where
     H: Fn(&S, &R::Tree) -> X,
 {
     let made = TransformSite::by("custom_vjp");
-    move |x: &X| R::wrap_made(try_custom_vjp(&f, |x| Ok(forward(x)), &backward, x), made)
+    move |x: &X| {
+        let of_body =
+            |body: Traced<R::Tree>| try_custom_vjp(&body, |_, x| Ok(forward(x)), &backward, x);
+        R::wrap_made(trace(&f, x).and_then(of_body), made)
+    }
 }
 
-fn try_custom_vjp<X, R, S>(
-    f: impl FnOnce(&X) -> R,
-    forward: impl FnOnce(&X) -> Result<(R::Tree, S)>,
-    backward: impl FnOnce(&S, &R::Tree) -> X,
+fn try_custom_vjp<X, Y, S>(
+    body: &Traced<Y>,
+    forward: impl FnOnce(&Traced<Y>, &X) -> Result<(Y, S)>,
+    backward: impl FnOnce(&S, &Y) -> X,
     x: &X,
-) -> Result<R::Tree>
+) -> Result<Y>
 where
     X: Tree,
-    R: Outcome,
+    Y: Tree,
     S: Tree,
 {
     let operands = leaves(x);
     let one: Vec<Aval> = avals(&operands).collect();
-    let body = trace_on(&one, |inputs| {
-        let y = R::run(|| f(&with_physical(x, inputs)))?;
-        Ok((leaves(&y), y))
-    })?;
     let expected = leaves(&body.y);
     let forward: Traced<S> = trace_on(&one, |inputs| {
-        let (y, saved) = forward(&with_physical(x, inputs))?;
+        let (y, saved) = forward(body, &with_physical(x, inputs))?;
         let y = leaves(&y);
         check::beside(
             "value of the rule",
@@ -172,9 +185,8 @@ where
         check::beside("cotangent", x, "argument", &cts, check::avals(&operands))?;
         Ok((cts, ()))
     })?;
-    let y = body.y;
     let programs = vec![
-        (body.program, body.captured, one.len()),
+        (body.program.clone(), body.captured.clone(), one.len()),
         (forward.program, forward.captured, one.len()),
         (backward.program, backward.captured, takes.len()),
     ];
@@ -185,13 +197,23 @@ where
         &operands,
         expected.len(),
     )?;
-    Ok(with_physical(&y, &outs))
+    Ok(with_physical(&body.y, &outs))
+}
+
+/// A traced function with a rule for its derivative.
+#[derive(Debug)]
+pub struct RuleSite {
+    /// Name of the function.
+    pub name: &'static str,
+    /// Names of its arguments that consist of tensors.
+    pub args: &'static [&'static str],
 }
 
 /// Calls the body of a traced function with a `vjp` rule, which takes the argument, the result and its cotangent.
 #[track_caller]
 pub fn with_vjp<X, R>(
-    f: impl Fn(&X) -> R,
+    site: &'static RuleSite,
+    f: impl FnOnce(&X) -> R,
     rule: impl FnOnce(&X, &R::Tree, &R::Tree) -> X,
     x: &X,
 ) -> R::Wrap<R::Tree>
@@ -202,23 +224,27 @@ where
     fn copied<T: Tree>(tree: &T) -> T {
         with_physical(tree, &leaves(tree))
     }
-    let forward = |x: &X| {
-        let y = R::run(|| f(x))?;
+    let forward = |body: &Traced<R::Tree>, x: &X| {
+        let y = again(body, x)?;
         let saved = (copied(x), copied(&y));
         Ok((y, saved))
     };
-    let name = type_name_of_val(&f);
     let backward = |(x, y): &(X, R::Tree), ct: &R::Tree| {
-        let _inside = RuleScope::enter(name);
+        let _inside = RuleScope::enter(site);
         rule(x, y, ct)
     };
-    R::wrap(RuleScope::check_outside(name).and_then(|()| try_custom_vjp(&f, forward, backward, x)))
+    let run = || {
+        RuleScope::check_outside(site)?;
+        try_custom_vjp(&trace(f, x)?, forward, backward, x)
+    };
+    R::wrap(run().map_err(|e| site.with_names(e)))
 }
 
 /// Calls the body of a traced function with a `jvp` rule, which takes the argument, the result and the tangent.
 #[track_caller]
 pub fn with_jvp<X, R>(
-    f: impl Fn(&X) -> R,
+    site: &'static RuleSite,
+    f: impl FnOnce(&X) -> R,
     rule: impl FnOnce(&X, &R::Tree, &X) -> R::Tree,
     x: &X,
 ) -> R::Wrap<R::Tree>
@@ -226,33 +252,52 @@ where
     X: Tree,
     R: Outcome,
 {
-    let name = type_name_of_val(&f);
-    let joint = |x: &X, dx: &X| {
-        let y = R::run(|| f(x))?;
-        let _inside = RuleScope::enter(name);
-        let dy = rule(x, &y, dx);
-        Ok((y, dy))
+    let run = || {
+        RuleScope::check_outside(site)?;
+        let body = trace(f, x)?;
+        let rule = |x: &X, dx: &X| {
+            let y = again(&body, x)?;
+            let _inside = RuleScope::enter(site);
+            let dy = rule(x, &y, dx);
+            Ok((y, dy))
+        };
+        try_custom_jvp(&body, rule, x)
     };
-    R::wrap(RuleScope::check_outside(name).and_then(|()| try_custom_jvp(&f, joint, x)))
+    R::wrap(run().map_err(|e| site.with_names(e)))
+}
+
+impl RuleSite {
+    /// Returns an error about a part of the tuple of arguments with the name of the argument.
+    fn with_names(&self, mut error: Error) -> Error {
+        if let Error::Mismatch { path, .. } = &mut error
+            && let Some(rest) = path.strip_prefix("argument.")
+        {
+            let (number, field) = rest.split_at(rest.find(['.', '[']).unwrap_or(rest.len()));
+            if let Some(name) = number.parse().ok().and_then(|i: usize| self.args.get(i)) {
+                *path = format!("{name}{field}");
+            }
+        }
+        error
+    }
 }
 
 thread_local! {
     /// Functions whose rules are being traced.
-    static RULES: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+    static RULES: RefCell<Vec<&'static RuleSite>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Guard for the time in which a rule is traced. A rule that called its own function would never end.
 struct RuleScope;
 
 impl RuleScope {
-    fn enter(name: &'static str) -> RuleScope {
-        RULES.with_borrow_mut(|rules| rules.push(name));
+    fn enter(site: &'static RuleSite) -> RuleScope {
+        RULES.with_borrow_mut(|rules| rules.push(site));
         RuleScope
     }
 
-    fn check_outside(name: &'static str) -> Result<()> {
-        match RULES.with_borrow(|rules| rules.contains(&name)) {
-            true => Err(ControlFault::CallsItself.into_error("traced")),
+    fn check_outside(site: &'static RuleSite) -> Result<()> {
+        match RULES.with_borrow(|rules| rules.iter().any(|rule| std::ptr::eq(*rule, site))) {
+            true => Err(ControlFault::CallsItself.into_error(site.name)),
             false => Ok(()),
         }
     }

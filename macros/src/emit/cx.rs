@@ -399,12 +399,20 @@ impl EmitCx<'_> {
 }
 
 /// Returns the argument that a companion passes for a parameter of its own.
-fn passed(param: &Param, rt: &TokenStream) -> TokenStream {
+pub(super) fn passed(param: &Param, rt: &TokenStream) -> TokenStream {
     let ident = param.ident.to_token_stream();
     match &param.view {
         Some(view) => view.lend(&ident, rt),
         None => ident,
     }
+}
+
+/// Returns a copy of a host local. A random key is not `Clone`, and each run draws the same numbers.
+pub(super) fn copy_host(rt: &TokenStream, host: &Ident) -> TokenStream {
+    ours!({
+        use #rt::{CopyByClone as _, CopyByMap as _};
+        (&#rt::HostCopy(&#host)).copied()
+    })
 }
 
 /// Returns `::<T, N>`, or nothing if the function is not generic.

@@ -16,6 +16,7 @@ mod optional_tangents;
 pub(crate) mod paths;
 pub(crate) mod program_text;
 mod residuals;
+pub(crate) mod rule;
 pub(crate) mod statements;
 mod vjp;
 pub(crate) mod vmap;

@@ -6,6 +6,7 @@ use super::wrap_body::wrap_body;
 use crate::digest::Digest;
 use crate::emit::CachedCallEmitter;
 use crate::emit::names::ItemNames;
+use crate::emit::rule;
 use crate::feature::lint;
 use crate::feature::selftest::selftest_items;
 use crate::input;
@@ -113,8 +114,10 @@ pub(super) fn emit(
         false => TokenStream::new(),
     };
     strip_attributes(block);
-    if let Some(rule) = &args.rule {
-        rule.apply(func, block, rt, errors);
+    if let Some(option) = &args.rule {
+        rule::apply(option, func, block, rt, errors);
+        // The body declares its own arguments.
+        attrs.push(syn::parse_quote!(#[allow(unused_mut)]));
     }
     let beside = wrap_body(
         func,

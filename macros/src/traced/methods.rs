@@ -315,7 +315,7 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> Meth
 
 /// Combines the options of the block with those of the method.
 fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
-    let own_args = Args::parse(own.tokens.clone(), errors);
+    let mut own_args = Args::parse(own.tokens.clone(), errors);
     if own_args.krate.is_some() {
         errors.push(
             own,
@@ -328,7 +328,7 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
             "`check` applies to the whole impl block; move it to the block's `#[traced]`",
         );
     }
-    rule::refuse(own_args.rule.as_ref(), errors);
+    rule::refuse(&mut own_args.rule, errors);
     Args {
         krate: block.krate.clone(),
         record: block.record || own_args.record,

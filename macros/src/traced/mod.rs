@@ -29,12 +29,12 @@ use trait_item::traced_trait;
 /// Returns the item with its companions, followed by any errors.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
-    let args = Args::parse(args, &mut errors);
+    let mut args = Args::parse(args, &mut errors);
     let tokens = if let Some(imp) = impl_block(&item) {
-        rule::refuse(args.rule.as_ref(), &mut errors);
+        rule::refuse(&mut args.rule, &mut errors);
         methods(imp, &args, &mut errors)
     } else if let Ok(item) = syn::parse2(item.clone()) {
-        rule::refuse(args.rule.as_ref(), &mut errors);
+        rule::refuse(&mut args.rule, &mut errors);
         traced_trait(item, &args, &mut errors)
     } else {
         match item_fn(&item) {

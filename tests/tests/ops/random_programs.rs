@@ -286,6 +286,12 @@ fn a_random_program_gives_what_its_definitions_give() {
             }
         }
         seed += 1;
+        if seed.is_multiple_of(10_000) {
+            println!(
+                "{n_checked} of {seed} programs checked, {} are wrong",
+                wrong.len()
+            );
+        }
         assert!(
             seed < 4 * n + 100,
             "{n_checked} of {seed} programs do not depend on rounding"

@@ -2,6 +2,7 @@
 //! initial state.
 
 use super::{FlowCx, steps_ident};
+use crate::emit::cx::copy_host;
 use crate::input::{Kind, Param, unraw};
 use crate::program::checkpoint::{Checkpoint, start};
 use crate::program::{Declaration, HostCode, Store};
@@ -251,14 +252,6 @@ impl LoopVars {
     fn host_code(&mut self, tokens: TokenStream) {
         idents(tokens, &mut self.host_code);
     }
-}
-
-/// Returns a copy of a host local. A random key is not `Clone`, and each run draws the same numbers.
-fn copy_host(rt: &TokenStream, host: &Ident) -> TokenStream {
-    ours!({
-        use #rt::{CopyByClone as _, CopyByMap as _};
-        (&#rt::HostCopy(&#host)).copied()
-    })
 }
 
 /// Returns the local for a copy of `self`.
