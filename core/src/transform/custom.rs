@@ -13,16 +13,16 @@ use std::cell::RefCell;
 
 /// Returns a function with the values of `f`, whose tangents `rule` computes.
 ///
-/// `rule` maps an argument and its tangent to the result and its tangent, which is linear in that of the
-/// argument. Reverse mode transposes it. The rule has derivatives as any function has, so the function can be
-/// differentiated to any order.
+/// `rule` maps an argument, the result and the tangent of the argument to the tangent of the result, which is
+/// linear in that of the argument. Reverse mode transposes it. The rule has derivatives as any function has, and
+/// the result has that of the rule, so the function can be differentiated to any order.
 ///
 /// ```
 /// # use gradloom::{Tensor, custom_jvp, grad};
 /// // log(1 + exp x), whose derivative does not overflow.
 /// let softplus = custom_jvp(
 ///     |x: &Tensor| (x.exp() + 1.0).log(),
-///     |x: &Tensor, dx: &Tensor| ((x.exp() + 1.0).log(), x.sigmoid() * dx),
+///     |x: &Tensor, _: &Tensor, dx: &Tensor| x.sigmoid() * dx,
 /// );
 /// assert_eq!(grad(softplus)(&Tensor::from(100.0f32)).item::<f32>(), 1.0);
 /// ```
@@ -30,18 +30,19 @@ use std::cell::RefCell;
 /// # Panics
 ///
 /// The returned function panics if a function reads a value, or captures one that a transform traces, or if
-/// the rule returns other shapes or dtypes than `f`. If `f` returns `Result`, these are errors instead.
+/// the tangent has other shapes or dtypes than the result of `f`. If `f` returns `Result`, these are errors
+/// instead.
 #[track_caller]
 pub fn custom_jvp<X, R, F, G>(f: F, rule: G) -> impl Fn(&X) -> R::Wrap<R::Tree>
 where
     X: Tree,
     R: Outcome,
     F: Fn(&X) -> R,
-    G: Fn(&X, &X) -> (R::Tree, R::Tree),
+    G: Fn(&X, &R::Tree, &X) -> R::Tree,
 {
     let made = TransformSite::by("custom_jvp");
     move |x: &X| {
-        let of_body = |body: Traced<R::Tree>| try_custom_jvp(&body, |x, dx| Ok(rule(x, dx)), x);
+        let of_body = |body: Traced<R::Tree>| try_custom_jvp(&body, &rule, x);
         R::wrap_made(trace(&f, x).and_then(of_body), made)
     }
 }
@@ -61,11 +62,7 @@ fn again<X: Tree, Y: Tree>(body: &Traced<Y>, x: &X) -> Result<Y> {
     Ok(with_physical(&body.y, &replay(&body.program, &args)?))
 }
 
-fn try_custom_jvp<X, Y>(
-    body: &Traced<Y>,
-    rule: impl FnOnce(&X, &X) -> Result<(Y, Y)>,
-    x: &X,
-) -> Result<Y>
+fn try_custom_jvp<X, Y>(body: &Traced<Y>, rule: impl FnOnce(&X, &Y, &X) -> Y, x: &X) -> Result<Y>
 where
     X: Tree,
     Y: Tree,
@@ -73,24 +70,25 @@ where
     let operands = leaves(x);
     let one: Vec<Aval> = avals(&operands).collect();
     let expected = leaves(&body.y);
-    let both = [&one[..], &one].concat();
-    let rule = trace_on(&both, |inputs| {
-        let (x_in, dx) = inputs.split_at(one.len());
-        let (y, dy) = rule(&with_physical(x, x_in), &with_physical(x, dx))?;
-        let (y, dy) = (leaves(&y), leaves(&dy));
-        check::beside(
-            "value of the rule",
-            &body.y,
-            "result",
-            &y,
-            check::avals(&expected),
-        )?;
+    let takes: Vec<Aval> = [&operands[..], &expected, &operands]
+        .into_iter()
+        .flat_map(avals)
+        .collect();
+    let rule = trace_on(&takes, |inputs| {
+        let (x_in, rest) = inputs.split_at(one.len());
+        let (y, dx) = rest.split_at(expected.len());
+        let dy = rule(
+            &with_physical(x, x_in),
+            &with_physical(&body.y, y),
+            &with_physical(x, dx),
+        );
+        let dy = leaves(&dy);
         check::beside("tangent", &body.y, "result", &dy, check::avals(&expected))?;
-        Ok(([y, dy].concat(), ()))
+        Ok((dy, ()))
     })?;
     let programs = vec![
         (body.program.clone(), body.captured.clone(), one.len()),
-        (rule.program, rule.captured, both.len()),
+        (rule.program, rule.captured, takes.len()),
     ];
     let outs = record(
         Op::CustomJvp,
@@ -106,7 +104,8 @@ where
 ///
 /// `forward` maps the argument to the result and what `backward` needs; `backward` maps this and the cotangent
 /// of the result to that of the argument. The function has no forward mode. Its gradient can be differentiated
-/// in both modes.
+/// in both modes: the derivative of the cotangent is that of `backward`, and that of the result is that of
+/// `forward`. See [`custom_jvp`] for a rule that holds to any order.
 ///
 /// ```
 /// # use gradloom::{Tensor, custom_vjp, grad};
@@ -255,11 +254,9 @@ where
     let run = || {
         RuleScope::check_outside(site)?;
         let body = trace(f, x)?;
-        let rule = |x: &X, dx: &X| {
-            let y = again(&body, x)?;
+        let rule = |x: &X, y: &R::Tree, dx: &X| {
             let _inside = RuleScope::enter(site);
-            let dy = rule(x, &y, dx);
-            Ok((y, dy))
+            rule(x, y, dx)
         };
         try_custom_jvp(&body, rule, x)
     };

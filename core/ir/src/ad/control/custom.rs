@@ -25,38 +25,33 @@ pub(super) fn tangents_of_jvp(
 ) -> Vec<Option<Var>> {
     let rule = programs(b, eqn).remove(1);
     let consts = b.static_of(eqn.attrs[1]).int().unwrap_or(0) as usize;
-    let (n, n_outs) = (eqn.args.len(), eqn.outs.len());
+    let n_outs = eqn.outs.len();
+    // The result has the derivative of the rule in the rule, too.
+    b.append(eqn.clone());
+    let known = [&eqn.args[..], &eqn.outs].concat();
     match calls {
         Calls::Joint => {
             let pairs = eqn.args.iter().zip(dx).skip(consts);
             let dx: Vec<Var> = pairs
                 .map(|(x, dx)| dx.unwrap_or_else(|| b.zeros_like(*x)))
                 .collect();
-            let outs = inline(b, &rule, &[&eqn.args[..], &dx].concat());
-            let (y, dy) = outs.split_at(n_outs);
-            eqn.outs
-                .iter()
-                .zip(y)
-                .for_each(|(out, y)| bind(b, *out, *y));
-            dy.iter().map(|dy| Some(*dy)).collect()
+            let dy = inline(b, &rule, &[known, dx].concat());
+            dy.into_iter().map(Some).collect()
         }
         Calls::Split => {
-            b.append(eqn.clone());
             // The rule is linear in `dx`, so it is its own derivative, at any `dx`. The derivative is
             // made of ops that can be transposed.
-            let active: Vec<bool> = (0..rule.params.len())
-                .map(|i| i >= n && dx[consts + i - n].is_some())
-                .collect();
-            let given: Vec<bool> = (0..2 * n_outs).map(|i| i >= n_outs).collect();
-            let mut joint = body::joint(&rule, &active, &given, calls);
-            joint.outs.drain(..2 * n_outs);
+            let of_dx = dx[consts..].iter().map(Option::is_some);
+            let active: Vec<bool> = vec![false; known.len()].into_iter().chain(of_dx).collect();
+            let mut joint = body::joint(&rule, &active, &vec![true; n_outs], calls);
+            joint.outs.drain(..n_outs);
             let joint = pass::simplify(joint);
             let zero: Vec<Var> = eqn.args[consts..]
                 .iter()
                 .map(|x| b.zeros_like(*x))
                 .collect();
             let dx: Vec<Var> = dx[consts..].iter().flatten().copied().collect();
-            let args = [&eqn.args[..], &zero, &dx].concat();
+            let args = [known, zero, dx].concat();
             let body = b.attr(Programs::new(vec![joint]));
             let dy = b.emit_many(Op::Checkpoint, &[body], &args, n_outs);
             dy.into_iter().map(Some).collect()

@@ -8,7 +8,7 @@ use crate::{Aval, Builder, Fault, Op, Program, Programs, Static, StaticKind, Var
 
 /// `y... = custom_jvp[body and rule, consts] consts..., x...`.
 ///
-/// The body is `consts..., x... -> y...`, and the rule `consts..., x..., dx... -> y..., dy...`.
+/// The body is `consts..., x... -> y...`, and the rule `consts..., x..., y..., dx... -> dy...`.
 pub(crate) struct CustomJvp;
 
 control_op!(
@@ -20,7 +20,7 @@ control_op!(
     ],
     batch_jvp,
     &[
-        "(w: bool[2], x: f64[2]) { y = custom_jvp[body_rule=<(w: bool[2], x: f64[2]) { a = sin x y = select w, a, x return y } | (w: bool[2], x: f64[2], dx: f64[2]) { a = sin x y = select w, a, x b = cos x c = mul b, dx dy = select w, c, dx return y, dy }>, consts=1] w, x return y }",
+        "(w: bool[2], x: f64[2]) { y = custom_jvp[body_rule=<(w: bool[2], x: f64[2]) { a = sin x y = select w, a, x return y } | (w: bool[2], x: f64[2], y: f64[2], dx: f64[2]) { b = cos x c = mul b, dx dy = select w, c, dx return dy }>, consts=1] w, x return y }",
     ]
 );
 
@@ -73,10 +73,13 @@ impl Control for CustomJvp {
         };
         let (params, outs) = (avals(body, &body.params), avals(body, &body.outs));
         check_args(args, &params)?;
-        let both = [&params[..], &params[count(statics, 1).min(params.len())..]].concat();
-        check_args(&both.iter().collect::<Vec<_>>(), &avals(rule, &rule.params))?;
-        let both = [&outs[..], &outs].concat();
-        check_args(&avals(rule, &rule.outs).iter().collect::<Vec<_>>(), &both)?;
+        let consts = count(statics, 1).min(params.len());
+        let takes = [&params[..], &outs, &params[consts..]].concat();
+        check_args(
+            &takes.iter().collect::<Vec<_>>(),
+            &avals(rule, &rule.params),
+        )?;
+        check_args(&avals(rule, &rule.outs).iter().collect::<Vec<_>>(), &outs)?;
         Ok(outs)
     }
 }
@@ -176,7 +179,7 @@ fn batch_jvp(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
         let each = vec![true; program.params.len()];
         body::lanes(program, &each, &vec![true; n_outs], of.len).map(|(all, _)| all)
     };
-    let programs = Programs::new(vec![all(body, n)?, all(rule, 2 * n)?]);
+    let programs = Programs::new(vec![all(body, n)?, all(rule, n)?]);
     let attrs = [b.attr(programs), b.attr(consts as i64)];
     let outs = b.emit_many(Op::CustomJvp, &attrs, &args, n);
     Some(outs.into_iter().map(Lane::Each).collect())
