@@ -6,7 +6,9 @@
 
 use crate::KernelFault;
 use crate::memory::{Data, Element};
+use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
+use crate::simd::vector::{copy_streamed, fence, non_temporal, prefetch};
 use crate::task::Prepared;
 use crate::threads::{for_each_chunk, worth};
 use gradloom_ir::DType;
@@ -47,6 +49,12 @@ pub enum Write {
 
 /// Elements of a cache-sized part of a result.
 const CHUNK: usize = 4096;
+
+/// Elements of a part of a result that is written with non-temporal stores.
+const STREAMED: usize = 1 << 17;
+
+/// Distance from a row to the later one that is prefetched.
+const AHEAD: usize = 8;
 
 /// Integer type of indices.
 trait Index: Element + Into<i64> {}
@@ -179,6 +187,29 @@ impl Places {
     }
 }
 
+/// Returns an index counted from the start of an axis that is not empty, or 0 and sets `wrong` if it
+/// is out of range.
+///
+/// There is no branch, so that the loads of several elements overlap.
+#[inline(always)]
+fn place_of<I: Index>(index: I, n: usize, wrong: &mut bool) -> usize {
+    let place = from_start(index, n);
+    let fits = place < n;
+    *wrong |= !fits;
+    if fits { place } else { 0 }
+}
+
+/// Prefetches the row of `len` elements at a later index.
+#[inline(always)]
+fn prefetch_row<T: Element, I: Index>(xs: &[T], later: Option<&I>, [n, len]: [usize; 2]) {
+    if let Some(index) = later {
+        let start = xs.as_ptr().wrapping_add(from_start(*index, n) * len);
+        for at in (0..len).step_by(64 / size_of::<T>()) {
+            prefetch(start.wrapping_add(at));
+        }
+    }
+}
+
 /// Returns an index counted from the start of the axis.
 #[inline(always)]
 fn from_start<I: Index>(index: I, n: usize) -> usize {
@@ -209,10 +240,12 @@ fn check<I: Index>(indices: &[I], n: usize) -> Result<(), KernelFault> {
 /// Returns whether all indices are in range.
 fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) -> bool {
     let Places { n, m, inner, .. } = at;
-    if out.is_empty() {
+    if out.is_empty() || n == 0 {
         return indices.is_empty() || check(indices, n).is_ok();
     }
-    let rows = (CHUNK / inner).max(1);
+    let streamed = non_temporal(size_of_val(out));
+    let chunk = if streamed { STREAMED } else { CHUNK };
+    let rows = (chunk / inner).max(1);
     let nanos = at.nanos::<T>(at.outer * m * inner);
     let is_wrong = AtomicBool::new(false);
     for_each_chunk(out, rows * inner, nanos, |c, mut out| {
@@ -225,8 +258,11 @@ fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at:
             let xs = &xs[at.read_of(outer)..][..n * inner];
             let width = at.width();
             let indices = &indices[at.indices_of(outer) + j * width..][..some * width];
-            all &= take_rows(xs, indices, now, at);
+            all &= take_rows(xs, indices, now, at, streamed);
             (outer, j, out) = (outer + 1, 0, later);
+        }
+        if streamed {
+            fence();
         }
         if !all {
             is_wrong.store(true, Relaxed);
@@ -235,38 +271,53 @@ fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at:
     !is_wrong.into_inner()
 }
 
-/// Copies the rows of one outer element, and returns whether all indices are in range.
-#[inline(always)]
-fn take_rows<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) -> bool {
-    let Places { n, inner, .. } = at;
-    let mut all = true;
-    let mut element = |y: &mut T, x: Option<&T>| match x {
-        Some(x) => *y = *x,
-        None => all = false,
-    };
-    if inner == 1 {
-        for (y, index) in out.iter_mut().zip(indices) {
-            element(y, xs.get(from_start(*index, n)));
-        }
-    } else if at.by_inner {
-        let rows = out.chunks_exact_mut(inner).zip(indices.chunks_exact(inner));
-        for (row, indices) in rows {
-            for (b, (y, index)) in row.iter_mut().zip(indices).enumerate() {
-                let place = from_start(*index, n);
-                let x = (place < n).then(|| &xs[place * inner + b]);
-                element(y, x);
+leveled! {
+    /// Copies the rows of one outer element, and returns whether all indices are in range.
+    fn take_rows<S, T: Element>(
+        xs: &[T],
+        indices: &[impl Index],
+        out: &mut [T],
+        at: Places,
+        streamed: bool,
+    ) -> bool {
+        let Places { n, inner, .. } = at;
+        assert!(n > 0 && xs.len() == n * inner, "an axis with elements");
+        let mut wrong = false;
+        if inner == 1 {
+            // Most indices are counted from the start: then nothing is left to do for each of them.
+            let from_start = |index: i64| (0..n as i64).contains(&index);
+            let all = indices.iter().fold(true, |all, index| all & from_start((*index).into()));
+            // SAFETY: each place is less than `n`, and `xs` has as many elements, as asserted.
+            let element = |place: usize| unsafe { *xs.get_unchecked(place) };
+            for (y, index) in out.iter_mut().zip(indices) {
+                let index = *index;
+                *y = match all {
+                    true => element(index.into() as usize),
+                    false => element(place_of(index, n, &mut wrong)),
+                };
             }
+            return !wrong;
         }
-    } else {
+        if at.by_inner {
+            for (row, indices) in out.chunks_exact_mut(inner).zip(indices.chunks_exact(inner)) {
+                for (b, (y, index)) in row.iter_mut().zip(indices).enumerate() {
+                    let place = place_of(*index, n, &mut wrong) * inner + b;
+                    // SAFETY: the place along the axis is less than `n`, `b` is less than `inner`, and
+                    // `xs` has `n * inner` elements, as asserted.
+                    *y = unsafe { *xs.get_unchecked(place) };
+                }
+            }
+            return !wrong;
+        }
         for (row, index) in out.chunks_exact_mut(inner).zip(indices) {
-            let place = from_start(*index, n);
-            match place < n {
-                true => row.copy_from_slice(&xs[place * inner..][..inner]),
-                false => all = false,
+            let from = &xs[place_of(*index, n, &mut wrong) * inner..][..inner];
+            match streamed {
+                true => copy_streamed(from, row),
+                false => row.copy_from_slice(from),
             }
         }
+        !wrong
     }
-    all
 }
 
 fn take_last_slices<T: Element, I: Index>(
@@ -396,47 +447,90 @@ fn write_part<T: Element, I: Index>(
     }
 }
 
-/// Writes the updates of one outer element, and returns whether all indices are in range.
-#[inline(always)]
-fn write_all<T: Element, I: Index>(
-    indices: &[I],
-    ys: &[T],
-    out: &mut [T],
-    at: Places,
-    combine: impl Fn(T, T) -> T,
-) -> bool {
-    let Places { n, inner, .. } = at;
-    let mut all = true;
-    let mut element = |to: Option<&mut T>, y: T| match to {
-        Some(to) => *to = combine(*to, y),
-        None => all = false,
-    };
-    if inner == 1 {
-        for (y, index) in ys.iter().zip(indices) {
-            element(out.get_mut(from_start(*index, n)), *y);
-        }
-    } else if at.by_inner {
-        for (row, indices) in ys.chunks_exact(inner).zip(indices.chunks_exact(inner)) {
-            for (b, (y, index)) in row.iter().zip(indices).enumerate() {
-                let place = from_start(*index, n);
-                let to = if place < n {
-                    out.get_mut(place * inner + b)
-                } else {
-                    None
-                };
-                element(to, *y);
+leveled! {
+    /// Writes the updates of one outer element, and returns whether all indices are in range.
+    fn write_all<S, T: Element>(
+        indices: &[impl Index],
+        ys: &[T],
+        out: &mut [T],
+        at: Places,
+        combine: impl Fn(T, T) -> T,
+    ) -> bool {
+        let Places { n, inner, .. } = at;
+        assert!(n > 0 && out.len() == n * inner, "an axis with elements");
+        let mut wrong = false;
+        let mut element = |to: Option<&mut T>, y: T| match to {
+            Some(to) => *to = combine(*to, y),
+            None => wrong = true,
+        };
+        if inner == 1 {
+            for (y, index) in ys.iter().zip(indices) {
+                element(out.get_mut(from_start(*index, n)), *y);
             }
+            return !wrong;
         }
-    } else {
-        for (row, index) in ys.chunks_exact(inner).zip(indices) {
-            let place = from_start(*index, n);
-            if place >= n {
-                all = false;
-                continue;
+        if at.by_inner {
+            for (row, indices) in ys.chunks_exact(inner).zip(indices.chunks_exact(inner)) {
+                for (b, (y, index)) in row.iter().zip(indices).enumerate() {
+                    let place = from_start(*index, n);
+                    let to = (place < n).then(|| place * inner + b);
+                    element(to.and_then(|to| out.get_mut(to)), *y);
+                }
             }
-            let to = &mut out[place * inner..][..inner];
+            return !wrong;
+        }
+        for (i, (row, index)) in ys.chunks_exact(inner).zip(indices).enumerate() {
+            prefetch_row(out, indices.get(i + AHEAD), [n, inner]);
+            let to = &mut out[place_of(*index, n, &mut wrong) * inner..][..inner];
             (to.iter_mut().zip(row)).for_each(|(to, y)| *to = combine(*to, *y));
         }
+        !wrong
     }
-    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Places, STREAMED, take_slices};
+    use crate::simd::vector::non_temporal;
+
+    #[test]
+    fn elements_and_rows_of_any_size_are_those_at_the_indices() {
+        let n = 1000;
+        for (inner, m) in [
+            (1, 3 * STREAMED),
+            (3, 9000),
+            (17, 800),
+            (20, 120_000),
+            (64, 40_000),
+        ] {
+            let xs: Vec<f32> = (0..n * inner).map(|i| i as f32).collect();
+            let place = |j: usize| j * 7919 % n;
+            for negative in [false, true] {
+                let index = |j: usize| match negative && j % 3 == 0 {
+                    true => place(j) as i64 - n as i64,
+                    false => place(j) as i64,
+                };
+                let mut indices: Vec<i64> = (0..m).map(index).collect();
+                let at = Places {
+                    outer: 1,
+                    n,
+                    m,
+                    inner,
+                    by_outer: false,
+                    by_inner: false,
+                    shared: true,
+                };
+                let mut out = vec![-1.0; m * inner];
+                assert!(take_slices(&xs, &indices, &mut out, at));
+                for (j, row) in out.chunks(inner).enumerate() {
+                    assert_eq!(*row, xs[place(j) * inner..][..inner], "{inner} {j}");
+                }
+                for wrong in [n as i64, -1 - n as i64] {
+                    indices[m - 1] = wrong;
+                    assert!(!take_slices(&xs, &indices, &mut out, at));
+                }
+            }
+        }
+        assert!(non_temporal(20 * 120_000 * size_of::<f32>()));
+    }
 }

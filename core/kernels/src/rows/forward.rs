@@ -17,9 +17,6 @@ use crate::threads::{for_each_chunk, for_each_chunks};
 /// Number of bytes of a result that one thread computes at a time.
 const TASK_BYTES: usize = 1 << 17;
 
-/// Size in bytes from which a result is written with non-temporal stores.
-const NON_TEMPORAL_BYTES: usize = 8 << 20;
-
 /// Mode in which a kernel reads and writes rows.
 #[derive(Clone, Copy)]
 pub(crate) struct RowMode {
@@ -105,13 +102,6 @@ fn rows_of_a_task<T>(cols: usize) -> usize {
 fn nanos_of<T>(n_rows: usize, cols: usize, nanos: f64) -> usize {
     let elements = n_rows.saturating_mul(cols.max(1));
     (elements as f64 * nanos * size_of::<T>() as f64 / 4.0) as usize
-}
-
-/// Returns whether a result of this size is written with non-temporal stores.
-///
-/// A large result would evict more from the caches than it leaves there for the next task.
-pub(crate) fn non_temporal(bytes: usize) -> bool {
-    bytes >= NON_TEMPORAL_BYTES
 }
 
 /// Writes each row of `cols` elements.

@@ -6,11 +6,12 @@
 
 use crate::reduce::{BLOCK, join_from};
 use crate::rows::Rows;
-use crate::rows::forward::{Normalization, RowMode, inv_rms, moments, non_temporal, split_rows};
+use crate::rows::forward::{Normalization, RowMode, inv_rms, moments, split_rows};
 use crate::rows::row_kernel::RowKernel;
 use crate::simd::lanes::{Map, add, map, sums};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
+use crate::simd::vector::non_temporal;
 use crate::simd::vector::{Floats, Simd, Vector};
 use crate::task::Prepared;
 use crate::threads::for_each_chunks;

@@ -4,7 +4,8 @@ use crate::elementwise::group::Group;
 use crate::elementwise::tile::{Order, gcd};
 use crate::memory::data::{Data, DataMut};
 use crate::memory::fault::KernelFault;
-use crate::rows::forward::{RowMode, non_temporal};
+use crate::rows::forward::RowMode;
+use crate::simd::vector::non_temporal;
 use crate::task::Prepared;
 
 /// A task that can run on a block of rows at a time: an elementwise group or a row kernel.

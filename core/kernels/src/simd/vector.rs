@@ -7,6 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+use crate::memory::element::Element;
 use crate::simd::number::{Float, Number};
 use gradloom_maths::{Arith, Base};
 #[cfg(target_arch = "x86_64")]
@@ -15,6 +16,9 @@ pub(crate) use x86::{Avx2, Avx512};
 /// Number of lanes of a sum: four of the widest vectors, independent of each other to hide the
 /// latency of additions.
 pub(crate) const LANES: usize = 64;
+
+/// Size in bytes from which a result is written with non-temporal stores.
+const NON_TEMPORAL_BYTES: usize = 8 << 20;
 
 /// Vector types of a SIMD level. Only a [`leveled`](super::leveled) function names a level, and it
 /// runs on CPUs of the level only.
@@ -98,6 +102,39 @@ pub(crate) fn fence() {
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }
+}
+
+/// Returns whether a result of this size is written with non-temporal stores.
+///
+/// A large result would evict more from the caches than it leaves there for the next task.
+pub(crate) fn non_temporal(bytes: usize) -> bool {
+    bytes >= NON_TEMPORAL_BYTES
+}
+
+/// Copies a row with non-temporal stores, if it fills whole vectors. Other threads may read it after a
+/// [`fence`].
+#[inline(always)]
+pub(crate) fn copy_streamed<T: Element>(from: &[T], to: &mut [T]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
+        let n = size_of_val(from) / size_of::<__m128i>();
+        let (x, y) = (
+            from.as_ptr().cast::<__m128i>(),
+            to.as_mut_ptr().cast::<__m128i>(),
+        );
+        let whole =
+            from.len() == to.len() && size_of_val(from).is_multiple_of(size_of::<__m128i>());
+        if whole && y.is_aligned() {
+            for i in 0..n {
+                // SAFETY: both rows have `n` vectors, and the address of the result is aligned to
+                // a vector. Every x86-64 CPU has SSE2.
+                unsafe { _mm_stream_si128(y.add(i), _mm_loadu_si128(x.add(i))) };
+            }
+            return;
+        }
+    }
+    to.copy_from_slice(from);
 }
 
 /// Prefetches the cache line at an address, which may be invalid.
