@@ -397,6 +397,14 @@ pub enum ControlFault {
     /// A rule for the derivative of a function calls this function.
     #[error("a rule calls its own function: it gets the result as an argument")]
     CallsItself,
+    /// The results of an op shall be kept that does not exist.
+    #[error(
+        "no op has the name `{name}`: the names to keep are those that a program prints, such as `matmul`"
+    )]
+    NoOp {
+        /// The name.
+        name: &'static str,
+    },
     /// A function that has to be linear is not.
     #[error("the function is not linear in its argument, because of `{op}`")]
     NotLinear {

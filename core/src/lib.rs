@@ -199,9 +199,9 @@ pub use tensor::{
 };
 pub use traced::{Point, Traced};
 pub use transform::{
-    LaneAxes, Loss, Outcome, Pullback, Pushforward, Scan, Vmap, checkpoint, cond, custom_jvp,
-    custom_vjp, fori_loop, grad, hessian, hvp, jacfwd, jacrev, jvp, linear_transpose, linearize,
-    map, scan, switch, value_and_grad, vjp, vmap, while_loop,
+    Checkpoint, LaneAxes, Loss, Outcome, Pullback, Pushforward, Scan, Vmap, checkpoint, cond,
+    custom_jvp, custom_vjp, fori_loop, grad, hessian, hvp, jacfwd, jacrev, jvp, linear_transpose,
+    linearize, map, scan, switch, value_and_grad, vjp, vmap, while_loop,
 };
 pub use tree::Tree;
 

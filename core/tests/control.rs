@@ -1,8 +1,9 @@
 //! Loops and conditionals as ops, in closures: values, derivatives in both modes, lanes, and errors.
 
 use gradloom::{
-    DType, Error, Key, Result, Scan, Tensor, Vmap, checkpoint, cond, custom_jvp, custom_vjp,
-    fori_loop, grad, hessian, hvp, jacfwd, jacrev, jvp, map, scan, switch, vjp, vmap, while_loop,
+    Checkpoint, DType, Error, Key, Result, Scan, Tensor, Vmap, checkpoint, cond, custom_jvp,
+    custom_vjp, fori_loop, grad, hessian, hvp, jacfwd, jacrev, jvp, map, scan, switch, vjp, vmap,
+    while_loop,
 };
 
 fn close(a: &Tensor, b: &Tensor) {
@@ -506,6 +507,35 @@ fn a_rule_of_the_user_replaces_the_derivative() {
         &grad(shared)(&x),
         &grad(|x: &Tensor| (x * &lanes).square().sum(..))(&x),
     );
+}
+
+#[test]
+fn a_checkpoint_keeps_the_results_of_chosen_ops() {
+    let w = Tensor::from([[0.5f64, 1.0], [-1.0, 0.25]]);
+    let f = |x: &Tensor| x.sin().matmul(&w).tanh().matmul(&w).exp();
+    let (x, v) = (
+        Tensor::from([[1.0f64, 2.0], [3.0, 4.0]]),
+        Tensor::from([[1.0f64, 0.5], [-1.0, 2.0]]),
+    );
+    let expected = grad(|x: &Tensor| f(x).sum(..))(&x);
+    let second = hvp(|x: &Tensor| f(x).sum(..), &x, &v);
+    for keep in [&[][..], &["matmul"], &["sin", "tanh", "exp"], &["identity"]] {
+        let block = Checkpoint::new(f).keep(keep);
+        close(&block.call(&x), &f(&x));
+        close(
+            &jvp(|x: &Tensor| block.call(x), &x, &v).1,
+            &jvp(f, &x, &v).1,
+        );
+        let sum = |x: &Tensor| block.call(x).sum(..);
+        close(&grad(sum)(&x), &expected);
+        close(&hvp(sum, &x, &v), &second);
+        let twice = grad(|x: &Tensor| (grad(sum)(x) * &v).sum(..))(&x);
+        close(&twice, &second);
+        let each = vmap(grad(sum))(&x);
+        close(&each, &grad(|x: &Tensor| vmap(f)(x).sum(..))(&x));
+    }
+    let block = Checkpoint::new(|x: &Tensor| -> Result<Tensor> { Ok(x.exp()) }).keep(&["dot"]);
+    insta::assert_snapshot!(block.call(&x).unwrap_err(), @"`checkpoint`: no op has the name `dot`: the names to keep are those that a program prints, such as `matmul`");
 }
 
 #[test]

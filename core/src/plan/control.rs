@@ -48,9 +48,12 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
             control::there_and_back(cond, forward, backward, [parts.consts, parts.carry], taped)
         }
         Op::Switch => control::switch(branches(of.statics).iter().map(body).collect()),
-        Op::Checkpoint | Op::CustomJvp | Op::CustomVjp => {
-            control::once(body(&branches(of.statics)[0]))
+        Op::Checkpoint => {
+            let mut program = branches(of.statics)[0].clone();
+            program.outs.truncate(of.outs.len());
+            control::once(body(&program))
         }
+        Op::CustomJvp | Op::CustomVjp => control::once(body(&branches(of.statics)[0])),
         op => unreachable!("`{op}` is only transposed"),
     };
     let outs = [of.outs, &scratch].concat();

@@ -13,7 +13,7 @@ use crate::tensor::replay::Bound;
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_physical};
 use crate::{Aval, DType, Result, Tensor, Tree, check};
-use gradloom_ir::{Builder, Op, Program, Programs, Static, pass};
+use gradloom_ir::{Builder, Op, Program, Programs, Static, Var, pass};
 use std::ops::Range;
 
 /// Returns the final state and the stacked results of a loop over the slices of `xs`.
@@ -450,7 +450,8 @@ where
 
 /// Returns a function with the values of `f`, whose pullback keeps only the argument.
 ///
-/// The pullback computes the intermediate values of `f` again, which takes less memory and more time.
+/// The pullback computes the intermediate values of `f` again, which takes less memory and more time. See
+/// [`Checkpoint`] for one that keeps some of them.
 ///
 /// ```
 /// # use gradloom::{Tensor, checkpoint, grad};
@@ -469,23 +470,104 @@ where
     R: Outcome,
     F: Fn(&X) -> R,
 {
-    let made = TransformSite::by("checkpoint");
-    move |x: &X| R::wrap_made(try_checkpoint(&f, x), made)
+    let block = Checkpoint::new(f);
+    move |x: &X| block.call(x)
 }
 
-fn try_checkpoint<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<R::Tree> {
-    let operands = leaves(x);
-    let avals: Vec<Aval> = avals(&operands).collect();
-    let traced = trace_on(&avals, |inputs| {
+/// A function whose pullback computes intermediate values again, except those of chosen ops: see [`checkpoint`].
+///
+/// ```
+/// # use gradloom::{Checkpoint, Tensor, grad};
+/// let w = Tensor::from([[1.0f32, 2.0], [0.0, 1.0]]);
+/// // The products are kept, and what follows each of them is computed again.
+/// let block = Checkpoint::new(|x: &Tensor| x.matmul(&w).tanh().matmul(&w).exp()).keep(&["matmul"]);
+/// let x = Tensor::from([[0.0f32, 0.0]]);
+/// let slope = grad(|x: &Tensor| block.call(x).sum(..))(&x);
+/// assert_eq!(slope.to_vec::<f32>(), [7.0, 3.0]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Checkpoint<F> {
+    f: F,
+    keep: Vec<&'static str>,
+    made: TransformSite,
+}
+
+impl<F> Checkpoint<F> {
+    /// Returns the function whose pullback keeps only the argument.
+    #[track_caller]
+    pub fn new(f: F) -> Checkpoint<F> {
+        Checkpoint {
+            f,
+            keep: Vec::new(),
+            made: TransformSite::by("checkpoint"),
+        }
+    }
+
+    /// Keeps the results of the ops with these names, as a program prints them. A product of a tensor and a
+    /// matrix is a `matmul`.
+    pub fn keep(mut self, ops: &[&'static str]) -> Checkpoint<F> {
+        self.keep.extend(ops);
+        self
+    }
+
+    /// Returns the result of the function.
+    ///
+    /// # Panics
+    ///
+    /// If the function reads a value, or if a name to keep is not that of an op. If the function returns `Result`,
+    /// these are errors instead.
+    pub fn call<X, R>(&self, x: &X) -> R::Wrap<R::Tree>
+    where
+        X: Tree,
+        R: Outcome,
+        F: Fn(&X) -> R,
+    {
+        R::wrap_made(self.try_call(x), self.made)
+    }
+
+    fn try_call<X, R>(&self, x: &X) -> Result<R::Tree>
+    where
+        X: Tree,
+        R: Outcome,
+        F: Fn(&X) -> R,
+    {
+        let is_op = |name: &&'static str| Op::from_name(name).is_some();
+        if let Some(name) = self.keep.iter().find(|name| !is_op(name)) {
+            return Err(ControlFault::NoOp { name }.into_error("checkpoint"));
+        }
+        let Traced {
+            mut program,
+            captured,
+            y,
+        } = trace(&self.f, x)?;
+        let n_outs = program.outs.len();
+        let kept = program
+            .eqns
+            .iter()
+            .filter(|eqn| self.keep.contains(&eqn.op.def().name()));
+        let kept: Vec<Var> = kept.flat_map(|eqn| eqn.outs.clone()).collect();
+        program.outs.extend(&kept);
+        let operands = physical(&leaves(x));
+        let args: Vec<&Tensor> = operands.iter().chain(&captured).collect();
+        let statics = [
+            Programs::new(vec![program]).into(),
+            Static::Int(kept.len() as i64),
+        ];
+        let outs = record_many(Op::Checkpoint, statics, &args, &[], n_outs)?;
+        Ok(with_physical(&y, &outs))
+    }
+}
+
+/// Traces a function on stand-ins for the leaves of `x`.
+pub(super) fn trace<X: Tree, R: Outcome>(
+    f: impl FnOnce(&X) -> R,
+    x: &X,
+) -> Result<Traced<R::Tree>> {
+    let operands: Vec<Aval> = avals(&leaves(x)).collect();
+    trace_on(&operands, |inputs| {
         let y = R::run(|| f(&with_physical(x, inputs)))?;
         Ok((leaves(&y), y))
-    })?;
-    let operands = physical(&operands);
-    let args: Vec<&Tensor> = operands.iter().chain(&traced.captured).collect();
-    let n_outs = traced.program.outs.len();
-    let statics = [Programs::new(vec![traced.program]).into()];
-    let outs = record_many(Op::Checkpoint, statics, &args, &[], n_outs)?;
-    Ok(with_physical(&traced.y, &outs))
+    })
 }
 
 /// Returns the avals of the physical tensors.
@@ -546,7 +628,7 @@ pub(super) fn trace_on<Y>(
 }
 
 /// Returns a program in which some variables are constants of a known shape.
-fn with_shapes(program: Program, shapes: &[(gradloom_ir::Var, Aval)]) -> Program {
+fn with_shapes(program: Program, shapes: &[(Var, Aval)]) -> Program {
     if shapes.is_empty() {
         return program;
     }
@@ -605,7 +687,7 @@ fn checkpointed(program: Program) -> Program {
         .map(|param| b.param(program.aval(*param).clone()))
         .collect();
     let n_outs = program.outs.len();
-    let body = b.attr(Programs::new(vec![program]));
-    let outs = b.emit_many(Op::Checkpoint, &[body], &params, n_outs);
+    let attrs = [b.attr(Programs::new(vec![program])), b.attr(0)];
+    let outs = b.emit_many(Op::Checkpoint, &attrs, &params, n_outs);
     b.finish(params, outs)
 }

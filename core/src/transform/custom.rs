@@ -1,7 +1,7 @@
 //! Functions with derivatives that the user wrote.
 
 use super::Outcome;
-use super::control::{Traced, avals, physical, together, trace_on};
+use super::control::{Traced, avals, physical, together, trace, trace_on};
 use super::outcome::TransformSite;
 use crate::error::ControlFault;
 use crate::tensor::record::record_many;
@@ -45,15 +45,6 @@ where
         let of_body = |body: Traced<R::Tree>| try_custom_jvp(&body, &rule, x);
         R::wrap_made(trace(&f, x).and_then(of_body), made)
     }
-}
-
-/// Traces the function of which a rule is the derivative.
-fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Traced<R::Tree>> {
-    let operands: Vec<Aval> = avals(&leaves(x)).collect();
-    trace_on(&operands, |inputs| {
-        let y = R::run(|| f(&with_physical(x, inputs)))?;
-        Ok((leaves(&y), y))
-    })
 }
 
 /// Records the traced function on another argument.

@@ -19,7 +19,7 @@ mod vmap;
 
 pub use crate::tensor::replay::replay;
 pub(crate) use crate::tensor::replay::{Bound, Env, replay_bound};
-pub use control::{Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop};
+pub use control::{Checkpoint, Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop};
 pub use custom::{RuleSite, custom_jvp, custom_vjp, with_jvp, with_vjp};
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};

@@ -265,15 +265,16 @@ impl Draft<'_> {
         if body.avals.is_empty() {
             return None;
         }
-        let n_outs = 1 + self.rng.below(2);
-        let outs: Vec<usize> = (0..n_outs)
+        let (n_outs, n_kept) = (1 + self.rng.below(2), self.rng.below(3));
+        let outs: Vec<usize> = (0..n_outs + n_kept)
             .map(|_| self.rng.below(body.avals.len()))
             .collect();
         let (inner, outer) = self.capture(&body);
         let params = [inner, (0..body.n_operands).collect()].concat();
+        let program = programs([body.graph.as_program(&params, &outs)]);
         Some(Step {
             op: Op::Checkpoint,
-            statics: vec![programs([body.graph.as_program(&params, &outs)])],
+            statics: vec![program, Static::Int(n_kept as i64)],
             data: [outer, operands].concat(),
             likes: Vec::new(),
             n_outs,

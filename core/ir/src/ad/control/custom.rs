@@ -3,6 +3,7 @@
 use super::body;
 use crate::ad::Calls;
 use crate::op::control::body::{inline, zeros};
+use crate::op::control::checkpoint::emit;
 use crate::op::control::programs;
 use crate::{Builder, Eqn, Op, Programs, Var, pass};
 
@@ -52,8 +53,7 @@ pub(super) fn tangents_of_jvp(
                 .collect();
             let dx: Vec<Var> = dx[consts..].iter().flatten().copied().collect();
             let args = [known, zero, dx].concat();
-            let body = b.attr(Programs::new(vec![joint]));
-            let dy = b.emit_many(Op::Checkpoint, &[body], &args, n_outs);
+            let dy = emit(b, joint, 0, &args);
             dy.into_iter().map(Some).collect()
         }
     }
