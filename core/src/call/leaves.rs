@@ -155,7 +155,7 @@ pub fn avals<T: Tree>(tree: &T) -> Vec<Aval> {
 pub(crate) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
     let mut next = leaves.iter();
     like.map(&mut |leaf| match next.next().cloned().flatten() {
-        Some(found) => found.with_prefix_of(leaf.aval()),
+        Some(found) => found.as_cotangent_of(leaf.aval()),
         None => zeros(leaf.aval()),
     })
 }

@@ -123,7 +123,7 @@ where
     });
     let dx = wrt.iter().filter_map(|place| {
         let dx = tangent(place.param, place.leaf)?.clone();
-        Some(dx.with_prefix_of(all[place.index].aval()))
+        Some(dx.repeated_over(all[place.index].aval()))
     });
     let dx: Vec<Tensor> = dx.collect();
     let active: Vec<usize> = wrt.iter().map(|place| place.index).collect();

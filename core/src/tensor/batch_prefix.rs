@@ -184,15 +184,24 @@ impl Tensor {
         Tensor::new(&aval, ValueSource::Prefixed(Shared::clone(physical)))
     }
 
-    /// Returns the tensor with the batch prefix of `like`, whose logical shape it has.
-    ///
-    /// A tensor without the prefix is repeated, and one with more batch axes is summed over them: it is a
-    /// cotangent of a value that they share.
-    pub(crate) fn with_prefix_of(self, like: &Aval) -> Tensor {
+    /// Returns the tensor with the batch prefix of `like`, whose logical shape it has: it is repeated.
+    pub(crate) fn repeated_over(self, like: &Aval) -> Tensor {
         if self.batch_shape() == like.batch_shape() {
             return self;
         }
-        expect(fitted(self, like))
+        let physical = expect(repeated_to(&self.physical(), like.physical_shape()));
+        physical.with_batch_dims(like.batch_dims())
+    }
+
+    /// Returns the tensor as a cotangent of a value with the aval `of`, whose logical shape it has.
+    ///
+    /// It is summed over the batch axes that share the value, and repeated if all elements have the same
+    /// cotangent.
+    pub(crate) fn as_cotangent_of(self, of: &Aval) -> Tensor {
+        if self.batch_shape() == of.batch_shape() {
+            return self;
+        }
+        expect(summed(&self, of)).repeated_over(of)
     }
 
     /// Returns the tensor with this batch prefix, in which the first element has it and the others have zeros.
@@ -227,21 +236,22 @@ fn at_first(x: &Tensor, prefix: &[usize]) -> Result<Tensor> {
     Ok(physical.with_batch_dims(prefix.len()))
 }
 
+/// Returns the sum over the batch axes that `of` does not have, or has with length 1.
 #[cold]
-fn fitted(x: Tensor, like: &Aval) -> Result<Tensor> {
-    let (own, n) = (x.batch_shape(), like.batch_dims());
+fn summed(x: &Tensor, of: &Aval) -> Result<Tensor> {
+    let (own, n) = (x.batch_shape(), of.batch_dims());
     let extra = own.len().saturating_sub(n);
     let is_summed =
-        |i: &usize| *i < extra || own[*i] != 1 && like.batch_shape()[i + n - own.len()] == 1;
+        |i: &usize| *i < extra || own[*i] != 1 && of.batch_shape()[i + n - own.len()] == 1;
     let summed: Vec<i64> = (0..own.len()).filter(is_summed).map(|i| i as i64).collect();
-    let mut physical = x.physical();
-    if !summed.is_empty() {
-        let statics = [summed.into(), Static::Bool(true)];
-        let like = physical.aval().clone();
-        physical = record::record_one(Op::Sum, statics, &[&physical], &[&like])?;
-        physical = squeezed(&physical, (0..extra).collect())?;
+    if summed.is_empty() {
+        return Ok(x.clone());
     }
-    Ok(repeated_to(&physical, like.physical_shape())?.with_batch_dims(n))
+    let statics = [summed.into(), Static::Bool(true)];
+    let physical = x.physical();
+    let sum = record::record_one(Op::Sum, statics, &[&physical], &[physical.aval()])?;
+    let sum = squeezed(&sum, (0..extra).collect())?;
+    Ok(sum.with_batch_dims(own.len() - extra))
 }
 
 /// Returns the cotangents with equal batch prefixes, or `None` if theirs are equal.

@@ -98,7 +98,7 @@ macro_rules! declared_method {
         $(#[$doc])*
         #[track_caller]
         pub fn $name(&self, $($param)*) -> Tensor {
-            one(Op::$op, [$static], &[], &[self.aval()]).with_prefix_of(self.aval())
+            one(Op::$op, [$static], &[], &[self.aval()]).repeated_over(self.aval())
         }
     };
     (@ [$($params:tt)*] $statics:tt [$($data:tt)*] [$($likes:tt)*]

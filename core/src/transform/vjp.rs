@@ -185,7 +185,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
                 Some(false) => found.next().flatten(),
                 _ => None,
             };
-            ct.map_or_else(|| zero.clone(), |ct| ct.with_prefix_of(zero.aval()))
+            ct.map_or_else(|| zero.clone(), |ct| ct.as_cotangent_of(zero.aval()))
         }))
     }
 
@@ -249,7 +249,7 @@ impl LeafPullback {
         let prefix = given.max_by_key(|prefix| prefix.len()).unwrap_or_default();
         for (i, param) in active.zip(params) {
             match cts.get(i).cloned().flatten() {
-                Some(ct) => args.push(Bound::Tensor(ct.with_prefix_of(&outs[i]))),
+                Some(ct) => args.push(Bound::Tensor(ct.as_cotangent_of(&outs[i]))),
                 None => {
                     missing.push(*param);
                     let zeros = Tensor::zeros(outs[i].physical_shape(), outs[i].dtype());
