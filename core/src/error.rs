@@ -314,6 +314,14 @@ pub enum VmapFault {
         /// The part.
         part: String,
     },
+    /// Axes are given twice for a part.
+    #[error("`{what}` names `{part}` twice")]
+    Twice {
+        /// `in_axes` or `out_axes`.
+        what: &'static str,
+        /// The part.
+        part: String,
+    },
     /// A tuple of axes is too short.
     #[error("`{what}` has {parts} entr{}, and none for `{path}`", y_or_ies(*parts))]
     NotCovered {

@@ -228,6 +228,7 @@ fn misfits_are_named() {
     insta::assert_snapshot!(fails(sum, None), @"`vmap`: the lanes share all arguments, so give their number by `Vmap::axis_size`");
     insta::assert_snapshot!(fails(sum, (0,)), @"`vmap`: `in_axes` has 1 entry, and none for `1`");
     insta::assert_snapshot!(fails(sum, &[0][..]), @"`vmap`: `in_axes` names `[0]`, and no such part has a tensor");
+    insta::assert_snapshot!(fails(sum, [("0", 0), ("0", 1)]), @"`vmap`: `in_axes` names `0` twice");
     insta::assert_snapshot!(fails(sum, [("w", 0)]), @"`vmap`: `in_axes` names `w`, and no such part has a tensor");
     insta::assert_snapshot!(fails(|(x, y)| Ok(y * x.sum(..).item::<f64>()), (0, None)), @"this value differs between the lanes of `vmap` or the turns of a loop, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read");
     let differs = Vmap::new(|x: &Tensor| Ok(x * 2.0))

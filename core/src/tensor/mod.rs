@@ -137,7 +137,7 @@ impl Tensor {
         self.0.aval.dtype()
     }
 
-    /// Returns the number of elements, the product of the shape.
+    /// Returns the number of elements, the product of the shape. Each element of a batch prefix has as many.
     pub fn numel(&self) -> usize {
         self.0.aval.numel()
     }

@@ -10,7 +10,9 @@ use crate::{Result, Tree};
 /// - `None` stands for a value that all lanes share.
 /// - A tuple has an entry for each part of a tuple.
 /// - A slice has an entry for each element of a list.
-/// - A list of pairs has entries for fields and their axes. Other fields have their lanes along axis 0.
+/// - A list of pairs has entries for fields and their axes. Other fields have their lanes along axis 0. If the axes
+///   are those of the arguments of a traced function, the pairs are for arguments; if none has the name, and there is
+///   one argument, for its fields.
 ///
 /// ```
 /// # use gradloom::LaneAxes;
@@ -59,6 +61,7 @@ impl LaneAxes {
                 parts.iter().map(|(_, axes)| axes.clone()).collect()
             }
             Axes::Parts(parts) if parts.iter().all(is_argument) => {
+                distinct(parts, WHAT)?;
                 let axes = |argument| {
                     let mut parts = parts.iter();
                     let part = parts.find(|part| part.0 == name_of(argument));
@@ -115,6 +118,7 @@ impl LaneAxes {
         let Axes::Parts(parts) = &self.0 else {
             return Ok(());
         };
+        distinct(parts, what)?;
         for (name, axes) in parts {
             let inside = leaves
                 .iter()
@@ -138,6 +142,17 @@ impl LaneAxes {
         }
         Ok(())
     }
+}
+
+/// Returns an error if two entries have the same name.
+fn distinct(parts: &[(String, LaneAxes)], what: &'static str) -> Result<()> {
+    for (i, (name, _)) in parts.iter().enumerate() {
+        if parts[..i].iter().any(|(before, _)| before == name) {
+            let part = name.clone();
+            return Err(VmapFault::Twice { what, part }.into_error());
+        }
+    }
+    Ok(())
 }
 
 /// Returns whether these are entries for the parts of a tuple.

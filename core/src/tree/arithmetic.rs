@@ -147,6 +147,8 @@ pub fn dot<T: Tree>(left: &T, right: &T) -> Tensor {
 /// assert_eq!(tree::norm(&gradients).item::<f32>(), 5.0);
 /// ```
 ///
+/// Leaves with a batch prefix have a norm for each element of the prefix.
+///
 /// # Panics
 ///
 /// If a leaf is not a float.

@@ -45,13 +45,18 @@ pub fn summary<T: Tree>(tree: &T) -> Summary {
 impl Summary {
     /// Returns the number of elements of all leaves.
     pub fn elements(&self) -> usize {
-        self.leaves.iter().map(|(_, aval)| aval.numel()).sum()
+        self.leaves.iter().map(|(_, aval)| elements(aval)).sum()
     }
 
     /// Returns the number of bytes of all leaves. Leaves that share a buffer count each.
     pub fn bytes(&self) -> usize {
         self.leaves.iter().map(|(_, aval)| aval.bytes()).sum()
     }
+}
+
+/// Returns the number of elements, in all elements of a batch prefix.
+fn elements(aval: &Aval) -> usize {
+    aval.physical_shape().iter().product()
 }
 
 impl fmt::Display for Summary {
@@ -62,8 +67,10 @@ impl fmt::Display for Summary {
         };
         let mut rows = vec![["path", "dtype", "shape", "elements", "bytes"].map(str::to_owned)];
         rows.extend(self.leaves.iter().map(|(path, aval)| {
-            let (dtype, shape) = (aval.dtype().to_string(), format!("{:?}", aval.shape()));
-            row([path, &dtype, &shape], [aval.numel(), aval.bytes()])
+            // As an aval prints it, with a batch prefix before a bar.
+            let dtype = aval.dtype().to_string();
+            let shape = aval.to_string().split_off(dtype.len());
+            row([path, &dtype, &shape], [elements(aval), aval.bytes()])
         }));
         rows.push(row(["total", "", ""], [self.elements(), self.bytes()]));
         let widths = [0, 1, 2, 3, 4].map(|i| {

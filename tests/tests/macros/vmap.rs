@@ -152,7 +152,6 @@ fn traced_bodies_may_call_it() {
     gradloom::tree::assert_close(&dy, &expected, 1e-12);
     finds(|| total(&xs, &ys, &w));
     finds(|| total::value_and_grad(&xs, &ys, &w).1.w);
-    println!("{} {:?}", total::PROGRAM, total::RECORDED);
 }
 
 struct Loud {
@@ -480,6 +479,7 @@ fn messages_have_the_names_of_the_arguments() {
         panic_of(|| drop(product::vmap((0, (0, None, 1)), &xs, &w))).0,
         panic_of(|| drop(product::vmap((0, [("c", None)]), &xs, &w))).0,
         panic_of(|| drop(product::vmap([("y", None)], &xs, &w))).0,
+        panic_of(|| drop(product::vmap([("w", None), ("w", Some(0))], &xs, &w))).0,
         panic_of(|| drop(product::vmap((0, [("w", None), ("b", Some(1))]), &xs, &w))).0,
         panic_of(|| drop(product::vmap(None, &xs, &w))).0,
         panic_of(|| drop(w.forward_vmap(0, &xs))).0,
@@ -492,6 +492,7 @@ fn messages_have_the_names_of_the_arguments() {
     `vmap`: `in_axes` has 3 entries, and none for `w.w`
     `vmap`: `in_axes` names `c`, and no such part has a tensor
     `vmap`: `in_axes` names `y`, and no such part has a tensor
+    `vmap`: `in_axes` names `w` twice
     `vmap`: `w.b` is f64[3], which has no axis 1 for the lanes
     `vmap`: the lanes share all arguments, so give their number by `Vmap::axis_size`
     `vmap`: the numbers of lanes differ: 4 in `self.w`, 3 in `self.b`, 5 in `x`
