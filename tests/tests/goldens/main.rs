@@ -16,6 +16,7 @@ mod function;
 mod indexing;
 mod matmul;
 mod models;
+mod more;
 mod movement;
 mod nn;
 mod reduction;
@@ -54,13 +55,32 @@ struct Row {
 
 fn main() -> ExitCode {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens");
-    let folder = std::env::var_os("GRADLOOM_GOLDENS").map_or(own, PathBuf::from);
+    let sets = match std::env::var_os("GRADLOOM_GOLDENS") {
+        Some(folder) => vec![("goldens", PathBuf::from(folder))],
+        None => vec![("more goldens", own.join("more")), ("goldens", own)],
+    };
     let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
     let filter = filter.unwrap_or_default();
-    let mut cases = case::read_folder(&folder);
-    cases.retain(|case| case.name.contains(&filter) || case.family.contains(&filter));
     // Panics are reported with their case.
     std::panic::set_hook(Box::new(|_| {}));
+    let (mut n_failed, mut n_all) = (0, 0);
+    for (name, folder) in sets {
+        let (passed, n) = run(&folder, &filter);
+        println!("{name}: {passed} of {n}");
+        n_failed += n - passed;
+        n_all += n;
+    }
+    match n_failed == 0 && n_all > 0 {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
+
+/// Runs the cases of a folder whose name or family contains `filter`, and prints their table. Returns the
+/// numbers of passed and of all cases.
+fn run(folder: &Path, filter: &str) -> (usize, usize) {
+    let mut cases = case::read_folder(folder);
+    cases.retain(|case| case.name.contains(filter) || case.family.contains(filter));
     let mut table: BTreeMap<&str, Row> = BTreeMap::new();
     for case in &cases {
         let row = table.entry(&case.family).or_default();
@@ -84,18 +104,13 @@ fn main() -> ExitCode {
             println!("{}/{}: {line}", case.family, case.name);
         }
     }
-    let (passed, n) = print(&table);
-    println!("goldens: {passed} of {n}");
-    match passed == n && n > 0 {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    print(&table)
 }
 
 /// Returns the function with the name of the case, of its own family if several have the name.
 fn function_of(case: &Case) -> Option<&'static Function> {
     let named = |function: &&Function| function.name.trim_start_matches("r#") == case.name;
-    let mut families = FAMILIES.to_vec();
+    let mut families = [FAMILIES, more::FAMILIES].concat();
     families.sort_by_key(|(name, _)| *name != case.family);
     let mut functions = families.into_iter().flat_map(|(_, functions)| functions);
     functions.find(named)
