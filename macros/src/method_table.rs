@@ -521,6 +521,8 @@ pub(crate) const CONSTANTS: &[&str] = &[
 pub(crate) const TRANSFORMS: &[&str] = &[
     "checkpoint",
     "cond",
+    "custom_jvp",
+    "custom_vjp",
     "fori_loop",
     "grad",
     "hessian",

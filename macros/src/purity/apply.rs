@@ -242,7 +242,7 @@ impl PurityVisitor<'_> {
         match name {
             "grad" => super::pattern::behind(&x),
             "value_and_grad" => Ty::Tuple(vec![self.tensor(), super::pattern::behind(&x)]).into(),
-            "checkpoint" | "vmap" => y,
+            "checkpoint" | "custom_jvp" | "custom_vjp" | "vmap" => y,
             _ => self.tensor(),
         }
     }

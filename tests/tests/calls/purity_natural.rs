@@ -944,3 +944,26 @@ fn locals_pointers_pullbacks_and_pairs_are_pure() {
     finds(|| pulled_back(&x, 3));
     finds(|| pairs_with_numbers(&x, 3));
 }
+
+/// Rules of closures, called at once and by name.
+#[traced]
+fn with_rules(x: &Tensor) -> Tensor {
+    let soft = gradloom::custom_jvp(
+        |x: &Tensor| (x.exp() + 1.0).log(),
+        |x: &Tensor, _: &Tensor, dx: &Tensor| x.sigmoid() * dx,
+    );
+    let clipped = gradloom::custom_vjp(
+        |x: &Tensor| x.square(),
+        |x: &Tensor| (x.square(), x.clone()),
+        |x: &Tensor, ct: &Tensor| (x * ct * 2.0).clamp(-1.0, 1.0),
+    );
+    (soft(x) + clipped(x)).sum(..)
+}
+
+#[test]
+fn rules_of_closures_are_pure() {
+    let x = noise(&[3], 1);
+    assert_eq!(with_rules::RECORDED, None);
+    finds(|| with_rules(&x));
+    finds(|| with_rules::grad(&x).x);
+}
