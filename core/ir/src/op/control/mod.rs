@@ -11,6 +11,7 @@
 pub(crate) mod body;
 pub(crate) mod checkpoint;
 mod custom;
+pub(crate) mod prune;
 pub(crate) mod scan;
 pub(crate) mod switch;
 mod while_back;
