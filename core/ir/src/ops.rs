@@ -624,6 +624,10 @@ macro_rules! op_list {
                 ///
                 /// `[.., n, n]` to `[..]`.
                 Det = det(methods),
+                /// The derivatives of the determinants of matrices by their elements.
+                ///
+                /// `[.., n, n]`; the same shape.
+                Cofactors = cofactors,
                 /// The signs of the determinants of matrices, and the logarithms of their magnitudes.
                 ///
                 /// `[.., n, n]` to two results of shape `[..]`.

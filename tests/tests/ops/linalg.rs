@@ -160,6 +160,43 @@ fn singular_matrices_have_no_finite_solution() {
     }
 }
 
+#[test]
+fn the_gradient_of_the_determinant_of_a_singular_matrix_has_the_cofactors() {
+    let slopes = |x: &Tensor| grad(|x: &Tensor| x.det().sum(..))(x);
+    let x = Tensor::from([[1.0f64, 2.0], [2.0, 4.0]]);
+    let expected = Tensor::from([[4.0f64, -2.0], [-2.0, 1.0]]);
+    assert_near(&slopes(&x), &expected, 1e-14, "rank 1 of 2");
+    let x = Tensor::from([[1.0f64, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]]);
+    let expected = Tensor::from([[4.0f64, 4.0, -4.0], [-2.0, -2.0, 2.0], [0.0, 0.0, 0.0]]);
+    assert_near(&slopes(&x), &expected, 1e-13, "rank 2 of 3");
+    let zeros = Tensor::zeros([3, 3], DType::F64);
+    assert_near(&slopes(&zeros), &zeros, 0.0, "rank 0 of 3");
+    assert_eq!(
+        slopes(&Tensor::zeros([1, 1], DType::F64)).to_vec::<f64>(),
+        [1.0]
+    );
+    // A batch, beside a regular matrix.
+    let both = Tensor::stack(&[&zeros, &Tensor::eye(3, DType::F64)], 0);
+    assert_near(&slopes(&both), &both, 1e-15, "a batch");
+    // A matrix that is factorised by blocks: the last row repeats the first.
+    let x = noise(&[20, 20], 4);
+    let x = x.set(-1, x.row(0));
+    let slopes = slopes(&x);
+    let moved = |i: usize, j: usize| {
+        let element = x.i((i, j)) + 1.0;
+        x.set((i, j), &element).det().item::<f64>()
+    };
+    for (i, j) in [(0, 0), (19, 3), (7, 7)] {
+        let (found, expected) = (slopes.i((i, j)).item::<f64>(), moved(i, j));
+        let size = slopes.abs().max(..).item::<f64>();
+        assert!(
+            (found - expected).abs() <= 1e-11 * size,
+            "{found} {expected}"
+        );
+    }
+    assert!(slopes.to_vec::<f64>().iter().any(|x| x.abs() > 1e-6));
+}
+
 /// A loss on all factors, whatever their signs.
 #[traced]
 fn loss(x: &Tensor, b: &Tensor) -> Tensor {

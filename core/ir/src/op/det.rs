@@ -1,13 +1,15 @@
 use super::class::square;
-use super::linalg::{eliminate, for_each_matrix, log_det_tangents};
+use super::linalg::{eliminate, for_each_matrix};
 use super::nd_array::{Application, NdArray};
 use super::{Factorization, Kernel};
+use crate::{Op, Static};
 
 methods! { det {
     /// The determinant of each matrix of the last two axes. Takes floats.
     ///
-    /// That of a matrix without elements is 1. The derivative at a singular matrix is NaN. For large
-    /// matrices, [`Tensor::slogdet`] does not overflow.
+    /// That of a matrix without elements is 1. The gradient at a singular matrix is that of the
+    /// cofactors, and its own derivatives there are NaN. For large matrices, [`Tensor::slogdet`] does
+    /// not overflow.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -26,10 +28,13 @@ pub(super) static OP: Factorization = Factorization {
     name: "det",
     methods: METHODS,
     results: |rows, columns| square(rows, columns).map(|_| vec![Vec::new()]),
-    // dy = y trace(x^-1 dx)
+    // dy = sum(cofactors(x) dx)
     tangents: |b, eqn, dx| {
-        let change = log_det_tangents(b, eqn.args[0], dx);
-        vec![Some(b.mul(change, eqn.out()))]
+        let x = eqn.args[0];
+        let slopes = b.unary(Op::Cofactors, x);
+        let change = b.mul(slopes, dx);
+        let (matrix, drop) = (b.attr(Static::Ints(vec![-2, -1])), b.attr(false));
+        vec![Some(b.sum(change, x, matrix, drop))]
     },
     kernel: Kernel::Det,
     samples: &[

@@ -28,6 +28,8 @@ pub(super) static OP: Linear = Linear {
                 expected: format!("{segments}, the number of segments"),
             });
         }
+        // The cotangents of the result sum up to this shape.
+        shape::check_size(&Shape(Some([&[segments], rest].concat())))?;
         let ids = args[1].shape.dims();
         Ok(Shape(ids.map(|ids: &[Dim]| [ids, rest].concat())))
     },

@@ -195,6 +195,71 @@ pub fn determinant(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
     on_float!(dtype, typed(n_matrices, n))
 }
 
+/// Writes the derivatives of the determinant of each matrix by its elements.
+pub fn cofactors(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
+        let one = move |xs: &[T], [out]: [&mut [T]; 1]| {
+            let mut inverse = vec![T::default(); n * n];
+            let (det, is_regular) = scaled_inverse(xs, n, &mut inverse);
+            if !is_regular {
+                return singular_cofactors(xs, n, out);
+            }
+            for (at, y) in out.iter_mut().enumerate() {
+                *y = det.product(inverse[at % n * n + at / n]);
+            }
+        };
+        for_each_matrix(n_matrices, n * n, [n * n], work(n * n, 2 * n), one)
+    }
+    on_float!(dtype, typed(n_matrices, n))
+}
+
+/// Writes the inverse of a matrix. Returns the determinant, and whether both are finite and the
+/// determinant is not 0.
+fn scaled_inverse<T: Float>(xs: &[T], n: usize, out: &mut [T]) -> (T, bool) {
+    let (pivots, is_odd) = pivots(xs, n);
+    let det = pivots.into_iter().fold(T::ONE, T::product);
+    let det = if is_odd { -det } else { det };
+    if det == T::default() || !Float::is_finite(det) {
+        return (det, false);
+    }
+    for y in out.iter_mut().step_by(n + 1) {
+        *y = T::ONE;
+    }
+    match n <= SMALL {
+        true => small::solve(xs, n, Order::Rows, out, n),
+        false => PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n))
+            .solve_in_place(MatMut::from_row_major_slice_mut(out, n, n)),
+    }
+    (det, all_finite(out))
+}
+
+/// Writes the derivatives of the determinant of `u s v^T`: of that of `s` by each singular value,
+/// between the same vectors.
+fn singular_cofactors<T: Float>(xs: &[T], n: usize, out: &mut [T]) {
+    let x = MatRef::from_row_major_slice(xs, n, n);
+    let Some(found) = all_finite(xs).then(|| Svd::new(x).ok()).flatten() else {
+        return out.fill(T::NAN);
+    };
+    let sign = |vectors: MatRef<'_, T>| {
+        let mut rows = vec![T::default(); n * n];
+        write(vectors, &mut rows);
+        let (pivots, is_odd) = pivots(&rows, n);
+        let signs = pivots.iter().map(|x| x.signum());
+        signs.fold(if is_odd { -T::ONE } else { T::ONE }, T::product)
+    };
+    let (u, v, values) = (found.U(), found.V(), found.S().column_vector());
+    let sign = sign(u).product(sign(v));
+    let others = |i: usize| {
+        let others = (0..n).filter(|k| *k != i).map(|k| values[k]);
+        others.fold(sign, T::product)
+    };
+    let slopes: Vec<T> = (0..n).map(others).collect();
+    for (at, y) in out.iter_mut().enumerate() {
+        let terms = (0..n).map(|k| u[(at / n, k)].product(slopes[k]).product(v[(at % n, k)]));
+        *y = terms.fold(T::default(), T::plus);
+    }
+}
+
 /// Writes the sign of the determinant of each matrix, and the logarithm of its magnitude.
 pub fn log_determinant(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
     fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {

@@ -43,6 +43,12 @@ pub(super) fn det(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
     })
 }
 
+pub(super) fn cofactors(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
+    factors(b, of, |dtype, count, [n, _]| {
+        linalg::cofactors(dtype, count, n)
+    })
+}
+
 pub(super) fn slogdet(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
     factors(b, of, |dtype, count, [n, _]| {
         linalg::log_determinant(dtype, count, n)

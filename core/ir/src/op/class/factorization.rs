@@ -33,7 +33,7 @@ pub(crate) fn square(rows: Dim, columns: Dim) -> Result<Dim, Fault> {
             found: columns.to_string(),
             expected: format!("{rows}, the number of rows"),
         }),
-        false if rows == Dim::Unknown => Ok(columns),
+        false if rows == Dim::Unknown || matches!(columns, Dim::Known(_)) => Ok(columns),
         false => Ok(rows),
     }
 }
