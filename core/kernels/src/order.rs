@@ -21,6 +21,20 @@ pub enum Direction {
     Descending,
 }
 
+/// Writes 0 and 1 for bools.
+pub fn numbers_of_bools() -> Prepared {
+    map(|xs: &[bool], out: &mut [i32]| {
+        (out.iter_mut().zip(xs)).for_each(|(y, x)| *y = i32::from(*x));
+    })
+}
+
+/// Writes the bools for 0 and 1.
+pub fn bools_of_numbers() -> Prepared {
+    map(|xs: &[i32], out: &mut [bool]| {
+        (out.iter_mut().zip(xs)).for_each(|(y, x)| *y = *x != 0);
+    })
+}
+
 /// Sorts each row of `len` elements.
 pub fn sort(dtype: DType, len: usize, direction: Direction) -> Prepared {
     fn typed<T: Number>(len: usize, direction: Direction) -> Prepared

@@ -58,6 +58,15 @@ macro_rules! numbers {
 }
 numbers! { f32 f64 i32 i64 usize }
 
+impl LeafOperand for bool {
+    fn operand(&self, _: &Tensor) -> Tensor {
+        Tensor::scalar(*self)
+    }
+    fn tensor(&self) -> Option<&Tensor> {
+        None
+    }
+}
+
 /// Borrows a value as an operand. All operands pass through here, so rustc reports a wrong type
 /// once.
 pub fn operand_of<L: LeafOperand>(value: &L) -> &dyn LeafOperand {

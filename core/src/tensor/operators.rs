@@ -18,8 +18,8 @@ mod sealed {
 
 /// Right operand of an operator or a binary method: a tensor, or a number.
 ///
-/// A number takes the dtype of the tensor on the left, but a float beside integers is an `f64`.
-/// Tensors of different dtypes are promoted by [`DType::promoted`](crate::DType::promoted).
+/// A number takes the dtype of the tensor on the left, but a float beside integers is an `f64`. A `bool`
+/// has its own dtype. Tensors of different dtypes are promoted by [`DType::promoted`](crate::DType::promoted).
 ///
 /// Each operator has a single implementation for all of these types, so that rustc can infer the
 /// type of `(x + 1.0).tanh()`.
@@ -37,7 +37,7 @@ mod sealed {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a tensor nor a number, so it cannot be an operand of a tensor",
     label = "not an operand of a tensor",
-    note = "operands are `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64` and `usize`"
+    note = "operands are `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64`, `usize` and `bool`"
 )]
 pub trait Operand: sealed::Sealed {
     /// Records `op left, self`. Owned tensors are moved, without touching reference counts.
@@ -53,9 +53,9 @@ pub trait Operand: sealed::Sealed {
 
 /// First branch of [`Tensor::select`], where `Y` is the type of the second.
 ///
-/// The branches are tensors or numbers. A number takes the dtype of a tensor beside it, but a float
-/// beside integers is an `f64`. Two numbers have one type, which is the dtype of the result: `f32`,
-/// `f64`, `i32` or `i64`.
+/// The branches are tensors, numbers or bools. A number takes the dtype of a tensor beside it, but a
+/// float beside integers is an `f64`. Two numbers have one type, which is the dtype of the result:
+/// `f32`, `f64`, `i32`, `i64` or `bool`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{Y}` cannot be the branches of `select`",
     label = "the branches are tensors, or numbers of one type",
@@ -181,6 +181,22 @@ macro_rules! numbers {
 
 numbers! { f32 f64 i32 i64 usize }
 
+impl sealed::Sealed for bool {}
+impl Operand for bool {
+    #[track_caller]
+    fn apply(self, op: Op, left: Tensor) -> Tensor {
+        binary(op, left, Tensor::scalar(self))
+    }
+    #[track_caller]
+    fn beside(self, _: &Tensor) -> Tensor {
+        Tensor::scalar(self)
+    }
+    #[track_caller]
+    fn in_dtype_of(self, like: &Tensor) -> Tensor {
+        Tensor::scalar(self).cast(like.dtype())
+    }
+}
+
 macro_rules! branches {
     (@tensors $($ty:ty),*) => {$(
         impl<Y: Operand> Branch<Y> for $ty {
@@ -196,20 +212,20 @@ macro_rules! branches {
         impl Branch<Tensor> for $ty {
             #[track_caller]
             fn choose(self, condition: &Tensor, other: Tensor) -> Tensor {
-                plain(Op::Select, &[condition, &number(self, &other), &other])
+                plain(Op::Select, &[condition, &self.beside(&other), &other])
             }
         }
         impl Branch<&Tensor> for $ty {
             #[track_caller]
             fn choose(self, condition: &Tensor, other: &Tensor) -> Tensor {
-                plain(Op::Select, &[condition, &number(self, other), other])
+                plain(Op::Select, &[condition, &self.beside(other), other])
             }
         }
     )*};
 }
 
 branches! { @tensors Tensor, &Tensor, &&Tensor }
-branches! { @numbers f64, i64 }
+branches! { @numbers f64, i64, bool }
 
 macro_rules! two_numbers {
     ($($ty:ty),*) => {$(
@@ -223,7 +239,7 @@ macro_rules! two_numbers {
     )*};
 }
 
-two_numbers! { f32, f64, i32, i64 }
+two_numbers! { f32, f64, i32, i64, bool }
 
 macro_rules! operators {
     ($($op:ident: $trait:ident $method:ident, $assign:ident $assign_method:ident;)*) => {$(

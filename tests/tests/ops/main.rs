@@ -1,6 +1,7 @@
 //! Ops: laws over the op table, shapes, messages, random graphs.
 
 mod bits;
+mod bools;
 mod composites;
 mod contractions;
 mod convolution;

@@ -65,6 +65,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[2, 3]) { y = argmax[axes=[1], keepdims=false] x return y }",
             "(x: f64[2, 3]) { y = argmax[axes=[-2], keepdims=true] x return y }",
             "(x: i64[4]) { y = argmax[axes=[0], keepdims=false] x return y }",
+            "(x: bool[4]) { y = argmax[axes=[0], keepdims=false] x return y }",
             "(x: f64[2, 3]) { y = argmax[axes=all, keepdims=false] x return y }",
             "(x: f64[2, 3, 2]) { y = argmax[axes=[0, 2], keepdims=true] x return y }",
             "(x: f64[0, 3]) { y = argmax[axes=[1], keepdims=false] x return y }",
@@ -77,9 +78,8 @@ pub(super) fn index_shape(statics: &[Static], args: &[&Aval]) -> Result<Shape, F
     shape::extremum(&args[0].shape, &statics[0], &statics[1])
 }
 
-/// Returns the dtype of an index, after a check that the operand holds numbers.
-pub(super) fn index_dtype(_: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-    shape::number(args[0].dtype, true)?;
+/// Returns the dtype of an index.
+pub(super) fn index_dtype(_: &[Static], _: &[&Aval]) -> Result<Option<DType>, Fault> {
     Ok(Some(DType::I64))
 }
 

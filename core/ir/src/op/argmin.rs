@@ -66,6 +66,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[2, 3]) { y = argmin[axes=[1], keepdims=false] x return y }",
             "(x: f64[2, 3]) { y = argmin[axes=[-2], keepdims=true] x return y }",
             "(x: i64[4]) { y = argmin[axes=[0], keepdims=false] x return y }",
+            "(x: bool[4]) { y = argmin[axes=[0], keepdims=false] x return y }",
             "(x: f64[2, 3]) { y = argmin[axes=all, keepdims=false] x return y }",
             "(x: f64[2, 3, 2]) { y = argmin[axes=[0, 2], keepdims=true] x return y }",
             "(x: f64[0, 3]) { y = argmin[axes=[1], keepdims=false] x return y }",

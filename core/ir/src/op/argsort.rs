@@ -61,6 +61,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[4, 2]) { y = argsort[axis=-2, descending=true] x return y }",
             "(x: f64[2, 0]) { y = argsort[axis=1, descending=false] x return y }",
             "(x: i64[2, 5]) { y = argsort[axis=1, descending=true] x return y }",
+            "(x: bool[2, 5]) { y = argsort[axis=1, descending=true] x return y }",
         ],
     ),
 };

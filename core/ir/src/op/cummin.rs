@@ -32,7 +32,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::KnownFlag.named("reverse"),
     ],
     shape: scanned,
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: shape::of_operand,
     methods: METHODS,
     rule: NonlinearRule::Tangent(|b, eqn, dx| tangent(b, eqn, dx, Op::Gt)),
     kernel: Kernel::Cummin,
@@ -47,6 +47,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[2, 0]) { y = cummin[axes=[1], reverse=false] x return y }",
             "(x: f64[]) { y = cummin[axes=all, reverse=false] x return y }",
             "(x: i64[2, 3]) { y = cummin[axes=[1], reverse=true] x return y }",
+            "(x: bool[2, 3]) { y = cummin[axes=[1], reverse=true] x return y }",
         ],
     ),
 };

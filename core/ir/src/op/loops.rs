@@ -43,6 +43,7 @@ pub struct BinaryFns {
     pub f64: BinaryLoop<f64>,
     pub i32: Option<BinaryLoop<i32>>,
     pub i64: Option<BinaryLoop<i64>>,
+    pub bool: Option<CompareLoop<bool>>,
 }
 
 /// The loops of a comparison, one for each dtype.
@@ -159,26 +160,43 @@ macro_rules! unary_fns {
 }
 
 /// As `unary_fns!`, for binary ops, with `|x, y|` in place of `|x|` and without `if all`.
+///
+/// After `int |x, y| ..`, `bool |x, y| ..` is a function of bools.
 macro_rules! binary_fns {
     (|$x:ident, $y:ident| $float:expr) => {
         element_fns! {
             f32 (x: f32, y: f32) -> f32: |$x, $y| $float, f64 (x: f64, y: f64) -> f64: |$x, $y| $float
         }
-        binary_fns! { @ None, None }
+        binary_fns! { @ None, None, None }
     };
     (|$x:ident, $y:ident| $float:expr, int |$i:ident, $j:ident| $int:expr) => {
         element_fns! {
             f32 (x: f32, y: f32) -> f32: |$x, $y| $float, f64 (x: f64, y: f64) -> f64: |$x, $y| $float,
             i32 (x: i32, y: i32) -> i32: |$i, $j| $int, i64 (x: i64, y: i64) -> i64: |$i, $j| $int
         }
-        binary_fns! { @ Some(binary_fns!(loop i32, i32)), Some(binary_fns!(loop i64, i64)) }
+        binary_fns! { @ Some(binary_fns!(loop i32, i32)), Some(binary_fns!(loop i64, i64)), None }
     };
-    (@ $i32:expr, $i64:expr) => {
+    (
+        |$x:ident, $y:ident| $float:expr, int |$i:ident, $j:ident| $int:expr,
+        bool |$a:ident, $b:ident| $bool:expr
+    ) => {
+        element_fns! {
+            f32 (x: f32, y: f32) -> f32: |$x, $y| $float, f64 (x: f64, y: f64) -> f64: |$x, $y| $float,
+            i32 (x: i32, y: i32) -> i32: |$i, $j| $int, i64 (x: i64, y: i64) -> i64: |$i, $j| $int,
+            bool (x: bool, y: bool) -> bool: |$a, $b| $bool
+        }
+        binary_fns! {
+            @ Some(binary_fns!(loop i32, i32)), Some(binary_fns!(loop i64, i64)),
+            Some(binary_fns!(loop bool, u8))
+        }
+    };
+    (@ $i32:expr, $i64:expr, $bool:expr) => {
         const FNS: super::BinaryFns = super::BinaryFns {
             f32: binary_fns!(loop f32, f32),
             f64: binary_fns!(loop f64, f64),
             i32: $i32,
             i64: $i64,
+            bool: $bool,
         };
     };
     (loop $t:ident, $u:ty) => {

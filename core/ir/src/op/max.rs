@@ -46,7 +46,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::Flag.named("keepdims"),
     ],
     shape: |statics, args| shape::extremum(&args[0].shape, &statics[0], &statics[1]),
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: shape::of_operand,
     methods: METHODS,
     rule: NonlinearRule::Tangent(|b, eqn, dx| tangent(b, eqn, dx, Op::Lt)),
     kernel: Kernel::Max,
@@ -64,6 +64,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[]) { y = max[axes=all, keepdims=false] x return y }",
             "(x: f64[0, 3]) { y = max[axes=[1], keepdims=false] x return y }",
             "(x: i64[2, 3]) { y = max[axes=[0], keepdims=false] x return y }",
+            "(x: bool[2, 3]) { y = max[axes=[0], keepdims=false] x return y }",
         ],
     ),
 };

@@ -2,7 +2,7 @@ use super::{Binary, BinaryRule, Count, OpFacts};
 use crate::{Builder, Op, Var};
 
 binary_fns! { |x, y| if x > y || x.is_nan() { x } else { y },
-int |x, y| x.max(y) }
+int |x, y| x.max(y), bool |x, y| x | y }
 
 /// The larger of two elements; NaN if either is NaN.
 pub(super) static OP: Binary = Binary {

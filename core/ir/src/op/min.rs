@@ -47,7 +47,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::Flag.named("keepdims"),
     ],
     shape: |statics, args| shape::extremum(&args[0].shape, &statics[0], &statics[1]),
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: shape::of_operand,
     methods: METHODS,
     rule: NonlinearRule::Tangent(|b, eqn, dx| super::max::tangent(b, eqn, dx, Op::Gt)),
     kernel: Kernel::Min,
@@ -65,6 +65,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[]) { y = min[axes=all, keepdims=false] x return y }",
             "(x: f64[0, 3]) { y = min[axes=[1], keepdims=false] x return y }",
             "(x: i64[2, 3]) { y = min[axes=[0], keepdims=false] x return y }",
+            "(x: bool[2, 3]) { y = min[axes=[0], keepdims=false] x return y }",
         ],
     ),
 };

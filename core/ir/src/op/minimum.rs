@@ -2,7 +2,7 @@ use super::{Binary, BinaryRule, Count, OpFacts, maximum::share};
 use crate::Op;
 
 binary_fns! { |x, y| if x < y || x.is_nan() { x } else { y },
-int |x, y| x.min(y) }
+int |x, y| x.min(y), bool |x, y| x & y }
 
 /// The smaller of two elements; NaN if either is NaN.
 pub(super) static OP: Binary = Binary {

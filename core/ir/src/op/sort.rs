@@ -41,7 +41,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::KnownFlag.named("descending"),
     ],
     shape: |statics, args| shape::along(&args[0].shape, &statics[0]),
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: shape::of_operand,
     methods: METHODS,
     // dy[i] = dx[order[i]].
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
@@ -60,6 +60,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[2, 0]) { y = sort[axis=1, descending=false] x return y }",
             "(x: f64[1]) { y = sort[axis=0, descending=false] x return y }",
             "(x: i64[2, 5]) { y = sort[axis=1, descending=true] x return y }",
+            "(x: bool[2, 5]) { y = sort[axis=1, descending=true] x return y }",
         ],
     ),
 };

@@ -30,7 +30,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::Axis.named("axis"),
     ],
     shape: first_of_axis,
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: shape::of_operand,
     methods: METHODS,
     // dy[i] = dx[order[i]].
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
@@ -49,6 +49,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[2, 0]) { y = top_k[count=0, axis=1] x return y }",
             "(x: f64[3]) { y = top_k[count=3, axis=0] x return y }",
             "(x: i64[2, 5]) { y = top_k[count=1, axis=1] x return y }",
+            "(x: bool[2, 5]) { y = top_k[count=1, axis=1] x return y }",
         ],
     ),
 };

@@ -45,6 +45,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(x: f64[4, 2]) { y = top_k_indices[count=3, axis=-2] x return y }",
             "(x: f64[2, 0]) { y = top_k_indices[count=0, axis=1] x return y }",
             "(x: i64[2, 5]) { y = top_k_indices[count=1, axis=1] x return y }",
+            "(x: bool[2, 5]) { y = top_k_indices[count=1, axis=1] x return y }",
         ],
     ),
 };

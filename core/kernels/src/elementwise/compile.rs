@@ -176,7 +176,7 @@ fn binary(fns: &BinaryFns, dtype: DType) -> Code {
         DType::F64 => Code::BinaryF64(fns.f64.get(level())),
         DType::I32 => Code::BinaryI32(fns.i32.expect(TAKEN).get(level())),
         DType::I64 => Code::BinaryI64(fns.i64.expect(TAKEN).get(level())),
-        DType::Bool => unreachable!("{TAKEN}"),
+        DType::Bool => Code::CompareBool(fns.bool.expect(TAKEN).get(level())),
     }
 }
 

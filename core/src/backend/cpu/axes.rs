@@ -4,7 +4,7 @@ use super::{Equation, rows, statics};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::op::SumOver;
-use gradloom_ir::{Op, Static, StaticKind};
+use gradloom_ir::{DType, Op, Static, StaticKind};
 use gradloom_kernels::elementwise::{CHUNK, FusedSum};
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::reduce::{self, BoolFold, Fold};
@@ -87,10 +87,16 @@ pub(super) fn sum(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 }
 
 pub(super) fn max(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    if of.x().dtype() == DType::Bool {
+        return any(b, of);
+    }
     fold(b, of.x(), &of.axes(), of.out(), Fold::Max)
 }
 
 pub(super) fn min(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    if of.x().dtype() == DType::Bool {
+        return all(b, of);
+    }
     fold(b, of.x(), &of.axes(), of.out(), Fold::Min)
 }
 

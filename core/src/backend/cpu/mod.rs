@@ -37,6 +37,7 @@ use gradloom_kernels::memory::numel;
 /// which may fail. A result may be a view of an operand.
 pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
     match of.op.def().eval() {
+        Eval::Kernel(kernel) if order::orders_bools(of) => order::of_bools(b, of, kernel),
         Eval::Kernel(kernel) => lower_kernel(b, of, kernel),
         Eval::Unary(_) if of.op.is_view() => vec![of.x().clone()],
         Eval::Binary(_) => vec![integer_quotient(b, of)],

@@ -1,10 +1,10 @@
 //! Lowering of ops on the order of the elements along an axis.
 
 use super::statics::{flag, int};
-use super::{Equation, rows};
+use super::{Equation, lower_kernel, rows};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
-use gradloom_ir::{DType, StaticKind};
+use gradloom_ir::{DType, Kernel, Op, StaticKind};
 use gradloom_kernels::indexing::{self, Places};
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::order::{self, Direction};
@@ -66,4 +66,44 @@ pub(super) fn top_k(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     };
     let y = b.kernel(&[&x, &indices], &out, indexing::take(x.dtype(), at));
     y.permute(&rows::inverse(&order))
+}
+
+/// Returns whether an op orders bools.
+pub(super) fn orders_bools(of: &Equation<'_>) -> bool {
+    use Op::{Argmax, Argmin, Argsort, Cummax, Cummin, Sort, TopK, TopKIndices};
+    let ordering = [
+        Argmax,
+        Argmin,
+        Argsort,
+        Cummax,
+        Cummin,
+        Sort,
+        TopK,
+        TopKIndices,
+    ];
+    ordering.contains(&of.op) && of.x().dtype() == DType::Bool
+}
+
+/// Lowers an op on bools as that on the integers 0 and 1.
+pub(super) fn of_bools(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Kernel) -> Vec<View> {
+    let x = b.contiguous(of.x());
+    let numbers = Aval::new(DType::I32, x.shape());
+    let x = b.kernel(&[&x], &numbers, order::numbers_of_bools());
+    let is_bool = of.out().dtype() == DType::Bool;
+    let out = match is_bool {
+        true => Aval::new(DType::I32, of.shape()),
+        false => of.out().clone(),
+    };
+    let (args, outs) = ([x], [out]);
+    let of_numbers = Equation {
+        args: &args,
+        outs: &outs,
+        ..*of
+    };
+    let y = lower_kernel(b, &of_numbers, kernel);
+    if !is_bool {
+        return y;
+    }
+    let y = b.contiguous(&y[0]);
+    b.kernel(&[&y], of.out(), order::bools_of_numbers()).into()
 }

@@ -1,8 +1,8 @@
 //! The classes of elementwise ops. An op is a value of its class.
 
 use crate::op::{
-    BinaryFns, BitFns, CompareFns, Count, Diff, Equal, Eval, Laws, Method, OpDef, OpFacts,
-    Operands, Param, Range, TestFns, UnaryFns, not_linear, shape,
+    BinaryFns, BitFns, CompareFns, Count, Diff, Eval, Laws, Method, OpDef, OpFacts, Operands,
+    Param, Range, TestFns, UnaryFns, not_linear, shape,
 };
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
@@ -49,7 +49,7 @@ impl OpDef for Unary {
         Ok(vec![args[0].shape.clone()])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        if self.facts.equal == Equal::Always {
+        if self.count == Count::View {
             return Ok(args[0].dtype);
         }
         shape::number(args[0].dtype, self.fns.i32.is_some())
@@ -147,10 +147,10 @@ impl OpDef for Binary {
         Ok(vec![shape::broadcast(&args[0].shape, &args[1].shape)?])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        shape::number(
-            shape::promoted(args[0].dtype, args[1].dtype)?,
-            self.fns.i32.is_some(),
-        )
+        match shape::promoted(args[0].dtype, args[1].dtype)? {
+            Some(DType::Bool) if self.fns.bool.is_some() => Ok(Some(DType::Bool)),
+            dtype => shape::number(dtype, self.fns.i32.is_some()),
+        }
     }
     fn methods(&self) -> Vec<Method> {
         vec![Method::on_tensor(self.name, &[Param::Data, Param::Data])]
