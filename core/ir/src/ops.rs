@@ -102,6 +102,14 @@ macro_rules! op_list {
                 Lgamma = lgamma,
                 /// The derivative of `lgamma` at each element. Takes floats.
                 Digamma = digamma,
+                /// `I0(x)`, the modified Bessel function of order 0, of each element. Takes floats.
+                I0 = i0,
+                /// `exp(-|x|) I0(x)` for each element, without overflow. Takes floats.
+                I0e = i0e,
+                /// `I1(x)`, the modified Bessel function of order 1, of each element. Takes floats.
+                I1 = i1,
+                /// `exp(-|x|) I1(x)` for each element, without overflow. Takes floats.
+                I1e = i1e,
                 /// `x sigmoid(x)` for each element, also called swish. Takes floats.
                 Silu = silu,
                 /// `log(sigmoid(x))` for each element, without overflow. Takes floats.
@@ -127,6 +135,8 @@ macro_rules! op_list {
                 IsFinite = is_finite,
                 /// Whether each element is infinite, as `bool`. Takes floats.
                 IsInfinite = is_infinite,
+                /// Whether the sign of each element is negative, as `bool`: also of -0. Takes floats.
+                Signbit = signbit,
                 /// `!x` for each element: the other truth value, or all bits of an integer inverted.
                 BitNot = bit_not,
             }

@@ -48,8 +48,11 @@
 //! | `erf_inv` | 0.50 | 0.50 | 2.61 | 3.60 |
 //! | `lgamma`, `digamma` for `x > 0` | 0.50 | 0.50 | 1.35 | 1.29 |
 //! | `polygamma` | 0.50 | 0.50 | 5.51 | 5.51 |
+//! | `i0`, `i0e` | 0.51 | 0.51 | 3 | 3 |
+//! | `i1`, `i1e` | 0.51 | 0.51 | 6 | 6 |
 
 mod arith;
+mod bessel;
 mod erf;
 mod erf_inv;
 mod exp;
@@ -66,6 +69,7 @@ mod sigmoid;
 mod trig;
 
 pub use arith::{Arith, Base, Fused, Plain};
+pub use bessel::{i0, i0e, i1, i1e};
 pub use erf::{erf, erfc, gelu};
 pub use erf_inv::erf_inv;
 pub use exp::{exp, exp_of, exp2, expm1};

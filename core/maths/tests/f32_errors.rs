@@ -78,6 +78,10 @@ const ROWS: &[Row] = &rows! {
     erf_inv maths::erf_inv::<Fused, f64>, 0.51;
     lgamma maths::lgamma::<Fused, f64>, 0.51;
     digamma maths::digamma::<Fused, f64>, 0.51;
+    i0 maths::i0::<Fused, f64>, 0.51;
+    i0e maths::i0e::<Fused, f64>, 0.51;
+    i1 maths::i1::<Fused, f64>, 0.51;
+    i1e maths::i1e::<Fused, f64>, 0.51;
     mish maths::mish::<Fused, f64>, 0.51;
 };
 
