@@ -1,6 +1,7 @@
 //! Methods that are composed of ops.
 
-use crate::{IntoStatic, Key, Operand, Tensor};
+use crate::tensor::compose as rt;
+use crate::{DType, IntoStatic, Key, Operand, Tensor};
 
 /// Returns the type of a parameter.
 macro_rules! role {
@@ -8,6 +9,8 @@ macro_rules! role {
     (Operand) => { impl Operand };
     (Other) => { impl Operand };
     (Static) => { impl IntoStatic };
+    (Counts) => { impl AsRef<[usize]> };
+    (Pairs) => { (&[i64], &[i64]) };
     (Function) => { impl FnOnce(&Tensor) -> Tensor };
     (Float) => { f64 };
     (Int) => { i64 };
@@ -25,6 +28,12 @@ macro_rules! bind {
     };
     (Static $param:ident $x:ident) => {
         let $param = &$param.into_static();
+    };
+    (Counts $param:ident $x:ident) => {
+        let $param = rt::counts($param);
+    };
+    (Pairs $param:ident $x:ident) => {
+        let $param = rt::pairs($param);
     };
     ($role:ident $param:ident $x:ident) => {};
 }

@@ -408,12 +408,12 @@ pub(crate) const METHODS: &[Row] = {
         // Tensors, beside their ops.
         row(TENSOR, &["rank", "numel", "dtype", "aval", "dim", "batch_dims"], NUMBER, Values),
         row(TENSOR, &["rows"], MethodResult::Iter(&MethodResult::Tensor), Values),
+        row(TENSOR, &TENSOR_LISTS, MethodResult::List(&MethodResult::Tensor), Values),
         row(RANGE | OTHER, &["by"], NUMBER, Values),
         row(TENSOR, &["shape", "batch_shape", "physical_shape"], MethodResult::List(&NUMBER), Values),
         row(TENSOR, &["add", "sub", "mul", "div", "neg", "i", "set", "add_at"], MethodResult::Tensor, Values),
         row(TENSOR, &CHANGES_PREFIX, MethodResult::Tensor, Values),
         row(TENSOR, gradloom_ir::Composite::NAMES, MethodResult::Tensor, Values),
-        row(TENSOR, &["dot_general", "median", "pad_edge", "pad_reflect", "pad_wrap", "quantile", "searchsorted", "tile"], MethodResult::Tensor, Values),
         Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };
@@ -634,6 +634,9 @@ pub(crate) fn gives_list(name: &str) -> bool {
     ops.any(|m| m.name == name && (m.results > 1 || m.params.contains(&Param::Count)))
 }
 
+/// Methods of tensors that return a list of tensors whose length only the run time knows.
+pub(crate) const TENSOR_LISTS: [&str; 3] = ["chunks", "split_every", "unbind_all"];
+
 /// Methods that change the batch prefix of a tensor.
 pub(crate) const CHANGES_PREFIX: [&str; 4] = [
     "incr_batch_dims",
@@ -647,7 +650,9 @@ pub(crate) fn reads_tensor(name: &str) -> bool {
     let gives_tensors = |row: &Row| {
         matches!(
             row.gives,
-            MethodResult::Tensor | MethodResult::Iter(&MethodResult::Tensor)
+            MethodResult::Tensor
+                | MethodResult::Iter(&MethodResult::Tensor)
+                | MethodResult::List(&MethodResult::Tensor)
         )
     };
     methods(name).any(|row| row.of == TENSOR && !gives_tensors(row))

@@ -4,6 +4,7 @@
 
 mod expansion_time;
 mod generated;
+mod methods;
 mod mutations;
 
 use crate::derivative::programs;

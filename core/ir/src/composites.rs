@@ -1,7 +1,8 @@
 //! Methods of `Tensor` that are composed of ops.
 //!
 //! The body of a method is Rust. The crate `gradloom` compiles it, and the macro lowers it at each
-//! call, as if the user had written it. In a body, tensors are references, and operands are tensors.
+//! call, as if the user had written it. In a body, tensors are references, operands are tensors, and
+//! `rt` has functions for lengths and axes.
 
 /// A method that is composed of ops.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,10 @@ pub enum Role {
     Count,
     /// A static argument, such as axes.
     Static,
+    /// A list of counts.
+    Counts,
+    /// Axes of two tensors, as pairs of lists of the same length.
+    Pairs,
     /// A random key.
     Key,
     /// A function from a tensor to a tensor.
@@ -734,11 +739,12 @@ macro_rules! for_each_composite {
             /// If the axis is out of range or has another length, the other axes do not broadcast, or the
             /// dtypes cannot be promoted or are `bool`.
             fn cross(x: Tensor, y: Tensor, axis: Static) {
-                let [x0, x1, x2] = x.unbind(axis);
-                let [y0, y1, y2] = y.unbind(axis);
+                let along: i64 = rt::vector_axis(x.aval(), y.aval(), axis);
+                let [x0, x1, x2] = x.unbind(along);
+                let [y0, y1, y2] = y.unbind(along);
                 let first = &x1 * &y2 - &x2 * &y1;
                 let second = &x2 * &y0 - &x0 * &y2;
-                Tensor::stack(&[first, second, &x0 * &y1 - &x1 * &y0], axis)
+                Tensor::stack(&[first, second, &x0 * &y1 - &x1 * &y0], along)
             }
 
             /// Each element repeated `count` times along an axis.
@@ -759,6 +765,187 @@ macro_rules! for_each_composite {
                 let whole = len.saturating_mul(count);
                 let whole = [&x.shape()[..at], &[whole][..], &x.shape()[at + 1..]].concat();
                 x.unsqueeze(at as i64 + 1).broadcast_to(wide).reshape(whole)
+            }
+
+            /// The whole tensor repeated along each axis: `counts` has a number for each of the last
+            /// axes.
+            ///
+            /// More numbers than axes add axes in front.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0]);
+            /// assert_eq!(x.tile([2]).to_vec::<f32>(), [1.0, 2.0, 1.0, 2.0]);
+            /// assert_eq!(x.tile([3, 1]).shape(), [3, 2]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the result is too large.
+            fn tile(x: Tensor, counts: Counts) {
+                let lens = rt::tile_lens(x.shape(), &counts);
+                x.reshape(&lens[0]).broadcast_to(&lens[1]).reshape(&lens[2])
+            }
+
+            /// The median along an axis: the middle element, or the mean of both. NaN if there is one.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([3.0f32, 1.0, 2.0, 8.0]);
+            /// assert_eq!(x.median(0).item::<f32>(), 2.5);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has length 0, or the dtype is not a float.
+            fn median(x: Tensor, axis: Int) {
+                x.quantile(0.5, axis)
+            }
+
+            /// The element at the fraction `q` of the sorted elements along an axis. NaN if there is
+            /// one.
+            ///
+            /// Between two elements, the result is interpolated.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([3.0f32, 1.0, 2.0]);
+            /// assert_eq!(x.quantile(0.25, 0).item::<f32>(), 1.5);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has length 0, `q` is not from 0 to 1, or the dtype is
+            /// not a float.
+            fn quantile(x: Tensor, q: Float, axis: Int) {
+                let place: f64 = rt::quantile_place(x.aval(), q, axis);
+                let (first, second): (i64, i64) = (place.floor() as i64, place.ceil() as i64);
+                let (share, is_exact): (f64, bool) = (place.fract(), first == second);
+                let sorted = x.sort(axis);
+                let lower = sorted.select_index(axis, first);
+                let upper = sorted.select_index(axis, second);
+                let between = &lower * (1.0 - share) + upper * share;
+                // A product of 0 and an infinite element is NaN.
+                let value = Tensor::scalar(is_exact).select(&lower, &between);
+                // NaN is the last of the sorted elements.
+                let last = sorted.select_index(axis, -1);
+                last.is_nan().select(&last, &value)
+            }
+
+            /// For each of `values`, the first index at which it keeps an ascending vector sorted, as
+            /// `i64`.
+            ///
+            /// It is the number of elements that are less. It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 4.0]);
+            /// let places = x.searchsorted(&Tensor::from([2.0f32, 9.0]));
+            /// assert_eq!(places.to_vec::<i64>(), [1, 3]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtypes differ.
+            fn searchsorted(x: Tensor, values: Tensor) {
+                x.lt(values.unsqueeze(-1)).cast(DType::I64).sum(-1)
+            }
+
+            /// Elements added at both ends of each axis: those inside, mirrored at the first and last
+            /// element.
+            ///
+            /// `low` and `high` are the numbers of elements for each axis.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+            /// let y = x.pad_reflect([2], [1]);
+            /// assert_eq!(y.to_vec::<f32>(), [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the numbers are not one for each axis, or a padded axis has length 0.
+            fn pad_reflect(x: Tensor, low: Counts, high: Counts) {
+                let shape = x.shape().to_vec();
+                let mut y = x.clone();
+                for axis in rt::padded_axes("pad_reflect", &shape, &low, &high) {
+                    let indices = rt::padding("pad_reflect", &shape, &low, &high, axis);
+                    y = y.take(Tensor::from(indices), axis);
+                }
+                y
+            }
+
+            /// Elements added at both ends of each axis: the first and the last one, repeated.
+            ///
+            /// `low` and `high` are the numbers of elements for each axis.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0]);
+            /// assert_eq!(x.pad_edge([2], [1]).to_vec::<f32>(), [1.0, 1.0, 1.0, 2.0, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the numbers are not one for each axis, or a padded axis has length 0.
+            fn pad_edge(x: Tensor, low: Counts, high: Counts) {
+                let shape = x.shape().to_vec();
+                let mut y = x.clone();
+                for axis in rt::padded_axes("pad_edge", &shape, &low, &high) {
+                    let indices = rt::padding("pad_edge", &shape, &low, &high, axis);
+                    y = y.take(Tensor::from(indices), axis);
+                }
+                y
+            }
+
+            /// Elements added at both ends of each axis: those of the other end, as if the axis were a
+            /// ring.
+            ///
+            /// `low` and `high` are the numbers of elements for each axis.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+            /// assert_eq!(x.pad_wrap([1], [1]).to_vec::<f32>(), [3.0, 1.0, 2.0, 3.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the numbers are not one for each axis, or a padded axis has length 0.
+            fn pad_wrap(x: Tensor, low: Counts, high: Counts) {
+                let shape = x.shape().to_vec();
+                let mut y = x.clone();
+                for axis in rt::padded_axes("pad_wrap", &shape, &low, &high) {
+                    let indices = rt::padding("pad_wrap", &shape, &low, &high, axis);
+                    y = y.take(Tensor::from(indices), axis);
+                }
+                y
+            }
+
+            /// Multiplies two tensors, sums over pairs of axes, and keeps pairs of axes as a batch.
+            ///
+            /// `summed` and `batch` list axes of this tensor, and as many of the other one. The result
+            /// has the axes of the batch, then the other axes of this tensor, then those of the other
+            /// one.
+            ///
+            /// ```
+            /// # use gradloom::{DType, Tensor};
+            /// let x = Tensor::ones([2, 3, 4], DType::F32);
+            /// let y = Tensor::ones([4, 5, 2], DType::F32);
+            /// let z = x.dot_general(&y, (&[2], &[0]), (&[0], &[2]));
+            /// assert_eq!(z.shape(), [2, 3, 5]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or listed twice, the axes of a pair have different lengths,
+            /// or the dtypes differ or are `bool`.
+            fn dot_general(x: Tensor, y: Tensor, summed: Pairs, batch: Pairs) {
+                let plan = rt::dot_plan(x.shape(), y.shape(), &summed, &batch);
+                let left = x.permute(&plan.orders[0]).reshape(&plan.lens[0]);
+                let right = y.permute(&plan.orders[1]).reshape(&plan.lens[1]);
+                left.matmul(right).reshape(&plan.lens[2])
             }
         }
     };

@@ -173,33 +173,26 @@ impl Einsum {
 }
 
 impl Einsum {
-    /// Returns the letters in the order in which the operands name them first, or `None` if the text
-    /// has `...`.
-    pub fn letters(&self) -> Option<Vec<char>> {
-        if self.result.others_at.is_some() {
-            return None;
-        }
+    /// Returns the letters in the order in which the operands name them first.
+    pub fn letters(&self) -> Vec<char> {
         let mut letters = Vec::new();
         for c in self.operands.iter().flat_map(|term| &term.letters) {
             if !letters.contains(c) {
                 letters.push(*c);
             }
         }
-        Some(letters)
+        letters
     }
 
-    /// Returns the product as a Rust expression of methods, for operands `x0`, `x1` and so on.
+    /// Returns the product as a Rust block of methods, for operands `x0`, `x1` and so on.
     ///
-    /// In the expression, `lens` holds the lengths of [`Einsum::letters`]. Lengths are not known here,
-    /// so the next pair of several operands is the one with the fewest letters. Returns `None` if the
-    /// text has `...`.
-    pub fn body(&self) -> Option<String> {
-        let letters = self.letters()?;
-        let of = |(i, term): (usize, &Term)| Factor {
-            expr: format!("x{i}"),
-            letters: term.letters.clone(),
-        };
-        let operands = self.operands.iter().enumerate().map(of);
+    /// In the block, `lens` holds the lengths of [`Einsum::letters`], and `rt::with_last` replaces the
+    /// last lengths of a shape. Lengths are not known here, so the next pair of several operands is the
+    /// one with the fewest letters.
+    pub fn body(&self) -> String {
+        let letters = self.letters();
+        let mut lets = Vec::new();
+        let operands = self.operands.iter().enumerate().map(Factor::of_term);
         let mut all: Vec<Factor> = operands.map(Factor::with_diagonals).collect();
         while all.len() > 1 {
             let n_letters = |&(i, j): &(usize, usize)| {
@@ -207,27 +200,46 @@ impl Einsum {
                 all[i].letters.len() + others.count()
             };
             let pairs = (0..all.len()).flat_map(|i| (i + 1..all.len()).map(move |j| (i, j)));
-            let (i, j) = pairs.min_by_key(n_letters)?;
+            let (i, j) = pairs.min_by_key(n_letters).expect("there are two");
             let (y, x) = (all.remove(j), all.remove(i));
             let kept = |c: char| self.result.letters.contains(&c) || all.iter().any(|z| z.has(c));
             let x = x.summed(|c| kept(c) || y.has(c));
             let y = y.summed(|c| kept(c) || x.has(c));
-            let z = x.times(y, kept, &letters);
+            let z = x.times(y, kept, &letters, &mut lets);
             all.insert(i, z);
         }
         let result = &self.result.letters;
-        let last = all.pop()?.summed(|c| result.contains(&c));
-        Some(last.permuted(result).expr)
+        let last = all.pop().expect("there is an operand");
+        let last = last.summed(|c| result.contains(&c));
+        // The axes `...` come first until the end.
+        let (before, after) = result.split_at(self.result.others_at.unwrap_or(0));
+        let last = last.permuted(&[after, before].concat());
+        let last = before.iter().fold(last, |x, _| x.call("moveaxis(-1, 0)"));
+        let lets: String = lets.iter().map(|line| format!("{line}; ")).collect();
+        format!("{{ {lets}{} }}", last.expr)
     }
 }
 
-/// An expression for a tensor, with the letters of its axes.
+/// An expression for a tensor, with the letters of its last axes.
 struct Factor {
     expr: String,
     letters: Vec<char>,
+    /// Whether the axes `...` are before those with letters. Otherwise there are no others.
+    has_others: bool,
 }
 
 impl Factor {
+    fn of_term((i, term): (usize, &Term)) -> Factor {
+        let mut x = Factor {
+            expr: format!("x{i}"),
+            letters: term.letters.clone(),
+            has_others: term.others_at.is_some(),
+        };
+        let before = term.others_at.unwrap_or(0);
+        x.letters.rotate_left(before);
+        (0..before).fold(x, |x, _| x.call("moveaxis(0, -1)"))
+    }
+
     fn has(&self, c: char) -> bool {
         self.letters.contains(&c)
     }
@@ -235,6 +247,14 @@ impl Factor {
     /// Returns the letters for which `fits` holds.
     fn those(&self, fits: impl Fn(char) -> bool) -> Vec<char> {
         self.letters.iter().copied().filter(|c| fits(*c)).collect()
+    }
+
+    /// Returns the number of the axis with a letter.
+    fn axis(&self, place: usize) -> i64 {
+        match self.has_others {
+            true => place as i64 - self.letters.len() as i64,
+            false => place as i64,
+        }
     }
 
     /// Appends the call of a method.
@@ -252,18 +272,21 @@ impl Factor {
             })
         };
         while let Some((i, j)) = twice(&self) {
+            let (first, second) = (self.axis(i), self.axis(j));
             let letter = self.letters.remove(j);
             self.letters.remove(i);
             self.letters.push(letter);
-            self = self.call(&format!("moveaxis({j}, -1).moveaxis({i}, -1).diagonal(0)"));
+            self = self.call(&format!(
+                "moveaxis({second}, -1).moveaxis({first}, -1).diagonal(0)"
+            ));
         }
         self
     }
 
     /// Sums over the axes whose letters are not kept.
     fn summed(mut self, kept: impl Fn(char) -> bool) -> Factor {
-        let axes = (0..self.letters.len()).filter(|axis| !kept(self.letters[*axis]));
-        let axes: Vec<usize> = axes.collect();
+        let axes = (0..self.letters.len()).filter(|place| !kept(self.letters[*place]));
+        let axes: Vec<i64> = axes.map(|place| self.axis(place)).collect();
         if axes.is_empty() {
             return self;
         }
@@ -276,15 +299,50 @@ impl Factor {
         if self.letters == letters {
             return self;
         }
-        let axis = |c: &char| self.letters.iter().position(|own| own == c);
-        let order: Vec<usize> = letters.iter().filter_map(axis).collect();
+        let place = |x: &Factor, c: &char| x.letters.iter().position(|own| own == c);
+        if self.has_others {
+            for c in letters {
+                let place = place(&self, c).expect("a letter of the tensor");
+                let axis = self.axis(place);
+                let letter = self.letters.remove(place);
+                self.letters.push(letter);
+                if axis != -1 {
+                    self = self.call(&format!("moveaxis({axis}, -1)"));
+                }
+            }
+            return self;
+        }
+        let order: Vec<usize> = letters.iter().filter_map(|c| place(&self, c)).collect();
         self.letters = letters.to_vec();
         self.call(&format!("permute({order:?})"))
     }
 
+    /// Gives the last `n` axes these lengths.
+    fn reshaped(mut self, n: usize, lens: &[String], lets: &mut Vec<String>) -> Factor {
+        let lens = lens.join(", ");
+        if self.has_others {
+            let local = format!("y{}", lets.len());
+            lets.push(format!("let {local} = {}", self.expr));
+            let whole = format!("rt::with_last({local}.shape(), {n}, &[{lens}])");
+            self.expr = format!("{local}.reshape({whole})");
+            return self;
+        }
+        match lens.is_empty() {
+            true => self.call("reshape(())"),
+            false => self.call(&format!("reshape([{lens}])")),
+        }
+    }
+
     /// Multiplies with another factor, and sums over the shared letters that are not kept.
-    fn times(self, y: Factor, kept: impl Fn(char) -> bool, all: &[char]) -> Factor {
+    fn times(
+        self,
+        y: Factor,
+        kept: impl Fn(char) -> bool,
+        all: &[char],
+        lets: &mut Vec<String>,
+    ) -> Factor {
         let x = self;
+        let has_others = x.has_others || y.has_others;
         let batch = x.those(|c| y.has(c) && kept(c));
         let inner = x.those(|c| y.has(c) && !kept(c));
         let (left, right) = (x.those(|c| !y.has(c)), y.those(|c| !x.has(c)));
@@ -294,10 +352,16 @@ impl Factor {
             let x = x.permuted(&[&batch[..], &left].concat());
             let y = y.permuted(&[&batch[..], &right].concat());
             let x = right.iter().fold(x, |x, _| x.call("unsqueeze(-1)"));
-            let ones = format!("unsqueeze({})", batch.len());
+            let ones = match y.has_others {
+                true => format!("unsqueeze(-{})", right.len() + 1),
+                false => format!("unsqueeze({})", batch.len()),
+            };
             let y = left.iter().fold(y, |y, _| y.call(&ones));
-            let expr = format!("({} * {})", x.expr, y.expr);
-            return Factor { expr, letters };
+            return Factor {
+                expr: format!("({} * {})", x.expr, y.expr),
+                letters,
+                has_others,
+            };
         }
         let len = |c: &char| {
             let at = all.iter().position(|other| other == c);
@@ -308,16 +372,14 @@ impl Factor {
             [] => "1".to_owned(),
             group => group.iter().map(len).collect::<Vec<_>>().join(" * "),
         };
-        let operand = |x: Factor, groups: [&[char]; 2]| {
+        let mut operand = |x: Factor, groups: [&[char]; 2]| {
             let x = x.permuted(&[&batch[..], groups[0], groups[1]].concat());
             match groups {
                 [[_], [_]] => x,
                 _ => {
                     let lens = batch.iter().map(len).chain(groups.map(joined));
-                    x.call(&format!(
-                        "reshape([{}])",
-                        lens.collect::<Vec<_>>().join(", ")
-                    ))
+                    let n = x.letters.len();
+                    x.reshaped(n, &lens.collect::<Vec<_>>(), lets)
                 }
             }
         };
@@ -326,13 +388,13 @@ impl Factor {
         let z = Factor {
             expr: format!("{}.matmul({})", x.expr, y.expr),
             letters,
+            has_others,
         };
         match (&left[..], &right[..]) {
             ([_], [_]) => z,
-            _ if z.letters.is_empty() => z.call("reshape(())"),
             _ => {
                 let lens: Vec<String> = z.letters.iter().map(len).collect();
-                z.call(&format!("reshape([{}])", lens.join(", ")))
+                z.reshaped(batch.len() + 2, &lens, lets)
             }
         }
     }
@@ -343,8 +405,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_without_dots_is_an_expression_of_methods() {
-        let of = |text: &str| Einsum::parse(text).unwrap().body().unwrap();
+    fn a_text_is_a_block_of_methods() {
+        let of = |text: &str| {
+            let body = Einsum::parse(text).unwrap().body();
+            body[2..body.len() - 2].to_owned()
+        };
         assert_eq!(of("ij,jk->ik"), "x0.matmul(x1)");
         assert_eq!(
             of("ii"),
@@ -362,7 +427,20 @@ mod tests {
             of("i,i"),
             "x0.reshape([1, lens[0]]).matmul(x1.reshape([lens[0], 1])).reshape(())"
         );
-        assert_eq!(Einsum::parse("...i->...").unwrap().body(), None);
+        assert_eq!(of("...i->..."), "x0.sum([-1])");
+        assert_eq!(of("...ij,...jk->...ik"), "x0.matmul(x1)");
+        assert_eq!(
+            of("i...j->j...i"),
+            "x0.moveaxis(0, -1).moveaxis(-2, -1).moveaxis(-1, 0)"
+        );
+        assert_eq!(
+            of("...ij,j->...i"),
+            "let y0 = x0.matmul(x1.reshape([lens[1], 1])); y0.reshape(rt::with_last(y0.shape(), 2, &[lens[0]]))"
+        );
+        assert_eq!(
+            of("...i,...j->...ij"),
+            "(x0.unsqueeze(-1) * x1.unsqueeze(-2))"
+        );
     }
 
     fn fault(text: &str) -> String {

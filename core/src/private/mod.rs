@@ -82,6 +82,10 @@ pub use tangent::*;
 
 use crate::raise::expect;
 use crate::statics::IntoStatic;
+pub use crate::tensor::compose::{
+    DotPlan, counts, dot_plan, kron_lens, largest, padded_axes, padding, pairs, quantile_place,
+    tile_lens, vector_axis, with_last,
+};
 pub use crate::tensor::contract::einsum_lengths;
 use crate::tensor::record::{record_elementwise, record_many, record_one};
 use gradloom_ir::Op;

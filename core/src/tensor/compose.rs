@@ -1,249 +1,222 @@
-//! Methods that consist of other ops, which give their derivatives.
+//! Lengths, axes and indices for methods that consist of other ops, and tensors that depend on
+//! nothing.
 
 use super::Tensor;
+use super::contract::paired;
 use crate::raise::raise;
-use crate::{DType, Error};
+use crate::{Aval, DType, Error, IntoStatic};
+
+#[track_caller]
+fn refuse(call: &str, reason: String) -> ! {
+    let call = call.to_owned();
+    raise(Error::Arguments { call, reason })
+}
+
+/// Returns a list of counts.
+pub fn counts(list: impl AsRef<[usize]>) -> Vec<usize> {
+    list.as_ref().to_vec()
+}
+
+/// Returns lists of axes of two tensors.
+pub fn pairs((left, right): (&[i64], &[i64])) -> [Vec<i64>; 2] {
+    [left.to_vec(), right.to_vec()]
+}
+
+/// Returns the shapes of a tiled tensor: with an axis of length 1 before each of its axes, with
+/// these repeated, and joined.
+pub fn tile_lens(shape: &[usize], counts: &[usize]) -> [Vec<usize>; 3] {
+    let rank = shape.len().max(counts.len());
+    let at = |list: &[usize], i: usize| (i + list.len()).checked_sub(rank).map_or(1, |i| list[i]);
+    let pair = |i: usize| [at(counts, i), at(shape, i)];
+    let split = (0..rank).flat_map(|i| [1, at(shape, i)]).collect();
+    let wide = (0..rank).flat_map(pair).collect();
+    let whole = (0..rank).map(|i| pair(i)[0].saturating_mul(pair(i)[1]));
+    [split, wide, whole.collect()]
+}
 
 /// Returns an axis counted from the left.
 #[track_caller]
-fn axis_of(x: &Tensor, axis: i64) -> usize {
-    let rank = x.rank() as i64;
-    let found = if axis < 0 { axis + rank } else { axis };
-    if !(0..rank).contains(&found) {
-        raise(Error::NoAxis {
-            axis: axis as isize,
-            aval: x.aval().clone(),
-        });
+fn axis_of(x: &Aval, axis: i64) -> usize {
+    let rank = x.shape().len() as i64;
+    let at = if axis < 0 { axis + rank } else { axis };
+    if !(0..rank).contains(&at) {
+        let (axis, aval) = (axis as isize, x.clone());
+        raise(Error::NoAxis { axis, aval });
     }
-    found as usize
+    at as usize
 }
 
-fn lens(shape: &[usize]) -> Vec<i64> {
-    shape.iter().map(|len| *len as i64).collect()
+/// Returns the axis of the vectors of a cross product, if it has length 3 in both operands.
+#[track_caller]
+pub fn vector_axis(x: &Aval, y: &Aval, axis: impl IntoStatic) -> i64 {
+    let call = "cross";
+    let axis = axis.into_static();
+    let Some(axis) = axis.int() else {
+        refuse(call, format!("the axis is {axis}, expected an integer"));
+    };
+    for x in [x, y] {
+        let len = x.shape()[axis_of(x, axis)];
+        if len != 3 {
+            refuse(
+                call,
+                format!("axis {axis} of {x} has length {len}, expected 3"),
+            );
+        }
+    }
+    axis
 }
 
-/// Ops that repeat, combine and order elements.
-impl Tensor {
-    /// The whole tensor repeated along each axis: `counts` has a number for each of the last axes.
-    ///
-    /// More numbers than axes add axes in front.
-    ///
-    /// ```
-    /// # use gradloom::Tensor;
-    /// let x = Tensor::from([1.0f32, 2.0]);
-    /// assert_eq!(x.tile([2]).to_vec::<f32>(), [1.0, 2.0, 1.0, 2.0]);
-    /// assert_eq!(x.tile([3, 1]).shape(), [3, 2]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the result is too large.
-    #[track_caller]
-    pub fn tile(&self, counts: impl AsRef<[usize]>) -> Tensor {
-        let counts = counts.as_ref();
-        let rank = self.rank().max(counts.len());
-        let at =
-            |list: &[usize], i: usize| (i + list.len()).checked_sub(rank).map_or(1, |i| list[i]);
-        let pair = |i: usize| [at(counts, i), at(self.shape(), i)];
-        let (split, wide): (Vec<_>, Vec<_>) = (0..rank).map(|i| ([1, pair(i)[1]], pair(i))).unzip();
-        let whole: Vec<usize> = (0..rank)
-            .map(|i| at(counts, i).saturating_mul(at(self.shape(), i)))
-            .collect();
-        self.reshape(lens(&split.concat()))
-            .broadcast_to(lens(&wide.concat()))
-            .reshape(lens(&whole))
+/// Returns the place of the fraction `q` among the elements of an axis.
+#[track_caller]
+pub fn quantile_place(x: &Aval, q: f64, axis: i64) -> f64 {
+    let call = "quantile";
+    let n = x.shape()[axis_of(x, axis)];
+    if n == 0 {
+        refuse(call, format!("axis {axis} has length 0"));
     }
-
-    /// The median along an axis: the middle element, or the mean of both. NaN if there is one.
-    ///
-    /// ```
-    /// # use gradloom::Tensor;
-    /// let x = Tensor::from([3.0f32, 1.0, 2.0, 8.0]);
-    /// assert_eq!(x.median(0).item::<f32>(), 2.5);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the axis is out of range or has length 0, or the dtype is no float.
-    #[track_caller]
-    pub fn median(&self, axis: i64) -> Tensor {
-        self.quantile(0.5, axis)
+    if !(0.0..=1.0).contains(&q) {
+        refuse(call, format!("{q} is not from 0 to 1"));
     }
-
-    /// The element at the fraction `q` of the sorted elements along an axis. NaN if there is one.
-    ///
-    /// Between two elements, the result is interpolated.
-    ///
-    /// ```
-    /// # use gradloom::Tensor;
-    /// let x = Tensor::from([3.0f32, 1.0, 2.0]);
-    /// assert_eq!(x.quantile(0.25, 0).item::<f32>(), 1.5);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the axis is out of range or has length 0, `q` is not from 0 to 1, or the dtype is no float.
-    #[track_caller]
-    pub fn quantile(&self, q: f64, axis: i64) -> Tensor {
-        let at = axis_of(self, axis);
-        let n = self.shape()[at];
-        let refuse = |reason: String| -> ! {
-            let call = "quantile".to_owned();
-            raise(Error::Arguments { call, reason })
-        };
-        if n == 0 {
-            refuse(format!("axis {axis} has length 0"));
-        }
-        if !(0.0..=1.0).contains(&q) {
-            refuse(format!("{q} is not from 0 to 1"));
-        }
-        if !self.dtype().is_float() {
-            refuse(format!("the dtype is {}, expected a float", self.dtype()));
-        }
-        let sorted = self.sort(axis);
-        let element = |i: usize| {
-            let [mut starts, mut stops] = [vec![0; at + 1], vec![i64::MAX; at + 1]];
-            (starts[at], stops[at]) = (i as i64, i as i64 + 1);
-            sorted
-                .slice(starts, stops, vec![1; at + 1])
-                .squeeze(at as i64)
-        };
-        let place = q * (n - 1) as f64;
-        let (low, fraction) = (place.floor(), place.fract());
-        let value = match fraction == 0.0 {
-            true => element(low as usize),
-            false => {
-                let (x, y) = (element(low as usize), element(low as usize + 1));
-                x * (1.0 - fraction) + y * fraction
-            }
-        };
-        // NaN is the last of the sorted elements.
-        let last = element(n - 1);
-        last.ne(&last).select(&last, &value)
+    if !x.dtype().is_float() {
+        refuse(
+            call,
+            format!("the dtype is {}, expected a float", x.dtype()),
+        );
     }
+    q * (n - 1) as f64
+}
 
-    /// For each of `values`, the first index at which it keeps an ascending vector sorted, as `i64`.
-    ///
-    /// It is the number of elements that are less. It has no derivative.
-    ///
-    /// ```
-    /// # use gradloom::Tensor;
-    /// let x = Tensor::from([1.0f32, 2.0, 4.0]);
-    /// let places = x.searchsorted(&Tensor::from([2.0f32, 9.0]));
-    /// assert_eq!(places.to_vec::<i64>(), [1, 3]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the dtypes differ.
-    #[track_caller]
-    pub fn searchsorted(&self, values: impl AsRef<Tensor>) -> Tensor {
-        let less = self.lt(values.as_ref().unsqueeze(-1));
-        less.cast(DType::I64).sum(-1)
+/// Returns the axes at whose ends elements are added.
+#[track_caller]
+pub fn padded_axes(call: &str, shape: &[usize], low: &[usize], high: &[usize]) -> Vec<usize> {
+    if [low.len(), high.len()] != [shape.len(); 2] {
+        let (low, high, rank) = (low.len(), high.len(), shape.len());
+        let reason = format!("{low} and {high} numbers are given for {rank} axes");
+        refuse(call, reason);
     }
+    let is_padded = |axis: &usize| low[*axis] > 0 || high[*axis] > 0;
+    (0..shape.len()).filter(is_padded).collect()
+}
 
-    /// The elements at `index(place, len)` for each `place` of each padded axis of length `len`.
-    #[track_caller]
-    fn padded_from(
-        &self,
-        call: &str,
-        low: &[usize],
-        high: &[usize],
-        index: impl Fn(i64, i64) -> Option<i64>,
-    ) -> Tensor {
-        if [low.len(), high.len()] != [self.rank(); 2] {
-            raise(Error::Arguments {
-                call: call.to_owned(),
-                reason: format!(
-                    "{} and {} numbers are given for {} axes",
-                    low.len(),
-                    high.len(),
-                    self.rank()
-                ),
-            });
-        }
-        let mut x = self.clone();
-        for (axis, (low, high)) in low.iter().zip(high).enumerate() {
-            if *low == 0 && *high == 0 {
-                continue;
-            }
-            let len = self.shape()[axis] as i64;
-            let places = -(*low as i64)..len + *high as i64;
-            let indices: Option<Vec<i64>> = places.map(|place| index(place, len)).collect();
-            let Some(indices) = indices else {
-                raise(Error::Arguments {
-                    call: call.to_owned(),
-                    reason: format!("axis {axis} has length {len}, which is too short"),
-                });
-            };
-            x = x.take(Tensor::from(indices), axis as i64);
-        }
-        x
+/// Returns the indices of the elements of a padded axis.
+#[track_caller]
+pub fn padding(
+    call: &str,
+    shape: &[usize],
+    low: &[usize],
+    high: &[usize],
+    axis: usize,
+) -> Vec<i64> {
+    let len = shape[axis] as i64;
+    if len == 0 {
+        refuse(
+            call,
+            format!("axis {axis} has length 0, which is too short"),
+        );
     }
-
-    /// Elements added at both ends of each axis: those inside, mirrored at the first and last element.
-    ///
-    /// `low` and `high` are the numbers of elements for each axis.
-    ///
-    /// ```
-    /// # use gradloom::Tensor;
-    /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
-    /// assert_eq!(x.pad_reflect([2], [1]).to_vec::<f32>(), [3.0, 2.0, 1.0, 2.0, 3.0, 2.0]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the numbers are not one for each axis, or a padded axis has length 0.
-    #[track_caller]
-    pub fn pad_reflect(&self, low: impl AsRef<[usize]>, high: impl AsRef<[usize]>) -> Tensor {
-        self.padded_from("pad_reflect", low.as_ref(), high.as_ref(), |place, len| {
+    let index = |place: i64| match call {
+        "pad_edge" => place.clamp(0, len - 1),
+        "pad_wrap" => place.rem_euclid(len),
+        _ => {
             // A single element is its own mirror image.
             let period = (2 * (len - 1)).max(1);
             let at = place.rem_euclid(period);
-            (len > 0).then(|| at.min(period - at).min(len - 1))
-        })
-    }
+            at.min(period - at).min(len - 1)
+        }
+    };
+    (-(low[axis] as i64)..len + high[axis] as i64)
+        .map(index)
+        .collect()
+}
 
-    /// Elements added at both ends of each axis: the first and the last one, repeated.
-    ///
-    /// `low` and `high` are the numbers of elements for each axis.
-    ///
-    /// ```
-    /// # use gradloom::Tensor;
-    /// let x = Tensor::from([1.0f32, 2.0]);
-    /// assert_eq!(x.pad_edge([2], [1]).to_vec::<f32>(), [1.0, 1.0, 1.0, 2.0, 2.0]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the numbers are not one for each axis, or a padded axis has length 0.
-    #[track_caller]
-    pub fn pad_edge(&self, low: impl AsRef<[usize]>, high: impl AsRef<[usize]>) -> Tensor {
-        self.padded_from("pad_edge", low.as_ref(), high.as_ref(), |place, len| {
-            (len > 0).then(|| place.clamp(0, len - 1))
-        })
-    }
+/// Orders of axes and shapes by which a product over pairs of axes is a product of matrices.
+pub struct DotPlan {
+    /// Orders of the axes of both operands: the batch, then rows and columns.
+    pub orders: [Vec<i64>; 2],
+    /// Shapes of both operands with rows and columns joined, and of the result.
+    pub lens: [Vec<usize>; 3],
+}
 
-    /// Elements added at both ends of each axis: those of the other end, as if the axis were a ring.
-    ///
-    /// `low` and `high` are the numbers of elements for each axis.
-    ///
-    /// ```
-    /// # use gradloom::Tensor;
-    /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
-    /// assert_eq!(x.pad_wrap([1], [1]).to_vec::<f32>(), [3.0, 1.0, 2.0, 3.0, 1.0]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the numbers are not one for each axis, or a padded axis has length 0.
-    #[track_caller]
-    pub fn pad_wrap(&self, low: impl AsRef<[usize]>, high: impl AsRef<[usize]>) -> Tensor {
-        self.padded_from("pad_wrap", low.as_ref(), high.as_ref(), |place, len| {
-            (len > 0).then(|| place.rem_euclid(len))
-        })
+/// Returns how `dot_general` multiplies tensors of these shapes.
+#[track_caller]
+pub fn dot_plan(
+    x: &[usize],
+    y: &[usize],
+    summed: &[Vec<i64>; 2],
+    batch: &[Vec<i64>; 2],
+) -> DotPlan {
+    let call = "dot_general";
+    let paired = paired([x.len(), y.len()], summed, batch);
+    let [batch, summed] = paired.unwrap_or_else(|reason| refuse(call, reason));
+    for (pairs, what) in [(&summed, "summed"), (&batch, "batch")] {
+        for [i, j] in pairs {
+            let (m, n) = (x[*i], y[*j]);
+            if m != n {
+                let places =
+                    format!("axis {i} on the left is {m}, and axis {j} on the right is {n}");
+                refuse(call, format!("the {what} {places}"));
+            }
+        }
     }
+    let side = |pairs: &[[usize; 2]], side: usize| -> Vec<usize> {
+        pairs.iter().map(|pair| pair[side]).collect()
+    };
+    let free = |shape: &[usize], at: usize| -> Vec<usize> {
+        let used = [side(&batch, at), side(&summed, at)].concat();
+        (0..shape.len())
+            .filter(|axis| !used.contains(axis))
+            .collect()
+    };
+    let lens = |shape: &[usize], axes: &[usize]| -> Vec<usize> {
+        axes.iter().map(|axis| shape[*axis]).collect()
+    };
+    let (left, right) = (free(x, 0), free(y, 1));
+    let order = |parts: [&[usize]; 3]| parts.concat().iter().map(|axis| *axis as i64).collect();
+    let batch_lens = lens(x, &side(&batch, 0));
+    let joined = |groups: [Vec<usize>; 2]| {
+        let joined = groups.map(|group| group.iter().product());
+        [&batch_lens[..], &joined].concat()
+    };
+    let (inner_x, inner_y) = (side(&summed, 0), side(&summed, 1));
+    DotPlan {
+        orders: [
+            order([&side(&batch, 0), &left, &inner_x]),
+            order([&side(&batch, 1), &inner_y, &right]),
+        ],
+        lens: [
+            joined([lens(x, &left), lens(x, &inner_x)]),
+            joined([lens(y, &inner_y), lens(y, &right)]),
+            [batch_lens.clone(), lens(x, &left), lens(y, &right)].concat(),
+        ],
+    }
+}
 
+/// Returns the shapes of two tensors as factors of their Kronecker product, and its own shape.
+pub fn kron_lens(x: &[usize], y: &[usize]) -> [Vec<usize>; 3] {
+    let rank = x.len().max(y.len());
+    let at = |list: &[usize], i: usize| (i + list.len()).checked_sub(rank).map_or(1, |i| list[i]);
+    let pairs = || (0..rank).map(|i| (at(x, i), at(y, i)));
+    let left = pairs().flat_map(|(m, _)| [m, 1]).collect();
+    let right = pairs().flat_map(|(_, n)| [1, n]).collect();
+    let whole = pairs().map(|(m, n)| m.saturating_mul(n)).collect();
+    [left, right, whole]
+}
+
+/// Returns the largest finite number of a dtype.
+pub fn largest(x: &Aval) -> f64 {
+    match x.dtype() {
+        DType::F32 => f64::from(f32::MAX),
+        _ => f64::MAX,
+    }
+}
+
+/// Returns a shape with other lengths in place of its last `n`.
+pub fn with_last(shape: &[usize], n: usize, lens: &[usize]) -> Vec<usize> {
+    [&shape[..shape.len() - n], lens].concat()
+}
+
+/// Tensors with numbers in a regular order.
+impl Tensor {
     /// Returns `count` evenly spaced numbers from `start` to `stop`, including both.
     ///
     /// A single number is `start`.

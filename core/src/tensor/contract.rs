@@ -1,4 +1,4 @@
-//! Products of tensors that are summed over axes: `einsum` and `dot_general`.
+//! Products of tensors that are summed over axes: `einsum`, and the axes of `dot_general`.
 //!
 //! They consist of matrix products and of ops that move axes, so those give their derivatives.
 
@@ -206,7 +206,7 @@ fn refuse_text(text: &str, reason: String) -> ! {
     })
 }
 
-/// Returns the lengths of the letters of a text without `...`, in the order of their first use.
+/// Returns the lengths of the letters of a text, in the order of their first use.
 #[track_caller]
 pub fn einsum_lengths(text: &str, shapes: &[&[usize]]) -> Vec<usize> {
     let ranks: Vec<usize> = shapes.iter().map(|shape| shape.len()).collect();
@@ -223,7 +223,8 @@ pub fn einsum_lengths(text: &str, shapes: &[&[usize]]) -> Vec<usize> {
     }
     let mut lengths: Vec<(Label, usize)> = Vec::new();
     for (label, len) in axes().flat_map(|(labels, shape)| labels.iter().zip(shape)) {
-        if !lengths.iter().any(|(known, _)| known == label) {
+        let is_letter = matches!(label, Label::Letter(_));
+        if is_letter && !lengths.iter().any(|(known, _)| known == label) {
             lengths.push((*label, *len));
         }
     }
@@ -240,8 +241,8 @@ impl Tensor {
     /// broadcast. Without `->`, the result has the axes `...` and the letters that occur once, in
     /// alphabetical order. Products of more than two tensors start with the cheapest pair.
     ///
-    /// In a traced function, a literal text is checked at compile time. One without `...` is lowered,
-    /// and the next pair is the one with the fewest letters, because the lengths are not known.
+    /// In a traced function, a literal text is checked at compile time and lowered. The next pair is
+    /// the one with the fewest letters, because the lengths are not known.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -277,77 +278,17 @@ impl Tensor {
             Err(reason) => refuse_text(text, reason),
         }
     }
-
-    /// Multiplies two tensors, sums over pairs of axes, and keeps pairs of axes as a batch.
-    ///
-    /// `summed` and `batch` list axes of this tensor, and as many of the other one. The result has the
-    /// axes of the batch, then the other axes of this tensor, then those of the other one.
-    ///
-    /// ```
-    /// # use gradloom::{DType, Tensor};
-    /// let x = Tensor::ones([2, 3, 4], DType::F32);
-    /// let y = Tensor::ones([4, 5, 2], DType::F32);
-    /// let z = x.dot_general(&y, (&[2], &[0]), (&[0], &[2]));
-    /// assert_eq!(z.shape(), [2, 3, 5]);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If an axis is out of range or listed twice, the axes of a pair have different lengths, or the
-    /// dtypes differ or are `bool`.
-    #[track_caller]
-    pub fn dot_general(
-        &self,
-        other: &Tensor,
-        summed: (&[i64], &[i64]),
-        batch: (&[i64], &[i64]),
-    ) -> Tensor {
-        let ranks = [self.rank(), other.rank()];
-        let (labels, result) = match paired(ranks, summed, batch) {
-            Ok(found) => found,
-            Err(reason) => refuse(reason),
-        };
-        let operands: Vec<Labelled> = [self, other]
-            .into_iter()
-            .zip(labels)
-            .map(|(x, labels)| Labelled {
-                x: x.clone(),
-                labels,
-            })
-            .collect();
-        for (sides, what) in [(summed, "summed"), (batch, "batch")] {
-            for (i, j) in sides.0.iter().zip(sides.1) {
-                let (m, n) = (self.dim(*i as isize), other.dim(*j as isize));
-                if m != n {
-                    let reason = format!(
-                        "the {what} axis {i} on the left is {m}, and axis {j} on the right is {n}"
-                    );
-                    refuse(reason);
-                }
-            }
-        }
-        contract(operands, &result)
-    }
 }
 
-#[track_caller]
-fn refuse(reason: String) -> ! {
-    let call = "dot_general".to_owned();
-    raise(Error::Arguments { call, reason })
-}
-
-/// Returns the labels of two tensors with these pairs of axes, and of the result.
-fn paired(
+/// Returns the pairs of axes that are kept, and of those that are summed over.
+pub(super) fn paired(
     ranks: [usize; 2],
-    summed: (&[i64], &[i64]),
-    batch: (&[i64], &[i64]),
-) -> Result<([Vec<Label>; 2], Vec<Label>), String> {
-    // Letters are distinct numbers here: axes of the left, then those of the right.
-    let letter = |n: usize| Label::Letter(char::from_u32(n as u32 + 1).expect("ranks are small"));
-    let mut right: Vec<Label> = (0..ranks[1]).map(|j| letter(ranks[0] + j)).collect();
+    summed: &[Vec<i64>; 2],
+    batch: &[Vec<i64>; 2],
+) -> Result<[Vec<[usize; 2]>; 2], String> {
     let mut used = [Vec::new(), Vec::new()];
-    let mut result = Vec::new();
-    for ((lefts, rights), is_batch) in [(batch, true), (summed, false)] {
+    let mut all = [Vec::new(), Vec::new()];
+    for ([lefts, rights], pairs) in [batch, summed].into_iter().zip(&mut all) {
         if lefts.len() != rights.len() {
             let (m, n) = (lefts.len(), rights.len());
             return Err(format!(
@@ -368,18 +309,8 @@ fn paired(
                 used[side].push(found);
                 at[side] = found;
             }
-            right[at[1]] = letter(at[0]);
-            if is_batch {
-                result.push(letter(at[0]));
-            }
+            pairs.push(at);
         }
     }
-    let left: Vec<Label> = (0..ranks[0]).map(letter).collect();
-    let free = |labels: &[Label], used: &[usize]| -> Vec<Label> {
-        let axes = (0..labels.len()).filter(|axis| !used.contains(axis));
-        axes.map(|axis| labels[axis]).collect()
-    };
-    result.extend(free(&left, &used[0]));
-    result.extend(free(&right, &used[1]));
-    Ok(([left, right], result))
+    Ok(all)
 }

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub(crate) mod batch_prefix;
-mod compose;
+pub(crate) mod compose;
 pub(crate) mod contract;
 mod convert;
 mod create;

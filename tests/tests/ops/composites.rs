@@ -284,3 +284,132 @@ fn a_mask_selects_between_two_numbers_of_one_type() {
         indicators::PROGRAM
     );
 }
+
+#[traced(check(value(counts = [2, 1, 1])))]
+fn repeated(#[shape(B, C)] x: &Tensor, counts: [usize; 3]) -> Tensor {
+    let padded = x.pad_reflect([1, 2], [0, 1]) + x.pad_edge([1, 2], [0, 1]);
+    let ring = padded + x.pad_wrap([0, 1], [1, 2]);
+    ring.sum(..) * x.tile(counts) + x.tile([2, 1]).square().sum(0)
+}
+
+#[traced(check(value(q = 0.7)))]
+fn places(
+    #[shape(B, 4)] x: &Tensor,
+    #[nodiff]
+    #[shape(3)]
+    y: &Tensor,
+    q: f64,
+) -> Tensor {
+    let middle = x.median(-1) * x.quantile(0.25, 0).sum(..) + x.quantile(q, 1);
+    let found = y.sort(0).searchsorted(x).cast(DType::F64);
+    middle + (found * x).sum(-1)
+}
+
+#[traced(check(value(axis = -1)))]
+fn products(
+    #[shape(2, 3, 4)] x: &Tensor,
+    #[shape(4, 5, 2)] y: &Tensor,
+    axis: i64,
+) -> (Tensor, Tensor, Tensor) {
+    let z = x.dot_general(y, (&[2], &[0]), (&[0], &[axis]));
+    let whole = x.dot_general(y, (&[0, 2], &[2, 0]), (&[], &[]));
+    (
+        z,
+        whole,
+        x.dot_general(y.i((.., 0, 0)), (&[], &[]), (&[-1], &[0])),
+    )
+}
+
+#[traced(check)]
+fn others(
+    #[shape(4, 1, 2, 3)] x: &Tensor,
+    #[shape(5, 3, 2)] y: &Tensor,
+    #[shape(3)] v: &Tensor,
+) -> (Tensor, Tensor, Tensor, Tensor) {
+    let z = Tensor::einsum("...ij,...jk->...ik", &[x, y]);
+    let moved = Tensor::einsum("i...j,j->j...i", &[x, v]);
+    let traces = Tensor::einsum("...ii", &[&z]);
+    let both = Tensor::einsum("k...ij,j...,j->...ik", &[x, &y.sum(0), v]);
+    (z, moved, traces, both)
+}
+
+#[traced(check)]
+fn lists(#[shape(6, 2)] x: &Tensor) -> Tensor {
+    let parts = x.chunks(3, 0);
+    let rows = x.unbind_all(0);
+    let grid = Tensor::meshgrid(&[&rows[0], &rows[1].sin()]);
+    let t = Tensor::linspace(0.0, 1.0, x.dim(0), DType::F64).unsqueeze(-1);
+    let mut sum = &grid[0] * &grid[1] + (x * t).sum(..);
+    for part in &parts {
+        sum = sum + part.sum(..);
+    }
+    sum
+}
+
+#[test]
+fn methods_that_depend_on_lengths_are_lowered() {
+    let programs = [
+        (repeated::PROGRAM, repeated::RECORDED),
+        (places::PROGRAM, places::RECORDED),
+        (products::PROGRAM, products::RECORDED),
+        (others::PROGRAM, others::RECORDED),
+    ];
+    for (program, recorded) in programs {
+        assert_eq!(recorded, None);
+        assert!(!program.contains("call["), "{program}");
+    }
+    assert_eq!(lists::RECORDED, None);
+    assert_eq!(lists::PROGRAM.matches("call[callee=`chunks`").count(), 1);
+}
+
+#[test]
+fn lowered_methods_equal_those_of_closures() {
+    let (x, y) = (noise(&[2, 3, 4], 1), noise(&[4, 5, 2], 2));
+    let (z, whole, last) = products(&x, &y, -1);
+    assert_eq!(
+        (z.shape(), whole.shape(), last.shape()),
+        (&[2, 3, 5][..], &[3, 5][..], &[4, 2, 3][..])
+    );
+    assert!(gradloom::tree::is_close(
+        &z,
+        &x.dot_general(&y, (&[2], &[0]), (&[0], &[-1])),
+        1e-12
+    ));
+    let (x, y, v) = (
+        noise(&[4, 1, 2, 3], 1),
+        noise(&[5, 3, 2], 2),
+        noise(&[3], 3),
+    );
+    let (z, moved, traces, both) = others(&x, &y, &v);
+    assert!(gradloom::tree::is_close(&z, &x.matmul(&y), 1e-12));
+    let by_hand = Tensor::einsum("i...j,j->j...i", &[&x, &v]);
+    assert!(gradloom::tree::is_close(&moved, &by_hand, 1e-12));
+    assert!(gradloom::tree::is_close(
+        &traces,
+        &Tensor::einsum("...ii", &[&z]),
+        1e-12
+    ));
+    let by_hand = Tensor::einsum("k...ij,j...,j->...ik", &[&x, &y.sum(0), &v]);
+    assert!(gradloom::tree::is_close(&both, &by_hand, 1e-12));
+}
+
+#[test]
+fn an_infinite_element_beside_an_exact_quantile_is_not_nan() {
+    let x = Tensor::from([f64::INFINITY, 1.0, 2.0]);
+    assert_eq!(x.quantile(0.5, 0).item::<f64>(), 2.0);
+    assert_eq!(x.quantile(1.0, 0).item::<f64>(), f64::INFINITY);
+    let nan = Tensor::from([f64::NAN, 1.0, 2.0]);
+    assert!(nan.median(0).item::<f64>().is_nan());
+}
+
+#[test]
+fn the_axis_of_a_cross_product_has_length_3() {
+    let of = |x: &Tensor| -> Result<Tensor> { Ok(x.cross(&Tensor::ones([2, 3], DType::F64), 1)) };
+    let error = vjp(of, &noise(&[2, 4], 1)).expect_err("the axis has another length");
+    assert_eq!(
+        error.to_string(),
+        "cross: axis 1 of f64[2, 4] has length 4, expected 3"
+    );
+    let error = vjp(of, &noise(&[3], 1)).expect_err("there is no such axis");
+    assert!(error.to_string().contains("axis 1"), "{error}");
+}

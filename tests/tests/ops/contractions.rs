@@ -164,7 +164,7 @@ fn wrong_calls_are_refused_with_a_reason() {
     );
     assert_eq!(
         fault(&|| x(&[2]).cross(x(&[2]), 0)),
-        "unbind: axis 0 is 2, expected 3, the number of results: the operand is f32[2]"
+        "cross: axis 0 of f32[2] has length 2, expected 3"
     );
     assert_eq!(
         fault(&|| x(&[0]).median(0)),

@@ -193,25 +193,41 @@ impl Cx<'_> {
         let text = name.to_string();
         if text == "einsum"
             && let Some((literal, list)) = self.checked_einsum(call)?
-            && let Some(value) = self.einsum(literal, list, want)?
         {
-            return Ok(value);
+            return self.einsum(literal, list, want);
         }
         // The second form is a method called as a function: `Tensor::matmul(&x, &w)`.
         let found = find(&text, true).or_else(|| find(&text, false).filter(|_| traced));
         if let Some((op, method)) = found {
             return self.op(op, method, None, call.args.iter(), None, want, name.span());
         }
-        if traced || text == "meshgrid" {
-            return self.recorded(&format!("`Tensor::{name}`"), name.span());
+        let (mut made, mut reads) = (call.clone(), Vec::new());
+        if let ("meshgrid", [list]) = (&*text, &*Vec::from_iter(&call.args)) {
+            let tensor = |var| Value::Tensor { var, by_ref: true };
+            let tensors = self.list(list)?.into_iter().map(tensor).collect();
+            let func = &call.func;
+            let make = |parts: Vec<TokenStream>| quote!(#func(&[#(#parts),*]));
+            return self.list_step(tensors, make, (text, name.span()));
         }
-        let made = self.rename(&Expr::Call(call.clone()));
+        if traced {
+            for arg in &mut made.args {
+                // `Tensor::linspace(0.0, 1.0, x.dim(0), dtype)`
+                let Value::Host(host) = self.eval(arg, &Expected::tensor())? else {
+                    return self.recorded(&format!("`Tensor::{name}`"), name.span());
+                };
+                *arg = host.expr;
+                reads.extend(host.reads);
+            }
+        } else {
+            made.args = made.args.iter().map(|arg| self.rename(arg)).collect();
+        }
+        let made = Expr::Call(made);
         let made = Host {
             expr: match fallible {
                 true => syn::parse_quote!(#made?),
                 false => made,
             },
-            reads: Vec::new(),
+            reads,
             content: Content::Plain,
         };
         Ok(Value::Tensor {

@@ -39,6 +39,18 @@ impl Cx<'_> {
                         (value, _) => tensor(self.tensor(value, None)?),
                     }
                 }
+                Role::Counts | Role::Pairs => {
+                    let Host { expr, reads, .. } = self.static_value(arg)?;
+                    let rt = &self.rt;
+                    Value::Host(Host {
+                        expr: match role {
+                            Role::Counts => syn::parse_quote!(#rt::counts(#expr)),
+                            _ => syn::parse_quote!(#rt::pairs(#expr)),
+                        },
+                        reads,
+                        content: Content::Plain,
+                    })
+                }
                 Role::Static | Role::Float | Role::Int | Role::Count => {
                     Value::Host(self.static_value(arg)?)
                 }
@@ -65,7 +77,8 @@ impl Cx<'_> {
         // Loops and branches in the body expect every local of the caller in its slot.
         self.flush();
         let outer = std::mem::replace(&mut self.names.scopes, vec![BTreeMap::new()]);
-        let mut literals = BTreeMap::new();
+        let rt = &self.rt;
+        let mut literals = BTreeMap::from([("rt", syn::parse_quote!(#rt))]);
         let done = bound.into_iter().try_for_each(|(name, value)| match value {
             Value::Host(host) if host::literal_static(&host.expr).is_some() => {
                 literals.insert(name, host.expr);
@@ -91,7 +104,7 @@ impl Cx<'_> {
 }
 
 impl Cx<'_> {
-    /// Lowers `Tensor::einsum` of a literal text without `...` and a list that is written out.
+    /// Lowers `Tensor::einsum` of a literal text and a list that is written out.
     ///
     /// The text is known to be right, and to name as many tensors as are listed.
     pub(in crate::lower) fn einsum(
@@ -99,13 +112,8 @@ impl Cx<'_> {
         text: &syn::LitStr,
         list: &Expr,
         want: &Expected,
-    ) -> LowerResult<Option<Value>> {
-        let body = Einsum::parse(&text.value())
-            .ok()
-            .and_then(|einsum| einsum.body());
-        let Some(body) = body else {
-            return Ok(None);
-        };
+    ) -> LowerResult<Value> {
+        let einsum = Einsum::parse(&text.value()).expect("the text is right");
         let vars = self.list(list)?;
         let shapes = vars.iter().map(|var| {
             let x = self.named_by_host(*var);
@@ -124,8 +132,8 @@ impl Cx<'_> {
             .map(|name| &**name)
             .zip(vars.into_iter().map(tensor));
         let bound = tensors.chain([("lens", Value::Host(lens))]).collect();
-        let body: TokenStream = format!("{{ {body} }}").parse().expect("the body is Rust");
-        self.body(bound, body, want, text.span()).map(Some)
+        let body: TokenStream = einsum.body().parse().expect("the body is Rust");
+        self.body(bound, body, want, text.span())
     }
 }
 

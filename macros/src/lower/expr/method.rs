@@ -11,11 +11,12 @@ use crate::input::{View, classify, text};
 use crate::lower::host::held::{content_of, is_tree_type};
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value, host};
-use crate::method_table::{is_of_values, methods, reads_tensor};
+use crate::method_table::{TENSOR_LISTS, is_of_values, methods, reads_tensor};
+use crate::program::Effect;
 use crate::report::Errors;
 use gradloom_ir::Op;
 use gradloom_ir::op::{Eval, Method};
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::Expr;
 
@@ -27,6 +28,32 @@ const BORROWS: [&str; 2] = ["as_ref", "borrow"];
 const LENDS: [&str; 3] = ["as_ref", "as_slice", "as_deref"];
 
 impl Cx<'_> {
+    /// Records a method that returns a list of tensors as a step.
+    fn list_method(&mut self, receiver: Value, call: &syn::ExprMethodCall) -> LowerResult<Value> {
+        let mut values = vec![receiver];
+        for arg in &call.args {
+            values.push(Value::Host(self.static_value(arg)?));
+        }
+        let (method, span) = (&call.method, call.method.span());
+        let make = |parts: Vec<TokenStream>| {
+            let (x, args) = parts.split_first().expect("the receiver");
+            quote!(#x.#method(#(#args),*))
+        };
+        self.list_step(values, make, (method.to_string(), span))
+    }
+
+    /// Records code that returns a list of tensors as a step.
+    pub(in crate::lower) fn list_step(
+        &mut self,
+        values: Vec<Value>,
+        make: impl FnOnce(Vec<TokenStream>) -> TokenStream,
+        shown: (String, Span),
+    ) -> LowerResult<Value> {
+        let var = self.step(values, make, Effect::Records, shown)?;
+        self.builder.kinds.decide(var, Kind::Tree);
+        Ok(Value::Tensor { var, by_ref: false })
+    }
+
     /// Lowers a method call on a tensor, a tree, a tuple or a host value.
     pub(in crate::lower) fn method(
         &mut self,
@@ -102,6 +129,9 @@ impl Cx<'_> {
                 }
                 if let Some(composite) = composite_of(call) {
                     return self.composite(composite, Value::Tensor { var, by_ref }, call, want);
+                }
+                if TENSOR_LISTS.contains(&name.as_str()) {
+                    return self.list_method(Value::Tensor { var, by_ref }, call);
                 }
                 if ["iter", "into_iter", "iter_mut"].contains(&name.as_str()) {
                     return self.diagnostics.refuse_iteration(&call.method);
