@@ -947,6 +947,436 @@ macro_rules! for_each_composite {
                 let right = y.permute(&plan.orders[1]).reshape(&plan.lens[1]);
                 left.matmul(right).reshape(&plan.lens[2])
             }
+
+            /// The absolute value of each element with the sign of `y`. The sign of -0 counts.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, -2.0]);
+            /// assert_eq!(x.copysign(-0.0).to_vec::<f32>(), [-1.0, -2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn copysign(x: Tensor, y: Operand) {
+                let size = x.abs();
+                y.signbit().select(-&size, &size)
+            }
+
+            /// 0 for negative elements, 1 for positive ones, and `y` for zeros. NaN stays NaN.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([-2.0f32, 0.0, 3.0]);
+            /// assert_eq!(x.heaviside(0.5).to_vec::<f32>(), [0.0, 0.5, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn heaviside(x: Tensor, y: Operand) {
+                x.eq(0.0).select(y, x.sign().relu())
+            }
+
+            /// The greatest integer that is at most `x / y`, for each element.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([7i64, -7]);
+            /// assert_eq!(x.floor_divide(2).to_vec::<i64>(), [3, -4]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are `bool`. A
+            /// division of an integer by 0 is an error when the result is computed.
+            fn floor_divide(x: Tensor, y: Operand) {
+                ((x - x.mod_floor(y)) / y).round()
+            }
+
+            /// The larger of two elements; of a number and NaN, the number.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([f32::NAN, 1.0]);
+            /// assert_eq!(x.fmax(0.0).to_vec::<f32>(), [0.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn fmax(x: Tensor, y: Operand) {
+                x.is_nan().select(y, y.is_nan().select(x, x.maximum(y)))
+            }
+
+            /// The smaller of two elements; of a number and NaN, the number.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([f32::NAN, 1.0]);
+            /// assert_eq!(x.fmin(0.0).to_vec::<f32>(), [0.0, 0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn fmin(x: Tensor, y: Operand) {
+                x.is_nan().select(y, y.is_nan().select(x, x.minimum(y)))
+            }
+
+            /// Whether each element differs from that of `y` by at most `absolute + relative |y|`, as
+            /// `bool`.
+            ///
+            /// NaN is close to nothing, and an infinity to itself. It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0]);
+            /// assert_eq!(x.is_close(1.01, 0.0, 0.1).to_vec::<bool>(), [true, false]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn is_close(x: Tensor, y: Operand, relative: Float, absolute: Float) {
+                let near = (x - y).abs().le(y.abs() * relative + absolute);
+                x.eq(y) | (near & x.is_finite() & y.is_finite())
+            }
+
+            /// `x pi / 180` for each element: an angle in degrees, in radians.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([180.0f32]).to_radians().to_vec::<f32>(), [std::f32::consts::PI]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn to_radians(x: Tensor) {
+                x * 0.017453292519943295
+            }
+
+            /// `x 180 / pi` for each element: an angle in radians, in degrees.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([std::f32::consts::PI]).to_degrees().to_vec::<f32>(), [180.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn to_degrees(x: Tensor) {
+                x * 57.29577951308232
+            }
+
+            /// Each element, with 0 for NaN and the largest finite numbers for infinities.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([f32::NAN, f32::NEG_INFINITY, 1.0]);
+            /// assert_eq!(x.nan_to_num().to_vec::<f32>(), [0.0, f32::MIN, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn nan_to_num(x: Tensor) {
+                let largest: f64 = rt::largest(x.aval());
+                x.is_nan().select(0.0, x).clamp(-largest, largest)
+            }
+
+            /// The sum over axes of the elements that are not NaN. The axes are dropped.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 1.0, 2.0]).nan_sum(..).item::<f32>(), 3.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn nan_sum(x: Tensor, axes: Static) {
+                x.is_nan().select(0.0, x).sum(axes)
+            }
+
+            /// The mean over axes of the elements that are not NaN. The axes are dropped.
+            ///
+            /// It is NaN if there are none.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 1.0, 2.0]).nan_mean(..).item::<f32>(), 1.5);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn nan_mean(x: Tensor, axes: Static) {
+                let none = x.is_nan();
+                let counts = none.select(x.zeros_like(), x.ones_like()).sum(axes);
+                none.select(0.0, x).sum(axes) / counts
+            }
+
+            /// The largest element over axes that is not NaN. The axes are dropped.
+            ///
+            /// It is NaN if there are none.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 1.0, 2.0]).nan_max(..).item::<f32>(), 2.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or has length 0, or the dtype is not a float.
+            fn nan_max(x: Tensor, axes: Static) {
+                let none = x.is_nan();
+                none.all(axes).select(f64::NAN, none.select(f64::NEG_INFINITY, x).max(axes))
+            }
+
+            /// The smallest element over axes that is not NaN. The axes are dropped.
+            ///
+            /// It is NaN if there are none.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 1.0, 2.0]).nan_min(..).item::<f32>(), 1.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or has length 0, or the dtype is not a float.
+            fn nan_min(x: Tensor, axes: Static) {
+                let none = x.is_nan();
+                none.all(axes).select(f64::NAN, none.select(f64::INFINITY, x).min(axes))
+            }
+
+            /// The number of elements over axes that are not 0, as `i64`. The axes are dropped.
+            ///
+            /// It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([0.0f32, 1.0, -2.0]).count_nonzero(..).item::<i64>(), 2);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range.
+            fn count_nonzero(x: Tensor, axes: Static) {
+                x.ne(0).cast(DType::I64).sum(axes)
+            }
+
+            /// The largest element over axes minus the smallest. The axes are dropped.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([3.0f32, 1.0, 8.0]).ptp(..).item::<f32>(), 7.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or has length 0, or the dtype is `bool`.
+            fn ptp(x: Tensor, axes: Static) {
+                x.max(axes) - x.min(axes)
+            }
+
+            /// Each element after the first along an axis, minus the one before.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([1.0f32, 4.0, 6.0]).diff(0).to_vec::<f32>(), [3.0, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has length 0, or the dtype is `bool`.
+            fn diff(x: Tensor, axis: Int) {
+                let rows = x.moveaxis(axis, 0);
+                (rows.i(1..) - rows.i(..-1)).moveaxis(0, axis)
+            }
+
+            /// `sin(pi x) / (pi x)` for each element, and 1 at 0. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([0.0f64, 0.5]).sinc().to_vec::<f64>(), [1.0, std::f64::consts::FRAC_2_PI]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn sinc(x: Tensor) {
+                // At 0, its derivatives up to the fifth are those of the series.
+                let is_zero = x.eq(0.0);
+                let t = is_zero.select(1.0, x) * std::f64::consts::PI;
+                let u = x.square() * 9.869604401089358;
+                is_zero.select(1.0 - &u / 6.0 + u.square() / 120.0, t.sin() / &t)
+            }
+
+            /// The Kronecker product: each element of `x` times the whole of `y`.
+            ///
+            /// Of two tensors of the same rank, it has the products of their lengths. Axes of length 1
+            /// are added in front of the one with fewer.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 10.0]);
+            /// let y = Tensor::from([1.0f32, 2.0]);
+            /// assert_eq!(x.kron(&y).to_vec::<f32>(), [1.0, 2.0, 10.0, 20.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtypes cannot be promoted or are `bool`, or the result is too large.
+            fn kron(x: Tensor, y: Tensor) {
+                let lens = rt::kron_lens(x.shape(), y.shape());
+                (x.reshape(&lens[0]) * y.reshape(&lens[1])).reshape(&lens[2])
+            }
+
+            /// The sum of the products of corresponding elements, of all axes.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32, 2.0]]);
+            /// assert_eq!(x.vdot(&Tensor::from([3.0f32, 4.0])).item::<f32>(), 11.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the numbers of elements or the dtypes differ, or the dtype is `bool`.
+            fn vdot(x: Tensor, y: Tensor) {
+                x.reshape([-1]).matmul(y.reshape([-1]))
+            }
+
+            /// The covariances of the rows of a matrix, over its `n` columns: their products divided by
+            /// `n - 1`.
+            ///
+            /// `[k, n]` gives `[k, k]`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f64, 3.0], [2.0, 0.0]]);
+            /// assert_eq!(x.cov().to_vec::<f64>(), [2.0, -2.0, -2.0, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rank is not 2 or the dtype is not a float.
+            fn cov(x: Tensor) {
+                let centred = x - x.mean_keepdims(-1);
+                centred.matmul(centred.t()) / (x.dim(-1) as f64 - 1.0)
+            }
+
+            /// `log(mean(exp(x)))` over axes, without overflow. The axes are dropped.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([800.0f32, 800.0]).logmeanexp(..).item::<f32>(), 800.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn logmeanexp(x: Tensor, axes: Static) {
+                let total = x.logsumexp(axes);
+                let count: f64 = x.numel() as f64 / total.numel() as f64;
+                total - count.ln()
+            }
+
+            /// `log(1 - exp(-x))` for each positive element, accurate for small and large ones. Takes
+            /// floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([2f64.ln(), 0.0]).log1mexp().to_vec::<f64>(), [-(2f64.ln()), f64::NEG_INFINITY]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn log1mexp(x: Tensor) {
+                let is_near = x.le(std::f64::consts::LN_2);
+                // Each branch has a finite slope where it is not taken.
+                let near = -(-is_near.select(x, 0.5)).expm1();
+                let far = -(-is_near.select(1.0, x)).exp();
+                is_near.select(near.log(), far.log1p())
+            }
+
+            /// 0 for `x` up to -1, `x` from 1 on, and `(x + 1)^2 / 4` between. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([-2.0f32, 0.0, 3.0]).sparse_plus().to_vec::<f32>(), [0.0, 0.25, 3.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn sparse_plus(x: Tensor) {
+                let between = (x + 1.0).square() * 0.25;
+                x.le(-1.0).select(0.0, x.ge(1.0).select(x, &between))
+            }
+
+            /// `(x + 1) / 2` limited to the range from 0 to 1, for each element. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([-2.0f32, 0.0, 3.0]).sparse_sigmoid().to_vec::<f32>(), [0.0, 0.5, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn sparse_sigmoid(x: Tensor) {
+                ((x + 1.0) * 0.5).clamp(0.0, 1.0)
+            }
+
+            /// The standard normal distribution: the probability of a number up to `x`. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([0.0f64]).ndtr().to_vec::<f64>(), [0.5]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn ndtr(x: Tensor) {
+                (x * -std::f64::consts::FRAC_1_SQRT_2).erfc() * 0.5
+            }
+
+            /// `-x log(x)` for each element; 0 at 0, and negative infinity for negative elements. Takes
+            /// floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([1.0f32, 0.0]).entr().to_vec::<f32>(), [0.0, 0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn entr(x: Tensor) {
+                x.lt(0.0).select(f64::NEG_INFINITY, -x.xlogy(x))
+            }
+
+            /// The logarithm of the beta function of positive elements. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([1.0f64]).betaln(1.0).to_vec::<f64>(), [0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn betaln(x: Tensor, y: Operand) {
+                x.lgamma() + y.lgamma() - (x + y).lgamma()
+            }
         }
     };
 }

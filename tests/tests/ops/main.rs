@@ -11,6 +11,7 @@ mod laws;
 mod linalg;
 mod messages;
 mod modes;
+mod numpy_methods;
 mod promotion;
 mod random_graphs;
 mod random_programs;
