@@ -167,8 +167,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there are no tensors, the axis is out of range, or two tensors differ in dtype, rank or
-    /// another axis.
+    /// If there are no tensors, the axis is out of range, the dtypes cannot be promoted, or two
+    /// tensors differ in rank or another axis.
     #[track_caller]
     pub fn concat<T: AsRef<Tensor>>(tensors: &[T], axis: impl IntoStatic) -> Tensor {
         let data: Vec<&Tensor> = tensors.iter().map(AsRef::as_ref).collect();
@@ -194,8 +194,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there are no tensors, two differ in shape or dtype, or the axis is out of range for the
-    /// result.
+    /// If there are no tensors, two differ in shape, the dtypes cannot be promoted, or the axis is
+    /// out of range for the result.
     #[track_caller]
     pub fn stack<T: AsRef<Tensor>>(tensors: &[T], axis: impl IntoStatic) -> Tensor {
         let data: Vec<&Tensor> = tensors.iter().map(AsRef::as_ref).collect();

@@ -57,15 +57,8 @@ pub(crate) fn record_one(
     likes: &[&Aval],
 ) -> Result<Tensor> {
     let statics: Statics = statics.into_iter().collect();
-    if let Some(first) = op.promotes()
-        && let [x, y] = [data[first], data[first + 1]]
-        && x.dtype() != y.dtype()
-        && let Some(dtype) = x.dtype().promoted(y.dtype())
-    {
-        let cast = |x: &Tensor| record_one(Op::Cast, [Static::DType(dtype)], &[x], &[x.aval()]);
-        let (x, y) = (cast(x)?, cast(y)?);
-        let data = [&data[..first], &[&x, &y]].concat();
-        return record_one(op, statics, &data, likes);
+    if let Some(dtype) = promoted(op, data) {
+        return record_promoted(op, statics, data, likes, dtype);
     }
     let keeps = op.def().facts().equal.same_aval(statics.iter());
     let Inferred { out, more } = infer_cache::infer_one(op, statics, data, likes)?;
@@ -77,6 +70,42 @@ pub(crate) fn record_one(
         Ok(value) => push(value),
         Err(more) => Ok(record_batched(op, more.as_deref(), data, 1)?.remove(0)),
     }
+}
+
+/// Returns the dtype to which operands of different dtypes are cast before an op.
+#[inline]
+fn promoted(op: Op, data: &[&Tensor]) -> Option<DType> {
+    let [first, rest @ ..] = data.get(op.promotes(data.len()))? else {
+        return None;
+    };
+    if rest.iter().all(|x| x.dtype() == first.dtype()) {
+        return None;
+    }
+    let mut dtypes = rest.iter().map(|x| x.dtype());
+    dtypes.try_fold(first.dtype(), DType::promoted)
+}
+
+/// Records an op on operands that are cast to `dtype`.
+#[cold]
+fn record_promoted(
+    op: Op,
+    statics: Statics,
+    data: &[&Tensor],
+    likes: &[&Aval],
+    dtype: DType,
+) -> Result<Tensor> {
+    let cast = |x: &Tensor| record_one(Op::Cast, [Static::DType(dtype)], &[x], &[x.aval()]);
+    let operands = op.promotes(data.len());
+    let cast: Vec<Tensor> = data[operands.clone()]
+        .iter()
+        .map(|x| cast(x))
+        .collect::<Result<_>>()?;
+    let mut all = data.to_vec();
+    all[operands].copy_from_slice(&cast.iter().collect::<Vec<_>>());
+    // The like operands of a list are its tensors.
+    let of_list: Vec<&Aval> = cast.iter().map(|x| x.aval()).collect();
+    let likes = if op == Op::Concat { &of_list } else { likes };
+    record_one(op, statics, &all, likes)
 }
 
 /// Records `out = op data`, an op without statics and like operands.

@@ -29,7 +29,7 @@ use crate::input::{Func, OutShape, text};
 use crate::method_table::CHANGES_PREFIX;
 use crate::program::Body;
 use crate::report::Errors;
-use gradloom_ir::{Attr, Op, Var};
+use gradloom_ir::{Attr, DType, Op, Var};
 use proc_macro2::{Span, TokenStream};
 use std::collections::BTreeSet;
 use syn::visit::Visit;
@@ -286,21 +286,34 @@ impl Cx<'_> {
     /// Casts the operands of an op that promotes them, if their dtypes are known and differ.
     ///
     /// An operand of unknown dtype is cast when the op is recorded.
-    fn cast_operands(&mut self, op: Op, args: &mut [Var], span: Span) -> LowerResult<()> {
-        let Some(pair) = op.promotes().and_then(|i| args.get_mut(i..i + 2)) else {
+    fn cast_operands(
+        &mut self,
+        op: Op,
+        args: &mut [Var],
+        n_data: usize,
+        span: Span,
+    ) -> LowerResult<()> {
+        let operands = args.get(op.promotes(n_data)).unwrap_or_default().to_vec();
+        let dtype_of = |var: &Var| self.builder.b.aval(*var).dtype;
+        let Some(dtypes) = operands
+            .iter()
+            .map(dtype_of)
+            .collect::<Option<Vec<DType>>>()
+        else {
             return Ok(());
         };
-        let dtype_of = |var: Var| self.builder.b.aval(var).dtype;
-        let (Some(x), Some(y)) = (dtype_of(pair[0]), dtype_of(pair[1])) else {
+        let Some((first, rest)) = dtypes.split_first() else {
             return Ok(());
         };
-        let Some(dtype) = x.promoted(y) else {
+        let Some(dtype) = rest.iter().try_fold(*first, |a, b| a.promoted(*b)) else {
             return Ok(());
         };
         let attr = self.builder.b.attr(dtype);
-        for (var, found) in pair.iter_mut().zip([x, y]) {
-            if found != dtype {
-                *var = self.emit(Op::Cast, &[attr], vec![*var], vec![*var], 1, span)?[0];
+        for (var, found) in operands.into_iter().zip(&dtypes) {
+            if *found != dtype {
+                let cast = self.emit(Op::Cast, &[attr], vec![var], vec![var], 1, span)?[0];
+                let is_like = |arg: &&mut Var| **arg == var;
+                args.iter_mut().filter(is_like).for_each(|arg| *arg = cast);
             }
         }
         Ok(())
@@ -320,7 +333,7 @@ impl Cx<'_> {
         for arg in &args {
             self.is_tensor(*arg, span)?;
         }
-        self.cast_operands(op, &mut args, span)?;
+        self.cast_operands(op, &mut args, data.len(), span)?;
         match self.builder.b.try_emit(op, statics, &args, n_outs) {
             Ok(outs) => {
                 for out in &outs {

@@ -116,6 +116,9 @@ ops! {
     select |x, y| { x.eq(x).select(x, y) }
     clamp |x, y| { x.clamp(y, y) }
     lerp |x, y| { x.lerp(y, y) }
+    matmul |x, y| { x.matmul(y) }
+    concat |x, y| { Tensor::concat(&[x, &y.unsqueeze(0)], 0) }
+    stack |x, y| { Tensor::stack(&[&x.row(0), y], 1) }
 }
 
 /// Traced functions with annotated dtypes, and their pair of dtypes.
@@ -367,4 +370,42 @@ fn a_second_call_with_promoted_operands_does_not_replan() {
         .iter()
         .any(|event| matches!(event, Event::Planned { .. }));
     assert!(!replans, "{events:?}");
+}
+
+/// The shape and the dtype of one parameter are known, and those of the other are not.
+#[traced]
+fn joined(#[shape(f64; 2, 3)] x: &Tensor, #[nodiff] n: &Tensor) -> (Tensor, Tensor, Tensor) {
+    let product = x.matmul(n) * n.matmul(x.t());
+    (
+        product,
+        Tensor::concat(&[x.row(0), n.clone()], 0),
+        Tensor::stack(&[n.clone(), x.row(1)], 0),
+    )
+}
+
+#[test]
+fn products_and_lists_of_floats_and_integers_have_derivatives() {
+    let x = Tensor::from([[1.0f64, -2.0, 0.5], [3.0, 0.25, 2.0]]);
+    let n = Tensor::from([2i64, -1, 3]);
+    let m = n.cast(DType::F64);
+    let (y, pullback) = joined::vjp(&x, &n);
+    let (z, expected) = joined::vjp(&x, &m);
+    assert_eq!(y.0.to_vec::<f64>(), z.0.to_vec::<f64>());
+    let ones = (y.0.ones_like(), y.1.ones_like(), y.2.ones_like());
+    assert_eq!(
+        pullback(&ones).to_vec::<f64>(),
+        expected(&ones).to_vec::<f64>()
+    );
+    let all = |x: &Tensor| {
+        let (a, b, c) = joined(x, &n);
+        a.sum(..) + b.square().sum(..) + c.square().sum(..)
+    };
+    let of_floats = |x: &Tensor| {
+        let (a, b, c) = joined(x, &m);
+        a.sum(..) + b.square().sum(..) + c.square().sum(..)
+    };
+    assert_eq!(
+        grad(all)(&x).to_vec::<f64>(),
+        grad(of_floats)(&x).to_vec::<f64>()
+    );
 }

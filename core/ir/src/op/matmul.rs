@@ -7,8 +7,8 @@ methods! { matmul {
     /// Matrix product of `[.., n, k]` and `[.., k, m]`, of shape `[.., n, m]`.
     ///
     /// As in NumPy's `matmul`, the axes before the last two broadcast. A tensor of rank 1 is a row
-    /// on the left and a column on the right, and the result does not have that axis. The dtype is
-    /// a number, the same for both.
+    /// on the left and a column on the right, and the result does not have that axis. The dtypes
+    /// are numbers, promoted by [`DType::promoted`](crate::DType::promoted).
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -18,8 +18,8 @@ methods! { matmul {
     ///
     /// # Panics
     ///
-    /// If a rank is 0, the inner lengths or the dtypes differ, the other axes do not broadcast, or
-    /// the dtype is `bool`.
+    /// If a rank is 0, the inner lengths differ, the other axes do not broadcast, or the dtypes
+    /// cannot be promoted or are `bool`.
     fn matmul(x: Data + Like, other: Data + Like);
 } }
 

@@ -161,15 +161,18 @@ impl Op {
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 
-    /// Returns the position of the first of two operands that are cast to one dtype before the op.
+    /// Returns the positions of the data operands that are cast to one dtype before the op.
     ///
-    /// The run time and the macro emit the casts, by [`DType::promoted`].
-    pub fn promotes(self) -> Option<usize> {
+    /// `n_data` is the number of data operands. The run time and the macro emit the casts, by
+    /// [`DType::promoted`].
+    pub fn promotes(self, n_data: usize) -> std::ops::Range<usize> {
         match (self, self.def().eval()) {
-            (Op::Select, _) => Some(1),
-            (_, Eval::Binary(_) | Eval::Compare(_)) => Some(0),
-            (_, Eval::Bits(fns)) if fns.n_operands() == 2 => Some(0),
-            _ => None,
+            (Op::Select, _) => 1..3,
+            (Op::Matmul | Op::MatmulLhsT | Op::MatmulRhsT, _) => 0..2,
+            (Op::Concat | Op::Stack, _) => 0..n_data,
+            (_, Eval::Binary(_) | Eval::Compare(_)) => 0..2,
+            (_, Eval::Bits(fns)) if fns.n_operands() == 2 => 0..2,
+            _ => 0..0,
         }
     }
 

@@ -33,7 +33,7 @@ impl OpDef for Stack {
         Ok(vec![Shape(Some(dims))])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        shape::same_dtypes(args)
+        shape::all_promoted(args)
     }
     fn methods(&self) -> Vec<Method> {
         vec![Method::on_type("stack", &[Param::List, Param::Static])]

@@ -37,7 +37,7 @@ pub(crate) fn bilinear(b: &mut Builder, op: Op, [x, y]: [Var; 2], of: &Eqn) -> V
 
 /// Returns the dtype of the first two operands, which must be the same number.
 pub(crate) fn same_numbers(args: &[&Aval]) -> Result<Option<DType>, Fault> {
-    shape::number(shape::same_dtype(args[0].dtype, args[1].dtype)?, true)
+    shape::number(shape::promoted(args[0].dtype, args[1].dtype)?, true)
 }
 
 impl OpDef for Bilinear {

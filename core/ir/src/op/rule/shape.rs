@@ -279,6 +279,12 @@ pub fn promoted(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, Fau
     Ok(same_dtype(a, b)?.filter(|dtype| both || !dtype.is_integer()))
 }
 
+/// Returns the dtype of operands that are cast by [`DType::promoted`] before the op.
+pub fn all_promoted(args: &[&Aval]) -> Result<Option<DType>, Fault> {
+    let known = args.iter().all(|arg| arg.dtype.is_some());
+    Ok(same_dtypes(args)?.filter(|dtype| known || !dtype.is_integer()))
+}
+
 /// Returns the dtype of a number beside an operand: that of the operand, but `f64` for a float beside
 /// integers.
 pub fn beside(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
