@@ -185,6 +185,8 @@ macro_rules! op_list {
                 /// The order is rounded to an integer, so the derivative in it is 0. A negative order
                 /// gives NaN.
                 Polygamma = polygamma,
+                /// The next number of the dtype after `x` towards `y`; `y` if they are equal. Takes floats.
+                Nextafter = nextafter,
                 /// `x` for `x > 0` and `y (exp(x) - 1)` elsewhere, with broadcasting. Takes floats.
                 Elu = elu,
                 /// `x` for `x > 0` and `y (exp(x / y) - 1)` elsewhere, with broadcasting. Takes floats.

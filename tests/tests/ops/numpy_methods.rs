@@ -129,6 +129,16 @@ rows! {
 #[test]
 fn special_elements_are_those_of_numpy() {
     let x = Tensor::from([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0]);
+    let next =
+        Tensor::from([1.0f32, 0.0, -1.0, 2.0]).nextafter(Tensor::from([2.0f32, 1.0, -2.0, 2.0]));
+    let expected = [
+        1.0f32.next_up(),
+        f32::from_bits(1),
+        (-1.0f32).next_down(),
+        2.0,
+    ];
+    assert_eq!(next.to_vec::<f32>(), expected);
+    assert!(x.nextafter(1.0).to_vec::<f64>()[0].is_nan());
     assert_eq!(x.signbit().to_vec::<bool>()[1..], [false, true, true]);
     assert_eq!(x.fmax(1.0).to_vec::<f64>(), [1.0, f64::INFINITY, 1.0, 1.0]);
     assert_eq!(
