@@ -1,48 +1,11 @@
-//! Convolutions of groups with few channels, without columns.
+//! Products for the weights of groups with few channels, without columns.
 
 use crate::conv::Conv;
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
-use crate::windows::{into_plane, into_windows};
 
 /// Number of partial sums of a row, which are added up at last.
 const LANES: usize = 16;
-
-leveled! {
-    /// Adds the convolution of the channels of a group to `z`.
-    pub(super) fn convolve<S, T: Number>(x: &[T], w: &[T], z: &mut [T], of: &Conv) {
-        let (windows, stride) = (&of.windows, of.windows.stride());
-        let n_taps = windows.n_taps();
-        let outs = z.chunks_exact_mut(windows.n_windows());
-        for (z, w) in outs.zip(w.chunks_exact(of.depth())) {
-            let planes = x.chunks_exact(windows.n_elements());
-            for (plane, w) in planes.zip(w.chunks_exact(n_taps)) {
-                windows.each_run(0..windows.n_windows(), |run| {
-                    let factor = w[run.tap];
-                    into_windows(plane, z, (run, stride), |z, x| *z = z.plus(factor.times(x)));
-                });
-            }
-        }
-    }
-}
-
-leveled! {
-    /// Adds the transposed convolution of the channels of a group to `x`.
-    pub(super) fn inputs<S, T: Number>(z: &[T], w: &[T], x: &mut [T], of: &Conv) {
-        let (windows, stride) = (&of.windows, of.windows.stride());
-        let n_taps = windows.n_taps();
-        let outs = z.chunks_exact(windows.n_windows());
-        for (z, w) in outs.zip(w.chunks_exact(of.depth())) {
-            let planes = x.chunks_exact_mut(windows.n_elements());
-            for (plane, w) in planes.zip(w.chunks_exact(n_taps)) {
-                windows.each_run(0..windows.n_windows(), |run| {
-                    let factor = w[run.tap];
-                    into_plane(z, plane, (run, stride), |x, z| *x = x.plus(factor.times(z)));
-                });
-            }
-        }
-    }
-}
 
 leveled! {
     /// Adds the products of each element of the windows with `z` to `w`.

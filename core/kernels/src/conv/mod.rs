@@ -3,13 +3,14 @@
 //! For each element of a batch and each group of channels, a convolution is the product of the
 //! weights, `[outer, inner * taps]`, and of [`columns`] that hold the windows, `[inner *
 //! taps, windows]`. The columns are written in blocks that fit the cache. Groups with few channels,
-//! as in depthwise convolutions, are added up [directly](direct).
+//! as in depthwise convolutions, are added up directly, in [planes with padding](padded).
 //!
 //! All sums have an order that depends on shapes alone: blocks and parts of the batch do not depend
 //! on the number of threads.
 
 mod columns;
 mod direct;
+mod padded;
 
 use crate::gemm::{self, Batch, Gemm, Matrix};
 use crate::memory::aligned_vec::AlignedVec;
@@ -18,6 +19,7 @@ use crate::task::Prepared;
 use crate::threads::for_each_chunk;
 use crate::windows::{Windows, part};
 use gradloom_ir::DType;
+use padded::Padded;
 
 /// Sizes of a convolution `z = conv(x, w)`.
 #[derive(Clone, Copy, Debug)]
@@ -125,9 +127,10 @@ fn product<T: Gemm>(
 /// Returns the kernel of `conv(x, w)`.
 pub fn conv(dtype: DType, of: Conv) -> Prepared {
     fn typed<T: Gemm + Plain>(of: Conv) -> Prepared {
+        let padded = Padded::of_results(&of.windows);
         Box::new(move |args, outs| {
             let z = T::slice_mut(&mut outs[0]);
-            convolve(&of, T::slice(args[0]), T::slice(args[1]), z);
+            convolve(&of, &padded, T::slice(args[0]), T::slice(args[1]), z);
             Ok(())
         })
     }
@@ -137,9 +140,10 @@ pub fn conv(dtype: DType, of: Conv) -> Prepared {
 /// Returns the kernel of the transpose in `x`, on `z` and `w`.
 pub fn input_t(dtype: DType, of: Conv) -> Prepared {
     fn typed<T: Gemm + Plain>(of: Conv) -> Prepared {
+        let padded = Padded::of_inputs(&of.windows);
         Box::new(move |args, outs| {
             let x = T::slice_mut(&mut outs[0]);
-            inputs(&of, T::slice(args[0]), T::slice(args[1]), x);
+            inputs(&of, &padded, T::slice(args[0]), T::slice(args[1]), x);
             Ok(())
         })
     }
@@ -158,7 +162,7 @@ pub fn weight_t(dtype: DType, of: Conv) -> Prepared {
     on_number!(dtype, typed(of))
 }
 
-fn convolve<T: Gemm + Plain>(of: &Conv, x: &[T], w: &[T], z: &mut [T]) {
+fn convolve<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], w: &[T], z: &mut [T]) {
     if of.is_empty() {
         return z.fill(T::ZERO);
     }
@@ -167,8 +171,11 @@ fn convolve<T: Gemm + Plain>(of: &Conv, x: &[T], w: &[T], z: &mut [T]) {
     for_each_chunk(z, n_z, of.nanos::<T>(), |i, z| {
         let (x, w) = (part(x, i, n_x), part(w, i % of.groups, n_w));
         if of.is_direct() {
-            z.fill(T::ZERO);
-            return direct::convolve(x, w, z, of);
+            return with_scratch([of.inner * padded.len()], |[planes]| {
+                padded.copy(x, planes);
+                let each = z.chunks_exact_mut(of.windows.n_windows());
+                (each.zip(w.chunks_exact(depth))).for_each(|(z, w)| padded.sum(planes, w, z));
+            });
         }
         let mut times = |columns: &[T], first: usize, n: usize| {
             let stride = columns.len() / depth;
@@ -192,7 +199,7 @@ fn convolve<T: Gemm + Plain>(of: &Conv, x: &[T], w: &[T], z: &mut [T]) {
     });
 }
 
-fn inputs<T: Gemm + Plain>(of: &Conv, z: &[T], w: &[T], x: &mut [T]) {
+fn inputs<T: Gemm + Plain>(of: &Conv, padded: &Padded, z: &[T], w: &[T], x: &mut [T]) {
     if of.is_empty() {
         return x.fill(T::ZERO);
     }
@@ -212,10 +219,20 @@ fn inputs<T: Gemm + Plain>(of: &Conv, z: &[T], w: &[T], x: &mut [T]) {
         if !of.is_direct() && of.windows.are_elements() {
             return times(x, 0, n_windows);
         }
-        x.fill(T::ZERO);
         if of.is_direct() {
-            return direct::inputs(z, w, x, of);
+            let n_taps = of.windows.n_taps();
+            let sizes = [of.outer * padded.len(), of.outer * n_taps];
+            return with_scratch(sizes, |[planes, weights]| {
+                padded.copy(z, planes);
+                let each = x.chunks_exact_mut(of.windows.n_elements());
+                for (x, w) in each.zip((0..).map(|inner| &w[inner * n_taps..])) {
+                    let of_outers = weights.chunks_exact_mut(n_taps).zip(w.chunks(depth));
+                    of_outers.for_each(|(to, w)| to.copy_from_slice(&w[..n_taps]));
+                    padded.sum(planes, weights, x);
+                }
+            });
         }
+        x.fill(T::ZERO);
         of.each_block(|first, n| {
             with_scratch([depth * n], |[columns]| {
                 times(columns, first, n);

@@ -1,6 +1,6 @@
 //! Tests of convolutions whose columns are several blocks, against sums over all terms.
 
-use super::{Conv, DIRECT_PAIRS, MIN_WINDOWS, convolve, inputs, weights};
+use super::{Conv, DIRECT_PAIRS, MIN_WINDOWS, Padded, convolve, inputs, weights};
 use crate::windows::Windows;
 use gradloom_ir::op::windows::WindowAxis;
 
@@ -68,8 +68,8 @@ fn check(batch: usize, groups: usize, inner: usize, outer: usize, axes: [WindowA
         z_sums[o] += x[i] * w[k];
     });
     let [mut x_found, mut w_found, mut z_found] = [n_x, n_w, n_z].map(|n| vec![9.0; n]);
-    convolve(&of, &x, &w, &mut z_found);
-    inputs(&of, &z, &w, &mut x_found);
+    convolve(&of, &Padded::of_results(&of.windows), &x, &w, &mut z_found);
+    inputs(&of, &Padded::of_inputs(&of.windows), &z, &w, &mut x_found);
     weights(&of, &x, &z, &mut w_found);
     assert!(z_found == z_sums, "{of:?}");
     assert!(x_found == x_sums, "{of:?}");
@@ -91,6 +91,12 @@ fn groups_with_few_channels_give_the_sums_over_all_terms() {
     check(3, 6, 1, 1, axes);
     check(3, 2, 2, DIRECT_PAIRS / 2, axes);
     check(3, 2, 1, DIRECT_PAIRS + 1, axes);
+    // Rows of several vectors, of one, and of less; padding that cuts the plane; large strides.
+    for (len, stride, before) in [(200, 1, 1), (66, 3, -2), (19, 1, 0), (9, 5, 3), (5, 7, 2)] {
+        let columns = axis(len, 3, stride, 1 + len % 2, before);
+        check(2, 3, 2, 2, [axis(7, 2, 2, 3, -1), columns]);
+        check(2, 3, 1, 1, [axis(3, 1, 4, 1, 0), columns]);
+    }
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(crate) trait Number: Element {
     type Vectors<S: Simd>: Vector<T = Self>;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
+    /// Returns `self * b + c`; for floats, fused if the level has it.
+    fn fma<A: Arith>(self, b: Self, c: Self) -> Self;
     /// Returns the quotient by a count.
     fn over(self, n: usize) -> Self;
     /// Returns the factor whose products are the quotients by `n`, if there is one.
@@ -59,8 +61,6 @@ pub(crate) trait Float: Number + PartialOrd {
     fn exp<A: Arith>(self) -> Self;
     /// Returns the natural logarithm, as the op `log`.
     fn log<A: Arith>(self) -> Self;
-    /// Returns `self * b + c`, fused if the level has it.
-    fn fma<A: Arith>(self, b: Self, c: Self) -> Self;
     fn sqrt(self) -> Self;
     fn recip(self) -> Self;
     fn is_finite(self) -> bool;
@@ -96,6 +96,10 @@ macro_rules! ints {
             #[inline(always)]
             fn times(self, other: Self) -> Self {
                 self.wrapping_mul(other)
+            }
+            #[inline(always)]
+            fn fma<A: Arith>(self, b: Self, c: Self) -> Self {
+                self.times(b).plus(c)
             }
             #[inline(always)]
             fn over(self, n: usize) -> Self {
@@ -135,6 +139,10 @@ macro_rules! floats {
             type Key = $key;
             const LEAST: $key = $key::MIN;
             const GREATEST: $key = $key::MAX;
+            #[inline(always)]
+            fn fma<A: Arith>(self, b: Self, c: Self) -> Self {
+                A::$fma(self, b, c)
+            }
             #[inline(always)]
             fn key(self) -> $key {
                 // The bits of negative floats descend as the number ascends, so all bits but the
@@ -223,10 +231,6 @@ macro_rules! floats {
             #[inline(always)]
             fn log<A: Arith>(self) -> Self {
                 log::$t::<A>(self)
-            }
-            #[inline(always)]
-            fn fma<A: Arith>(self, b: Self, c: Self) -> Self {
-                A::$fma(self, b, c)
             }
             #[inline(always)]
             fn sqrt(self) -> Self {

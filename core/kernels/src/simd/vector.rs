@@ -76,13 +76,13 @@ pub(crate) trait Vector: Copy {
     fn choose(self, bits: u16, other: Self) -> Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
+    /// Returns `self * b + c`, rounded as the arithmetic of the level does.
+    fn fma(self, b: Self, c: Self) -> Self;
 }
 
 /// SIMD vector of floats.
 pub(crate) trait Floats: Vector<T: Float> {
     fn minus(self, other: Self) -> Self;
-    /// Returns `self * b + c`, rounded as the arithmetic of the level does.
-    fn fma(self, b: Self, c: Self) -> Self;
     /// Returns the greater of each pair, or the number of `other` if one of the pair is NaN.
     fn most(self, other: Self) -> Self;
     /// Returns the greatest number. The sign of a zero is unspecified.
@@ -266,13 +266,6 @@ impl<T: Number> Vector for Array<T> {
     fn times(self, other: Self) -> Self {
         self.zip(other, T::times)
     }
-}
-
-impl<T: Float> Floats for Array<T> {
-    #[inline(always)]
-    fn minus(self, other: Self) -> Self {
-        self.zip(other, T::minus)
-    }
     #[inline(always)]
     fn fma(self, b: Self, c: Self) -> Self {
         let mut out = c;
@@ -280,6 +273,13 @@ impl<T: Float> Floats for Array<T> {
             out.0[i] = self.0[i].fma::<Base>(b.0[i], c.0[i]);
         }
         out
+    }
+}
+
+impl<T: Float> Floats for Array<T> {
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.zip(other, T::minus)
     }
     #[inline(always)]
     fn most(self, other: Self) -> Self {

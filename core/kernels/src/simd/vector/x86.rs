@@ -54,6 +54,11 @@ macro_rules! vector {
             const N: usize = $n;
             type Lanes = [$v; LANES / $n];
             #[inline(always)]
+            fn fma(self, b: $v, c: $v) -> $v {
+                // SAFETY: the CPU has the instruction (`vector!`).
+                unsafe { $fma(self, b, c) }
+            }
+            #[inline(always)]
             fn lanes(self) -> Self::Lanes {
                 [self; LANES / $n]
             }
@@ -144,11 +149,6 @@ macro_rules! vector {
             fn minus(self, other: $v) -> $v {
                 // SAFETY: the CPU has the instruction (`vector!`).
                 unsafe { $sub(self, other) }
-            }
-            #[inline(always)]
-            fn fma(self, b: $v, c: $v) -> $v {
-                // SAFETY: the CPU has the instruction (`vector!`).
-                unsafe { $fma(self, b, c) }
             }
             #[inline(always)]
             fn most(self, other: $v) -> $v {
