@@ -116,9 +116,16 @@ pub fn max_vjp(dtype: DType, windows: Windows) -> Prepared {
             let [vs, xs] = [0, 1].map(|i| T::slice(args[i]));
             let [n, n_windows] = [windows.n_elements(), windows.n_windows()];
             let out = T::slice_mut(&mut outs[0]);
+            let [.., last] = windows.axes();
             each_plane(&windows, out, n, |i, out| {
-                out.fill(T::ZERO);
                 let (vs, xs) = (part(vs, i, n_windows), part(xs, i, n));
+                if windows.are_tiles() && (2..=4).contains(&last.window) {
+                    let lens = [last.len, last.count, last.count];
+                    return with_scratch(lens, |scratch| {
+                        choose_plane(vs, xs, out, &windows, scratch);
+                    });
+                }
+                out.fill(T::ZERO);
                 each_greatest(xs, &windows, &columns, |first, places| {
                     for (v, at) in vs[first..].iter().zip(places) {
                         if let Some(x) = out.get_mut(*at as usize) {
@@ -131,6 +138,56 @@ pub fn max_vjp(dtype: DType, windows: Windows) -> Prepared {
         })
     }
     on_number!(dtype, typed(windows))
+}
+
+leveled! {
+    /// Writes each number where its window is greatest and zeros elsewhere, if each element is in one
+    /// window.
+    fn choose_plane<S, T: Number>(
+        vs: &[T],
+        xs: &[T],
+        out: &mut [T],
+        windows: &Windows,
+        scratch: [&mut [T]; 3],
+    ) {
+        match windows.axes()[2].window {
+            2 => choose::<2, _>(vs, xs, out, windows, scratch),
+            3 => choose::<3, _>(vs, xs, out, windows, scratch),
+            _ => choose::<4, _>(vs, xs, out, windows, scratch),
+        }
+    }
+}
+
+/// As [`choose_plane`], for windows with `K` columns.
+#[inline(always)]
+fn choose<const K: usize, T: Number>(
+    vs: &[T],
+    xs: &[T],
+    out: &mut [T],
+    windows: &Windows,
+    [scratch, most, left]: [&mut [T]; 3],
+) {
+    let [_, rows, last] = windows.axes();
+    for (i, vs) in vs.chunks_exact(last.count).enumerate() {
+        let at = [i / rows.count, i % rows.count];
+        let Some(row) = combined(xs, windows, at, &mut *scratch, T::greater) else {
+            continue;
+        };
+        neighbours::<K, _>(row, most, T::greater);
+        // Once a number is written, a zero is left for equal elements.
+        left.copy_from_slice(vs);
+        windows.each_row(at, |start| {
+            let (x, y) = (&xs[start..][..last.len], &mut out[start..][..last.len]);
+            let windows = x.chunks_exact(K).zip(y.chunks_exact_mut(K));
+            for ((x, y), (most, left)) in windows.zip(most.iter().zip(&mut *left)) {
+                for k in 0..K {
+                    let wins = !most.above(x[k]);
+                    y[k] = if wins { *left } else { T::ZERO };
+                    *left = if wins { T::ZERO } else { *left };
+                }
+            }
+        });
+    }
 }
 
 /// Calls `f` with the first window of each row of windows, and the elements of the plane where its
