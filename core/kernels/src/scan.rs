@@ -4,6 +4,7 @@
 //! not depend on the number of threads.
 
 use crate::memory::element::Element;
+use crate::memory::scratch::{Plain, with_scratch};
 use crate::simd::leveled::leveled;
 use crate::simd::number::{Float, Number};
 use crate::task::{Prepared, map};
@@ -21,6 +22,12 @@ const WIDE: usize = 64;
 
 /// Number of columns of a narrower matrix that are scanned at a time.
 const STRIP: usize = 16;
+
+/// Number of rows that are scanned at a time.
+const ROWS: usize = 4;
+
+/// Number of elements that each element of a row is folded with before results are.
+const SPAN: usize = 16;
 
 /// A scan of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +52,10 @@ pub enum Scan {
 trait Rule<T>: Copy + Send + Sync + 'static {
     fn first(self, x: [T; 2]) -> T;
     fn next(self, y: T, x: [T; 2], before: [T; 2]) -> T;
+    /// Returns whether elements may be folded in any order and more than once.
+    fn is_extreme(self) -> bool {
+        false
+    }
 }
 
 /// Rule that folds the elements so far.
@@ -59,6 +70,25 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Fo
     #[inline(always)]
     fn next(self, y: T, x: [T; 2], _: [T; 2]) -> T {
         (self.0)(y, x[0])
+    }
+}
+
+/// Rule that finds the greatest or the least element so far.
+#[derive(Clone, Copy)]
+struct Extreme<F>(F);
+
+impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Extreme<F> {
+    #[inline(always)]
+    fn first(self, x: [T; 2]) -> T {
+        x[0]
+    }
+    #[inline(always)]
+    fn next(self, y: T, x: [T; 2], _: [T; 2]) -> T {
+        (self.0)(y, x[0])
+    }
+    #[inline(always)]
+    fn is_extreme(self) -> bool {
+        true
     }
 }
 
@@ -95,14 +125,14 @@ impl<T: Number, const LATE: bool> Rule<T> for Recurrence<LATE> {
 
 /// Scans the middle axis of `[a, r, b]`, from its end if `reverse` is true.
 pub fn scan(dtype: DType, arb: [usize; 3], by: Scan, reverse: bool) -> Prepared {
-    fn typed<T: Number>(arb: [usize; 3], by: Scan, reverse: bool) -> Prepared {
+    fn typed<T: Number + Plain>(arb: [usize; 3], by: Scan, reverse: bool) -> Prepared {
         let sizes = Sizes { arb, reverse };
         match by {
             Scan::Sum => sizes.unary::<T>(Folded(T::plus)),
             Scan::Product => sizes.unary::<T>(Folded(T::times)),
             Scan::ProductBefore => sizes.unary::<T>(Before(T::ONE, T::times)),
-            Scan::Max => sizes.unary::<T>(Folded(T::greater)),
-            Scan::Min => sizes.unary::<T>(Folded(T::less)),
+            Scan::Max => sizes.unary::<T>(Extreme(T::greater)),
+            Scan::Min => sizes.unary::<T>(Extreme(T::less)),
             Scan::Shift => sizes.unary::<T>(Before(T::ZERO, |_, before| before)),
         }
     }
@@ -111,7 +141,7 @@ pub fn scan(dtype: DType, arb: [usize; 3], by: Scan, reverse: bool) -> Prepared 
 
 /// Writes `y[i] = x[i] + a[i] y[i - 1]` along the middle axis, or with `a[i - 1]` if `late` is true.
 pub fn recurrence(dtype: DType, arb: [usize; 3], reverse: bool, late: bool) -> Prepared {
-    fn typed<T: Number>(arb: [usize; 3], reverse: bool, late: bool) -> Prepared {
+    fn typed<T: Number + Plain>(arb: [usize; 3], reverse: bool, late: bool) -> Prepared {
         let sizes = Sizes { arb, reverse };
         Box::new(move |args, outs| {
             let (args, out) = (
@@ -174,11 +204,11 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn unary<T: Element>(self, rule: impl Rule<T>) -> Prepared {
+    fn unary<T: Element + Plain>(self, rule: impl Rule<T>) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| self.run([xs, xs], out, rule))
     }
 
-    fn run<T: Element>(self, args: [&[T]; 2], out: &mut [T], rule: impl Rule<T>) {
+    fn run<T: Element + Plain>(self, args: [&[T]; 2], out: &mut [T], rule: impl Rule<T>) {
         if out.is_empty() {
             return;
         }
@@ -191,6 +221,11 @@ impl Sizes {
         for_each_chunk(out, len, nanos, |task, out| {
             let args = args.map(|xs| &xs[task * len..][..out.len()]);
             match b {
+                1 if rule.is_extreme() && r > 2 * SPAN => with_scratch([r], |[scratch]| {
+                    for (xs, out) in args[0].chunks_exact(r).zip(out.chunks_exact_mut(r)) {
+                        scan_row(xs, [out, scratch], self.reverse, rule);
+                    }
+                }),
                 1 => scan_rows(args, r, self.reverse, out, rule),
                 2..WIDE => scan_narrow(args, [r, b], self.reverse, out, rule),
                 _ => scan_columns(args, [r, b], self.reverse, out, rule),
@@ -206,7 +241,7 @@ fn order(r: usize, reverse: bool) -> impl Fn(usize) -> usize {
 }
 
 leveled! {
-    /// Scans each row of `r` elements.
+    /// Scans each row of `r` elements, several rows at a time to hide the latency of the rule.
     fn scan_rows<S, T: Element>(
         args: [&[T]; 2],
         r: usize,
@@ -214,20 +249,97 @@ leveled! {
         out: &mut [T],
         rule: impl Rule<T>,
     ) {
-        let place = order(r, reverse);
-        for (row, out) in out.chunks_exact_mut(r).enumerate() {
-            let args = args.map(|xs| &xs[row * r..][..r]);
-            let mut before = args.map(|xs| xs[place(0)]);
-            let mut y = rule.first(before);
-            out[place(0)] = y;
-            for i in 1..r {
-                let x = args.map(|xs| xs[place(i)]);
-                y = rule.next(y, x, before);
-                out[place(i)] = y;
-                before = x;
-            }
+        let whole = out.len() / r / ROWS * ROWS * r;
+        let (many, few) = out.split_at_mut(whole);
+        for (i, out) in many.chunks_exact_mut(ROWS * r).enumerate() {
+            let args = args.map(|xs| &xs[i * ROWS * r..]);
+            rows::<T, ROWS>(args, r, reverse, out, rule);
+        }
+        for (i, out) in few.chunks_exact_mut(r).enumerate() {
+            let args = args.map(|xs| &xs[whole + i * r..]);
+            rows::<T, 1>(args, r, reverse, out, rule);
         }
     }
+}
+
+/// Scans `N` rows of `r` elements.
+#[inline(always)]
+fn rows<T: Element, const N: usize>(
+    args: [&[T]; 2],
+    r: usize,
+    reverse: bool,
+    out: &mut [T],
+    rule: impl Rule<T>,
+) {
+    let place = order(r, reverse);
+    let args: [[&[T]; N]; 2] = args.map(|xs| std::array::from_fn(|row| &xs[row * r..][..r]));
+    let mut rest = out;
+    let mut out: [&mut [T]; N] = std::array::from_fn(|_| {
+        let (row, later) = std::mem::take(&mut rest).split_at_mut(r);
+        rest = later;
+        row
+    });
+    let read = |row: usize, at: usize| [args[0][row][at], args[1][row][at]];
+    let mut before: [[T; 2]; N] = std::array::from_fn(|row| read(row, place(0)));
+    let mut y = before.map(|x| rule.first(x));
+    (0..N).for_each(|row| out[row][place(0)] = y[row]);
+    for i in 1..r {
+        for row in 0..N {
+            let x = read(row, place(i));
+            y[row] = rule.next(y[row], x, before[row]);
+            out[row][place(i)] = y[row];
+            before[row] = x;
+        }
+    }
+}
+
+leveled! {
+    /// Scans a row by an [extreme](Rule::is_extreme) rule: each element is folded with spans of 1, 2, 4
+    /// and 8 elements before, and then with the result a span before it.
+    fn scan_row<S, T: Element>(
+        xs: &[T],
+        to: [&mut [T]; 2],
+        reverse: bool,
+        rule: impl Rule<T>,
+    ) {
+        let [out, scratch] = to;
+        let fold = |y: T, x: T| rule.next(y, [x; 2], [x; 2]);
+        fold_shifted(xs, scratch, 1, reverse, fold);
+        fold_shifted(scratch, out, 2, reverse, fold);
+        fold_shifted(out, scratch, 4, reverse, fold);
+        fold_shifted(scratch, out, 8, reverse, fold);
+        let n = out.len();
+        for start in (SPAN..n).step_by(SPAN) {
+            let len = SPAN.min(n - start);
+            let (now, before) = match reverse {
+                false => {
+                    let (before, now) = out.split_at_mut(start);
+                    (&mut now[..len], &before[start - SPAN..])
+                }
+                true => {
+                    let (now, before) = out.split_at_mut(n - start);
+                    (&mut now[n - start - len..], &before[SPAN - len..])
+                }
+            };
+            (now.iter_mut().zip(before)).for_each(|(y, x)| *y = fold(*y, *x));
+        }
+    }
+}
+
+/// Folds each element with the one that is `by` elements before it.
+#[inline(always)]
+fn fold_shifted<T: Element>(
+    xs: &[T],
+    out: &mut [T],
+    by: usize,
+    reverse: bool,
+    f: impl Fn(T, T) -> T,
+) {
+    let (n, first) = (xs.len(), if reverse { 0 } else { by });
+    let (alone, before) = if reverse { (n - by, by) } else { (0, 0) };
+    out[alone..][..by].copy_from_slice(&xs[alone..][..by]);
+    let pairs = xs[first..][..n - by].iter().zip(&xs[before..][..n - by]);
+    (out[first..][..n - by].iter_mut().zip(pairs)).for_each(|(y, (x, before))| *y = f(*x, *before));
 }
 
 leveled! {
