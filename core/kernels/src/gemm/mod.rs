@@ -24,6 +24,7 @@ pub(crate) use blocks::{Epilogue, FinalBlock};
 use blocks::{Finish, OutputPtr};
 use gradloom_ir::DType;
 use pack::MatrixPtr;
+use std::ops::Range;
 use std::sync::Arc;
 use tile::TileElement;
 
@@ -249,17 +250,30 @@ pub(crate) fn run<T: Gemm>(
             }
         }
     };
+    // Small products are computed by one call.
+    let alike = batch.axes.len() == 1 && n_summed == 1 && !batch.single && epilogue.is_none();
+    let some = |range: Range<usize>| {
+        if alike && T::is_small(batch.mkn) {
+            let steps = batch.axes[0].1;
+            let [ia, ib, ic] = steps.map(|step| step * range.start);
+            let (a, b, c) = (a.after(ia), b.after(ib), c.from(0, ic));
+            // SAFETY: as for `product`. The products of one axis are equally far apart.
+            unsafe { T::products(batch, a, b, c, add, range.len()) };
+        } else {
+            range.for_each(&product);
+        }
+    };
     // Few products are parallelised one by one, each within itself.
     let nanos = nanos.saturating_mul(n_summed);
     let more = epilogue.map_or(0, |epilogue| epilogue.nanos);
     let total = nanos.saturating_mul(n_products).saturating_add(more);
     let n_threads = threads::worth(total);
     if n_products < n_threads || n_threads < 2 {
-        return (0..n_products).for_each(product);
+        return some(0..n_products);
     }
     let step = n_products.div_ceil(4 * n_threads);
     threads::for_each(n_products.div_ceil(step), total, |i| {
-        (i * step..n_products.min((i + 1) * step)).for_each(&product);
+        some(i * step..n_products.min((i + 1) * step));
     });
 }
 
@@ -350,6 +364,27 @@ pub(crate) trait Gemm: Number {
         finish: Option<Finish<'_, Self>>,
     );
 
+    /// Returns whether [`Gemm::products`] computes products with these lengths.
+    fn is_small(_: [usize; 3]) -> bool {
+        false
+    }
+
+    /// Computes [small](Gemm::is_small) products along the axis of a batch.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Gemm::product`], for each of them.
+    unsafe fn products(
+        batch: &Batch,
+        _: MatrixPtr<Self>,
+        _: MatrixPtr<Self>,
+        _: OutputPtr<Self>,
+        _: bool,
+        _: usize,
+    ) {
+        unreachable!("{:?} is not small", batch.mkn)
+    }
+
     /// As [`Gemm::product`], with one row or one column and the order of sums of [`single`].
     ///
     /// # Safety
@@ -394,6 +429,23 @@ macro_rules! floats {
                 }
             }
 
+            fn is_small(mkn: [usize; 3]) -> bool {
+                $t::tiles(level()).is_some() && small::is_small(mkn)
+            }
+
+            unsafe fn products(
+                batch: &Batch,
+                a: MatrixPtr<Self>,
+                b: MatrixPtr<Self>,
+                c: OutputPtr<Self>,
+                add: bool,
+                n: usize,
+            ) {
+                let (cols, steps) = (batch.out.cols, batch.axes[0].1);
+                // SAFETY: the caller guarantees the requirements of `product` for each product.
+                unsafe { small::products(batch.mkn, a, b, c, cols, add, n, steps) }
+            }
+
             fn nanos(mkn: [usize; 3]) -> usize {
                 match $t::tiles(level()) {
                     Some(tiles) => blocks::nanos(tiles, mkn),
@@ -435,9 +487,9 @@ macro_rules! floats {
                 finish: Option<Finish<'_, Self>>,
             ) {
                 match $t::tiles(level()) {
-                    Some(_) if small::is_small([m, k, n]) => {
+                    Some(_) if Self::is_small([m, k, n]) => {
                         // SAFETY: the caller guarantees the requirements of `product`.
-                        unsafe { small::product([m, k, n], a, b, c, cols, add) };
+                        unsafe { small::products([m, k, n], a, b, c, cols, add, 1, [0; 3]) };
                         finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));
                     }
                     // SAFETY: the caller guarantees the requirements of `product`, and the tiles
