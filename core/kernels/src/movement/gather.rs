@@ -72,6 +72,9 @@ impl Gather {
             match stride {
                 0 => now.fill(data[start]),
                 1 => now.copy_from_slice(&data[start..start + n]),
+                2 => every::<2, T>(&data[start..], now),
+                3 => every::<3, T>(&data[start..], now),
+                4 => every::<4, T>(&data[start..], now),
                 s => {
                     for (y, &x) in now.iter_mut().zip(data[start..].iter().step_by(s)) {
                         *y = x;
@@ -83,6 +86,15 @@ impl Gather {
             at = 0;
         }
     }
+}
+
+/// Copies every `N`-th element, with vectors.
+fn every<const N: usize, T: Copy>(xs: &[T], out: &mut [T]) {
+    let (whole, last) = out.split_at_mut(out.len().min(xs.len() / N));
+    let chunks = xs.chunks_exact(N);
+    let rest = chunks.remainder();
+    (whole.iter_mut().zip(chunks)).for_each(|(y, x)| *y = x[0]);
+    (last.iter_mut().zip(rest)).for_each(|(y, x)| *y = *x);
 }
 
 /// Repeats a row, starting at its element `at`. Doubles the written part with each copy.

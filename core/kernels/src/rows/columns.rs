@@ -2,8 +2,10 @@
 
 use super::forward::Root;
 use crate::memory::scratch::{Plain, with_scratch};
+use crate::simd::lanes::{Map, add, exp};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
+use crate::simd::vector::Floats;
 use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
 use gradloom_ir::DType;
@@ -21,6 +23,70 @@ pub fn variance_columns(dtype: DType, arb: [usize; 3], divisor: usize, root: Roo
         })
     }
     on_float!(dtype, typed(arb, divisor, root))
+}
+
+/// Logarithm of the sum of the exponentials over the middle axis of `[a, r, b]`, none of which is 0.
+pub fn logsumexp_columns(dtype: DType, arb: [usize; 3]) -> Prepared {
+    fn typed<T: Float + Plain>([_, r, b]: [usize; 3]) -> Prepared {
+        // Threads share the columns.
+        let n = if b.is_multiple_of(STRIP) { STRIP } else { b };
+        map(move |xs: &[T], out: &mut [T]| {
+            for_each_chunk(out, n, xs.len() / 2, |i, out| {
+                let first = i * n / b * r * b + i * n % b;
+                with_scratch([n, n], |scratch| {
+                    logsumexp_of(&xs[first..], [r, b], out, scratch);
+                });
+            });
+        })
+    }
+    on_float!(dtype, typed(arb))
+}
+
+/// Number of columns that a thread computes at a time.
+const STRIP: usize = 256;
+
+leveled! {
+    fn logsumexp_of<S, T: Float>(
+        xs: &[T],
+        rb: [usize; 2],
+        out: &mut [T],
+        scratch: [&mut [T]; 2],
+    ) {
+        let ([r, b], n) = (rb, out.len());
+        let [part, tops] = scratch;
+        let row = |i: usize| &xs[i * b..][..n];
+        // The maxima are factored out, so that the exponentials neither overflow nor all underflow.
+        tops.fill(T::of(f64::NEG_INFINITY));
+        for i in 0..r {
+            (tops.iter_mut().zip(row(i))).for_each(|(top, x)| *top = if *x > *top { *x } else { *top });
+        }
+        out.fill(T::ZERO);
+        for start in (0..r).step_by(SUMMED_ROWS) {
+            part.fill(T::ZERO);
+            for i in start..r.min(start + SUMMED_ROWS) {
+                add::<T::Floats<S>, 2, 1>([row(i), tops], [&mut *part], ExpFrom);
+            }
+            (out.iter_mut().zip(&*part)).for_each(|(y, x)| *y = y.plus(*x));
+        }
+        for (j, (y, top)) in out.iter_mut().zip(&*tops).enumerate() {
+            *y = match top.is_finite() {
+                true => top.plus(y.log::<S>()),
+                // Infinite or NaN, in any order of summation.
+                false => (0..r).fold(T::ZERO, |sum, i| sum.plus(row(i)[j].exp::<S>())).log::<S>(),
+            };
+        }
+    }
+}
+
+/// `exp(x - top)`
+#[derive(Clone, Copy)]
+struct ExpFrom;
+
+impl<V: Floats> Map<V, 2, 1> for ExpFrom {
+    #[inline(always)]
+    fn of(self, [x, top]: [V; 2]) -> [V; 1] {
+        [exp(x.minus(top))]
+    }
 }
 
 /// Number of rows whose sums are added up before they are added to the others.

@@ -8,7 +8,7 @@ mod kernels;
 pub mod norm;
 pub mod row_kernel;
 
-pub use columns::variance_columns;
+pub use columns::{logsumexp_columns, variance_columns};
 pub use forward::Root;
 pub use kernels::{
     Rows, cross_entropy, cross_entropy_grad, inv_std, layer_norm, log_softmax, log_softmax_jvp,

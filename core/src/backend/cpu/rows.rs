@@ -124,7 +124,13 @@ pub(super) fn log_softmax_vjp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 }
 
 pub(super) fn logsumexp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    fold_rows(b, of.x(), &of.axes(), of.out(), rows::logsumexp)
+    match whole_rows(of) {
+        Some(arb) if arb[1] > 0 => {
+            let x = b.contiguous(of.x());
+            b.kernel(&[&x], of.out(), rows::logsumexp_columns(x.dtype(), arb))
+        }
+        _ => fold_rows(b, of.x(), &of.axes(), of.out(), rows::logsumexp),
+    }
 }
 
 pub(super) fn normalize(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
@@ -146,19 +152,23 @@ pub(super) fn inv_std(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     })
 }
 
-/// Number of columns from which a variance over rows adds up whole rows.
+/// Number of columns from which a reduction over rows adds up whole rows.
 const COLUMNS: usize = 64;
+
+/// Returns the sizes `[a, r, b]` of a reduction over rows that are long: they are not copied to columns.
+fn whole_rows(of: &Equation<'_>) -> Option<[usize; 3]> {
+    let arb = match neighbours(of.x().shape(), &of.axes())[..] {
+        [(r, true), (b, false)] => [1, r, b],
+        [(a, false), (r, true), (b, false)] => [a, r, b],
+        _ => return None,
+    };
+    (arb[2] >= COLUMNS).then_some(arb)
+}
 
 /// Lowers `var` and `stddev`.
 fn variance(b: &mut TaskBuilder, of: &Equation<'_>, root: Root) -> View {
     let correction = i128::from(int(of.value(StaticKind::Offset)));
-    // Whole rows are added up if they are long: they are not copied to columns.
-    let arb = match neighbours(of.x().shape(), &of.axes())[..] {
-        [(r, true), (b, false)] => [1, r, b],
-        [(a, false), (r, true), (b, false)] => [a, r, b],
-        _ => [0; 3],
-    };
-    if arb[2] >= COLUMNS {
+    if let Some(arb) = whole_rows(of) {
         let divisor = (arb[1] as i128 - correction).max(0) as usize;
         let x = b.contiguous(of.x());
         let kernel = rows::variance_columns(x.dtype(), arb, divisor, root);
