@@ -481,3 +481,59 @@ fn spread_row<T: Number>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::max_vjp;
+    use crate::memory::{Data, DataMut};
+    use crate::windows::Windows;
+    use gradloom_ir::DType;
+    use gradloom_ir::op::windows::WindowAxis;
+
+    #[test]
+    fn the_first_of_equal_maxima_of_a_tile_gets_the_number() {
+        let nan = f32::NAN;
+        let numbers = [
+            1.0,
+            2.0,
+            2.0,
+            -0.0,
+            0.0,
+            -1.0,
+            nan,
+            2.0,
+            nan,
+            f32::NEG_INFINITY,
+        ];
+        for window in 1..6 {
+            let axis = |len: usize, window: usize| WindowAxis {
+                len,
+                count: len / window,
+                window,
+                stride: window,
+                dilation: 1,
+                before: 0,
+            };
+            let [rows, cols] = [6, 9 * window];
+            let windows = Windows::new(&[axis(rows, 2), axis(cols, window)]);
+            let n = rows * cols;
+            let xs: Vec<f32> = (0..2 * n).map(|i| numbers[i * 7919 % 1009 % 10]).collect();
+            let vs: Vec<f32> = (0..2 * rows / 2 * 9).map(|i| i as f32 + 1.0).collect();
+            let (mut found, mut want) = (vec![9.0; 2 * n], vec![0.0; 2 * n]);
+            for (i, v) in vs.iter().enumerate() {
+                let (row, col) = (i / 9 * 2, i % 9 * window);
+                let places = (0..2 * window).map(|k| (row + k / window) * cols + col + k % window);
+                let wins = |x: f32, y: f32| x > y || x.is_nan() && !y.is_nan();
+                let best = places.reduce(|best, at| if wins(xs[at], xs[best]) { at } else { best });
+                want[best.unwrap()] = *v;
+            }
+            let kernel = max_vjp(DType::F32, windows);
+            kernel(
+                &[Data::F32(&vs), Data::F32(&xs)],
+                &mut [DataMut::F32(&mut found)],
+            )
+            .unwrap();
+            assert_eq!(found, want, "{window}");
+        }
+    }
+}

@@ -429,3 +429,62 @@ fn strip<T: Element, const N: usize>(
     }
     N
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Scan, recurrence, scan};
+    use crate::memory::{Data, DataMut};
+    use gradloom_ir::DType;
+
+    #[test]
+    fn rows_of_any_number_and_length_are_scanned_in_sequence() {
+        let numbers = [
+            0.5f32,
+            -2.0,
+            -0.0,
+            1.5,
+            0.0,
+            -1.25,
+            3.0,
+            f32::NAN,
+            0.75,
+            -3.0,
+            7.0,
+        ];
+        for (a, r) in [(1, 1), (3, 31), (4, 33), (5, 40), (9, 100), (4, 257)] {
+            let finite = |x: f32| if x.is_nan() && a != 5 { 2.0 } else { x };
+            let xs: Vec<f32> = (0..a * r)
+                .map(|i| finite(numbers[i * 7919 % 1009 % 11]))
+                .collect();
+            for reverse in [false, true] {
+                let check = |what: &str, kernel: crate::Prepared, f: &dyn Fn(f32, f32) -> f32| {
+                    let mut found = vec![9.0; a * r];
+                    let args = [Data::F32(&xs), Data::F32(&xs)];
+                    kernel(&args, &mut [DataMut::F32(&mut found)]).unwrap();
+                    for (xs, found) in xs.chunks(r).zip(found.chunks(r)) {
+                        let place = |i: usize| if reverse { r - 1 - i } else { i };
+                        let mut y = xs[place(0)];
+                        for i in 0..r {
+                            y = if i == 0 { y } else { f(y, xs[place(i)]) };
+                            let same = found[place(i)].to_bits() == y.to_bits();
+                            let nan = found[place(i)].is_nan() && y.is_nan();
+                            assert!(same || nan, "{what} {a} {r} {reverse} {i}");
+                        }
+                    }
+                };
+                let of = |by| scan(DType::F32, [a, r, 1], by, reverse);
+                let most = |x: f32, y: f32| match x.total_cmp(&y) {
+                    _ if x.is_nan() || y.is_nan() => f32::NAN,
+                    std::cmp::Ordering::Less => y,
+                    _ => x,
+                };
+                check("sum", of(Scan::Sum), &|y, x| y + x);
+                check("product", of(Scan::Product), &|y, x| y * x);
+                check("max", of(Scan::Max), &most);
+                check("min", of(Scan::Min), &|x, y| -most(-x, -y));
+                let kernel = recurrence(DType::F32, [a, r, 1], reverse, false);
+                check("recurrence", kernel, &|y, x| x + x * y);
+            }
+        }
+    }
+}

@@ -393,6 +393,38 @@ fn each_path_has_the_bits_of_a_chain_of_fused_multiply_adds() {
     }
 }
 
+#[test]
+fn small_products_of_a_batch_are_those_of_single_products() {
+    let numbers: Vec<f32> = numbers(50_000, 5).iter().map(|x| *x as f32).collect();
+    for [m, k, n] in [[8, 8, 1], [1, 5, 20], [7, 1, 9], [19, 3, 1], [1, 1, 1]] {
+        for (la, lb, lo) in [(0, 0, 0), (1, 1, 0), (4, 4, 4)] {
+            let (la, lb, out) = (layouts(m, k)[la], layouts(k, n)[lb], layouts(m, n)[lo]);
+            for [step_a, step_b] in [[la.last(m, k) + 3, lb.last(k, n) + 1], [0, 2]] {
+                let step = out.last(m, n) + 1;
+                let batch = Batch {
+                    mkn: [m, k, n],
+                    a: la,
+                    b: lb,
+                    out,
+                    axes: vec![(10, [step_a, step_b, step])],
+                    summed: Vec::new(),
+                    single: false,
+                };
+                for add in [false, true] {
+                    let (mut got, mut want) = (vec![0.5; 10 * step], vec![0.5; 10 * step]);
+                    run(&batch, &numbers, &numbers, &mut got, add, None);
+                    for i in 0..10 {
+                        let (a, b) = (&numbers[i * step_a..], &numbers[i * step_b..]);
+                        let z = &mut want[i * step..];
+                        one([m, k, n], (a, la), (b, lb), (z, out), add);
+                    }
+                    assert!(got == want, "{m} {k} {n} {la:?} {lb:?} {add}");
+                }
+            }
+        }
+    }
+}
+
 /// Returns `last + 1` numbers.
 fn cycled(x: &[f32], last: usize) -> Vec<f32> {
     x.iter().copied().cycle().take(last + 1).collect()

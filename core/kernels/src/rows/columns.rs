@@ -130,3 +130,37 @@ leveled! {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{STRIP, logsumexp_columns};
+    use crate::memory::{Data, DataMut};
+    use gradloom_ir::DType;
+
+    #[test]
+    fn columns_have_the_logsumexp_of_their_elements() {
+        let inf = f64::INFINITY;
+        for [a, r, b] in [[1, 1, 3], [2, 70, 5], [2, 3, 2 * STRIP]] {
+            let mut xs: Vec<f64> = (0..a * r * b)
+                .map(|i| (i * 7919 % 1000) as f64 - 500.0)
+                .collect();
+            xs[0] = f64::NAN;
+            xs[1] = inf;
+            (0..r).for_each(|i| xs[i * b + 2] = -inf);
+            let mut found = vec![0.0; a * b];
+            let kernel = logsumexp_columns(DType::F64, [a, r, b]);
+            kernel(&[Data::F64(&xs)], &mut [DataMut::F64(&mut found)]).unwrap();
+            for (i, found) in found.iter().enumerate() {
+                let column = || (0..r).map(|row| xs[(i / b * r + row) * b + i % b]);
+                let top = column().fold(-inf, f64::max);
+                let top = if top.is_finite() { top } else { 0.0 };
+                let want = top + column().map(|x| (x - top).exp()).sum::<f64>().ln();
+                let near = (found - want).abs() <= 1e-13 * want.abs();
+                assert!(
+                    near || *found == want || found.is_nan() && want.is_nan(),
+                    "{i}: {found} {want}"
+                );
+            }
+        }
+    }
+}
