@@ -506,7 +506,7 @@ mod tests {
             let xs: Vec<f32> = (0..n * inner).map(|i| i as f32).collect();
             let place = |j: usize| j * 7919 % n;
             for negative in [false, true] {
-                let index = |j: usize| match negative && j % 3 == 0 {
+                let index = |j: usize| match negative && j.is_multiple_of(3) {
                     true => place(j) as i64 - n as i64,
                     false => place(j) as i64,
                 };
