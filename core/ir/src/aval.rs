@@ -35,14 +35,15 @@ impl DType {
     ///
     /// | | `f32` | `f64` | `i32` | `i64` | `bool` |
     /// |---|---|---|---|---|---|
-    /// | `f32` | `f32` | | | | |
-    /// | `f64` | | `f64` | `f64` | `f64` | |
-    /// | `i32` | | `f64` | `i32` | `i64` | |
-    /// | `i64` | | `f64` | `i64` | `i64` | |
-    /// | `bool` | | | | | `bool` |
+    /// | `f32` | `f32` | | | | `f32` |
+    /// | `f64` | | `f64` | `f64` | `f64` | `f64` |
+    /// | `i32` | | `f64` | `i32` | `i64` | `i32` |
+    /// | `i64` | | `f64` | `i64` | `i64` | `i64` |
+    /// | `bool` | `f32` | `f64` | `i32` | `i64` | `bool` |
     ///
-    /// An integer is cast to the other dtype if that is wider, as in NumPy. `None` stands for an
-    /// error. A float is never cast, so a derivative has the dtype of its value.
+    /// An integer is cast to the other dtype if that is wider, and a `bool` to any other dtype, as in
+    /// NumPy. `None` stands for an error. A float is never cast, so a derivative has the dtype of its
+    /// value.
     pub const fn promoted(self, other: DType) -> Option<DType> {
         use DType::{Bool, F32, F64, I32, I64};
         match (self, other) {
@@ -50,7 +51,7 @@ impl DType {
             (F64, F64 | I32 | I64) | (I32 | I64, F64) => Some(F64),
             (I32, I32) => Some(I32),
             (I64, I64 | I32) | (I32, I64) => Some(I64),
-            (Bool, Bool) => Some(Bool),
+            (Bool, dtype) | (dtype, Bool) => Some(dtype),
             _ => None,
         }
     }

@@ -68,7 +68,9 @@ fn a_bool_is_a_branch_of_select() {
 }
 
 #[test]
-#[should_panic = "the dtypes are f32 and bool"]
-fn a_bool_beside_floats_is_refused() {
-    let _ = Tensor::from([1.0f32]) + true;
+fn a_bool_beside_another_dtype_is_zero_or_one() {
+    let x = Tensor::from([1.0f32, 3.0]);
+    assert_eq!((&x + true).to_vec::<f32>(), [2.0, 4.0]);
+    assert_eq!((x.gt(2.0) * &x).to_vec::<f32>(), [0.0, 3.0]);
+    assert_eq!((x.gt(2.0) * Tensor::from([7i32])).to_vec::<i32>(), [0, 7]);
 }

@@ -78,7 +78,7 @@ fn operands_that_do_not_fit_are_named_in_the_message() {
         n.tanh(),
         b.neg(),
         n.cast(DType::I32) + (1i64 << 40),
-        b * n,
+        n.cast(DType::I32) * x,
         n.full_like(1e30),
         x.select(x, x),
         b.select(x, y),
@@ -94,7 +94,7 @@ fn operands_that_do_not_fit_are_named_in_the_message() {
     tanh: the dtype is i64, expected a float: the operand is i64[2, 3]
     neg: the dtype is bool, expected a number: the operand is bool[2, 3]
     1099511627776 is not a value of i32; cast the tensor to i64 first
-    mul: the dtypes are bool and i64: the left operand is bool[2, 3], the right operand is i64[2, 3]; cast the bool operand, as in `.cast(DType::I64)`
+    mul: the dtypes are i32 and f32: the left operand is i32[2, 3], the right operand is f32[2, 3]; cast the i32 operand, as in `.cast(DType::F32)`
     full_like: 1e30 is not a value of i64; cast the tensor to a float first
     select: the dtype is f32, expected bool for the condition: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3]
     select: axis 0 is 2 on the left and 3 on the right: operand 1 is bool[2, 3], operand 2 is f32[2, 3], operand 3 is f32[3, 2]

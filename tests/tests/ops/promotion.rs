@@ -2,7 +2,7 @@
 
 use gradloom::events::Event;
 use gradloom::prelude::*;
-use gradloom::{hvp, jvp, vmap};
+use gradloom::{grad, hvp, jvp, vmap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The table of the book.
@@ -19,8 +19,10 @@ fn expected(x: DType, y: DType) -> Option<DType> {
         (I64, F64, F64),
         (I64, I32, I64),
         (I64, I64, I64),
-        (Bool, Bool, Bool),
     ];
+    if let (Bool, other) | (other, Bool) = (x, y) {
+        return Some(other);
+    }
     let row = table.into_iter().find(|row| (row.0, row.1) == (x, y));
     row.map(|row| row.2)
 }
@@ -206,6 +208,30 @@ typed! {
     annotated_i32_and_i64: #[nodiff] i32 I32, #[nodiff] i64 I64;
     annotated_i64_and_i32: #[nodiff] i64 I64, #[nodiff] i32 I32;
     annotated_i64_and_i64: #[nodiff] i64 I64, #[nodiff] i64 I64;
+}
+
+#[traced]
+fn masked(
+    #[shape(f32; 3)] x: &Tensor,
+    #[nodiff]
+    #[shape(bool; 3)]
+    mask: &Tensor,
+) -> Tensor {
+    (mask * x + x.square() * x.gt(2.0)).sum(..)
+}
+
+#[test]
+fn a_mask_scales_a_tensor_and_its_gradient() {
+    let x = Tensor::from([1.0f32, 2.0, 3.0]);
+    let mask = Tensor::from([true, false, true]);
+    let (value, slope) = masked::value_and_grad(&x, &mask);
+    assert_eq!(value.item::<f32>(), 13.0);
+    assert_eq!(slope.x.to_vec::<f32>(), [1.0, 0.0, 7.0]);
+    let closure = |x: &Tensor| (&mask * x + x.square() * x.gt(2.0)).sum(..);
+    assert_eq!(grad(closure)(&x).to_vec::<f32>(), [1.0, 0.0, 7.0]);
+    let masks = Tensor::from([[true, false, true], [false, true, true]]);
+    let each = vmap(|mask: &Tensor| masked(&x, mask))(&masks);
+    assert_eq!(each.to_vec::<f32>(), [13.0, 14.0]);
 }
 
 #[traced]

@@ -11,9 +11,4 @@ fn g(#[shape(f32; B)] x: &Tensor, #[nodiff] #[shape(i32; B)] n: &Tensor) -> Tens
     n.gt(0).select(doubled, x)
 }
 
-#[traced]
-fn h(#[shape(f64; B)] x: &Tensor, #[nodiff] #[shape(i32; B)] n: &Tensor) -> Tensor {
-    x * n * 0.5f32 + x.gt(n) * x
-}
-
 fn main() {}

@@ -1,6 +1,6 @@
 //! More functions of two tensors.
 
-use gradloom::{DType, Tensor};
+use gradloom::Tensor;
 
 crate::goldens! {
     b_hypot(x, y) { x.hypot(y) }
@@ -50,5 +50,6 @@ crate::goldens! {
     b_squared_difference_int_float(x, #[nodiff] n) { (x - n.cast(x.dtype())).square() / 3.0 }
     b_betainc_free_beta(a, b) { a.lgamma() + b.lgamma() - (a + b).lgamma() }
     b_gcd_free_int_mod_pow(x) { (x * x * x).mod_floor(7) }
+    b_nextafter(x, y) { x.nextafter(y) }
     b_sub_rank0_f64(x, y) { (x - y) / (x + y) }
 }

@@ -273,16 +273,16 @@ pub fn same_dtype(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, F
 /// Returns the dtype of two operands that are cast by [`DType::promoted`] before the op.
 ///
 /// The cast is an equation of its own, so known dtypes must be equal here. An operand of unknown
-/// dtype may be wider than an integer.
+/// dtype may be wider than an integer or `bool`.
 pub fn promoted(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, Fault> {
     let both = a.is_some() && b.is_some();
-    Ok(same_dtype(a, b)?.filter(|dtype| both || !dtype.is_integer()))
+    Ok(same_dtype(a, b)?.filter(|dtype| both || dtype.is_float()))
 }
 
 /// Returns the dtype of operands that are cast by [`DType::promoted`] before the op.
 pub fn all_promoted(args: &[&Aval]) -> Result<Option<DType>, Fault> {
     let known = args.iter().all(|arg| arg.dtype.is_some());
-    Ok(same_dtypes(args)?.filter(|dtype| known || !dtype.is_integer()))
+    Ok(same_dtypes(args)?.filter(|dtype| known || dtype.is_float()))
 }
 
 /// Returns the dtype of a number beside an operand: that of the operand, but `f64` for a float beside
