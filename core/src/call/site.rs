@@ -260,43 +260,58 @@ pub fn begin<'a>(
     site: &'static LocalKey<CallSite>,
     describe: impl Fn(&mut CallKey<'a>),
 ) -> Result<CallResults, CallRecording> {
-    if is_recording() {
-        if let Ok(name) = site.try_with(|site| site.function.name) {
-            note_inner(name, "it was recorded with its caller");
-        }
-        return Err(CallRecording::of_outer());
-    }
-    if is_op_by_op() || runs_bodies() {
+    if runs_body(site) {
         return Err(CallRecording::of_outer());
     }
     let mut key = CallKey::new();
     describe(&mut key);
+    look_up(site, &key).map_err(|recording| {
+        recording.unwrap_or_else(|| {
+            let mut marked = CallKey::with_marks();
+            describe(&mut marked);
+            CallRecording::begun(site, &marked, None)
+        })
+    })
+}
+
+/// Returns whether the body of a call runs without a look-up.
+fn runs_body(site: &'static LocalKey<CallSite>) -> bool {
+    if is_recording() {
+        if let Ok(name) = site.try_with(|site| site.function.name) {
+            note_inner(name, "it was recorded with its caller");
+        }
+        return true;
+    }
+    is_op_by_op() || runs_bodies()
+}
+
+/// Looks up a key. Without a recording as the error, the call is to be recorded and cached.
+fn look_up(
+    site: &'static LocalKey<CallSite>,
+    key: &CallKey<'_>,
+) -> Result<CallResults, Option<CallRecording>> {
     if let Some(obstacle) = key.obstacle() {
-        return Err(CallRecording::unknown(site, &key, obstacle));
+        return Err(Some(CallRecording::unknown(site, key, obstacle)));
     }
     // The site may be destroyed while its thread ends.
-    let Ok(found) = site.try_with(|site| site.find(&key)) else {
-        return Err(CallRecording::of_outer());
+    let Ok(found) = site.try_with(|site| site.find(key)) else {
+        return Err(Some(CallRecording::of_outer()));
     };
     match found {
         LookUpResult::Plan(Callee { call, template }) => {
             if let Some(plan) = call.plan_id() {
                 events::emit(Event::Hit { plan });
             }
-            let leaves = call.leaves(&key);
+            let leaves = call.leaves(key);
             Ok(CallResults { leaves, template })
         }
-        LookUpResult::Recorded(why) => Err(CallRecording::again(site, why)),
+        LookUpResult::Recorded(why) => Err(Some(CallRecording::again(site, why))),
         // Arguments are computed first, so that the recording holds only the ops of the body.
         LookUpResult::Checked(_) | LookUpResult::Nothing if run::realise(&key.args()).is_err() => {
-            Err(CallRecording::unknown(site, &key, Obstacle::Fails))
+            Err(Some(CallRecording::unknown(site, key, Obstacle::Fails)))
         }
-        LookUpResult::Checked(callee) => Err(CallRecording::begun(site, &key, Some(callee))),
-        LookUpResult::Nothing => {
-            let mut marked = CallKey::with_marks();
-            describe(&mut marked);
-            Err(CallRecording::begun(site, &marked, None))
-        }
+        LookUpResult::Checked(callee) => Err(Some(CallRecording::begun(site, key, Some(callee)))),
+        LookUpResult::Nothing => Err(None),
     }
 }
 

@@ -1,12 +1,14 @@
 //! Derivatives of functions that are recorded at run time.
 
 use crate::__private::tangent::check_given;
-use crate::call::companion_pullback::{CompanionPullback, LeafCotangents, companion_pullback};
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
 use crate::call::leaf_range::TreePart;
 use crate::call::leaves::Leaves;
 use crate::error::PrefixFault;
 use crate::raise::{expect, raise};
-use crate::transform::{Outcome, vjp};
+use crate::transform::{
+    LeafFunction, Outcome, Trace, joint_of, on_leaves, pullback_of, trace_leaves,
+};
 use crate::tree::{leaves as leaves_of, with_leaves};
 use crate::{Aval, Error, Result, Tensor, Tree};
 
@@ -20,6 +22,13 @@ pub struct Arguments<X> {
     copies: X,
     /// Parameter index and number of leaves of each argument, the last one first.
     positions: Vec<(usize, usize)>,
+}
+
+impl<X: Tree> Arguments<X> {
+    /// Returns the leaves of all arguments, with the positions of the arguments.
+    fn leaves(&self) -> (Vec<Tensor>, &[(usize, usize)]) {
+        (leaves_of(&self.copies), &self.positions)
+    }
 }
 
 /// Returns no arguments.
@@ -54,49 +63,52 @@ where
     X: Tree,
     R: Outcome,
 {
-    let Arguments {
-        copies: x,
-        positions,
-    } = &x;
-    let all = leaves_of(x);
+    let mut y = None;
+    let mut f = on_leaves(f, &x.copies, &mut y);
+    let found = vjp_of_leaves(Vec::from(likes), asked, x.leaves(), &mut f);
+    drop(f);
+    R::wrap(found.map(|(leaves, pullback)| {
+        let y = y.expect("the function was traced");
+        (with_leaves(&y, &leaves), pullback)
+    }))
+}
+
+/// [`record_vjp`] of a function of leaves.
+fn vjp_of_leaves(
+    likes: Vec<Vec<Aval>>,
+    asked: &[bool],
+    (all, positions): (Vec<Tensor>, &[(usize, usize)]),
+    f: &mut LeafFunction<'_>,
+) -> Result<(Vec<Tensor>, CompanionPullback)> {
     let wrt = leaves_where(positions, |i, param, _| {
         asked[param] && all[i].dtype().is_float()
     });
-    let active: Vec<usize> = wrt.iter().map(|place| place.index).collect();
-    let found = R::unwrap(vjp::<Vec<Tensor>, R, _>(
-        on_leaves(x, &all, &active, f),
-        &chosen(&all, &active),
-    ));
+    let trace = trace_of_chosen(&all, &wrt, f)?;
+    let (y, pullback) = pullback_of(trace, &chosen(&all, &wrt))?;
     // The caller's derivative assumes that results have the prefix of the argument that has most axes.
     let longest = all.iter().map(Tensor::batch_dims).max().unwrap_or(0);
-    let found = found.and_then(|(y, pullback)| {
-        match leaves_of(&y).iter().find(|y| y.batch_dims() > longest) {
-            Some(y) => Err(PrefixFault::Changed {
-                aval: y.aval().clone(),
-            }
-            .into_error("vjp")),
-            None => Ok((y, pullback)),
-        }
-    });
-    R::wrap(found.map(|(y, pullback)| {
-        let bytes = pullback.bytes();
-        let pullback = pullback.into_leaves();
-        let run = move |cts: &[Option<Tensor>]| {
-            let mut pulled = LeafCotangents::new(N);
-            for (place, ct) in wrt.iter().zip(expect(pullback.call(cts))) {
-                if let Some(ct) = ct {
-                    let given = cts.iter().flatten().map(Tensor::batch_dims);
-                    if given.max() < Some(ct.batch_dims()) {
-                        let aval = ct.aval().clone();
-                        raise(PrefixFault::Changed { aval }.into_error("vjp"));
-                    }
-                    pulled.add(place.param, place.leaf, &ct);
+    if let Some(y) = y.iter().find(|y| y.batch_dims() > longest) {
+        let aval = y.aval().clone();
+        return Err(PrefixFault::Changed { aval }.into_error("vjp"));
+    }
+    let bytes = pullback.bytes();
+    let pullback = pullback.into_leaves();
+    let n_params = asked.len();
+    let run = move |cts: &[Option<Tensor>]| {
+        let mut pulled = LeafCotangents::new(n_params);
+        for (place, ct) in wrt.iter().zip(expect(pullback.call(cts))) {
+            if let Some(ct) = ct {
+                let given = cts.iter().flatten().map(Tensor::batch_dims);
+                if given.max() < Some(ct.batch_dims()) {
+                    let aval = ct.aval().clone();
+                    raise(PrefixFault::Changed { aval }.into_error("vjp"));
                 }
+                pulled.add(place.param, place.leaf, &ct);
             }
-            pulled
-        };
-        (y, companion_pullback(likes, bytes, run))
-    }))
+        }
+        pulled
+    };
+    Ok((y, CompanionPullback::of_operands(likes, bytes, run)))
 }
 
 /// Records a function for its result and tangent.
@@ -112,11 +124,22 @@ where
     X: Tree,
     R: Outcome,
 {
-    let Arguments {
-        copies: x,
-        positions,
-    } = &x;
-    let all = leaves_of(x);
+    let mut y = None;
+    let mut f = on_leaves(f, &x.copies, &mut y);
+    let found = jvp_of_leaves(given, x.leaves(), &mut f);
+    drop(f);
+    R::wrap(found.map(|(leaves, tangents)| {
+        let y = y.expect("the function was traced");
+        (with_leaves(&y, &leaves), tangents)
+    }))
+}
+
+/// [`record_jvp`] of a function of leaves.
+fn jvp_of_leaves(
+    given: &[Leaves],
+    (all, positions): (Vec<Tensor>, &[(usize, usize)]),
+    f: &mut LeafFunction<'_>,
+) -> Result<(Vec<Tensor>, Leaves)> {
     let tangent = |param: usize, leaf: usize| given[param].get(leaf).and_then(Option::as_ref);
     let wrt = leaves_where(positions, |i, param, leaf| {
         tangent(param, leaf).is_some() && all[i].dtype().is_float()
@@ -126,16 +149,25 @@ where
         Some(dx.repeated_over(all[place.index].aval()))
     });
     let dx: Vec<Tensor> = dx.collect();
-    let active: Vec<usize> = wrt.iter().map(|place| place.index).collect();
-    let found = R::unwrap(crate::transform::jvp::<Vec<Tensor>, R, _>(
-        on_leaves(x, &all, &active, f),
-        &chosen(&all, &active),
-        &dx,
-    ));
-    R::wrap(found.map(|(y, dy)| {
-        let dy = leaves_of(&dy).into_iter().map(Some).collect();
-        (y, dy)
-    }))
+    let trace = trace_of_chosen(&all, &wrt, f)?;
+    let (y, dy) = joint_of(trace, chosen(&all, &wrt))?.call(&dx)?;
+    Ok((y, dy.into_iter().map(Some).collect()))
+}
+
+/// Traces a function of leaves on fresh values of the chosen ones. All other leaves keep their values.
+fn trace_of_chosen(
+    all: &[Tensor],
+    wrt: &[Place],
+    f: &mut LeafFunction<'_>,
+) -> Result<Trace<Vec<Tensor>>> {
+    let mut of_chosen = |fresh: &[Tensor]| {
+        let mut all = all.to_vec();
+        for (place, leaf) in wrt.iter().zip(fresh) {
+            all[place.index] = leaf.clone();
+        }
+        f(&all)
+    };
+    trace_leaves(&mut of_chosen, &chosen(all, wrt), &vec![false; wrt.len()])
 }
 
 /// A leaf of the arguments.
@@ -165,25 +197,9 @@ fn leaves_where(
         .collect()
 }
 
-/// Returns the leaves with the given indices.
-fn chosen(all: &[Tensor], active: &[usize]) -> Vec<Tensor> {
-    active.iter().map(|i| all[*i].clone()).collect()
-}
-
-/// Converts `f` to a function of the `active` leaves. All other leaves keep their values.
-fn on_leaves<X: Tree, R>(
-    x: &X,
-    all: &[Tensor],
-    active: &[usize],
-    f: impl FnOnce(&X) -> R,
-) -> impl FnOnce(&Vec<Tensor>) -> R {
-    move |fresh| {
-        let mut all = all.to_vec();
-        for (i, leaf) in active.iter().zip(fresh) {
-            all[*i] = leaf.clone();
-        }
-        f(&with_leaves(x, &all))
-    }
+/// Returns the leaves at the given places.
+fn chosen(all: &[Tensor], wrt: &[Place]) -> Vec<Tensor> {
+    wrt.iter().map(|place| all[place.index].clone()).collect()
 }
 
 /// Returns the number of leaves of an argument.

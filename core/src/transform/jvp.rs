@@ -9,7 +9,7 @@ use crate::transform::trace::Trace;
 use crate::tree::{free_leaves, frozen, leaves, share, with_physical};
 use crate::{Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::{Var, pass};
+use gradloom_ir::{Program, Var, pass};
 
 /// Returns the value of `f` at `x`, and its tangent along `dx`.
 ///
@@ -52,22 +52,31 @@ where
     R: Outcome,
     F: FnOnce(&X) -> R,
 {
-    let trace: Trace<R::Tree> = trace::trace(f, x)?;
-    let wrt = trace.wrt().to_vec();
-    if ad::reverse_only(&trace.program).is_some() {
-        return Err(ControlFault::ReverseOnly.into_error("custom_vjp"));
-    }
-    let program = pass::simplify(trace.program);
-    let ad::Jvp { program, active } = ad::jvp(&program, &wrt, Calls::Joint);
-    let program = pass::simplify(program);
-    // The tangents are the last parameters, after the captured values.
+    joint_of(trace::trace(f, x)?, share(x))
+}
+
+/// Returns the program on values and tangents of a traced function.
+pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>> {
+    let jvp = joint_program(&trace.program, trace.wrt())?;
     Ok(JointProgram {
-        jvp: ad::Jvp { program, active },
+        jvp,
         captured: trace.captured,
         known: trace.known,
-        x: share(x),
+        x,
         y: trace.y,
     })
+}
+
+/// Returns the program on values and tangents. The tangents are the last parameters, after the captured
+/// values.
+fn joint_program(program: &Program, wrt: &[Var]) -> Result<ad::Jvp> {
+    if ad::reverse_only(program).is_some() {
+        return Err(ControlFault::ReverseOnly.into_error("custom_vjp"));
+    }
+    let program = pass::simplify(program.clone());
+    let ad::Jvp { program, active } = ad::jvp(&program, wrt, Calls::Joint);
+    let program = pass::simplify(program);
+    Ok(ad::Jvp { program, active })
 }
 
 impl<X: Tree, Y: Tree> JointProgram<X, Y> {

@@ -23,12 +23,14 @@ pub use control::{Checkpoint, Scan, checkpoint, cond, fori_loop, map, scan, swit
 pub use custom::{RuleSite, custom_jvp, custom_vjp, with_jvp, with_vjp};
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};
+pub(crate) use jvp::joint_of;
 pub use jvp::jvp;
 pub use lane_axes::LaneAxes;
 pub use linear::{Pushforward, linear_transpose, linearize};
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
-pub(crate) use trace::{cut_behind, stand_in};
+pub(crate) use trace::{LeafFunction, Trace, cut_behind, on_leaves, stand_in, trace_leaves};
+pub(crate) use vjp::pullback_of;
 pub use vjp::{Pullback, vjp};
 pub(crate) use vmap::vmap_leaves;
 pub use vmap::{Vmap, vmap};

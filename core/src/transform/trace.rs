@@ -11,7 +11,7 @@ use crate::graph::value::{Edges, Producer, Shared, ValueSource};
 use crate::plan::Lowered;
 use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
-use crate::tree::{free_leaves, frozen, leaves, with_leaves};
+use crate::tree::{frozen, leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
 use std::sync::Arc;
@@ -77,26 +77,63 @@ pub(super) fn stand_ins(avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
 ///
 /// If a free leaf is not a float, or `f` fails.
 pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trace<R::Tree>> {
-    let (leaves_x, frozen) = (leaves(x), frozen(x));
     check::floats(x, "argument")?;
+    let mut y = None;
+    let trace = trace_leaves(&mut on_leaves(f, x, &mut y), &leaves(x), &frozen(x))?;
+    Ok(Trace {
+        program: trace.program,
+        n_inputs: trace.n_inputs,
+        captured: trace.captured,
+        known: trace.known,
+        y: y.expect("the function was traced"),
+    })
+}
+
+/// A function of a list of leaves, which is called once.
+///
+/// What is done with it is compiled once, and not for each function of the user.
+pub(crate) type LeafFunction<'a> = dyn FnMut(&[Tensor]) -> Result<Vec<Tensor>> + 'a;
+
+/// Converts `f` to a function of leaves in the structure of `x`. Its result, which has the structure of
+/// the leaves that it returns, is stored in `y`.
+pub(crate) fn on_leaves<X: Tree, R: Outcome>(
+    f: impl FnOnce(&X) -> R,
+    x: &X,
+    y: &mut Option<R::Tree>,
+) -> impl FnMut(&[Tensor]) -> Result<Vec<Tensor>> {
+    let mut f = Some(f);
+    move |fresh| {
+        let f = f.take().expect("the function is called once");
+        let found = R::run(|| f(&with_leaves(x, fresh)))?;
+        Ok(leaves(y.insert(found)))
+    }
+}
+
+/// Traces `f` on fresh values equal to the leaves `x`, of which the frozen ones are constants that
+/// `f` captures. The result is the list of leaves of the result.
+pub(crate) fn trace_leaves(
+    f: &mut LeafFunction<'_>,
+    x: &[Tensor],
+    frozen: &[bool],
+) -> Result<Trace<Vec<Tensor>>> {
     let close = ScopeGuard::open();
     let since = seq_no_of_all();
-    // A frozen leaf is a constant, which the closure captures.
-    let fresh = leaves_x
-        .into_iter()
-        .zip(&frozen)
-        .map(|(leaf, frozen)| match frozen {
-            true => leaf,
-            false => traced_input(&leaf, &close.0),
-        });
-    let fresh = with_leaves(x, &Vec::from_iter(fresh));
-    let inputs = free_leaves(&fresh);
-    let y = R::run(|| f(&fresh))?;
+    let mut inputs = Vec::new();
+    let fresh = x.iter().zip(frozen).map(|(leaf, frozen)| match frozen {
+        true => leaf.clone(),
+        false => {
+            let input = traced_input(leaf, &close.0);
+            inputs.push(input.clone());
+            input
+        }
+    });
+    let fresh: Vec<Tensor> = fresh.collect();
+    let y = f(&fresh)?;
     let GraphPart {
         program,
         captured,
         nodes,
-    } = cut(&inputs, since, &leaves(&y), true);
+    } = cut(&inputs, since, &y, true);
     drop(close);
     let known = known(&program, nodes);
     events::emit(Event::Traced {

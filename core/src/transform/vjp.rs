@@ -50,7 +50,7 @@ where
 }
 
 /// Returns the value and the pullback of a traced function.
-pub(super) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y, Pullback<X, Y>)> {
+pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y, Pullback<X, Y>)> {
     if ad::irreversible(&trace.program).is_some() {
         return Err(ControlFault::Irreversible.into_error("while_loop"));
     }
