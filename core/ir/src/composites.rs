@@ -848,7 +848,10 @@ macro_rules! for_each_composite {
             ///
             /// If the dtypes differ.
             fn searchsorted(x: Tensor, values: Tensor) {
-                x.lt(values.unsqueeze(-1)).cast(DType::I64).sum(-1)
+                let values = values.unsqueeze(-1);
+                // NaN is the last of the sorted elements, and differs from itself.
+                let less = x.lt(&values) | (x.eq(x) & values.ne(&values));
+                less.cast(DType::I64).sum(-1)
             }
 
             /// Elements added at both ends of each axis: those inside, mirrored at the first and last
@@ -992,7 +995,11 @@ macro_rules! for_each_composite {
             /// If the shapes do not broadcast, or the dtypes cannot be promoted or are `bool`. A
             /// division of an integer by 0 is an error when the result is computed.
             fn floor_divide(x: Tensor, y: Operand) {
-                ((x - x.mod_floor(y)) / y).round()
+                // The quotient is constant between its steps, also where it is infinite.
+                let (x, y) = (&x.stop_gradient(), &y.stop_gradient());
+                // A remainder of a division by 0 is NaN.
+                let whole = (x - x.mod_floor(y)) / y;
+                y.eq(0).select(x / y, whole).round()
             }
 
             /// The larger of two elements; of a number and NaN, the number.
@@ -1210,11 +1217,15 @@ macro_rules! for_each_composite {
             ///
             /// If the dtype is not a float.
             fn sinc(x: Tensor) {
-                // At 0, its derivatives up to the fifth are those of the series.
-                let is_zero = x.eq(0.0);
-                let t = is_zero.select(1.0, x) * std::f64::consts::PI;
+                // Near 0, the derivatives of the quotient lose all digits. Those of the series, by Horner's
+                // rule in (pi x)^2, do not.
+                let is_small = x.abs().lt(0.3);
+                let t = is_small.select(1.0, x) * std::f64::consts::PI;
                 let u = x.square() * 9.869604401089358;
-                is_zero.select(1.0 - &u / 6.0 + u.square() / 120.0, t.sin() / &t)
+                let series = 1.0 - &u / 156.0 * (1.0 - &u / 210.0 * (1.0 - &u / 272.0 * (1.0 - &u / 342.0)));
+                let series = 1.0 - &u / 42.0 * (1.0 - &u / 72.0 * (1.0 - &u / 110.0 * series));
+                let series = 1.0 - &u / 6.0 * (1.0 - &u / 20.0 * series);
+                is_small.select(series, t.sin() / &t)
             }
 
             /// The Kronecker product: each element of `x` times the whole of `y`.
@@ -1375,7 +1386,31 @@ macro_rules! for_each_composite {
             ///
             /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
             fn betaln(x: Tensor, y: Operand) {
-                x.lgamma() + y.lgamma() - (x + y).lgamma()
+                // Differences of large logarithms would lose all digits. Stirling's series cancels them:
+                // DiDonato and Morris, ACM Transactions on Mathematical Software 18 (1992), algorithm 708.
+                let x_is_less = x.lt(y);
+                let (a, b) = (x_is_less.select(x, y), x_is_less.select(y, x));
+                let positive = a.gt(0.0);
+                let (large_b, large_a) = (b.ge(8.0) & positive, a.ge(8.0));
+                // Each branch has operands for which it is finite, so that its gradient is, too.
+                let (low, low_b) = (large_a.select(1.0, &a), large_b.select(1.0, &b));
+                let high = large_a.select(&a, 8.0);
+                let (p, q) = (large_b.select(&a, 8.0), large_b.select(&b, 8.0));
+                // lgamma(z) without the leading terms of Stirling's series, for z of at least 8.
+                let rest = |z: &Tensor| {
+                    let u = 1.0 / z.square();
+                    let late = 1.0 / 1188.0 - &u * (691.0 / 360360.0 - &u / 156.0);
+                    let late = 1.0 / 1260.0 - &u * (1.0 / 1680.0 - &u * late);
+                    (1.0 / 12.0 - &u * (1.0 / 360.0 - &u * late)) / z
+                };
+                let rest_of_q = rest(&q) - rest(&(&p + &q));
+                let small = low.lgamma() + low_b.lgamma() - (&low + &low_b).lgamma();
+                let log = (&p / &q).log1p();
+                let mixed = low.lgamma() + &rest_of_q - (&p + &q - 0.5) * &log - &p * (q.log() - 1.0);
+                let both = 0.9189385332046727 - 0.5 * q.log() + rest_of_q + rest(&high)
+                    + (&high - 0.5) * (&high / (&high + &q)).log()
+                    - &q * (&high / &q).log1p();
+                large_b.select(large_a.select(both, mixed), small)
             }
         }
     };

@@ -19,7 +19,10 @@ pub(super) static OP: Unary = Unary {
     rule: UnaryRule::Factor(|b, x, _| {
         let one = b.scalar(1.0, x);
         let twice = b.scalar(2.0 * A, x);
+        // Beyond the limit, the sigmoids are exactly 0 and 1, which an infinite cube would make NaN.
+        let limit = b.scalar(1e30, x);
         let x2 = b.mul(x, x);
+        let x2 = b.binary(Op::Minimum, x2, limit);
         let cubic = b.scalar(B, x);
         let bx2 = b.mul(cubic, x2);
         let bent = b.add(one, bx2);
@@ -31,8 +34,9 @@ pub(super) static OP: Unary = Unary {
         let three = b.scalar(3.0, x);
         let bx2_3 = b.mul(three, bx2);
         let slope = b.add(one, bx2_3);
-        let slope = b.mul(ax, slope);
         let spread = b.mul(s, rest);
+        let spread = b.mul(spread, x);
+        let spread = b.mul(spread, twice);
         let curved = b.mul(spread, slope);
         b.add(s, curved)
     }),

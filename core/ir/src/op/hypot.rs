@@ -26,5 +26,7 @@ fn slope(b: &mut Builder, eqn: &Eqn, d: Var, of: Var) -> Var {
     let origin = b.binary(Op::Eq, z, zero);
     let divisor = b.select(origin, one, z);
     let part = b.div(of, divisor);
+    // The slope is a constant there, so that second derivatives are 0 as those of a norm are.
+    let part = b.select(origin, zero, part);
     b.mul(d, part)
 }

@@ -18,12 +18,14 @@ pub(super) static OP: Binary = Binary {
     domain: (-2.0, 2.0),
 };
 
-/// Emits `d sigmoid(x - other)`. Equal operands have equal shares, even if they are infinite.
+/// Emits `d sigmoid(x - other)`. Equal infinite operands have equal shares.
 fn share(b: &mut Builder, x: Var, other: Var, d: Var) -> Var {
     let zero = b.scalar(0.0, x);
     let tie = b.binary(Op::Eq, x, other);
+    let infinite = b.unary(Op::IsInfinite, x);
+    let undefined = b.binary(Op::BitAnd, tie, infinite);
     let difference = b.sub(x, other);
-    let difference = b.select(tie, zero, difference);
+    let difference = b.select(undefined, zero, difference);
     let share = b.unary(Op::Sigmoid, difference);
     b.mul(d, share)
 }

@@ -30,13 +30,14 @@ pub(super) static OP: Binary = Binary {
     fns: FNS,
     // dz = dx y x^(y - 1) + dy z log(x)
     rule: BinaryRule {
-        // x^0 does not depend on x. There, the exponent is 1 instead of -1, so that 0 * 0^-1 is not
+        // x^0 does not depend on x. At x = 0, the exponent is 1 instead of -1, so that 0 * 0^-1 is not
         // NaN.
         left: |b, eqn, dx| {
             let (x, y) = (eqn.args[0], eqn.args[1]);
             let zero = b.scalar(0.0, y);
             let one = b.scalar(1.0, y);
-            let constant = b.binary(Op::Eq, y, zero);
+            let [no_x, no_y] = [x, y].map(|operand| b.binary(Op::Eq, operand, zero));
+            let constant = b.binary(Op::BitAnd, no_x, no_y);
             let less = b.sub(y, one);
             let exponent = b.select(constant, one, less);
             let power = b.binary(Op::Pow, x, exponent);

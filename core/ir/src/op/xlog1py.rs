@@ -1,3 +1,4 @@
+use super::xlogy::quotient;
 use super::{Binary, BinaryRule, Count, OpFacts};
 use crate::Op;
 use gradloom_maths::log1p;
@@ -14,14 +15,10 @@ pub(super) static OP: Binary = Binary {
             b.mul(dx, log)
         },
         right: |b, eqn, dy| {
-            // 0 where x is 0, so that 0 / 0 is not NaN.
             let (x, y) = (eqn.args[0], eqn.args[1]);
-            let zero = b.scalar(0.0, x);
             let one = b.scalar(1.0, x);
-            let none = b.binary(Op::Eq, x, zero);
             let sum = b.add(one, y);
-            let divisor = b.select(none, one, sum);
-            let slope = b.div(x, divisor);
+            let slope = quotient(b, x, sum);
             b.mul(dy, slope)
         },
         transpose: None,

@@ -1,5 +1,5 @@
 use super::{Binary, BinaryRule, Count, OpFacts};
-use crate::Op;
+use crate::{Builder, Op, Var};
 use gradloom_maths::log;
 
 binary_fns! { |x, y| if x == 0.0 && !y.is_nan() { 0.0 } else { x * log::<A, _>(y) } }
@@ -14,13 +14,7 @@ pub(super) static OP: Binary = Binary {
             b.mul(dx, log)
         },
         right: |b, eqn, dy| {
-            // 0 where x is 0, so that 0 / 0 is not NaN.
-            let (x, y) = (eqn.args[0], eqn.args[1]);
-            let zero = b.scalar(0.0, x);
-            let one = b.scalar(1.0, x);
-            let none = b.binary(Op::Eq, x, zero);
-            let divisor = b.select(none, one, y);
-            let slope = b.div(x, divisor);
+            let slope = quotient(b, eqn.args[0], eqn.args[1]);
             b.mul(dy, slope)
         },
         transpose: None,
@@ -29,3 +23,13 @@ pub(super) static OP: Binary = Binary {
     facts: OpFacts::ELEMENTWISE,
     domain: (0.5, 2.0),
 };
+
+/// Emits `x / y`, and 0 for `0 / 0`.
+pub(super) fn quotient(b: &mut Builder, x: Var, y: Var) -> Var {
+    let zero = b.scalar(0.0, x);
+    let one = b.scalar(1.0, x);
+    let [no_x, no_y] = [x, y].map(|operand| b.binary(Op::Eq, operand, zero));
+    let undefined = b.binary(Op::BitAnd, no_x, no_y);
+    let divisor = b.select(undefined, one, y);
+    b.div(x, divisor)
+}
