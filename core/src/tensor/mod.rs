@@ -269,6 +269,12 @@ pub trait IntoShape {
     fn into_shape(self) -> Vec<usize>;
 }
 
+impl IntoShape for () {
+    fn into_shape(self) -> Vec<usize> {
+        Vec::new()
+    }
+}
+
 impl IntoShape for usize {
     fn into_shape(self) -> Vec<usize> {
         vec![self]

@@ -61,3 +61,25 @@ fn gradients_of_lanes_with_their_own_weights_are_those_of_a_loop() {
         }
     }
 }
+
+#[test]
+fn padding_that_moves_all_elements_out_of_the_windows_gives_zeros() {
+    for dtype in [DType::F32, DType::F64, DType::I64] {
+        for (len, padding) in [(1, [-2, 2]), (1, [2, -2]), (2, [-3, 3]), (2, [3, -3])] {
+            let x = Tensor::ones([1, 1, len], dtype);
+            let w = Tensor::ones([1, 1, 1], dtype);
+            for y in [
+                x.conv(&w, 1, padding, 1, 1),
+                vmap(|x: &Tensor| x.conv(&w, 1, padding, 1, 1))(&x.unsqueeze(0)),
+            ] {
+                let zeros = vec![0.0; len];
+                assert_eq!(y.cast(DType::F64).to_vec::<f64>(), zeros, "{padding:?}");
+            }
+        }
+    }
+    let x = Tensor::ones([1, 2, 3, 1], DType::F32);
+    let w = Tensor::ones([2, 1, 1, 1], DType::F32);
+    let f = |x: &Tensor| x.conv(&w, 1, [0, 0, 2, -2], 1, 2).sum(..);
+    assert_eq!(f(&x).item::<f32>(), 0.0);
+    assert_eq!(grad(f)(&x).to_vec::<f32>(), [0.0; 6]);
+}

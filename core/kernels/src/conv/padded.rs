@@ -152,7 +152,9 @@ leveled! {
             for (p, r) in outer.inside().flat_map(|p| rows.inside().map(move |r| (p, r))) {
                 let from = &plane[(p * rows.len + r) * columns.len..][inside.clone()];
                 let to = &mut padded[of.row(outer.position(p), rows.position(r))..];
-                if dense {
+                if inside.is_empty() {
+                    // The padding is so negative that no element of a row has a position.
+                } else if dense {
                     let to = &mut to[columns.position(inside.start)..][..from.len()];
                     map::<T::Vectors<S>, 1>([from], to, false, Identity);
                 } else {
