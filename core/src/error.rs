@@ -419,6 +419,12 @@ pub enum ControlFault {
         /// Name of the op.
         op: &'static str,
     },
+    /// The tangent that a rule returns is not linear in that of the argument.
+    #[error("the rule is not linear in the tangent of the argument, because of `{op}`")]
+    NonlinearRule {
+        /// Name of the op.
+        op: &'static str,
+    },
     /// A function with a reverse-mode rule was differentiated in forward mode.
     #[error(
         "it has a rule for reverse mode only: use `grad` or `vjp`, or give a rule for forward mode by `custom_jvp` or `#[traced(jvp = ..)]`"

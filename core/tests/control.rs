@@ -598,3 +598,26 @@ fn misfits_of_rules_are_errors() {
     let captured = grad(captures)(&x).unwrap_err();
     insta::assert_snapshot!(captured, @"`custom_jvp`: a function captures f32[2], which a transform traces: pass it as an argument");
 }
+
+#[test]
+fn a_rule_that_is_not_linear_in_its_tangent_is_refused() {
+    let x = Tensor::from([1.0f64, -2.0]);
+    let f = |x: &Tensor| -> Result<Tensor> { Ok(x * 2.0) };
+    let squares = custom_jvp(f, |_: &Tensor, _: &Tensor, dx: &Tensor| dx.square())(&x);
+    insta::assert_snapshot!(squares.unwrap_err(), @"`custom_jvp`: the rule is not linear in the tangent of the argument, because of `square`");
+    let sizes = custom_jvp(f, |_: &Tensor, _: &Tensor, dx: &Tensor| dx.abs())(&x);
+    insta::assert_snapshot!(sizes.unwrap_err(), @"`custom_jvp`: the rule is not linear in the tangent of the argument, because of `abs`");
+    // The condition is not a tangent, and each branch is linear.
+    let branches = custom_jvp(
+        |x: &Tensor| x.sum(..),
+        |x: &Tensor, _: &Tensor, dx: &Tensor| {
+            let operands = (x.clone(), dx.clone());
+            let (twice, dot) = (
+                |(_, dx): &(Tensor, Tensor)| dx.sum(..) * 2.0,
+                |(x, dx): &(Tensor, Tensor)| (x * dx).sum(..),
+            );
+            cond(&x.sum(..).gt(0.0), twice, dot, &operands)
+        },
+    );
+    assert_eq!(grad(branches)(&x).to_vec::<f64>(), [1.0, -2.0]);
+}

@@ -137,6 +137,33 @@ fn functions_that_are_not_linear_are_refused() {
 }
 
 #[test]
+fn linear_branches_are_transposed() {
+    let choose = |p: bool| {
+        move |x: &Tensor| {
+            let condition = Tensor::from(p);
+            cond(&condition, |x: &Tensor| x * 3.0, |x: &Tensor| x.clone(), x)
+        }
+    };
+    let ct = Tensor::from([1.0f64, 2.0, 3.0]);
+    close(
+        &linear_transpose(choose(true), &x()).call(&ct),
+        &(&ct * 3.0),
+    );
+    close(&linear_transpose(choose(false), &x()).call(&ct), &ct);
+    let squares = |x: &Tensor| -> Result<Tensor> {
+        let condition = Tensor::from(true);
+        Ok(cond(
+            &condition,
+            |x: &Tensor| x * x,
+            |x: &Tensor| x.clone(),
+            x,
+        ))
+    };
+    let error = linear_transpose(squares, &x()).unwrap_err();
+    insta::assert_snapshot!(error, @"`linear_transpose`: the function is not linear in its argument, because of `switch`");
+}
+
+#[test]
 fn a_tangent_that_does_not_fit_is_refused() {
     let (_, map) = linearize(|x: &Tensor| x.sin(), &x());
     let error = map.try_call(&Tensor::from([1.0f64])).unwrap_err();

@@ -8,7 +8,7 @@ use crate::tensor::record::record_many;
 use crate::tensor::replay::replay;
 use crate::tree::{leaves, with_physical};
 use crate::{Aval, Error, Result, Tensor, Tree, check};
-use gradloom_ir::{Op, Programs, Static};
+use gradloom_ir::{Op, Programs, Static, ad};
 use std::cell::RefCell;
 
 /// Returns a function with the values of `f`, whose tangents `rule` computes.
@@ -77,6 +77,11 @@ where
         check::beside("tangent", &body.y, "result", &dy, check::avals(&expected))?;
         Ok((dy, ()))
     })?;
+    let tangents = &rule.program.params[one.len() + expected.len()..takes.len()];
+    if let Some(op) = ad::nonlinear(&rule.program, tangents) {
+        let op = op.called();
+        return Err(ControlFault::NonlinearRule { op }.into_error("custom_jvp"));
+    }
     let programs = vec![
         (body.program.clone(), body.captured.clone(), one.len()),
         (rule.program, rule.captured, takes.len()),

@@ -1,7 +1,7 @@
 //! Linearisation: a program as its value and the linear map of its tangents.
 
 use super::split::{SplitProgram, shape_only, split};
-use super::{Calls, Jvp, jvp};
+use super::{Calls, Jvp, control, jvp};
 use crate::{Eqn, Op, Program, SecondaryMap, Var, pass};
 
 /// A program linearised at its arguments.
@@ -78,6 +78,9 @@ pub fn nonlinear(program: &Program, wrt: &[Var]) -> Option<Op> {
 /// Returns whether the results of an equation are linear in some of its operands: their tangents do not
 /// depend on the values of these operands.
 fn is_linear(program: &Program, eqn: &Eqn, wrt: &[Var]) -> bool {
+    if let Some(is_linear) = control::is_linear(program, eqn, wrt) {
+        return is_linear;
+    }
     let mut params = eqn.args.clone();
     params.sort_unstable();
     params.dedup();

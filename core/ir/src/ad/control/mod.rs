@@ -8,8 +8,8 @@ mod switch;
 mod while_back;
 mod while_loop;
 
-use super::Calls;
-use crate::{Builder, Eqn, Op, Var};
+use super::{Calls, nonlinear};
+use crate::{Builder, Eqn, Op, Program, Var};
 
 /// Appends an equation whose op runs programs and its tangents, and returns the tangents of its results.
 ///
@@ -50,4 +50,22 @@ pub(super) fn cotangents(
         op => unreachable!("`ad::irreversible` refuses `{op}`"),
     };
     rule(b, eqn, cts, linear)
+}
+
+/// Returns whether all programs of a `switch` or a `checkpoint` are linear in some operands. Other ops
+/// are `None`: their linear programs have linear tangents.
+pub(super) fn is_linear(program: &Program, eqn: &Eqn, wrt: &[Var]) -> Option<bool> {
+    let n_indices = match eqn.op {
+        Op::Switch => 1,
+        Op::Checkpoint => 0,
+        _ => return None,
+    };
+    let (index, args) = eqn.args.split_at(n_indices);
+    let is_linear = |part: &Program| {
+        let params = part.params.iter().zip(args);
+        let wrt = params.filter(|(_, arg)| wrt.contains(arg)).map(|(v, _)| *v);
+        nonlinear(part, &wrt.collect::<Vec<_>>()).is_none()
+    };
+    let parts = program.attr(eqn.attrs[0]).programs()?;
+    Some(!index.iter().any(|v| wrt.contains(v)) && parts.iter().all(is_linear))
 }
