@@ -22,7 +22,12 @@ use std::sync::Arc;
 use std::thread::LocalKey;
 
 /// Number of cached calls for each instance of a function. The oldest one is dropped first.
-const MAX_KNOWN: usize = 16;
+///
+/// A batch of each of many lengths finds its call again.
+const MAX_KNOWN: usize = 128;
+
+/// Number of cached calls, the latest ones, with which a miss is compared to explain it.
+const MAX_COMPARED: usize = 16;
 
 /// Cached calls of a function on one thread.
 pub struct CallSite {
@@ -195,7 +200,7 @@ impl CallSite {
         let similar = known.iter().rev().filter(|k| k.key.is_of_instance_of(key));
         let similar = similar.filter_map(|known| known.key.differences(key));
         // Among equally similar keys, users expect a comparison with the latest one.
-        let Some(differences) = similar.min_by_key(Vec::len) else {
+        let Some(differences) = similar.take(MAX_COMPARED).min_by_key(Vec::len) else {
             return match known.iter().any(|k| k.key.is_of_instance_of(key)) {
                 false => "the first call".into(),
                 true => "a different number of tensors".into(),

@@ -72,17 +72,11 @@ pub(crate) fn record_one(
     }
 }
 
-/// Returns the dtype to which operands of different dtypes are cast before an op.
+/// Returns the dtype to which operands are cast before an op.
 #[inline]
 fn promoted(op: Op, data: &[&Tensor]) -> Option<DType> {
-    let [first, rest @ ..] = data.get(op.promotes(data.len()))? else {
-        return None;
-    };
-    if rest.iter().all(|x| x.dtype() == first.dtype()) {
-        return None;
-    }
-    let mut dtypes = rest.iter().map(|x| x.dtype());
-    dtypes.try_fold(first.dtype(), DType::promoted)
+    let operands = data.get(op.promotes(data.len()))?;
+    op.cast_to(operands.iter().map(|x| x.dtype()))
 }
 
 /// Records an op on operands that are cast to `dtype`.
@@ -102,9 +96,13 @@ fn record_promoted(
         .collect::<Result<_>>()?;
     let mut all = data.to_vec();
     all[operands].copy_from_slice(&cast.iter().collect::<Vec<_>>());
-    // The like operands of a list are its tensors.
-    let of_list: Vec<&Aval> = cast.iter().map(|x| x.aval()).collect();
-    let likes = if op == Op::Concat { &of_list } else { likes };
+    // A like operand of a list or of a reduction is the operand itself.
+    let of_operands: Vec<&Aval> = cast.iter().map(|x| x.aval()).collect();
+    let is_operand = op == Op::Concat || of_operands.len() == 1;
+    let likes = match is_operand && !likes.is_empty() {
+        true => &of_operands,
+        false => likes,
+    };
     record_one(op, statics, &all, likes)
 }
 

@@ -283,7 +283,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Casts the operands of an op that promotes them, if their dtypes are known and differ.
+    /// Casts the operands of an op that promotes them, if their dtypes are known.
     ///
     /// An operand of unknown dtype is cast when the op is recorded.
     fn cast_operands(
@@ -302,10 +302,7 @@ impl Cx<'_> {
         else {
             return Ok(());
         };
-        let Some((first, rest)) = dtypes.split_first() else {
-            return Ok(());
-        };
-        let Some(dtype) = rest.iter().try_fold(*first, |a, b| a.promoted(*b)) else {
+        let Some(dtype) = op.cast_to(dtypes.iter().copied()) else {
             return Ok(());
         };
         let attr = self.builder.b.attr(dtype);

@@ -538,6 +538,25 @@ fn annotations_are_checked_at_each_new_shape() {
 }
 
 #[test]
+fn each_of_many_lengths_finds_its_call_again() {
+    let (w, b) = (noise(&[3, 2], 2), noise(&[2], 3));
+    let batches: Vec<Tensor> = (1..=100).map(|len| noise(&[len, 3], len as u64)).collect();
+    let run = || {
+        for x in &batches {
+            dense(x, &w, &b);
+        }
+    };
+    run();
+    let ((), events) = log(&run);
+    let hits = events.iter().filter(|event| event.starts_with("hit"));
+    assert_eq!(hits.count(), 100, "{events:?}");
+    assert!(
+        !events.iter().any(|event| event.contains("planned")),
+        "{events:?}"
+    );
+}
+
+#[test]
 fn transforms_differentiate_through_cached_calls() {
     let x = noise(&[3], 1);
     for _ in 0..2 {

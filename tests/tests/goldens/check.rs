@@ -66,6 +66,12 @@ pub(crate) fn check(case: &Case, function: &Function) -> Vec<Report> {
             },
             &mut reports,
         );
+        if let Some(lanes) = &case.lanes {
+            note(&mut reports, 4, "traced companion vmap", || {
+                let found = (traced.vmap)(&lanes.in_axes, &lanes.inputs);
+                differences(&found, &lanes.outputs)
+            });
+        }
         if let (Some(d), Some((dx, result))) = (&traced.derivatives, &case.hvp)
             && let (Some(hvp), Some((cts, gradient))) = (d.hvp, &case.vjp)
         {

@@ -1,28 +1,11 @@
 //! Loops and branches.
 
-use gradloom::{Tensor, cond, fori_loop, scan, traced, while_loop};
-
-#[traced]
-fn checkpointed_steps(x: &Tensor, w: &Tensor) -> Tensor {
-    let mut c = x.clone();
-    #[checkpoint(every = 1)]
-    for _ in 0..4 {
-        c = w.matmul(&c).tanh();
-    }
-    c
-}
+use gradloom::{DType, Scan, Tensor, cond, fori_loop, scan, while_loop};
 
 crate::goldens! {
     scan_reverse(xs) -> (Tensor, Tensor) {
-        let xs: [Tensor; 5] = xs.unbind(0);
-        let mut c = xs[0].zeros_like();
-        let mut ys = Vec::new();
-        for x in xs.iter().rev() {
-            ys.push(&c * x);
-            c = 0.9 * c + x;
-        }
-        ys.reverse();
-        (c, Tensor::stack(&ys, 0))
+        let step = |c: &Tensor, x: &Tensor| (0.9 * c + x, c * x);
+        Scan::new(step).reverse().call(&Tensor::zeros((), xs.dtype()), xs)
     }
     scan_cumulative_pair(xs) -> (Tensor, Tensor, Tensor) {
         let step = |(a, b): &(Tensor, Tensor), x: &Tensor| ((a * x, b + a), a + b);
@@ -51,18 +34,18 @@ crate::goldens! {
         cond(&x.gt(x.zeros_like()), |x: &Tensor| x.log() * x, |x: &Tensor| 0.0 * x, x)
     }
     masked_rnn_lengths(xs, #[nodiff] n) {
-        let xs: [Tensor; 5] = xs.unbind(0);
-        let mut h = xs[0].zeros_like();
-        for (i, x) in xs.iter().enumerate() {
-            h = n.gt(i as i64).select((&h + x).tanh(), h);
-        }
-        h
+        let step = |h: &Tensor, (i, x): &(Tensor, Tensor)| {
+            (i.lt(n).select((h + x).tanh(), h), ())
+        };
+        let turns = Tensor::arange(5, DType::I32);
+        scan(step, &Tensor::zeros((), xs.dtype()), &(turns, xs.clone())).0
     }
     logistic_map(r, x) {
         fori_loop(0..6, |_: &Tensor, x: &Tensor| r * x * (1.0 - x), x)
     }
     checkpointed_scan(x, w) {
-        checkpointed_steps(x, w)
+        let step = |c: &Tensor, (): &()| (w.matmul(c).tanh(), ());
+        Scan::new(step).turns(4).checkpoint().call(x, &()).0
     }
     python_loop_unrolled(x) {
         let mut y = x.clone();
@@ -72,8 +55,7 @@ crate::goldens! {
         y
     }
     scan_length_zero(h, xs) -> (Tensor, Tensor) {
-        // No iteration runs.
-        let ys = xs.full_like(0.0);
-        (h * h, ys)
+        let (h, ys) = scan(|h: &Tensor, x: &Tensor| (h * x, h + x), h, xs);
+        (&h * &h, ys)
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct Function {
 pub(crate) struct TracedFunction {
     /// The function.
     pub(crate) call: fn(&[Tensor]) -> Vec<Tensor>,
+    /// The function on lanes, given the axis of the lanes in each argument.
+    pub(crate) vmap: fn(&[Option<i32>], &[Tensor]) -> Vec<Tensor>,
     /// Its derivatives, if it has differentiable arguments.
     pub(crate) derivatives: Option<Derivatives>,
 }
@@ -91,6 +93,7 @@ macro_rules! goldens {
                 plain: $name::plain_of_list,
                 traced: Some($crate::function::TracedFunction {
                     call: $name::traced_of_list,
+                    vmap: $name::lanes_of_list,
                     derivatives: $name::DERIVATIVES,
                 }),
             },)*
@@ -131,6 +134,16 @@ macro_rules! goldens {
         pub(super) fn traced_of_list(args: &[gradloom::Tensor]) -> Vec<gradloom::Tensor> {
             let [$($arg),*] = args else { panic!("{} arguments", args.len()) };
             $crate::function::leaves(&function($($arg),*))
+        }
+
+        #[allow(unused_parens)]
+        pub(super) fn lanes_of_list(axes: &[Option<i32>], args: &[gradloom::Tensor]) -> Vec<gradloom::Tensor> {
+            let axes = {
+                let [$($arg),*] = axes else { panic!("{} axes", axes.len()) };
+                ($(*$arg),*)
+            };
+            let [$($arg),*] = args else { panic!("{} arguments", args.len()) };
+            $crate::function::leaves(&function::vmap(axes, $($arg),*))
         }
     };
 

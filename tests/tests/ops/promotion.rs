@@ -210,6 +210,73 @@ typed! {
     annotated_i64_and_i64: #[nodiff] i64 I64, #[nodiff] i64 I64;
 }
 
+#[traced(allow(zero_gradient))]
+fn accuracy(
+    #[shape(f32; N, C)] scores: &Tensor,
+    #[nodiff]
+    #[shape(i64; N)]
+    labels: &Tensor,
+) -> (Tensor, Tensor) {
+    let right = scores.argmax(-1).eq(labels);
+    (right.mean(..), right.sum(..))
+}
+
+#[traced(allow(zero_gradient))]
+fn reduced(x: &Tensor) -> [Tensor; 6] {
+    [
+        x.sum(0),
+        x.prod(1),
+        x.cumsum(0),
+        x.mean(..),
+        x.var(0, 0),
+        x.std(1, 0),
+    ]
+}
+
+#[test]
+fn reductions_of_bools_count_and_those_of_integers_are_floats() {
+    let (guess, labels) = (Tensor::from([1i64, 2, 3, 0]), Tensor::from([1i64, 0, 3, 0]));
+    let scores = guess.one_hot(4, DType::F32);
+    for _ in 0..2 {
+        let (share, count) = accuracy(&scores, &labels);
+        assert_eq!((share.item::<f64>(), count.item::<i64>()), (0.75, 3));
+    }
+    assert_eq!(guess.eq(&labels).mean(..).item::<f64>(), 0.75);
+    let x = Tensor::from([[1.0f64, 0.0, 1.0], [0.0, 0.0, 1.0]]);
+    for dtype in [DType::Bool, DType::I32, DType::I64, DType::F32, DType::F64] {
+        let x = x.cast(dtype);
+        let eager = [
+            x.sum(0),
+            x.prod(1),
+            x.cumsum(0),
+            x.mean(..),
+            x.var(0, 0),
+            x.std(1, 0),
+        ];
+        let total = if dtype == DType::Bool {
+            DType::I64
+        } else {
+            dtype
+        };
+        let mean = if dtype.is_float() { dtype } else { DType::F64 };
+        let wide = [
+            x.cast(total).sum(0),
+            x.cast(total).prod(1),
+            x.cast(total).cumsum(0),
+            x.cast(mean).mean(..),
+            x.cast(mean).var(0, 0),
+            x.cast(mean).std(1, 0),
+        ];
+        for ((found, traced), wide) in eager.iter().zip(reduced(&x)).zip(&wide) {
+            let expected = outcome(|| wide.clone());
+            assert_eq!(outcome(|| found.clone()), expected, "{dtype}");
+            assert_eq!(outcome(|| traced.clone()), expected, "{dtype}");
+        }
+        let lanes = vmap(|x: &Tensor| x.sum(..))(&x);
+        assert_eq!(outcome(|| lanes), outcome(|| x.cast(total).sum(1)));
+    }
+}
+
 #[traced]
 fn masked(
     #[shape(f32; 3)] x: &Tensor,

@@ -3,7 +3,8 @@ use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
 use crate::StaticKind;
 
 methods! { mean {
-    /// Mean over `axes` of floats, in the same dtype. The mean of no elements is NaN.
+    /// Mean over `axes`: of floats in their dtype, of integers and `bool` as `f64`. The mean of no
+    /// elements is NaN.
     ///
     /// ```
     /// # use gradloom::Tensor;

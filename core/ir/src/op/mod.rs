@@ -161,12 +161,39 @@ impl Op {
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 
-    /// Returns the positions of the data operands that are cast to one dtype before the op.
+    /// Returns the dtype to which some operands of these dtypes are cast before the op, if they do not
+    /// have it. The run time and the macro emit the casts.
     ///
-    /// `n_data` is the number of data operands. The run time and the macro emit the casts, by
-    /// [`DType::promoted`].
+    /// Operands of several dtypes are promoted by [`DType::promoted`]. As in NumPy, the sums and products
+    /// of a `bool` are those of an `i64`, and the means of integers those of an `f64`.
+    pub fn cast_to(self, dtypes: impl IntoIterator<Item = DType>) -> Option<DType> {
+        let mut dtypes = dtypes.into_iter();
+        let first = dtypes.next()?;
+        match self {
+            Op::Sum | Op::Prod | Op::Cumsum | Op::Cumprod => {
+                (first == DType::Bool).then_some(DType::I64)
+            }
+            Op::Mean | Op::Var | Op::Stddev => (!first.is_float()).then_some(DType::F64),
+            _ => {
+                let mut is_same = true;
+                let dtype = dtypes.try_fold(first, |all, dtype| {
+                    is_same &= dtype == first;
+                    all.promoted(dtype)
+                });
+                dtype.filter(|_| !is_same)
+            }
+        }
+    }
+
+    /// Returns the positions of the data operands that [`cast_to`](Op::cast_to) is about.
+    ///
+    /// `n_data` is the number of data operands.
     pub fn promotes(self, n_data: usize) -> std::ops::Range<usize> {
         match (self, self.def().eval()) {
+            (
+                Op::Sum | Op::Prod | Op::Cumsum | Op::Cumprod | Op::Mean | Op::Var | Op::Stddev,
+                _,
+            ) => 0..1,
             (Op::Select, _) => 1..3,
             (Op::Matmul | Op::MatmulLhsT | Op::MatmulRhsT, _) => 0..2,
             (Op::Concat | Op::Stack, _) => 0..n_data,

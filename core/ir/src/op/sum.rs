@@ -3,7 +3,8 @@ use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, Range, SumOver, axes,
 use crate::StaticKind;
 
 methods! { sum {
-    /// Sum over `axes` of numbers, in the same dtype. The sum of no elements is 0; integers wrap.
+    /// Sum over `axes`, in the same dtype; of `bool`, the number of true elements as `i64`. The sum of no
+    /// elements is 0; integers wrap.
     ///
     /// ```
     /// # use gradloom::Tensor;
