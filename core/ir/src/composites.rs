@@ -2032,6 +2032,83 @@ macro_rules! for_each_composite {
                 }
                 needed.gt(16.0).select(f64::NAN, &y)
             }
+
+            /// The number of singular values of each matrix that are greater than `rcond` times the
+            /// largest, as `i64`.
+            ///
+            /// It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f64, 2.0], [2.0, 4.0]]);
+            /// assert_eq!(x.matrix_rank(1e-12).item::<i64>(), 1);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If there are less than two axes, the matrices have no elements, or the dtype is not a
+            /// float.
+            fn matrix_rank(x: Tensor, rcond: Float) {
+                let (_u, s, _vt) = x.stop_gradient().svd();
+                s.gt(s.max_keepdims(-1) * rcond).cast(DType::I64).sum(-1)
+            }
+
+            /// The solution `z` of `x z = y` with the least squared error, for each matrix; of several
+            /// solutions, that with the least norm.
+            ///
+            /// `[.., m, n]` and `[.., m, k]` give `[.., n, k]`, and a vector `[m]` gives `[.., n]`. It is
+            /// `pinv(rcond)` times `y`: singular values up to `rcond` times the largest one count as 0.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f64, 0.0], [1.0, 1.0], [1.0, 2.0]]);
+            /// let line = x.lstsq(&Tensor::from([1.0f64, 3.0, 5.0]), 1e-12);
+            /// assert_eq!(line.round().to_vec::<f64>(), [1.0, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If `x` has less than two axes, the numbers of rows differ, `rcond` is negative, or the
+            /// dtypes differ or are not floats.
+            fn lstsq(x: Tensor, y: Tensor, rcond: Float) {
+                x.pinv(rcond).matmul(y)
+            }
+
+            /// The least common multiple of the magnitudes of two integers, with broadcasting; 0 if one
+            /// of them is 0. It wraps.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([4i64, 0]).lcm(6).to_vec::<i64>(), [12, 0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not integers.
+            fn lcm(x: Tensor, y: Operand) {
+                let divisor = x.gcd(y);
+                (x / divisor.eq(0).select(1, &divisor) * y).abs()
+            }
+
+            /// The logarithm of [`Tensor::ndtr`], accurate for very negative elements. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let y = Tensor::from([0.0f64, -100.0]).log_ndtr().to_vec::<f64>();
+            /// assert!((y[0] - 0.5f64.ln()).abs() < 1e-15 && (y[1] + 5005.524208694205).abs() < 1e-11);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn log_ndtr(x: Tensor) {
+                let is_low = x.lt(-1.0);
+                // Each branch has a finite slope where it is not taken.
+                let low = is_low.select(x, -1.0);
+                let scaled = (&low * -std::f64::consts::FRAC_1_SQRT_2).erfcx() * 0.5;
+                let high = is_low.select(0.0, x) * std::f64::consts::FRAC_1_SQRT_2;
+                is_low.select(scaled.log() - low.square() * 0.5, (high.erfc() * -0.5).log1p())
+            }
         }
     };
 }
