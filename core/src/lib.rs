@@ -190,7 +190,7 @@ pub use gradloom_ir::DType;
 pub use gradloom_kernels::memory::pool::release_memory;
 pub use gradloom_kernels::threads::{set_threads, threads};
 pub use gradloom_macros::{Tree, traced};
-pub use random::Key;
+pub use random::{FoldIn, Key};
 pub use report::report;
 pub use statics::IntoStatic;
 pub use tensor::{
@@ -199,9 +199,10 @@ pub use tensor::{
 };
 pub use traced::{Point, Traced};
 pub use transform::{
-    Checkpoint, LaneAxes, Loss, Outcome, Pullback, Pushforward, Scan, Vmap, checkpoint, cond,
-    custom_jvp, custom_vjp, fori_loop, grad, hessian, hvp, jacfwd, jacrev, jvp, linear_transpose,
-    linearize, map, scan, switch, value_and_grad, vjp, vmap, while_loop,
+    AssociativeScan, Checkpoint, LaneAxes, LoopIndex, Loss, Outcome, Pullback, Pushforward, Scan,
+    Vmap, associative_scan, checkpoint, cond, custom_jvp, custom_vjp, fori_loop, grad, hessian,
+    hvp, jacfwd, jacrev, jvp, linear_transpose, linearize, map, scan, switch, value_and_grad, vjp,
+    vmap, while_loop,
 };
 pub use tree::Tree;
 

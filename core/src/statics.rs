@@ -27,6 +27,15 @@ use std::ops::{Range, RangeFull, RangeInclusive};
 pub trait IntoStatic {
     /// Returns the static argument.
     fn into_static(self) -> Static;
+
+    /// Returns the first number and the length of a range of numbers, or 0 and the argument itself.
+    #[doc(hidden)]
+    fn into_start_and_len(self) -> (i64, Static)
+    where
+        Self: Sized,
+    {
+        (0, self.into_static())
+    }
 }
 
 /// Integer in a tuple of axes or lengths.
@@ -61,10 +70,19 @@ macro_rules! integers {
             fn into_static(self) -> Static {
                 axes_of_range(self.map(TupleInt::into_int))
             }
+            fn into_start_and_len(self) -> (i64, Static) {
+                let [start, end] = [self.start, self.end].map(TupleInt::into_int);
+                (start, Static::Int(end.saturating_sub(start).max(0)))
+            }
         }
         impl IntoStatic for RangeInclusive<$ty> {
             fn into_static(self) -> Static {
                 axes_of_range(self.map(TupleInt::into_int))
+            }
+            fn into_start_and_len(self) -> (i64, Static) {
+                let [start, end] = [*self.start(), *self.end()].map(TupleInt::into_int);
+                let len = end.saturating_sub(start).saturating_add(1);
+                (start, Static::Int(len.max(0)))
             }
         }
         impl IntoStatic for $ty {

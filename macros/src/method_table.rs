@@ -464,6 +464,8 @@ pub(crate) const OF_TENSORS: &[&str] = &[
     "from_vec",
     "scalar",
     "linspace",
+    "logspace",
+    "hann",
     "meshgrid",
     "try_from_vec",
     "clone",
@@ -519,6 +521,7 @@ pub(crate) const CONSTANTS: &[&str] = &[
 
 /// Transforms of closures and loops with closures as their bodies. Some have the names of companions.
 pub(crate) const TRANSFORMS: &[&str] = &[
+    "associative_scan",
     "checkpoint",
     "cond",
     "custom_jvp",

@@ -1412,6 +1412,738 @@ macro_rules! for_each_composite {
                     - &q * (&high / &q).log1p();
                 large_b.select(large_a.select(both, mixed), small)
             }
+
+            /// All elements in row-major order, as a vector.
+            ///
+            /// A tensor of rank 0 gives one element.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+            /// assert_eq!(x.flatten().shape(), [4]);
+            /// ```
+            fn flatten(x: Tensor) {
+                x.reshape([x.numel()])
+            }
+
+            /// The largest of the rows of each segment.
+            ///
+            /// `ids` has the segment of each row, as in [`Tensor::segment_sum`]. A segment without rows
+            /// has the lowest number of the dtype: negative infinity for floats, as in
+            /// `jax.ops.segment_max`. NaN counts as the largest. Rows that share the maximum share its
+            /// derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+            /// let largest = x.segment_max(&Tensor::from([0i64, 2, 0]), 3);
+            /// assert_eq!(largest.to_vec::<f32>(), [3.0, f32::NEG_INFINITY, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// As [`Tensor::segment_sum`].
+            fn segment_max(x: Tensor, ids: Tensor, segments: Count) {
+                let lens = rt::segment_lens("segment_max", x.shape(), ids.shape(), segments);
+                let lowest = rt::lowest(x.aval());
+                let none = Tensor::full(&lens[1], &lowest, x.dtype());
+                none.scatter_max(ids.reshape([ids.numel()]), x.reshape(&lens[0]), 0)
+            }
+
+            /// The smallest of the rows of each segment.
+            ///
+            /// A segment without rows has the highest number of the dtype: infinity for floats, as in
+            /// `jax.ops.segment_min`. Otherwise as [`Tensor::segment_max`].
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+            /// let smallest = x.segment_min(&Tensor::from([0i64, 2, 0]), 3);
+            /// assert_eq!(smallest.to_vec::<f32>(), [1.0, f32::INFINITY, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// As [`Tensor::segment_sum`].
+            fn segment_min(x: Tensor, ids: Tensor, segments: Count) {
+                let lens = rt::segment_lens("segment_min", x.shape(), ids.shape(), segments);
+                let highest = rt::highest(x.aval());
+                let none = Tensor::full(&lens[1], &highest, x.dtype());
+                none.scatter_min(ids.reshape([ids.numel()]), x.reshape(&lens[0]), 0)
+            }
+
+            /// The mean of the rows of each segment.
+            ///
+            /// A segment without rows has mean 0. Otherwise as [`Tensor::segment_sum`]. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+            /// let means = x.segment_mean(&Tensor::from([0i64, 2, 0]), 3);
+            /// assert_eq!(means.to_vec::<f32>(), [2.0, 0.0, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// As [`Tensor::segment_sum`], or if the dtype is not a float.
+            fn segment_mean(x: Tensor, ids: Tensor, segments: Count) {
+                let counts = x.ones_like().segment_sum(ids, segments);
+                x.segment_sum(ids, segments) / counts.maximum(1.0)
+            }
+
+            /// The product of the rows of each segment.
+            ///
+            /// A segment without rows has product 1, as in `jax.ops.segment_prod`. Derivatives are
+            /// right for zeros. Otherwise as [`Tensor::segment_sum`].
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([2.0f32, 5.0, 3.0]);
+            /// let products = x.segment_prod(&Tensor::from([0i64, 2, 0]), 3);
+            /// assert_eq!(products.to_vec::<f32>(), [6.0, 1.0, 5.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// As [`Tensor::segment_sum`].
+            fn segment_prod(x: Tensor, ids: Tensor, segments: Count) {
+                let lens = rt::segment_lens("segment_prod", x.shape(), ids.shape(), segments);
+                let n: usize = ids.numel();
+                let flat = ids.reshape([n]);
+                let known = flat.lt(0).select(&flat + segments as i64, &flat);
+                let order = known.argsort(0);
+                let sorted = known.take(&order, 0);
+                let mut products = x.reshape(&lens[0]).take(&order, 0);
+                // Each turn multiplies the products of `step` rows by those of the `step` rows before.
+                for step in rt::doubling_steps(n) {
+                    let earlier = sorted.slice([0], [n - step], [1]);
+                    let joined = sorted.slice([step], [n], [1]).eq(&earlier);
+                    let joined = joined.reshape(rt::column(&lens[0], step));
+                    let before = joined.select(products.slice([0], [n - step], [1]), 1);
+                    let rest = products.slice([step], [n], [1]) * before;
+                    products = Tensor::concat(&[&products.slice([0], [step], [1]), &rest], 0);
+                }
+                // The product of a segment is that of its last row, which follows a row of ones.
+                let counts = flat.ones_like().segment_sum(&flat, segments);
+                let last = counts.eq(0).select(0, counts.cumsum(0));
+                let first = Tensor::full(&lens[2], 1, x.dtype());
+                Tensor::concat(&[&first, &products], 0).take(&last, 0)
+            }
+
+            /// The tensor with the slices at the given indices of an axis multiplied by `updates`.
+            ///
+            /// Updates of equal indices are all multiplied. Derivatives are right for zeros, and for
+            /// equal indices. Otherwise as [`Tensor::scatter_add`].
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+            /// let y = x.scatter_mul(&Tensor::from([2i64, 2]), &Tensor::from([10.0f32, 2.0]), 0);
+            /// assert_eq!(y.to_vec::<f32>(), [1.0, 2.0, 60.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// As [`Tensor::scatter_add`].
+            fn scatter_mul(x: Tensor, indices: Tensor, updates: Tensor, axis: Int) {
+                let place: usize = rt::update_axis(x.aval(), indices.aval(), updates.aval(), axis);
+                let lens = rt::joined_axes(updates.shape(), place, indices.rank());
+                let rows = updates.reshape(&lens).moveaxis(place, 0);
+                let flat = indices.reshape([indices.numel()]);
+                x * rows.segment_prod(&flat, x.dim(axis as isize)).moveaxis(0, place)
+            }
+
+            /// The number of elements with each value from 0 to `length - 1`, as `i64`.
+            ///
+            /// Negative elements count as 0, and elements from `length` on are not counted, as in
+            /// `jax.numpy.bincount`. It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1i64, 3, 1, 9]);
+            /// assert_eq!(x.bincount(4).to_vec::<i64>(), [0, 2, 0, 1]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the elements are not integers.
+            fn bincount(x: Tensor, length: Count) {
+                let places = x.reshape([x.numel()]).clamp(0, length as i64);
+                let ones = places.ones_like().cast(DType::I64);
+                ones.segment_sum(&places, length + 1).slice([0], [length], [1])
+            }
+
+            /// The sum of the weights of the elements with each value from 0 to `length - 1`.
+            ///
+            /// `weights` has as many elements. Otherwise as [`Tensor::bincount`], with a derivative in
+            /// the weights.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let (x, w) = (Tensor::from([1i64, 2, 1]), Tensor::from([0.5f32, 1.0, 2.0]));
+            /// assert_eq!(x.bincount_weighted(&w, 3).to_vec::<f32>(), [0.0, 2.5, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the elements are not integers, the numbers of elements differ, or the weights are
+            /// `bool`.
+            fn bincount_weighted(x: Tensor, weights: Tensor, length: Count) {
+                let places = x.reshape([x.numel()]).clamp(0, length as i64);
+                let weights = weights.reshape([weights.numel()]);
+                weights.segment_sum(&places, length + 1).slice([0], [length], [1])
+            }
+
+            /// The convolution of two vectors: all sums of products `x[i] y[k - i]`, for each `k`.
+            ///
+            /// `[m]` and `[n]` give `[m + n - 1]`, as the mode `full` of `jax.numpy.convolve`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let (x, y) = (Tensor::from([1.0f32, 2.0, 3.0]), Tensor::from([1.0f32, 10.0]));
+            /// assert_eq!(x.convolve(&y).to_vec::<f32>(), [1.0, 12.0, 23.0, 30.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If one of them is not a vector or has no elements, or the dtypes differ or are not
+            /// floats.
+            fn convolve(x: Tensor, y: Tensor) {
+                let lens = rt::convolved("convolve", x.shape(), y.shape());
+                let kernel = y.flip(0).reshape([1, 1, lens[1]]);
+                let sums = x.reshape([1, 1, lens[0]]).conv(&kernel, 1, lens[1] - 1, 1, 1);
+                sums.reshape([-1])
+            }
+
+            /// The middle of [`Tensor::convolve`], as long as the longer vector.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let (x, y) = (Tensor::from([1.0f32, 2.0, 3.0]), Tensor::from([1.0f32, 10.0, 0.0]));
+            /// assert_eq!(x.convolve_same(&y).to_vec::<f32>(), [12.0, 23.0, 30.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// As [`Tensor::convolve`].
+            fn convolve_same(x: Tensor, y: Tensor) {
+                let lens = rt::convolved("convolve_same", x.shape(), y.shape());
+                let start = (lens[0].min(lens[1]) - 1) / 2;
+                x.convolve(y).slice([start], [start + lens[0].max(lens[1])], [1])
+            }
+
+            /// The part of [`Tensor::convolve`] whose sums take all elements of the shorter vector.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let (x, y) = (Tensor::from([1.0f32, 2.0, 3.0]), Tensor::from([1.0f32, 10.0]));
+            /// assert_eq!(x.convolve_valid(&y).to_vec::<f32>(), [12.0, 23.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// As [`Tensor::convolve`].
+            fn convolve_valid(x: Tensor, y: Tensor) {
+                let lens = rt::convolved("convolve_valid", x.shape(), y.shape());
+                let start = lens[0].min(lens[1]) - 1;
+                x.convolve(y).slice([start], [lens[0].max(lens[1])], [1])
+            }
+
+            /// Linear interpolation at each element between `points` with `values`.
+            ///
+            /// Both are vectors of the same length, and the points are ascending. Elements before the
+            /// first point take the first value, and those after the last point the last one.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let (points, values) = (Tensor::from([0.0f32, 2.0]), Tensor::from([1.0f32, 5.0]));
+            /// let y = Tensor::from([-1.0f32, 0.5, 3.0]).interp(&points, &values);
+            /// assert_eq!(y.to_vec::<f32>(), [1.0, 2.0, 5.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If points or values are not vectors of the same length, there are none, or the dtypes
+            /// differ or are not floats.
+            fn interp(x: Tensor, points: Tensor, values: Tensor) {
+                let n: i64 = rt::n_points(points.shape(), values.shape());
+                let right = points.le(x.unsqueeze(-1)).cast(DType::I64).sum(-1).clamp(1, n - 1);
+                let left = &right - 1;
+                let (p0, p1) = (points.take(&left, 0), points.take(&right, 0));
+                let (v0, v1) = (values.take(&left, 0), values.take(&right, 0));
+                let width = &p1 - &p0;
+                let no_width = width.eq(0.0);
+                let share = (x - &p0) / no_width.select(1.0, &width);
+                let between = &v0 + share * (&v1 - &v0);
+                let inside = no_width.select(&v1, &between);
+                let upper = x.gt(points.row(-1)).select(values.row(-1), &inside);
+                x.lt(points.row(0)).select(values.row(0), &upper)
+            }
+
+            /// The number of `bins` that are at most each element, as `i64`: the index of its bin.
+            ///
+            /// `bins` is an ascending vector. An element before the first bin has index 0, as in
+            /// `jax.numpy.digitize`. It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let bins = Tensor::from([0.0f32, 1.0, 2.0]);
+            /// let x = Tensor::from([-1.0f32, 1.0, 1.5, 9.0]);
+            /// assert_eq!(x.digitize(&bins).to_vec::<i64>(), [0, 2, 2, 3]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtypes cannot be promoted.
+            fn digitize(x: Tensor, bins: Tensor) {
+                bins.le(x.unsqueeze(-1)).cast(DType::I64).sum(-1)
+            }
+
+            /// The integral along an axis by the trapezoidal rule, of elements at the distance `dx`.
+            /// The axis is dropped.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([1.0f32, 2.0, 5.0]).trapezoid(2.0, 0).item::<f32>(), 10.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has length 0, or the dtype is not a float.
+            fn trapezoid(y: Tensor, dx: Float, axis: Int) {
+                let rows = y.moveaxis(axis, 0);
+                (rows.i(1..) + rows.i(..-1)).sum(0) * (0.5 * dx)
+            }
+
+            /// The integral along an axis by the trapezoidal rule, of elements at the places `x`. The
+            /// axis is dropped.
+            ///
+            /// `x` is a vector as long as the axis.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([0.0f32, 1.0, 4.0]);
+            /// assert_eq!(Tensor::from([1.0f32, 1.0, 3.0]).trapezoid_at(&x, 0).item::<f32>(), 7.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has length 0, `x` has another shape, or the dtypes differ
+            /// or are not floats.
+            fn trapezoid_at(y: Tensor, x: Tensor, axis: Int) {
+                let rows = y.moveaxis(axis, 0);
+                let sums = (rows.i(1..) + rows.i(..-1)).moveaxis(0, -1);
+                (sums * x.diff(0)).sum(-1) * 0.5
+            }
+
+            /// The polynomial with the coefficients `self` at each element of `x`, by Horner's scheme.
+            ///
+            /// The coefficients are a vector, that of the highest power first.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let squares = Tensor::from([1.0f32, 0.0, 2.0]);
+            /// assert_eq!(squares.polyval(&Tensor::from([3.0f32, 4.0])).to_vec::<f32>(), [11.0, 18.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the coefficients have rank 0, or the dtypes cannot be promoted or are `bool`.
+            fn polyval(coefficients: Tensor, x: Operand) {
+                let mut y = x.zeros_like();
+                for i in 0..coefficients.dim(0) {
+                    y = y * x + coefficients.row(i);
+                }
+                y
+            }
+
+            /// The powers `n - 1`, .., 1, 0 of each element, in rows: the Vandermonde matrix.
+            ///
+            /// `[k]` gives `[k, n]`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([2.0f32, 3.0]);
+            /// assert_eq!(x.vander(3).to_vec::<f32>(), [4.0, 2.0, 1.0, 9.0, 3.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rank is not 1, or the dtype is `bool`.
+            fn vander(x: Tensor, n: Count) {
+                let wide = x.unsqueeze(-1).broadcast_to([x.numel(), n]);
+                let is_first = Tensor::arange(n as i64, DType::I64).eq(0);
+                is_first.select(1, wide).cumprod(-1).flip(-1)
+            }
+
+            /// The correlations of the rows of a matrix: their covariances divided by both standard
+            /// deviations.
+            ///
+            /// `[k, n]` gives `[k, k]`. The correlations of a constant row are NaN.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f64, 3.0], [2.0, 0.0]]);
+            /// assert_eq!(x.corrcoef().round().to_vec::<f64>(), [1.0, -1.0, -1.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the rank is not 2 or the dtype is not a float.
+            fn corrcoef(x: Tensor) {
+                let c = x.cov();
+                let deviations = c.diagonal(0).sqrt();
+                let shares = c / deviations.unsqueeze(-1) / deviations.unsqueeze(-2);
+                shares.clamp(-1.0, 1.0)
+            }
+
+            /// The product over axes of the elements that are not NaN. The axes are dropped.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 3.0, 2.0]).nan_prod(..).item::<f32>(), 6.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn nan_prod(x: Tensor, axes: Static) {
+                x.is_nan().select(1.0, x).prod(axes)
+            }
+
+            /// The variance over axes of the elements that are not NaN. The axes are dropped.
+            ///
+            /// The divisor is their number minus `correction`, as in [`Tensor::var`]. The result is NaN
+            /// if the divisor is not positive.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 1.0, 5.0]).nan_var(.., 0).item::<f32>(), 4.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn nan_var(x: Tensor, axes: Static, correction: Int) {
+                let none = x.is_nan();
+                let counted = none.select(x.zeros_like(), x.ones_like());
+                let mean = none.select(0.0, x).sum_keepdims(axes) / counted.sum_keepdims(axes);
+                let squares = none.select(0.0, x - mean).square().sum(axes);
+                let divisor = counted.sum(axes) - correction as f64;
+                divisor.gt(0.0).select(squares / &divisor, f64::NAN)
+            }
+
+            /// The standard deviation over axes of the elements that are not NaN: the square root of
+            /// [`Tensor::nan_var`].
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 1.0, 5.0]).nan_std(.., 0).item::<f32>(), 2.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn nan_std(x: Tensor, axes: Static, correction: Int) {
+                x.nan_var(axes, correction).sqrt()
+            }
+
+            /// Sums of the elements up to each one along axes, with 0 for NaN.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, f32::NAN, 2.0]);
+            /// assert_eq!(x.nan_cumsum(0).to_vec::<f32>(), [1.0, 1.0, 3.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn nan_cumsum(x: Tensor, axes: Static) {
+                x.is_nan().select(0.0, x).cumsum(axes)
+            }
+
+            /// Products of the elements up to each one along axes, with 1 for NaN.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([3.0f32, f32::NAN, 2.0]);
+            /// assert_eq!(x.nan_cumprod(0).to_vec::<f32>(), [3.0, 3.0, 6.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or the dtype is not a float.
+            fn nan_cumprod(x: Tensor, axes: Static) {
+                x.is_nan().select(1.0, x).cumprod(axes)
+            }
+
+            /// `log2(2^x + 2^y)` element by element, with broadcasting, without overflow.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([3.0f64]).logaddexp2(3.0).to_vec::<f64>(), [4.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn logaddexp2(x: Tensor, y: Operand) {
+                let sum = (x * std::f64::consts::LN_2).logaddexp(y * std::f64::consts::LN_2);
+                sum / std::f64::consts::LN_2
+            }
+
+            /// The logarithm of the gamma function of `d` dimensions: that of `pi^(d (d - 1) / 4)`, plus
+            /// `lgamma(x - i / 2)` for each `i` below `d`. Takes floats above `(d - 1) / 2`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f64]);
+            /// assert_eq!(x.multigammaln(1).to_vec::<f64>(), [0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn multigammaln(x: Tensor, d: Count) {
+                let pairs: f64 = d as f64 * (d as f64 - 1.0);
+                let mut y = x.zeros_like() + pairs * 0.25 * 1.1447298858494002;
+                for i in 0..d {
+                    y = y + (x - i as f64 * 0.5).lgamma();
+                }
+                y
+            }
+
+            /// `gamma(x + 1)` for each element, which is `x!` for integers, and 0 for negative ones.
+            /// Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([0.0f64, 3.0, -1.0]).factorial();
+            /// assert_eq!(x.round().to_vec::<f64>(), [1.0, 6.0, 0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn factorial(x: Tensor) {
+                let negative = x.lt(0.0);
+                negative.select(0.0, negative.select(0.0, x + 1.0).lgamma().exp())
+            }
+
+            /// The number of bits of each integer that are 1, as `i64`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([5i32, 0, -1]).bitwise_count().to_vec::<i64>(), [2, 0, 32]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not an integer.
+            fn bitwise_count(x: Tensor) {
+                let mask: i64 = rt::bit_mask("bitwise_count", x.aval());
+                let bits = x.cast(DType::I64).bit_and(mask);
+                // The sums of 2, 4 and 8 bits; then the product adds all of these.
+                let pairs = &bits - (&bits >> 1).bit_and(0x5555_5555_5555_5555i64);
+                let low = pairs.bit_and(0x3333_3333_3333_3333i64);
+                let fours = low + (&pairs >> 2).bit_and(0x3333_3333_3333_3333i64);
+                let bytes = (&fours + (&fours >> 4)).bit_and(0x0f0f_0f0f_0f0f_0f0fi64);
+                (bytes * 0x0101_0101_0101_0101i64) >> 56
+            }
+
+            /// The number of bits of each integer that are 0 before the first 1, as `i64`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([1i32, 0, -1]).clz().to_vec::<i64>(), [31, 32, 0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not an integer.
+            fn clz(x: Tensor) {
+                let mask: i64 = rt::bit_mask("clz", x.aval());
+                let width = (mask as u64).count_ones();
+                let mut bits = x.cast(DType::I64).bit_and(mask);
+                // All bits after the first 1.
+                for shift in [1, 2, 4, 8, 16, 32] {
+                    bits = &bits | (&bits >> shift);
+                }
+                -bits.bitwise_count() + width as i64
+            }
+
+            /// `x >> y` with broadcasting, of integers as unsigned numbers: zeros are shifted in. It is 0
+            /// if `y` is negative or all bits are shifted out.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([-1i32, 12]);
+            /// assert_eq!(x.shift_right_logical(2).to_vec::<i32>(), [0x3fff_ffff, 3]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not integers.
+            fn shift_right_logical(x: Tensor, y: Operand) {
+                let mask: i64 = rt::bit_mask("shift_right_logical", x.aval());
+                let width = (mask as u64).count_ones() as i64;
+                let signs = x.full_like(-1).shift_left(-y + width);
+                let shifted = x.shift_right(y) & !signs;
+                (y.ge(0) & y.lt(width)).select(shifted, 0)
+            }
+
+            /// Each square matrix of the last two axes to the power of `n`: their product `n` times, or
+            /// that of the inverse for negative `n`.
+            ///
+            /// The power 0 is the identity.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32, 1.0], [0.0, 1.0]]);
+            /// assert_eq!(x.matrix_power(5).to_vec::<f32>(), [1.0, 5.0, 0.0, 1.0]);
+            /// assert_eq!(x.matrix_power(-2).to_vec::<f32>(), [1.0, -2.0, 0.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If there are less than two axes, the matrices are not square, or the dtype is `bool`, or
+            /// an integer for negative `n`.
+            fn matrix_power(x: Tensor, n: Int) {
+                let len: usize = rt::square_len("matrix_power", x.aval());
+                if n == 0 {
+                    Tensor::eye(len, x.dtype()).broadcast_to(x.shape())
+                } else {
+                    let base = if n < 0 { x.inv() } else { x.clone() };
+                    let mut y = base.clone();
+                    // The bits of the exponent after the first one, from the highest.
+                    for is_one in rt::exponent_bits(n) {
+                        y = y.matmul(&y);
+                        if is_one {
+                            y = y.matmul(&base);
+                        }
+                    }
+                    y
+                }
+            }
+
+            /// The exponential of each square matrix of the last two axes: the sum of `x^k / k!`. Takes
+            /// floats.
+            ///
+            /// It is computed by scaling, a Pade approximation and up to 16 squarings, and NaN for
+            /// matrices whose columns have absolute sums above 352000. See Higham: The scaling and
+            /// squaring method for the matrix exponential revisited, 2005.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[0.0f64, 1.0], [0.0, 0.0]]);
+            /// let y = x.expm();
+            /// assert!((y - Tensor::from([[1.0f64, 1.0], [0.0, 1.0]])).norm(..).item::<f64>() < 1e-14);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If there are less than two axes, the matrices are not square or have no elements, or the
+            /// dtype is not a float.
+            fn expm(x: Tensor) {
+                let len: usize = rt::square_len("expm", x.aval());
+                let norm = x.stop_gradient().abs().sum_keepdims(-2).max_keepdims(-1);
+                let needed = (norm / 5.371920351148152).log2().ceil();
+                let turns = needed.clamp(0.0, 16.0);
+                let a = x * (-&turns).exp2();
+                let a2 = a.matmul(&a);
+                let a4 = a2.matmul(&a2);
+                let a6 = a4.matmul(&a2);
+                let one = Tensor::eye(len, x.dtype());
+                let high = a6.matmul(&a6 + &a4 * 16380.0 + &a2 * 40840800.0);
+                let low = &a6 * 33522128640.0 + &a4 * 10559470521600.0 + &a2 * 1187353796428800.0;
+                let odd = a.matmul(high + low + &one * 32382376266240000.0);
+                let high = a6.matmul(&a6 * 182.0 + &a4 * 960960.0 + &a2 * 1323241920.0);
+                let low = &a6 * 670442572800.0 + &a4 * 129060195264000.0 + &a2 * 7771770303897600.0;
+                let even = high + low + one * 64764752532480000.0;
+                let mut y = (&even - &odd).solve(&even + &odd);
+                for turn in 0..16 {
+                    y = turns.gt(turn as f64).select(y.matmul(&y), &y);
+                }
+                needed.gt(16.0).select(f64::NAN, &y)
+            }
+
+            /// The number of singular values of each matrix that are greater than `rcond` times the
+            /// largest, as `i64`.
+            ///
+            /// It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f64, 2.0], [2.0, 4.0]]);
+            /// assert_eq!(x.matrix_rank(1e-12).item::<i64>(), 1);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If there are less than two axes, the matrices have no elements, or the dtype is not a
+            /// float.
+            fn matrix_rank(x: Tensor, rcond: Float) {
+                let (_u, s, _vt) = x.stop_gradient().svd();
+                s.gt(s.max_keepdims(-1) * rcond).cast(DType::I64).sum(-1)
+            }
+
+            /// The solution `z` of `x z = y` with the least squared error, for each matrix; of several
+            /// solutions, that with the least norm.
+            ///
+            /// `[.., m, n]` and `[.., m, k]` give `[.., n, k]`, and a vector `[m]` gives `[.., n]`. It is
+            /// `pinv(rcond)` times `y`: singular values up to `rcond` times the largest one count as 0.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f64, 0.0], [1.0, 1.0], [1.0, 2.0]]);
+            /// let line = x.lstsq(&Tensor::from([1.0f64, 3.0, 5.0]), 1e-12);
+            /// assert_eq!(line.round().to_vec::<f64>(), [1.0, 2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If `x` has less than two axes, the numbers of rows differ, `rcond` is negative, or the
+            /// dtypes differ or are not floats.
+            fn lstsq(x: Tensor, y: Tensor, rcond: Float) {
+                x.pinv(rcond).matmul(y)
+            }
+
+            /// The least common multiple of the magnitudes of two integers, with broadcasting; 0 if one
+            /// of them is 0. It wraps.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([4i64, 0]).lcm(6).to_vec::<i64>(), [12, 0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes differ or are not integers.
+            fn lcm(x: Tensor, y: Operand) {
+                let divisor = x.gcd(y);
+                (x / divisor.eq(0).select(1, &divisor) * y).abs()
+            }
+
+            /// The logarithm of [`Tensor::ndtr`], accurate for very negative elements. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let y = Tensor::from([0.0f64, -100.0]).log_ndtr().to_vec::<f64>();
+            /// assert!((y[0] - 0.5f64.ln()).abs() < 1e-15 && (y[1] + 5005.524208694205).abs() < 1e-11);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn log_ndtr(x: Tensor) {
+                let is_low = x.lt(-1.0);
+                // Each branch has a finite slope where it is not taken.
+                let low = is_low.select(x, -1.0);
+                let scaled = (&low * -std::f64::consts::FRAC_1_SQRT_2).erfcx() * 0.5;
+                let high = is_low.select(0.0, x) * std::f64::consts::FRAC_1_SQRT_2;
+                is_low.select(scaled.log() - low.square() * 0.5, (high.erfc() * -0.5).log1p())
+            }
         }
     };
 }

@@ -98,6 +98,13 @@ macro_rules! op_list {
                 Trunc = trunc,
                 /// The inverse of `erf` for each element, from -1 to 1. Takes floats.
                 ErfInv = erf_inv,
+                /// `exp(x^2) erfc(x)` for each element, without overflow for positive ones. Takes floats.
+                ///
+                /// The relative error of the derivative grows with `x^2`.
+                Erfcx = erfcx,
+                /// The inverse of `ndtr` for each element: the number up to which the standard normal
+                /// distribution has the probability `x`. Takes floats.
+                Ndtri = ndtri,
                 /// `log(|gamma(x)|)`, the logarithm of the gamma function of each element. Takes floats.
                 Lgamma = lgamma,
                 /// The derivative of `lgamma` at each element. Takes floats.
@@ -209,6 +216,9 @@ macro_rules! op_list {
                 /// `x >> y` with broadcasting, of integers, which keep their sign: 0 or -1 if `y` is negative
                 /// or all bits are shifted out.
                 ShiftRight = shift_right,
+                /// The greatest common divisor of the magnitudes of `x` and `y`, with broadcasting, of
+                /// integers; 0 if both are 0.
+                Gcd = gcd,
             }
             compare {
                 /// `x == y` element by element, with broadcasting, as `bool`.
@@ -646,7 +656,7 @@ macro_rules! op_list {
                 Slogdet = slogdet,
                 /// Orthonormal columns and upper triangular matrices whose products are the matrices.
                 ///
-                /// `[.., m, n]`, where `n` is at most `m`, to `[.., m, n]` and `[.., n, n]`.
+                /// `[.., m, n]` to `[.., m, k]` and `[.., k, n]`, where `k` is the less of `m` and `n`.
                 Qr = qr,
                 /// The eigenvalues of symmetric matrices, ascending, and their eigenvectors as columns.
                 ///
@@ -657,6 +667,10 @@ macro_rules! op_list {
                 /// `[.., m, n]` to `[.., m, k]`, `[.., k]` and `[.., k, n]`, where `k` is the less of `m`
                 /// and `n`.
                 Svd = svd,
+                /// The pseudo-inverses of matrices, by their singular values.
+                ///
+                /// `[.., m, n]` to `[.., n, m]`.
+                Pinv = pinv(methods),
                 /// The variance over axes. Takes floats.
                 ///
                 /// The axes are dropped, or kept with length 1.

@@ -1,4 +1,4 @@
-//! `erf`, `erfc` and `gelu`.
+//! `erf`, `erfc`, `erfcx` and `gelu`.
 //!
 //! For small `|x|`, `erf(x) = x + x P(x^2)`.
 //!
@@ -10,10 +10,10 @@
 //!
 //! `P` and `G` are minimax polynomials (Remez).
 
-use crate::exp::{exp_lifted, exp_parts};
+use crate::exp::{exp, exp_lifted, exp_parts};
 use crate::float::Real;
 use crate::{Arith, Float};
-use std::f64::consts::FRAC_1_SQRT_2;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// The parts of the error function that depend on the type.
 pub trait Erf: Real {
@@ -186,6 +186,44 @@ pub fn erfc<A: Arith, T: Float>(x: T) -> T {
     let large = if x < T::of(0.0) { T::of(2.0) - y } else { y };
     let small = T::of(1.0) - near_zero::<A, T>(x);
     if a < T::of(0.5) { small } else { large }
+}
+
+/// Returns `exp(x^2) erfc(x)`, to 4 ulp. It overflows for very negative `x`.
+#[inline(always)]
+pub fn erfcx<A: Arith, T: Float>(x: T) -> T {
+    let (one, a) = (T::of(1.0), x.abs());
+    // For large a, the asymptotic series: sum((2 k - 1)!! (-1 / (2 a^2))^k) / (a sqrt(pi)).
+    let far = a > T::ERFC_MAX;
+    let r = one / a;
+    let z = r * r * T::of(-0.5);
+    let sum = z.polynomial::<A, 8>([
+        T::of(135135.0),
+        T::of(10395.0),
+        T::of(945.0),
+        T::of(105.0),
+        T::of(15.0),
+        T::of(3.0),
+        one,
+        one,
+    ]);
+    let series = sum * r * T::of(0.5 * FRAC_2_SQRT_PI);
+    // exp(x^2), with the square in two parts, for x < 0.5.
+    let bounded = x.at_most(one).at_least(-T::ERFC_MAX);
+    let (head, rest) = bounded.two_product::<A>(bounded);
+    let exp = exp::<A, T>(head) * (one + rest);
+    // The product of both is erfc(a), without its exponential.
+    let (sum, sum_rest) = a.at_most(T::ERFC_MAX).two_sum(T::CENTRE);
+    let w = one / sum;
+    let t = (a.at_most(T::ERFC_MAX) - T::CENTRE) * w;
+    let g = T::erfc_higher::<A>(t)
+        .fma::<A>(t, T::ERFC_SLOPE)
+        .fma::<A>(t, T::ERFC_FIRST);
+    let w = (-sum_rest * w).fma::<A>(w, w);
+    let large = if far { series } else { g * w };
+    let near = exp * (one - near_zero::<A, T>(x));
+    let below = exp * erfc::<A, T>(x);
+    let y = if a < T::of(0.5) { near } else { large };
+    if x <= T::of(-0.5) { below } else { y }
 }
 
 /// Returns `x P(x)` with the standard normal distribution `P`, to 2 ulp even where it is tiny.

@@ -1,4 +1,4 @@
-//! `erf_inv`, computed in double precision.
+//! `erf_inv` and `ndtri`, computed in double precision.
 //!
 //! The inverse of the normal distribution is a quotient of polynomials, in one of three intervals
 //! (Wichura, "Algorithm AS 241", Applied Statistics 37, 1988).
@@ -82,8 +82,24 @@ const END: [[f64; 8]; 2] = [
 pub fn erf_inv<A: Arith, T: Float>(x: T) -> T {
     let x = x.wide();
     let q = 0.5 * x.abs();
+    T::of((quantile::<A>(q, 0.5 - q) * FRAC_1_SQRT_2).copysign(x))
+}
+
+/// Returns the inverse of the normal distribution, to 4 ulp. It is infinite at 0 and 1, and NaN beyond.
+#[inline(always)]
+pub fn ndtri<A: Arith, T: Float>(p: T) -> T {
+    let p = p.wide();
+    let q = p - 0.5;
+    let rest = if q < 0.0 { p } else { 1.0 - p };
+    T::of(quantile::<A>(q.abs(), rest).copysign(q))
+}
+
+/// Returns the number above which the normal distribution has the probability `rest = 0.5 - q`, for
+/// `q >= 0`.
+#[inline(always)]
+fn quantile<A: Arith>(q: f64, rest: f64) -> f64 {
     let centre = q <= 0.425;
-    let root = (-log::<A, f64>(0.5 - q)).sqrt();
+    let root = (-log::<A, f64>(rest)).sqrt();
     let tail = root <= 5.0;
     let r = if tail { root - 1.6 } else { root - 5.0 };
     let r = if centre {
@@ -108,8 +124,7 @@ pub fn erf_inv<A: Arith, T: Float>(x: T) -> T {
         bottom = bottom.fma::<A>(r, b);
         i += 1;
     }
-    let y = top / bottom * FRAC_1_SQRT_2;
+    let y = top / bottom;
     let y = if centre { y * q } else { y };
-    let y = if q == 0.5 { f64::INFINITY } else { y };
-    T::of(y.copysign(x))
+    if rest == 0.0 { f64::INFINITY } else { y }
 }

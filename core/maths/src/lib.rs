@@ -70,8 +70,8 @@ mod trig;
 
 pub use arith::{Arith, Base, Fused, Plain};
 pub use bessel::{i0, i0e, i1, i1e};
-pub use erf::{erf, erfc, gelu};
-pub use erf_inv::erf_inv;
+pub use erf::{erf, erfc, erfcx, gelu};
+pub use erf_inv::{erf_inv, ndtri};
 pub use exp::{exp, exp_of, exp2, expm1};
 pub use float::Float;
 pub use gamma::{digamma, lgamma, polygamma};

@@ -76,6 +76,8 @@ const ROWS: &[Row] = &rows! {
     log10 f64::log10, 0.51;
     exp2 f64::exp2, 0.51;
     erf_inv maths::erf_inv::<Fused, f64>, 0.51;
+    ndtri maths::ndtri::<Fused, f64>, 0.51;
+    erfcx maths::erfcx::<Fused, f64>, 4.0;
     lgamma maths::lgamma::<Fused, f64>, 0.51;
     digamma maths::digamma::<Fused, f64>, 0.51;
     i0 maths::i0::<Fused, f64>, 0.51;

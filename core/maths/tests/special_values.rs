@@ -157,7 +157,11 @@ macro_rules! tests {
                     (maths::lgamma::<Fused, $t> as fn($t) -> $t, [inf, inf, inf, 0.0, 0.0, inf, inf, nan]),
                     (maths::digamma::<Fused, $t>, [nan, nan, -inf, nan, nan, inf, nan, nan]),
                     (maths::erf_inv::<Fused, $t>, [nan, -inf, 0.0, inf, nan, nan, nan, nan]),
+                    (maths::ndtri::<Fused, $t>, [nan, nan, -inf, inf, nan, nan, nan, nan]),
                 ];
+                for (x, y) in [(0.0, 1.0), (inf, 0.0), (-inf, inf), (nan, nan)] {
+                    assert!(alike(maths::erfcx::<Fused, $t>(x), y), "{x}");
+                }
                 for (f, expected) in all {
                     for (x, y) in [-2.0, -1.0, 0.0, 1.0, 2.0, inf, -inf, nan].into_iter().zip(expected) {
                         // Where `y` is NaN, and `f` is `digamma`, only a finite value is excluded.

@@ -83,8 +83,9 @@ pub use tangent::*;
 use crate::raise::expect;
 use crate::statics::IntoStatic;
 pub use crate::tensor::compose::{
-    DotPlan, counts, dot_plan, kron_lens, largest, padded_axes, padding, pairs, quantile_place,
-    tile_lens, vector_axis, with_last,
+    DotPlan, bit_mask, column, convolved, counts, dot_plan, doubling_steps, exponent_bits, highest,
+    joined_axes, kron_lens, largest, lowest, n_points, padded_axes, padding, pairs, quantile_place,
+    segment_lens, square_len, tile_lens, update_axis, vector_axis, with_last,
 };
 pub use crate::tensor::contract::einsum_lengths;
 use crate::tensor::record::{record_elementwise, record_many, record_one};

@@ -144,8 +144,24 @@ impl Key {
 
     /// Derives a key from a number, such as the index of a worker. All workers may start from one
     /// seed.
-    pub fn fold_in(self, data: u32) -> Key {
-        self.made_by(data.into())
+    ///
+    /// The number is a `u32`, or an integer tensor of rank 0, of which the low 32 bits count. So a loop
+    /// can derive a key for each of its turns:
+    ///
+    /// ```
+    /// use gradloom::{fori_loop, prelude::*};
+    /// let key = Key::new(0);
+    /// let step = |i: &Tensor, x: &Tensor| x + key.duplicate().fold_in(i).normal([2], DType::F32);
+    /// let walk = fori_loop(0..3, step, &Tensor::zeros([2], DType::F32));
+    /// assert_eq!(walk.shape(), [2]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the tensor is not an integer of rank 0.
+    #[track_caller]
+    pub fn fold_in(self, data: impl FoldIn) -> Key {
+        data.fold_into(&self)
     }
 
     /// Draws random words: `i64` numbers from 0 to 2^32 - 1.
@@ -249,6 +265,21 @@ impl Key {
         Tensor::new(&aval, value::ValueSource::Elements(buffer))
     }
 
+    /// Derives a key from this one and an integer tensor of rank 0.
+    #[track_caller]
+    fn made_by_tensor(&self, data: &Tensor) -> Key {
+        if !data.shape().is_empty() || !matches!(data.dtype(), DType::I32 | DType::I64) {
+            let reason = format!("the number is {}, expected i32[] or i64[]", data.aval());
+            let call = "fold_in".to_owned();
+            raise(Error::Arguments { call, reason });
+        }
+        let key = self.tensor();
+        let keys = &key.shape()[..key.rank() - 1];
+        let data = data.cast(DType::I64).broadcast_to(keys);
+        let made = record::record_one(Op::FoldIn, [], &[key, &data], &[]);
+        Key(KeyRepr::Op(expect(made)))
+    }
+
     /// Derives a key from this one and a number.
     fn made_by(&self, data: u64) -> Key {
         match self.recorded() {
@@ -295,6 +326,38 @@ impl Key {
                 [words[0] as u32, words[1] as u32]
             }
         }
+    }
+}
+
+/// Number from which [`Key::fold_in`] derives a key: a `u32`, or an integer tensor of rank 0.
+#[diagnostic::on_unimplemented(
+    message = "a key cannot be derived from `{Self}`",
+    label = "not a number for a key",
+    note = "write a `u32`, or an integer tensor of rank 0"
+)]
+pub trait FoldIn {
+    #[doc(hidden)]
+    #[track_caller]
+    fn fold_into(self, key: &Key) -> Key;
+}
+
+impl FoldIn for u32 {
+    fn fold_into(self, key: &Key) -> Key {
+        key.made_by(self.into())
+    }
+}
+
+impl FoldIn for &Tensor {
+    #[track_caller]
+    fn fold_into(self, key: &Key) -> Key {
+        key.made_by_tensor(self)
+    }
+}
+
+impl FoldIn for Tensor {
+    #[track_caller]
+    fn fold_into(self, key: &Key) -> Key {
+        key.made_by_tensor(&self)
     }
 }
 

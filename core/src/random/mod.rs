@@ -19,4 +19,4 @@ mod key;
 mod tests;
 
 pub use gradloom_kernels::random::threefry;
-pub use key::Key;
+pub use key::{FoldIn, Key};

@@ -5,11 +5,19 @@ use super::Tensor;
 use super::contract::paired;
 use crate::raise::raise;
 use crate::{Aval, DType, Error, IntoStatic};
+use gradloom_ir::Static;
 
 #[track_caller]
 fn refuse(call: &str, reason: String) -> ! {
     let call = call.to_owned();
     raise(Error::Arguments { call, reason })
+}
+
+#[track_caller]
+fn expect_float(call: &str, dtype: DType) {
+    if !dtype.is_float() {
+        refuse(call, format!("the dtype is {dtype}, expected a float"));
+    }
 }
 
 /// Returns a list of counts.
@@ -215,6 +223,119 @@ pub fn with_last(shape: &[usize], n: usize, lens: &[usize]) -> Vec<usize> {
     [&shape[..shape.len() - n], lens].concat()
 }
 
+/// Returns the shapes of rows, with the axes of `ids` joined, of a row for each segment, and of one row.
+#[track_caller]
+pub fn segment_lens(call: &str, x: &[usize], ids: &[usize], segments: usize) -> [Vec<usize>; 3] {
+    let Some(rest) = x.strip_prefix(ids) else {
+        let reason =
+            format!("the axes of the segments are {ids:?}, which {x:?} does not start with");
+        refuse(call, reason);
+    };
+    [ids.iter().product(), segments, 1].map(|n| [&[n], rest].concat())
+}
+
+/// Returns the powers of two below `n`.
+pub fn doubling_steps(n: usize) -> Vec<usize> {
+    std::iter::successors(Some(1usize), |step| step.checked_mul(2))
+        .take_while(|step| *step < n)
+        .collect()
+}
+
+/// Returns the shape of a number for each row after the first `step`, beside rows of this shape.
+pub fn column(rows: &[usize], step: usize) -> Vec<usize> {
+    let first = rows[0] - step;
+    [&[first], &vec![1; rows.len() - 1][..]].concat()
+}
+
+/// Returns the axis that the indices replace, if the updates have the shape of the slices.
+#[track_caller]
+pub fn update_axis(x: &Aval, indices: &Aval, updates: &Aval, axis: i64) -> usize {
+    let at = axis_of(x, axis);
+    let shape = x.shape();
+    let expected = [&shape[..at], indices.shape(), &shape[at + 1..]].concat();
+    if updates.shape() != expected {
+        let reason = format!("the updates are {updates}, expected the shape {expected:?}");
+        refuse("scatter_mul", reason);
+    }
+    at
+}
+
+/// Returns a shape with `n` axes from `at` on joined to one.
+pub fn joined_axes(shape: &[usize], at: usize, n: usize) -> Vec<usize> {
+    let joined = shape[at..at + n].iter().product();
+    [&shape[..at], &[joined], &shape[at + n..]].concat()
+}
+
+/// Returns the lowest number of a dtype.
+pub fn lowest(x: &Aval) -> Static {
+    match x.dtype() {
+        DType::I32 => Static::Int(i32::MIN.into()),
+        DType::I64 => Static::Int(i64::MIN),
+        _ => Static::Float(f64::NEG_INFINITY),
+    }
+}
+
+/// Returns the highest number of a dtype.
+pub fn highest(x: &Aval) -> Static {
+    match x.dtype() {
+        DType::I32 => Static::Int(i32::MAX.into()),
+        DType::I64 => Static::Int(i64::MAX),
+        _ => Static::Float(f64::INFINITY),
+    }
+}
+
+/// Returns the lengths of two vectors that are convolved.
+#[track_caller]
+pub fn convolved(call: &str, x: &[usize], y: &[usize]) -> [usize; 2] {
+    match (x, y) {
+        ([m, ..], [n, ..]) if x.len() == 1 && y.len() == 1 && *m > 0 && *n > 0 => [*m, *n],
+        _ => refuse(
+            call,
+            format!("the shapes are {x:?} and {y:?}, expected two vectors with elements"),
+        ),
+    }
+}
+
+/// Returns the number of points of an interpolation.
+#[track_caller]
+pub fn n_points(points: &[usize], values: &[usize]) -> i64 {
+    match points {
+        [n] if *n > 0 && points == values => *n as i64,
+        _ => refuse(
+            "interp",
+            format!(
+                "the shapes of points and values are {points:?} and {values:?}, expected two vectors of one length"
+            ),
+        ),
+    }
+}
+
+/// Returns the bits of a dtype of integers as those of an `i64`.
+#[track_caller]
+pub fn bit_mask(call: &str, x: &Aval) -> i64 {
+    match x.dtype() {
+        DType::I32 => u32::MAX.into(),
+        DType::I64 => -1,
+        found => refuse(call, format!("the dtype is {found}, expected an integer")),
+    }
+}
+
+/// Returns the number of rows of square matrices.
+#[track_caller]
+pub fn square_len(call: &str, x: &Aval) -> usize {
+    match x.shape() {
+        [.., m, n] if m == n => *n,
+        _ => refuse(call, format!("{x} does not consist of square matrices")),
+    }
+}
+
+/// Returns the bits of the magnitude of an exponent after the first one, from the highest.
+pub fn exponent_bits(n: i64) -> Vec<bool> {
+    let n = n.unsigned_abs();
+    let count = n.checked_ilog2().unwrap_or(0);
+    (0..count).rev().map(|i| n >> i & 1 == 1).collect()
+}
+
 /// Tensors with numbers in a regular order.
 impl Tensor {
     /// Returns `count` evenly spaced numbers from `start` to `stop`, including both.
@@ -231,15 +352,54 @@ impl Tensor {
     /// If the dtype is no float, or there are too many numbers.
     #[track_caller]
     pub fn linspace(start: f64, stop: f64, count: usize, dtype: DType) -> Tensor {
-        if !dtype.is_float() {
-            raise(Error::Arguments {
-                call: "linspace".into(),
-                reason: format!("the dtype is {dtype}, expected a float"),
-            });
-        }
+        expect_float("linspace", dtype);
         let steps = count.max(2) - 1;
         let t = Tensor::arange(count as i64, DType::F64) / steps as f64;
         ((1.0 - &t) * start + t * stop).cast(dtype)
+    }
+
+    /// Returns `count` powers of 10, whose exponents are evenly spaced from `start` to `stop`,
+    /// including both.
+    ///
+    /// A single number is `10^start`.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// assert_eq!(Tensor::logspace(0.0, 2.0, 3, DType::F64).to_vec::<f64>(), [1.0, 10.0, 100.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the dtype is no float, or there are too many numbers.
+    #[track_caller]
+    pub fn logspace(start: f64, stop: f64, count: usize, dtype: DType) -> Tensor {
+        expect_float("logspace", dtype);
+        let exponents = Tensor::linspace(start, stop, count, DType::F64);
+        Tensor::scalar(10.0f64).pow(exponents).cast(dtype)
+    }
+
+    /// Returns a Hann window of `count` numbers: `(1 - cos(2 pi i / (count - 1))) / 2`.
+    ///
+    /// It is symmetric, as `jax.numpy.hanning`. A single number is 1.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// assert_eq!(Tensor::hann(3, DType::F64).to_vec::<f64>(), [0.0, 1.0, 0.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the dtype is no float, or there are too many numbers.
+    #[track_caller]
+    pub fn hann(count: usize, dtype: DType) -> Tensor {
+        expect_float("hann", dtype);
+        if count == 1 {
+            return Tensor::ones([1], dtype);
+        }
+        let steps = count.max(2) - 1;
+        let angles =
+            Tensor::arange(count as i64, DType::F64) * (std::f64::consts::TAU / steps as f64);
+        ((1.0 - angles.cos()) * 0.5).cast(dtype)
     }
 
     /// Returns each of these vectors repeated to the shape of their lengths, along its own axis.

@@ -68,19 +68,26 @@ impl Tensor {
         Tensor::full(shape, 1i64, dtype)
     }
 
-    /// Returns the numbers `0, 1, .., len - 1` as a tensor of shape `[len]`.
+    /// Returns the numbers `0, 1, .., len - 1` as a tensor of shape `[len]`, or those of a range.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
     /// assert_eq!(Tensor::arange(3, DType::I64).to_vec::<i64>(), [0, 1, 2]);
+    /// assert_eq!(Tensor::arange(-1..2, DType::F32).to_vec::<f32>(), [-1.0, 0.0, 1.0]);
     /// ```
     ///
     /// # Panics
     ///
-    /// If the length is negative or too large, or if the dtype is `bool`.
+    /// If the length is negative or too large, if the dtype is `bool`, or if it cannot hold the
+    /// start of the range.
     #[track_caller]
     pub fn arange(len: impl IntoStatic, dtype: DType) -> Tensor {
-        one(Op::Iota, [len.into_static(), dtype.into_static()], &[], &[])
+        let (start, len) = len.into_start_and_len();
+        let numbers = one(Op::Iota, [len, dtype.into_static()], &[], &[]);
+        match start {
+            0 => numbers,
+            start => numbers + Tensor::full([], start, dtype),
+        }
     }
 
     /// Returns the square matrix of shape `[len, len]` with 1 on the diagonal and 0 elsewhere.

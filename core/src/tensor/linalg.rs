@@ -17,8 +17,8 @@ impl Tensor {
     /// Returns `q` and `r`, for each matrix of the last two axes: the matrix is `q r`.
     ///
     /// The columns of `q` are orthonormal, and `r` is upper triangular. For matrices of shape `[m, n]`,
-    /// `q` has shape `[m, n]` and `r` has shape `[n, n]`. The signs are those of LAPACK. The derivative
-    /// takes linearly independent columns.
+    /// `q` has shape `[m, k]` and `r` has shape `[k, n]`, where `k` is the less of `m` and `n`. The signs
+    /// are those of LAPACK. The derivative takes linearly independent columns, the first `k` of them.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -30,7 +30,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, more columns than rows, or the dtype is no float.
+    /// If there are less than two axes, or the dtype is no float.
     #[track_caller]
     pub fn qr(&self) -> (Tensor, Tensor) {
         let [q, r] = factors(Op::Qr, self);

@@ -77,22 +77,37 @@ impl Tensor {
             .expect("as many parts as asked for")
     }
 
-    /// Splits an axis into `n` equal parts, a number that is known at run time.
+    /// Splits an axis into `n` parts of equal length, a number that is known at run time.
+    ///
+    /// If `n` does not divide the length of the axis, all parts but the last have its `n`-th part,
+    /// rounded up, and the last one is shorter. There may be less than `n` parts then, as for
+    /// `torch.chunk`: a length of 9 has 5 parts for `n = 6`.
     ///
     /// ```
     /// # use gradloom::Tensor;
-    /// let parts = Tensor::from([1.0f32, 2.0, 3.0, 4.0]).chunks(2, 0);
-    /// assert_eq!(parts[1].to_vec::<f32>(), [3.0, 4.0]);
+    /// let parts = Tensor::from([1.0f32, 2.0, 3.0, 4.0, 5.0]).chunks(2, 0);
+    /// assert_eq!(parts[0].to_vec::<f32>(), [1.0, 2.0, 3.0]);
+    /// assert_eq!(parts[1].to_vec::<f32>(), [4.0, 5.0]);
     /// ```
     ///
     /// # Panics
     ///
-    /// If the axis is out of range, or `n` is 0 or does not divide its length.
+    /// If the axis is out of range, or `n` is 0.
     #[track_caller]
     pub fn chunks(&self, n: usize, axis: impl IntoStatic) -> Vec<Tensor> {
+        let axis = axis.into_static();
+        let place = axis.int().and_then(|axis| isize::try_from(axis).ok());
+        let in_range =
+            |axis: &isize| (-(self.rank() as isize)..self.rank() as isize).contains(axis);
+        if let Some(place) = place.filter(in_range)
+            && n > 0
+            && !self.dim(place).is_multiple_of(n)
+        {
+            return self.split_every(self.dim(place).div_ceil(n), place);
+        }
         many(
             Op::Split,
-            vec![Static::All, axis.into_static()],
+            vec![Static::All, axis],
             &[self],
             &[self.aval()],
             n,

@@ -130,7 +130,7 @@ impl<F> Scan<F> {
         F: FnOnce(&C, &X) -> R,
     {
         let (states, slices) = (leaves(init), leaves(xs));
-        let turns = turns(xs, self.turns)?;
+        let turns = turns("scan", xs, self.turns)?;
         // Axis 0 is that after the batch prefix.
         let first = |x: &Tensor| match x.batch_dims() {
             0 => Ok(x.clone()),
@@ -173,24 +173,47 @@ impl<F> Scan<F> {
 }
 
 /// Returns the length of the leaves of `xs` along axis 0.
-fn turns(xs: &impl Tree, asked: Option<usize>) -> Result<usize> {
+pub(super) fn turns(call: &'static str, xs: &impl Tree, asked: Option<usize>) -> Result<usize> {
     let mut counts = Vec::new();
     for (leaf, path) in leaves(xs).iter().zip(paths(xs, "xs")) {
         match leaf.shape() {
             [] => {
                 let aval = leaf.aval().clone();
-                return Err(ControlFault::NoSlices { path, aval }.into_error("scan"));
+                return Err(ControlFault::NoSlices { path, aval }.into_error(call));
             }
             [n, ..] => counts.push((path, *n)),
         }
     }
     let n = asked.or_else(|| Some(counts.first()?.1));
-    let n = n.ok_or_else(|| ControlFault::NoTurns.into_error("scan"))?;
+    let n = n.ok_or_else(|| ControlFault::NoTurns.into_error(call))?;
     match counts.iter().all(|(_, found)| *found == n) {
         true => Ok(n),
-        false => Err(ControlFault::Turns { counts, asked }.into_error("scan")),
+        false => Err(ControlFault::Turns { counts, asked }.into_error(call)),
     }
 }
+
+/// Integer type of the range of a [`fori_loop`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an integer type of a loop",
+    label = "not an index",
+    note = "write a range of `i32`, `i64`, `u32` or `usize`"
+)]
+pub trait LoopIndex {
+    /// Returns the index as an `i64`, or the nearest one.
+    fn into_index(self) -> i64;
+}
+
+macro_rules! loop_indices {
+    ($($ty:ident)*) => {$(
+        impl LoopIndex for $ty {
+            fn into_index(self) -> i64 {
+                i64::try_from(self).unwrap_or(i64::MAX)
+            }
+        }
+    )*};
+}
+
+loop_indices! { i32 i64 u32 usize }
 
 /// Returns the state after a loop over a range of integers.
 ///
@@ -202,7 +225,8 @@ fn turns(xs: &impl Tree, asked: Option<usize>) -> Result<usize> {
 /// let power = fori_loop(0..3, |_: &Tensor, y: &Tensor| y * &x, &x.ones_like());
 /// assert_eq!(power.item::<f32>(), 8.0);
 ///
-/// let sum = fori_loop(1..5, |i: &Tensor, sum: &Tensor| sum + i, &Tensor::from(0i64));
+/// let n: usize = 5;
+/// let sum = fori_loop(1..n, |i: &Tensor, sum: &Tensor| sum + i, &Tensor::from(0i64));
 /// assert_eq!(sum.item::<i64>(), 10);
 /// ```
 ///
@@ -211,14 +235,15 @@ fn turns(xs: &impl Tree, asked: Option<usize>) -> Result<usize> {
 /// If `f` changes a shape or dtype of the state, or reads a value. If `f` returns `Result`, these are
 /// errors instead.
 #[track_caller]
-pub fn fori_loop<C, R, F>(range: Range<i64>, f: F, init: &C) -> R::Wrap<C>
+pub fn fori_loop<C, R, F>(range: Range<impl LoopIndex>, f: F, init: &C) -> R::Wrap<C>
 where
     C: Tree,
     R: Outcome<Tree = C>,
     F: FnOnce(&Tensor, &C) -> R,
 {
-    let turns = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(0);
-    let first = Tensor::full([], range.start, DType::I64);
+    let [start, end] = [range.start, range.end].map(LoopIndex::into_index);
+    let turns = usize::try_from(end.saturating_sub(start)).unwrap_or(0);
+    let first = Tensor::full([], start, DType::I64);
     let indices = Tensor::arange(turns, DType::I64) + first;
     let turn = |carry: &C, i: &Tensor| Uncaught(R::run(|| f(i, carry)).map(|next| (next, ())));
     let run: Result<(C, ())> = Scan::new(turn).try_call(init, &indices);

@@ -4,6 +4,7 @@
 //! results from the graph. It differentiates the program with the rules of `gradloom_ir`, and
 //! replays the derivative on the caller's tensors.
 
+mod associative_scan;
 mod control;
 mod custom;
 mod grad;
@@ -19,7 +20,10 @@ mod vmap;
 
 pub use crate::tensor::replay::replay;
 pub(crate) use crate::tensor::replay::{Bound, Env, replay_bound};
-pub use control::{Checkpoint, Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop};
+pub use associative_scan::{AssociativeScan, associative_scan};
+pub use control::{
+    Checkpoint, LoopIndex, Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop,
+};
 pub use custom::{RuleSite, custom_jvp, custom_vjp, with_jvp, with_vjp};
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};

@@ -252,6 +252,10 @@ impl PurityVisitor<'_> {
         let state = super::pattern::behind;
         Some(match (name, args) {
             ("scan", [f, init, xs]) => self.apply(f, &[init.clone(), xs.clone()], name, span),
+            ("associative_scan", [f, xs]) => {
+                self.apply(f, &[xs.clone(), xs.clone()], name, span);
+                state(xs)
+            }
             ("map", [f, xs]) => self.apply(f, std::slice::from_ref(xs), name, span),
             ("fori_loop", [_, f, init]) => {
                 let index = self.tensor();

@@ -94,8 +94,8 @@ pub fn interpret(program: &Program, args: &[Tensor]) -> Interpreted {
 /// Smallest difference of singular values, relative to the largest, at which their vectors count as unique.
 const APART: f64 = 1e-4;
 
-/// Returns whether singular vectors, eigenvectors and orthogonal factors are unique, and no deviation is
-/// zero, where it has no derivative.
+/// Returns whether singular vectors, eigenvectors and orthogonal factors are unique, pseudo-inverses do
+/// not depend on small singular values, and no deviation is zero, where it has no derivative.
 fn is_unique(program: &Program, values: &[NdArray]) -> bool {
     let of = |var: Var| {
         let at = program.outs.iter().position(|out| *out == var);
@@ -115,15 +115,19 @@ fn is_unique(program: &Program, values: &[NdArray]) -> bool {
         Op::Svd => of(eqn.outs[1]).is_none_or(|s| apart(s, true)),
         Op::Eigh => of(eqn.outs[0]).is_none_or(|s| apart(s, false)),
         Op::Qr => of(eqn.outs[1]).is_none_or(|r| {
-            let n = r.shape.last().copied().unwrap_or(0).max(1);
+            let [.., k, n] = r.shape[..] else {
+                return true;
+            };
             let largest = r.data.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
             let mut diagonal = r
                 .data
                 .iter()
                 .enumerate()
-                .filter(|(i, _)| i % (n * n) % (n + 1) == 0);
+                .filter(|(i, _)| i % (k * n) % (n + 1) == 0);
             diagonal.all(|(_, x)| x.abs() > APART * largest)
         }),
+        // Small singular values have large inverses.
+        Op::Pinv => of(eqn.out()).is_none_or(|y| y.data.iter().all(|x| x.abs() < 1.0 / APART)),
         Op::Stddev => of(eqn.out()).is_none_or(|s| s.data.iter().all(|x| *x > APART)),
         _ => true,
     })

@@ -28,6 +28,7 @@ methods! { cholesky {
 pub(super) static OP: Factorization = Factorization {
     name: "cholesky",
     methods: METHODS,
+    statics: &[],
     results: |rows, columns| Ok(vec![vec![square(rows, columns)?; 2]]),
     // dl = l phi(l^-1 ds l^-T), where phi takes the lower triangle and half of the diagonal, and ds is
     // (dx + dx^T) / 2.

@@ -13,6 +13,7 @@ use crate::Static;
 pub(super) static OP: Factorization = Factorization {
     name: "cofactors",
     methods: &[],
+    statics: &[],
     results: |rows, columns| Ok(vec![vec![square(rows, columns)?; 2]]),
     // dy = trace(x^-1 dx) y - x^-T dx^T y, for a regular matrix
     tangents: |b, eqn, dx| {

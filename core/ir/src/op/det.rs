@@ -27,6 +27,7 @@ methods! { det {
 pub(super) static OP: Factorization = Factorization {
     name: "det",
     methods: METHODS,
+    statics: &[],
     results: |rows, columns| square(rows, columns).map(|_| vec![Vec::new()]),
     // dy = sum(cofactors(x) dx)
     tangents: |b, eqn, dx| {

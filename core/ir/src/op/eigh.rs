@@ -13,6 +13,7 @@ use super::{Factorization, Kernel, Method, Param};
 pub(super) static OP: Factorization = Factorization {
     name: "eigh",
     methods: &[Method::on_tensor("eigh", &[Param::Data]).with_results(2)],
+    statics: &[],
     results: |rows, columns| {
         let n = square(rows, columns)?;
         Ok(vec![vec![n], vec![n, n]])

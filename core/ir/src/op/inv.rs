@@ -25,6 +25,7 @@ methods! { inv {
 pub(super) static OP: Factorization = Factorization {
     name: "inv",
     methods: METHODS,
+    statics: &[],
     results: |rows, columns| Ok(vec![vec![square(rows, columns)?; 2]]),
     // dy = -y dx y
     tangents: |b, eqn, dx| {

@@ -2,7 +2,7 @@ use super::attention_jvp::swapped;
 use super::linalg::{Form, for_each_matrix, product, solve};
 use super::nd_array::{Application, NdArray, truth};
 use super::{Factorization, Kernel, Method, Param};
-use crate::{Fault, Op};
+use crate::{Builder, DType, Dim, Op, Static, Var};
 
 /// `q, r = qr x`: `x = q r` with orthonormal columns `q` and an upper triangular `r`.
 ///
@@ -10,41 +10,98 @@ use crate::{Fault, Op};
 pub(super) static OP: Factorization = Factorization {
     name: "qr",
     methods: &[Method::on_tensor("qr", &[Param::Data]).with_results(2)],
-    results: |rows, columns| match (rows.known(), columns.known()) {
-        (Some(m), Some(n)) if m < n => Err(Fault::Length {
-            what: "the number of rows".into(),
-            found: m.to_string(),
-            expected: format!("at least {n}, the number of columns"),
-        }),
-        _ => Ok(vec![vec![rows, columns], vec![columns, columns]]),
+    statics: &[],
+    results: |rows, columns| {
+        let k = match (rows.known(), columns.known()) {
+            (Some(m), Some(n)) => Dim::Known(m.min(n)),
+            _ if rows == columns => rows,
+            _ => Dim::Unknown,
+        };
+        Ok(vec![vec![rows, k], vec![k, columns]])
     },
-    // With c = q^T dx r^-1, and w its lower triangle without the diagonal, minus the transpose of that:
-    // dq = q (w - c) + dx r^-1 and dr = (c - w) r.
+    // Of a wide matrix, q depends on the first columns only: x = [a b] and r = [s q^T b] with a = q s.
+    // Of any other one, a = x and s = r. With c = q^T da s^-1, and w its lower triangle without the
+    // diagonal, minus the transpose of that: dq = q (w - c) + da s^-1 and dr = q^T dx - w r.
     tangents: |b, eqn, dx| {
-        let (q, r) = (eqn.outs[0], eqn.outs[1]);
-        let dx = swapped(b, dx);
-        let right = solve(b, Form::Upper, true, [r, dx]);
-        let right = swapped(b, right);
+        let (x, q, r) = (eqn.args[0], eqn.outs[0], eqn.outs[1]);
         let qt = swapped(b, q);
+        let dims = b.aval(x).shape.dims();
+        let lens =
+            dims.and_then(|dims| Some((dims[dims.len() - 2].known()?, dims.last()?.known()?)));
+        let is_tall = lens.is_some_and(|(m, n)| m >= n);
+        let (da, s) = match is_tall {
+            true => (dx, r),
+            false => {
+                let first = FirstColumns::new(b, x, q);
+                let (a, da) = (first.of(b, x), first.of(b, dx));
+                (da, product(b, [qt, a], [qt, q]))
+            }
+        };
+        let dat = swapped(b, da);
+        let right = solve(b, Form::Upper, true, [s, dat]);
+        let right = swapped(b, right);
         let c = product(b, [qt, right], [qt, q]);
         let below = b.attr(-1);
         let lower = b.emit(Op::Tril, &[below], &[c]);
         let upper = swapped(b, lower);
         let w = b.sub(lower, upper);
         let rest = b.sub(c, w);
-        let inside = product(b, [q, rest], [q, r]);
+        let inside = product(b, [q, rest], [q, s]);
         let dq = b.sub(right, inside);
-        vec![Some(dq), Some(product(b, [rest, r], [r, r]))]
+        let dr = match is_tall {
+            true => product(b, [rest, r], [r, r]),
+            false => {
+                let (change, turned) = (product(b, [qt, dx], [qt, x]), product(b, [w, r], [s, r]));
+                b.sub(change, turned)
+            }
+        };
+        vec![Some(dq), Some(dr)]
     },
     kernel: Kernel::Qr,
     samples: &[
         "(x: f64[3, 3]) { q, r = qr x return q, r }",
         "(x: f64[2, 3, 2]) { q, r = qr x return q, r }",
+        "(x: f64[2, 4]) { q, r = qr x return q, r }",
+        "(x: f64[2, 2, 3]) { q, r = qr x return q, r }",
+        "(x: f64[0, 3]) { q, r = qr x return r }",
         "(x: f64[3, 1]) { q, r = qr x return r }",
         "(x: f64[2, 0]) { q, r = qr x return q, r }",
         "(x: f64[0, 2, 2]) { q, r = qr x return q }",
     ],
 };
+
+/// The first columns of the operand, as many as `q` has.
+struct FirstColumns {
+    /// Columns of the operand and of `q`, as rows.
+    likes: [Var; 2],
+}
+
+impl FirstColumns {
+    fn new(b: &mut Builder, x: Var, q: Var) -> FirstColumns {
+        let likes = [x, q].map(|like| moved(b, like, [-1, 0]));
+        FirstColumns { likes }
+    }
+
+    /// Emits these columns of `x`.
+    fn of(&self, b: &mut Builder, x: Var) -> Var {
+        let rows = moved(b, x, [-1, 0]);
+        let zero = [
+            b.attr(Static::Ints(Vec::new())),
+            b.attr(0),
+            b.attr(DType::I64),
+        ];
+        let start = b.emit(Op::Full, &zero, &[]);
+        let [whole, part] = self.likes;
+        let rows = b.emit(Op::DynamicSliceLike, &[], &[rows, start, whole, part]);
+        moved(b, rows, [0, -1])
+    }
+}
+
+/// Emits `x` with an axis moved to another place.
+fn moved(b: &mut Builder, x: Var, [from, to]: [i64; 2]) -> Var {
+    let attrs = [b.attr(from), b.attr(to)];
+    b.emit(Op::Moveaxis, &attrs, &[x])
+}
 
 /// Adds a multiple of a vector to another.
 fn add_scaled(to: &mut [f64], scale: f64, v: &[f64]) {
@@ -88,8 +145,8 @@ pub(super) fn reference(of: &Application<'_>) -> [NdArray; 2] {
             (0..n).map(move |j| if i <= j { r[i][j] } else { 0.0 })
         };
         [
-            q.iter().flat_map(|row| row[..n].to_vec()).collect(),
-            (0..n).flat_map(upper).collect(),
+            q.iter().flat_map(|row| row[..n.min(m)].to_vec()).collect(),
+            (0..n.min(m)).flat_map(upper).collect(),
         ]
     })
 }

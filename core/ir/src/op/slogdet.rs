@@ -7,6 +7,7 @@ use super::{Factorization, Kernel, Method, Param};
 pub(super) static OP: Factorization = Factorization {
     name: "slogdet",
     methods: &[Method::on_tensor("slogdet", &[Param::Data]).with_results(2)],
+    statics: &[],
     results: |rows, columns| square(rows, columns).map(|_| vec![Vec::new(); 2]),
     // dlog = trace(x^-1 dx), and the sign is constant.
     tangents: |b, eqn, dx| vec![None, Some(log_det_tangents(b, eqn.args[0], dx))],

@@ -14,6 +14,7 @@ use crate::{Builder, Dim, Op, Var};
 pub(super) static OP: Factorization = Factorization {
     name: "svd",
     methods: &[Method::on_tensor("svd", &[Param::Data]).with_results(3)],
+    statics: &[],
     results: |rows, columns| {
         let k = match (rows.known(), columns.known()) {
             (Some(m), Some(n)) => Dim::Known(m.min(n)),

@@ -19,6 +19,7 @@ use small::Order;
 trait Float: Element + RealField + Sub<Output = Self> + Div<Output = Self> {
     const NAN: Self;
     const ONE: Self;
+    fn of(x: f64) -> Self;
     fn half(self) -> Self;
     fn is_finite(self) -> bool;
     fn ln(self) -> Self;
@@ -34,6 +35,7 @@ macro_rules! floats {
         impl Float for $t {
             const NAN: $t = $t::NAN;
             const ONE: $t = 1.0;
+            fn of(x: f64) -> $t { x as $t }
             fn half(self) -> $t { self * 0.5 }
             fn is_finite(self) -> bool { self.is_finite() }
             fn ln(self) -> $t { self.ln() }
@@ -357,7 +359,7 @@ fn by_substitution<T: Float>(a: MatRef<'_, T>, of: Systems, out: MatMut<'_, T>) 
     solve(a, out, Par::Seq);
 }
 
-/// Writes the factors `q` and `r` of each matrix of `m` rows and `n` columns, `n` at most `m`.
+/// Writes the factors `q` and `r` of each matrix of `m` rows and `n` columns.
 pub fn qr(dtype: DType, n_matrices: usize, [m, n]: [usize; 2]) -> Prepared {
     fn typed<T: Float>(n_matrices: usize, m: usize, n: usize) -> Prepared {
         let one = move |xs: &[T], [q, r]: [&mut [T]; 2]| {
@@ -365,7 +367,8 @@ pub fn qr(dtype: DType, n_matrices: usize, [m, n]: [usize; 2]) -> Prepared {
             write(factors.compute_thin_Q().as_ref(), q);
             write(factors.thin_R(), r);
         };
-        for_each_matrix(n_matrices, m * n, [m * n, n * n], work(m * n, 4 * n), one)
+        let k = m.min(n);
+        for_each_matrix(n_matrices, m * n, [m * k, k * n], work(m * n, 4 * k), one)
     }
     on_float!(dtype, typed(n_matrices, m, n))
 }
@@ -442,6 +445,33 @@ pub fn svd(dtype: DType, n_matrices: usize, [m, n]: [usize; 2]) -> Prepared {
         for_each_matrix(n_matrices, m * n, lens, work(m * n, 20 * k), one)
     }
     on_float!(dtype, typed(n_matrices, m, n))
+}
+
+/// Writes the pseudo-inverse of each matrix of `m` rows and `n` columns: the inverse between the singular
+/// vectors whose singular value is greater than `rcond` times the largest.
+pub fn pseudo_inverse(dtype: DType, n_matrices: usize, [m, n]: [usize; 2], rcond: f64) -> Prepared {
+    fn typed<T: Float>(n_matrices: usize, m: usize, n: usize, rcond: f64) -> Prepared {
+        let one = move |xs: &[T], [out]: [&mut [T]; 1]| {
+            let x = MatRef::from_row_major_slice(xs, m, n);
+            let Some(found) = all_finite(xs).then(|| Svd::new_thin(x).ok()).flatten() else {
+                return out.fill(T::NAN);
+            };
+            let (u, s, v) = (found.U(), found.S().column_vector(), found.V());
+            // The singular values are descending.
+            let least = if m.min(n) > 0 {
+                s[0].product(T::of(rcond))
+            } else {
+                T::default()
+            };
+            let rank = (0..m.min(n)).take_while(|k| s[*k] > least).count();
+            for (at, y) in out.iter_mut().enumerate() {
+                let terms = (0..rank).map(|k| (v[(at / m, k)] / s[k]).product(u[(at % m, k)]));
+                *y = terms.fold(T::default(), T::plus);
+            }
+        };
+        for_each_matrix(n_matrices, m * n, [n * m], work(m * n, 20 * m.min(n)), one)
+    }
+    on_float!(dtype, typed(n_matrices, m, n, rcond))
 }
 
 fn all_finite<T: Float>(xs: &[T]) -> bool {

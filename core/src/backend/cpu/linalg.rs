@@ -1,7 +1,7 @@
 //! Lowering of linear algebra on the matrices in the last two axes.
 
 use super::Equation;
-use super::statics::{flag, int};
+use super::statics::{flag, float, int};
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::{DType, StaticKind};
 use gradloom_kernels::linalg::{self, Form, Systems};
@@ -65,6 +65,14 @@ pub(super) fn eigh(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
 
 pub(super) fn svd(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
     factors(b, of, linalg::svd)
+}
+
+pub(super) fn pinv(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
+    let x = b.contiguous(of.x());
+    let (n_matrices, sizes) = sizes(x.shape());
+    let rcond = float(&of.statics[0]);
+    let kernel = linalg::pseudo_inverse(x.dtype(), n_matrices, sizes, rcond);
+    b.kernels(&[&x], of.outs, kernel)
 }
 
 pub(super) fn solve(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

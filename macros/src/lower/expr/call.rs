@@ -196,8 +196,12 @@ impl Cx<'_> {
         {
             return self.einsum(literal, list, want);
         }
+        // The numbers of a range are a constant; the op takes a length.
+        let of_range =
+            text == "arange" && matches!(call.args.first().map(peel), Some(Expr::Range(_)));
         // The second form is a method called as a function: `Tensor::matmul(&x, &w)`.
         let found = find(&text, true).or_else(|| find(&text, false).filter(|_| traced));
+        let found = found.filter(|_| !of_range);
         if let Some((op, method)) = found {
             return self.op(op, method, None, call.args.iter(), None, want, name.span());
         }

@@ -43,7 +43,7 @@ fn fits_inside(op: Op, kind: Kind) -> bool {
         || def.laws().dominant
         || matches!(
             op,
-            Op::Cast | Op::CastT | Op::Svd | Op::Eigh | Op::Qr | Op::Stddev
+            Op::Cast | Op::CastT | Op::Svd | Op::Eigh | Op::Qr | Op::Pinv | Op::Stddev
         );
     kind == Kind::Any || !depends_on_rounding
 }

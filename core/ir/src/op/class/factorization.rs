@@ -15,6 +15,8 @@ pub struct Factorization {
     pub name: &'static str,
     /// The methods by which user code calls the op.
     pub methods: &'static [Method],
+    /// The static arguments.
+    pub statics: &'static [StaticArg],
     /// Returns the axes of each result for a matrix with these numbers of rows and columns.
     pub results: fn(rows: Dim, columns: Dim) -> ResultAxes,
     /// Emits the tangents of the results, given that of the operand.
@@ -46,7 +48,7 @@ impl OpDef for Factorization {
         Operands::Fixed(1, 0)
     }
     fn statics(&self) -> &'static [StaticArg] {
-        &[]
+        self.statics
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         let x = shape::matrices(&args[0].shape)?;
