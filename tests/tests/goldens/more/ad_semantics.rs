@@ -6,14 +6,14 @@ use gradloom::{
 };
 
 crate::goldens! {
-    a_custom_jvp(x) {
+    a_custom_jvp(x) -> Tensor {
         let s = custom_jvp(
             |x: &Tensor| x.exp().log1p(),
             |x: &Tensor, _: &Tensor, dx: &Tensor| 2.0 * dx * x,
         );
         s(x) * x
     }
-    a_custom_vjp(x) {
+    a_custom_vjp(x) -> Tensor {
         let clip = custom_vjp(
             |x: &Tensor| x.clone(),
             |x: &Tensor| (x.clone(), ()),
@@ -21,7 +21,7 @@ crate::goldens! {
         );
         clip(&(x * x))
     }
-    a_gradient_reversal(x) {
+    a_gradient_reversal(x) -> Tensor {
         let reversed = custom_vjp(
             |x: &Tensor| x.clone(),
             |x: &Tensor| (x.clone(), ()),
@@ -29,25 +29,25 @@ crate::goldens! {
         );
         reversed(x).sin()
     }
-    a_stop_gradient_norm(x) { x / x.norm(..).stop_gradient() }
-    a_int_arg_through(x, #[nodiff] n) {
+    a_stop_gradient_norm(x) -> Tensor { x / x.norm(..).stop_gradient() }
+    a_int_arg_through(x, #[nodiff] n) -> Tensor {
         let n = n.cast(x.dtype());
         x * &n + x.gt(0.0).cast(x.dtype()) * &n
     }
-    a_shared_diamond(x) {
+    a_shared_diamond(x) -> Tensor {
         let a = x.sin();
         let b = &a * &a;
         let c = &a + &b;
         b * &c + a / (1.0 + &c * &c)
     }
     a_two_outputs_one_unused(x) -> (Tensor, Tensor) { (x.exp(), x.floor()) }
-    a_implicit_fixed_point(a, b) {
+    a_implicit_fixed_point(a, b) -> Tensor {
         let x = fori_loop(0..60, |_: &Tensor, x: &Tensor| 0.5 * (a * x).cos() + b, b).stop_gradient();
         let g = 0.5 * (a * &x).cos() + b;
         let d = 1.0 + 0.5 * a * (a * &x).sin();
         &x + (g - &x) / d.stop_gradient()
     }
-    a_checkpoint_nested(x, w) {
+    a_checkpoint_nested(x, w) -> Tensor {
         let inner = checkpoint(|y: &Tensor| y.matmul(w).sin());
         checkpoint(|x: &Tensor| inner(x).matmul(w).tanh())(x)
     }
