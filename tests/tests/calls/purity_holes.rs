@@ -231,7 +231,6 @@ impl IntoIterator for Ambient {
 
 /// Methods that neither tensors nor numbers have.
 trait Extended: Sized {
-    fn flatten(&self) -> Self;
     fn mul_add(&self, _: f64, _: f64) -> Self;
     fn normal(&self) -> Self;
     fn inspect(&self, _: &str) -> Self;
@@ -242,9 +241,6 @@ trait Extended: Sized {
 }
 
 impl Extended for Tensor {
-    fn flatten(&self) -> Tensor {
-        self * count()
-    }
     fn mul_add(&self, _: f64, _: f64) -> Tensor {
         self * count()
     }
@@ -749,7 +745,6 @@ attempts! {
     method_of_a_unit(x, m) { let by: f64 = Ambient.abs(); x * by }
     method_of_a_constant(x, m) { let by: f64 = Odd::SELF.clamp(0.0, 1.0); x * by }
     // Extension traits.
-    extended_flatten(x, m) { x.flatten() * 2.0 }
     extended_mul_add(x, m) { let y = x * 2.0; y.mul_add(0.0, 1.0) }
     extended_normal(x, m) { x.normal() + 1.0 }
     extended_inspect(x, m) { let y = x.tanh(); y.inspect("y") }

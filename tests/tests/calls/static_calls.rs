@@ -547,7 +547,7 @@ fn each_of_many_lengths_finds_its_call_again() {
         }
     };
     run();
-    let ((), events) = log(&run);
+    let ((), events) = log(run);
     let hits = events.iter().filter(|event| event.starts_with("hit"));
     assert_eq!(hits.count(), 100, "{events:?}");
     assert!(
