@@ -132,7 +132,7 @@ fn values(kind: StaticKind) -> Vec<Static> {
         StaticKind::DType => all.extend(DType::ALL.map(Static::DType)),
         // Some shape has an axis of length 3.
         StaticKind::Index => all.extend([-3, -1, 0, 2].map(Static::Int)),
-        StaticKind::Count => {
+        StaticKind::Count | StaticKind::KnownCount => {
             all.extend(numbers);
             all.push(list(&[0, 1]));
         }

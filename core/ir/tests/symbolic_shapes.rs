@@ -164,7 +164,7 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
                 n => (n as i64 - 1).into(),
             },
             StaticKind::Index => (r.below(5) as i64 - 2).into(),
-            StaticKind::Count => (r.below(3) as i64).into(),
+            StaticKind::Count | StaticKind::KnownCount => (r.below(3) as i64).into(),
             StaticKind::Number | StaticKind::Fill | StaticKind::Probability => 1.0.into(),
             StaticKind::Positions | StaticKind::Callee | StaticKind::Programs => {
                 unreachable!("only calls and ops that run programs have them")
@@ -330,7 +330,11 @@ fn inferred_shapes_hold_for_the_numbers() {
                 .zip(op.def().statics())
                 .map(|(s, arg)| match r.below(8) {
                     // Only methods and derivatives set these, so they are always known.
-                    _ if matches!(arg.kind, StaticKind::KnownFlag | StaticKind::Active) => {
+                    _ if matches!(
+                        arg.kind,
+                        StaticKind::KnownFlag | StaticKind::KnownCount | StaticKind::Active
+                    ) =>
+                    {
                         s.clone()
                     }
                     0 => Static::Host("n".into()),

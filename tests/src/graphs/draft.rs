@@ -1043,7 +1043,7 @@ impl Draft<'_> {
                 StaticKind::Margins => Static::Int(self.rng.below(3) as i64),
                 StaticKind::Fill => Static::Int(1),
                 StaticKind::Index => Static::Int(self.rng.below(6) as i64 - 3),
-                StaticKind::Count => Static::Int(self.rng.below(4) as i64),
+                StaticKind::Count | StaticKind::KnownCount => Static::Int(self.rng.below(4) as i64),
                 kind => panic!("the generator does not know values of {kind:?} for `{op}`"),
             });
         }

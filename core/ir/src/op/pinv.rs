@@ -36,14 +36,42 @@ pub(super) static OP: Factorization = Factorization {
     tangents: |b, eqn, dx| {
         let (x, y) = (eqn.args[0], eqn.out());
         let (dxt, xt, yt) = (swapped(b, dx), swapped(b, x), swapped(b, y));
-        let (xy, yx) = (product(b, [x, y], [x, y]), product(b, [y, x], [y, x]));
-        let (yyt, yty) = (product(b, [y, yt], [y, yt]), product(b, [yt, y], [yt, y]));
-        let change = product(b, [dx, y], [x, y]);
-        let middle = product(b, [y, change], [y, xy]);
-        let rows = product(b, [yyt, dxt], [yyt, xt]);
-        let rows_inside = product(b, [rows, xy], [y, xy]);
-        let columns = product(b, [dxt, yty], [xt, yty]);
-        let columns_inside = product(b, [yx, columns], [yx, y]);
+        let dims = b.aval(x).shape.dims();
+        let lens =
+            dims.and_then(|dims| Some((dims[dims.len() - 2].known()?, dims.last()?.known()?)));
+        // The products are no larger than the smaller side of the matrix.
+        let [middle, rows, rows_inside, columns, columns_inside] = match lens {
+            Some((m, n)) if m < n => {
+                let (xy, yty) = (product(b, [x, y], [x, y]), product(b, [yt, y], [yt, y]));
+                let change = product(b, [dx, y], [x, y]);
+                let swapped_change = swapped(b, change);
+                let rows = product(b, [y, swapped_change], [y, xy]);
+                let columns = product(b, [dxt, yty], [xt, yty]);
+                let along = product(b, [x, columns], [x, y]);
+                [
+                    product(b, [y, change], [y, xy]),
+                    rows,
+                    product(b, [rows, xy], [y, xy]),
+                    columns,
+                    product(b, [y, along], [y, xy]),
+                ]
+            }
+            _ => {
+                let (yx, yyt) = (product(b, [y, x], [y, x]), product(b, [y, yt], [y, yt]));
+                let change = product(b, [y, dx], [y, x]);
+                let swapped_change = swapped(b, change);
+                let rows = product(b, [yyt, dxt], [yyt, xt]);
+                let along = product(b, [rows, x], [y, x]);
+                let columns = product(b, [swapped_change, y], [yx, y]);
+                [
+                    product(b, [change, y], [yx, y]),
+                    rows,
+                    product(b, [along, y], [yx, y]),
+                    columns,
+                    product(b, [yx, columns], [yx, y]),
+                ]
+            }
+        };
         let (rows, columns) = (b.sub(rows, rows_inside), b.sub(columns, columns_inside));
         let outside = b.add(rows, columns);
         vec![Some(b.sub(outside, middle))]

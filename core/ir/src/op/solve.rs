@@ -97,16 +97,13 @@ impl OpDef for Solve {
     fn statics(&self) -> &'static [StaticArg] {
         const {
             &[
-                StaticKind::Count.named("form"),
+                StaticKind::KnownCount.named("form"),
                 StaticKind::KnownFlag.named("transposed"),
             ]
         }
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        if statics[0]
-            .int()
-            .is_some_and(|n| Form::from_number(n).is_none())
-        {
+        if statics[0].int().and_then(Form::from_number).is_none() {
             return Err(statics[0].refused("form"));
         }
         let a = shape::matrices(&args[0].shape)?;

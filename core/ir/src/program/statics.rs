@@ -67,6 +67,8 @@ pub enum StaticKind {
     Flag,
     /// A boolean that methods and derivatives set. It is never a host expression.
     KnownFlag,
+    /// A number that is not negative and that methods and derivatives set. It is never a host expression.
+    KnownCount,
     /// A dtype.
     DType,
     /// Those of the first three operands that have tangents, ascending. Derivatives set it, and it
@@ -96,6 +98,7 @@ impl StaticArg {
         let is_small = |n: &i64| n.unsigned_abs() <= i32::MAX as u64;
         let fits = match self.kind {
             StaticKind::KnownFlag => value.bool().is_some(),
+            StaticKind::KnownCount => value.int().is_some_and(|n| n >= 0),
             StaticKind::Callee => value.is_host(),
             StaticKind::Programs => value.programs().is_some(),
             StaticKind::Active => list(|active| {

@@ -90,7 +90,7 @@ pub(super) fn solve(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
         }
     };
     let a = b.contiguous(&a);
-    let form = Form::from_number(int(of.value(StaticKind::Count)));
+    let form = Form::from_number(int(of.value(StaticKind::KnownCount)));
     let systems = Systems {
         count,
         n,

@@ -147,12 +147,20 @@ pub(crate) fn stacked(one: &Aval, len: usize) -> Aval {
     }
 }
 
-/// Returns an error if the operands cannot have the avals that the programs take.
+/// Returns an error if the operands cannot have the avals that the programs take, which are known.
 fn check_args(args: &[&Aval], expected: &[Aval]) -> Result<(), Fault> {
     check_number(args.len(), expected.len())?;
     let mut pairs = args.iter().zip(expected).enumerate();
     pairs.try_for_each(|(i, (found, expected))| {
-        check_aval(&format!("operand {}", i + 1), found, expected)
+        let what = format!("operand {}", i + 1);
+        if expected.dtype.is_none() || expected.shape.known().is_none() {
+            return Err(Fault::Length {
+                what: format!("{what} of a program"),
+                found: expected.to_string(),
+                expected: "a known dtype and shape".into(),
+            });
+        }
+        check_aval(&what, found, expected)
     })
 }
 
