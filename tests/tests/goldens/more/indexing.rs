@@ -73,7 +73,7 @@ crate::goldens! {
     i_where_nonzero_size(x) -> Tensor {
         let n = Tensor::arange(6, gradloom::DType::I64);
         let keys = x.gt(0.0).select(&n, 6).sort(0).i(..4);
-        x.i(&keys.lt(6).select(&keys, 0)).square()
+        x.i(keys.lt(6).select(&keys, 0)).square()
     }
     i_embedding_mean(e, #[nodiff] t) -> Tensor { e.i(t).mean(1) }
     i_gather_nd(x, #[nodiff] ij) -> Tensor {
@@ -85,7 +85,7 @@ crate::goldens! {
         m.unsqueeze(1).select(x, 0.0).sum(0) / count
     }
     i_int_table(t, i) -> [Tensor; 3] { [t.i(i), t.take(i.flip(0), 0), t.add_at(i, 5)] }
-    i_gather_f64(x, #[nodiff] i) -> Tensor { (x.i(i) * x.i(&i.flip(0))).sum(..) }
+    i_gather_f64(x, #[nodiff] i) -> Tensor { (x.i(i) * x.i(i.flip(0))).sum(..) }
     i_gather_rows_batched(x, #[nodiff] i) -> Tensor { x.take_along_axis(i.unsqueeze(-1), 1) }
     i_permute_columns(x, #[nodiff] p) -> Tensor { x.i((.., p)).matmul(x.i((p, ..))) }
     i_scatter_zero_rows(x, u, #[nodiff] i) -> Tensor { x.scatter_add(i, u, 0) }

@@ -77,7 +77,7 @@ crate::goldens! {
         let mut sum = term.clone();
         for k in 1..20 {
             term = term.matmul(a) / k as f64;
-            sum = sum + &term;
+            sum += &term;
         }
         sum
     }

@@ -67,9 +67,9 @@ crate::goldens! {
     pendulum_verlet(q, p) -> (Tensor, Tensor) {
         let (mut q, mut p) = (q.clone(), p.clone());
         for _ in 0..10 {
-            p = p - 0.05 * q.sin();
-            q = q + 0.1 * &p;
-            p = p - 0.05 * q.sin();
+            p -= 0.05 * q.sin();
+            q += 0.1 * &p;
+            p -= 0.05 * q.sin();
         }
         (q, p)
     }
@@ -188,10 +188,10 @@ crate::goldens! {
         let i = x.floor();
         let t = x - &i;
         let i = i.cast(DType::I64);
-        let a = y.i(&(&i - 1).clamp(0, 4));
-        let b = y.i(&i.clamp(0, 4));
-        let c = y.i(&(&i + 1).clamp(0, 4));
-        let d = y.i(&(&i + 2).clamp(0, 4));
+        let a = y.i((&i - 1).clamp(0, 4));
+        let b = y.i(i.clamp(0, 4));
+        let c = y.i((&i + 1).clamp(0, 4));
+        let d = y.i((&i + 2).clamp(0, 4));
         let cubic = 3.0 * (&b - &c) + &d - &a;
         let square = 2.0 * &a - 5.0 * &b + 4.0 * &c - &d;
         &b + 0.5 * &t * (&c - &a + &t * (square + &t * cubic))
