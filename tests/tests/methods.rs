@@ -498,3 +498,30 @@ fn the_logarithm_of_the_normal_distribution_is_accurate_in_both_tails() {
     let ends = Tensor::from([f64::NEG_INFINITY, f64::INFINITY]).log_ndtr();
     assert_eq!(ends.to_vec::<f64>(), [f64::NEG_INFINITY, 0.0]);
 }
+
+#[traced]
+fn recurrence(a: &Tensor, b: &Tensor) -> Tensor {
+    let step = |(a, b): &(Tensor, Tensor), (c, d): &(Tensor, Tensor)| (a * c, c * b + d);
+    let (_, h) = associative_scan(step, &(a.clone(), b.clone()));
+    h.sin()
+}
+
+#[test]
+fn a_traced_function_calls_an_associative_scan() {
+    let (a, b) = (
+        Tensor::arange(5, DType::F64).cos(),
+        Tensor::arange(5, DType::F64),
+    );
+    let mut h = Tensor::from(0.0f64);
+    let mut all = Vec::new();
+    for i in 0..5 {
+        h = h * a.row(i) + b.row(i);
+        all.push(h.sin());
+    }
+    let expected = Tensor::stack(&all, 0).to_vec::<f64>();
+    check("values", &recurrence(&a, &b), &expected);
+    let (y, pullback) = recurrence::vjp(&a, &b);
+    let slopes = pullback(&y.ones_like()).1;
+    let loss = |b: &Tensor| recurrence(&a, b).sum(..);
+    check("slopes", &slopes, &grad(loss)(&b).to_vec::<f64>());
+}
