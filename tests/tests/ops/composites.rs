@@ -341,7 +341,7 @@ fn lists(#[shape(6, 2)] x: &Tensor) -> Tensor {
     let t = Tensor::linspace(0.0, 1.0, x.dim(0), DType::F64).unsqueeze(-1);
     let mut sum = &grid[0] * &grid[1] + (x * t).sum(..);
     for part in &parts {
-        sum = sum + part.sum(..);
+        sum += part.sum(..);
     }
     sum
 }
@@ -404,7 +404,7 @@ fn an_infinite_element_beside_an_exact_quantile_is_not_nan() {
 
 #[test]
 fn the_axis_of_a_cross_product_has_length_3() {
-    let of = |x: &Tensor| -> Result<Tensor> { Ok(x.cross(&Tensor::ones([2, 3], DType::F64), 1)) };
+    let of = |x: &Tensor| -> Result<Tensor> { Ok(x.cross(Tensor::ones([2, 3], DType::F64), 1)) };
     let error = vjp(of, &noise(&[2, 4], 1)).expect_err("the axis has another length");
     assert_eq!(
         error.to_string(),

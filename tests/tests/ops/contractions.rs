@@ -144,7 +144,7 @@ fn wrong_calls_are_refused_with_a_reason() {
         "einsum of `...i,...i`: axis -1 of `...` is 2 in operand 1 and 3 in operand 2"
     );
     let dots = |summed: (&[i64], &[i64])| {
-        fault(&|| x(&[2, 3]).dot_general(&x(&[4, 2]), summed, (&[], &[])))
+        fault(&|| x(&[2, 3]).dot_general(x(&[4, 2]), summed, (&[], &[])))
     };
     assert_eq!(
         dots((&[1], &[0])),

@@ -215,7 +215,7 @@ fn slopes_at_zero_are_finite_and_right() {
 #[test]
 fn special_operands_of_methods_have_the_values_of_numpy() {
     let sorted = Tensor::from([1.0f32, 2.0, f32::NAN]);
-    let found = sorted.searchsorted(&Tensor::from([f32::NAN, 5.0, 0.0]));
+    let found = sorted.searchsorted(Tensor::from([f32::NAN, 5.0, 0.0]));
     assert_eq!(found.to_vec::<i64>(), [2, 2, 0]);
     let quotients = Tensor::from([1.0f32, -1.0]).floor_divide(0.0);
     assert_eq!(
@@ -237,7 +237,7 @@ fn a_logarithm_of_the_beta_function_keeps_its_digits() {
         let expected = -(x.ln() + (x + 1.0).ln());
         for found in [
             Tensor::from([x]).betaln(2.0),
-            Tensor::from([2.0f64]).betaln(&Tensor::from([x])),
+            Tensor::from([2.0f64]).betaln(Tensor::from([x])),
         ] {
             assert!(
                 (found.item::<f64>() - expected).abs() < 1e-13 * expected.abs(),
@@ -247,11 +247,11 @@ fn a_logarithm_of_the_beta_function_keeps_its_digits() {
     }
     let cases = [
         (0.5, 0.5, 1.1447298858494002),
-        (3.0, 4.0, -4.0943445622221007),
+        (3.0, 4.0, -4.094344562222101),
         (10.0, 20.0, -19.115327299887045),
         (8.0, 8.0, -10.848948661710063),
         (1e4, 1e4, -13866.28325676141),
-        (0.001, 50.0, 6.9032768856098272),
+        (0.001, 50.0, 6.903276885609827),
     ];
     for (x, y, expected) in cases {
         let found = Tensor::from([x]).betaln(y).item::<f64>();
