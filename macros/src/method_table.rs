@@ -46,7 +46,7 @@ pub(crate) mod class {
     pub(crate) const PEEKABLE: u32 = 1 << 28;
     /// Other iterators, a class that only the macro uses.
     pub(crate) const OTHER_ITER: u32 = 1 << 29;
-    /// Optimisers of this library.
+    /// Optimisers of this library, and types that hold the function of a transform.
     pub(crate) const OPTIMISER: u32 = 1 << 30;
     // Shared pointers have the bit `1 << 31`, and no methods here.
 
@@ -402,7 +402,7 @@ pub(crate) const METHODS: &[Row] = {
         row(GOES, &["unzip"], MethodResult::Pair(&MethodResult::List(&MethodResult::Inferred), &MethodResult::List(&MethodResult::Inferred)), Values),
         // Random keys.
         row(KEY, &["bits", "uniform", "normal", "bernoulli", "permutation"], MethodResult::Tensor, Values),
-        row(KEY, &["fold_in"], MethodResult::Key, Values),
+        row(KEY, &["duplicate", "fold_in", "split_lanes"], MethodResult::Key, Values),
         row(KEY, &["split"], MethodResult::Pair(&MethodResult::Key, &MethodResult::Key), Values),
         row(KEY, &["split_n", "split_many"], MethodResult::List(&MethodResult::Key), Values),
         // Tensors, beside their ops.
@@ -414,6 +414,7 @@ pub(crate) const METHODS: &[Row] = {
         row(TENSOR, &["add", "sub", "mul", "div", "neg", "i", "set", "add_at"], MethodResult::Tensor, Values),
         row(TENSOR, &CHANGES_PREFIX, MethodResult::Tensor, Values),
         row(TENSOR, gradloom_ir::Composite::NAMES, MethodResult::Tensor, Values),
+        Row { of: KEY, names: &["into_words"], gives: MethodResult::List(&NUMBER), takes: Values, does: Effect::Reads },
         Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };
@@ -519,29 +520,58 @@ pub(crate) const CONSTANTS: &[&str] = &[
     "stringify",
 ];
 
-/// Transforms of closures and loops with closures as their bodies. Some have the names of companions.
-pub(crate) const TRANSFORMS: &[&str] = &[
-    "associative_scan",
-    "checkpoint",
-    "cond",
-    "custom_jvp",
-    "custom_vjp",
-    "fori_loop",
-    "grad",
-    "hessian",
-    "hvp",
-    "jacfwd",
-    "jacrev",
-    "jvp",
-    "linear_transpose",
-    "linearize",
-    "map",
-    "scan",
-    "value_and_grad",
-    "vjp",
-    "vmap",
-    "while_loop",
+/// Transforms of functions, and loops and branches that run functions, with the positions of the
+/// functions among their arguments. Some have the names of companions.
+const TRANSFORMS: &[(&str, &[usize])] = &[
+    ("associative_scan", &[0]),
+    ("checkpoint", &[0]),
+    ("cond", &[1, 2]),
+    ("custom_jvp", &[0, 1]),
+    ("custom_vjp", &[0, 1, 2]),
+    ("fori_loop", &[1]),
+    ("grad", &[0]),
+    ("hessian", &[0]),
+    ("hvp", &[0]),
+    ("jacfwd", &[0]),
+    ("jacrev", &[0]),
+    ("jvp", &[0]),
+    ("linear_transpose", &[0]),
+    ("linearize", &[0]),
+    ("map", &[0]),
+    ("scan", &[0]),
+    ("switch", &[1]),
+    ("value_and_grad", &[0]),
+    ("vjp", &[0]),
+    ("vmap", &[0]),
+    ("while_loop", &[0, 1]),
 ];
+
+/// Returns the positions of the functions among the arguments of a transform, a loop or a branch.
+pub(crate) fn functions_of(transform: &str) -> Option<&'static [usize]> {
+    let mut transforms = TRANSFORMS.iter();
+    let found = transforms.find(|(name, _)| *name == transform);
+    found.map(|(_, positions)| *positions)
+}
+
+/// Types of this library that hold the function of a transform, with their methods.
+///
+/// `new` takes the function, `call` runs it, and the other methods return the changed transform.
+pub(crate) const BUILDERS: &[(&str, &[&str])] = &[
+    ("AssociativeScan", &["axis", "call", "clone", "reverse"]),
+    ("Checkpoint", &["call", "clone", "keep"]),
+    ("Scan", &["call", "checkpoint", "clone", "reverse", "turns"]),
+    (
+        "Vmap",
+        &["axis_size", "call", "clone", "in_axes", "out_axes"],
+    ),
+];
+
+/// Returns the methods of a type that holds the function of a transform.
+pub(crate) fn methods_of_builder(ty: &str) -> Option<&'static [&'static str]> {
+    let mut builders = BUILDERS.iter();
+    let found = builders.find(|(name, _)| *name == ty);
+    found.map(|(_, methods)| *methods)
+}
 
 /// Methods of slices and of `str` that `Vec` and `String` have themselves, or by traits.
 const OWN: &[&str] = &[

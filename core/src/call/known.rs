@@ -5,7 +5,7 @@
 //! reads the answers from the type of the closure.
 
 use super::facts::{Facts, Marker, NoFacts};
-use crate::{Aval, AxisIndex, DType, Key, NewAxis, Rest, Tensor, Tree};
+use crate::{Aval, AxisIndex, Checkpoint, DType, Key, NewAxis, Rest, Scan, Tensor, Tree, Vmap};
 use std::borrow::Cow;
 use std::cell::{Ref, RefMut};
 use std::cmp;
@@ -97,7 +97,7 @@ classes! {
     OfTuple = 1 << 27;
     /// Iterators that can be peeked at.
     OfPeekable = 1 << 28;
-    /// Optimisers of this crate.
+    /// Optimisers of this crate, and types that hold the function of a transform.
     OfOptimiser = 1 << 30;
     /// Shared pointers, and those that borrow or own.
     OfShared = 1 << 31;
@@ -170,6 +170,9 @@ holders! {
     OfTreeSet K: [K] BTreeSet<K> where K => K;
     OfOption T: [T] Option<T> where T;
     OfResult T: [T, E] Result<T, E> where T, E;
+    OfOptimiser (): [F] Checkpoint<F> where F;
+    OfOptimiser (): [F] Scan<F> where F;
+    OfOptimiser (): [F] Vmap<F> where F;
     OfTuple (): [A] (A,) where A;
     OfTuple (): [A, B] (A, B) where A, B;
     OfTuple (): [A, B, C] (A, B, C) where A, B, C;

@@ -5,5 +5,5 @@
 use crate::tree::marks;
 
 marks! {
-    associative_scan checkpoint cond custom_jvp custom_vjp fori_loop grad hessian hvp jacfwd jacrev jvp linear_transpose linearize map scan value_and_grad vjp vmap while_loop
+    associative_scan checkpoint cond custom_jvp custom_vjp fori_loop grad hessian hvp jacfwd jacrev jvp linear_transpose linearize map scan switch value_and_grad vjp vmap while_loop
 }

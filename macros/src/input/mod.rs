@@ -108,6 +108,12 @@ impl Func {
             .is_none_or(|of| of.place == TraitPlace::Impl)
     }
 
+    /// Returns whether it has a tensor to differentiate with respect to: a function that only takes
+    /// random keys has none.
+    pub(crate) fn has_derivative(&self) -> bool {
+        self.diff().next().is_some()
+    }
+
     /// Returns the path of a method of a trait, `<Self as Trait>::name`.
     pub(crate) fn path_in_trait(&self) -> Option<TokenStream> {
         let (path, name) = (&self.of_trait()?.path, &self.sig.ident);

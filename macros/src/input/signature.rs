@@ -2,7 +2,7 @@
 
 use super::output::output;
 use super::param::{distinguish, parameter, refuse_integers};
-use super::{Func, Kind, Owner};
+use super::{Func, Kind, Owner, Param};
 use crate::report::Errors;
 use syn::{Attribute, Safety, Signature};
 
@@ -22,7 +22,10 @@ pub(crate) fn signature(
         params.push(parameter(i, input, owner.as_ref(), errors, &mut unsound));
     }
     refuse_integers(&mut params, errors);
-    if params.iter().all(|p| matches!(p.kind, Kind::Static { .. })) {
+    let is_static = |p: &Param| matches!(p.kind, Kind::Static { .. });
+    if params.iter().all(is_static) && params.iter().any(Param::has_lanes) {
+        // A function of random keys has no derivative, but its calls are cached.
+    } else if params.iter().all(is_static) {
         unsound.push(
             &sig.ident,
             format!("`{}` takes no tensor, so there is nothing to trace; remove `#[traced]` or add a parameter `x: &Tensor`", sig.ident),

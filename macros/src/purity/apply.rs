@@ -5,8 +5,8 @@ use super::ty::{Closure, Probe, Scope, Ty, Val, written};
 use super::{Asked, PurityVisitor, Remedy, place};
 use crate::input::{is_traced, text, unraw};
 use crate::method_table::{
-    ArgumentUse, FUNCTIONS, OF_TENSORS, OPTIMISERS, OWNERS, TRANSFORMS, associated, class,
-    gives_list, is_of_number, is_op,
+    ArgumentUse, FUNCTIONS, OF_TENSORS, OPTIMISERS, OWNERS, associated, class, functions_of,
+    gives_list, is_of_number, is_op, methods_of_builder,
 };
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -138,6 +138,15 @@ impl PurityVisitor<'_> {
                     .with(probe.and_then(|(f, args)| Probe::exact(ours!((#f)(#(#args),*)))))
             }
             Ty::Transform(name, function) => self.transformed(name, &function.clone(), args, span),
+            Ty::Branches(functions) => {
+                let mut result = Val::unknown();
+                for function in &functions.clone() {
+                    let of_branch = self.apply(function, args, what, span);
+                    result.unify(&of_branch);
+                }
+                result
+            }
+            Ty::List(elem) if elem.is_function() => self.apply(&elem.clone(), args, what, span),
             _ => self.found(
                 what,
                 span,
@@ -272,6 +281,9 @@ impl PurityVisitor<'_> {
                 self.apply(otherwise, std::slice::from_ref(x), name, span);
                 self.apply(then, std::slice::from_ref(x), name, span)
             }
+            ("switch", [_, branches, x]) => {
+                self.apply(branches, std::slice::from_ref(x), name, span)
+            }
             _ => return None,
         })
     }
@@ -279,8 +291,11 @@ impl PurityVisitor<'_> {
     /// Judges a call of one of this library's transforms of closures.
     fn transform(&mut self, name: &str, args: &[Val], span: Span) -> Val {
         if let Some(gives) = self.controlled(name, args, span) {
-            for arg in args.iter().filter(|arg| !matches!(arg.ty, Ty::Closure(_))) {
-                self.moved(arg, name, span);
+            let functions = functions_of(name).unwrap_or_default();
+            for (i, arg) in args.iter().enumerate() {
+                if !functions.contains(&i) {
+                    self.moved(arg, name, span);
+                }
             }
             return gives;
         }
@@ -325,7 +340,7 @@ impl PurityVisitor<'_> {
                 self.ask_class(val, mask, Asked::Moved, what, span);
             }
             Ty::Tuple(parts) => parts.iter().for_each(|part| self.moved(part, what, span)),
-            Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
+            _ if val.is_judged_later() => {
                 self.apply(val, &[], what, span);
             }
             _ => {}
@@ -373,14 +388,21 @@ impl PurityVisitor<'_> {
         }
         let ours = owner.is_empty() || owner == "gradloom";
         if ours
-            && TRANSFORMS.contains(&&*last)
+            && functions_of(&last).is_some()
             && self.is_outside(path)
             && self.ask_function(path, what, span)
         {
             return self.transform(&last, args, span);
         }
+        if let ("new", [function]) = (&*last, args)
+            && methods_of_builder(&owner).is_some()
+            && function.is_function()
+            && self.is_outside(path)
+        {
+            return self.builder(path, function, what, span);
+        }
         if let ("tree", "map2", [left, right, f]) = (&*owner, &*last, args)
-            && matches!(f.ty, Ty::Closure(_))
+            && f.is_function()
             && self.is_outside(path)
             && self.ask_function(path, what, span)
         {
@@ -424,6 +446,26 @@ impl PurityVisitor<'_> {
         if let Some(axes) = axes {
             self.known(axes, what, span, "the type of the axes is not known");
         }
+    }
+
+    /// Judges a call of `Scan::new`, `Vmap::new` or `Checkpoint::new`.
+    fn builder(&mut self, path: &Path, function: &Val, what: &str, span: Span) -> Val {
+        let (ty, _) = ends(path);
+        let mut owner = path.clone();
+        owner.segments.pop();
+        owner.segments.pop_punct();
+        if let Some(last) = owner.segments.last_mut() {
+            last.arguments = syn::PathArguments::None;
+        }
+        let rt = self.rt;
+        let made = Val::unknown().with(Probe::exact(ours!(#rt::some::<#owner<()>>())));
+        if self.is_hidden(path)
+            || !self.ask_class(&made, class::OPTIMISER, Asked::Class, what, span)
+        {
+            let why = "its effects are not known";
+            return self.found(what, span, why, Remedy::Promise);
+        }
+        Ty::Transform(ty, Box::new(function.clone())).into()
     }
 
     /// Judges a call of `Default::default` by the name of an optimiser.

@@ -132,10 +132,28 @@ impl PurityVisitor<'_> {
             Expr::Closure(e) => self.closure(e, scopes),
             Expr::Path(e) => self.value(e),
             Expr::Paren(e) => self.callable(&e.expr, scopes),
-            Expr::Reference(e) if matches!(&*e.expr, Expr::Closure(_)) => {
-                self.callable(&e.expr, scopes)
+            Expr::Reference(e) if self.is_function(&e.expr) => self.callable(&e.expr, scopes),
+            Expr::Array(e) if e.elems.iter().any(|f| self.is_function(f)) => {
+                let functions = e.elems.iter().map(|f| self.callable(f, scopes.clone()));
+                Ty::Branches(functions.collect()).into()
             }
             expr => self.expr(expr),
+        }
+    }
+
+    /// Returns whether an expression is a closure, a local that holds a function, a list of these, or
+    /// a reference to one.
+    pub(super) fn is_function(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Closure(_) => true,
+            Expr::Path(p) => {
+                let local = p.path.get_ident().and_then(|name| self.local(&unraw(name)));
+                local.is_some_and(Val::is_judged_later)
+            }
+            Expr::Paren(e) => self.is_function(&e.expr),
+            Expr::Reference(e) => self.is_function(&e.expr),
+            Expr::Array(e) => e.elems.iter().any(|f| self.is_function(f)),
+            _ => false,
         }
     }
 
@@ -151,7 +169,7 @@ impl PurityVisitor<'_> {
     /// are returned unchanged.
     fn called(&mut self, val: Val, span: Span) -> Val {
         match &val.ty {
-            Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
+            _ if val.is_judged_later() => {
                 let result = self.apply(&val, &[], "a function", span);
                 Ty::Pure(Box::new(result)).into()
             }
@@ -665,7 +683,7 @@ impl PurityVisitor<'_> {
         match &val.ty {
             Ty::Tensor | Ty::Scalar | Ty::Text | Ty::Key | Ty::Range | Ty::Arithmetic(_) => {}
             Ty::Pure(_) | Ty::Pullback(_) => {}
-            Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
+            Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) | Ty::Branches(_) => {
                 self.apply(val, &[], what, span);
             }
             Ty::List(_) | Ty::Option(_) | Ty::Map(..) | Ty::Tuple(_)

@@ -6,7 +6,8 @@ use super::ty::{Fidelity, Probe, Ty, Val, written};
 use super::{Asked, CallPosition, Impurity, PurityVisitor, Remedy, place, position};
 use crate::input::unraw;
 use crate::method_table::{
-    ArgumentUse, Effect, MethodResult, Row, class, gives_list, is_op_method, methods, takes_tensor,
+    ArgumentUse, Effect, MethodResult, Row, class, gives_list, is_op_method, methods,
+    methods_of_builder, takes_tensor,
 };
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
@@ -57,7 +58,12 @@ const MADE: [&str; 5] = ["HashMap", "HashSet", "BTreeSet", "BTreeMap", "Cow"];
 impl PurityVisitor<'_> {
     pub(super) fn method(&mut self, call: &ExprMethodCall) -> Val {
         let open = call.paren_token.span.open();
-        let receiver = self.expr(&call.receiver).at(place(open, 0));
+        // A type that holds a function is judged when it is called.
+        let receiver = match self.is_function(&call.receiver) {
+            true => self.callable(&call.receiver, Vec::new()),
+            false => self.expr(&call.receiver),
+        };
+        let receiver = receiver.at(place(open, 0));
         let args = self.arguments(open, &call.args);
         let (name, span) = (unraw(&call.method), call.method.span());
         let what = format!(".{name}()");
@@ -186,6 +192,11 @@ impl PurityVisitor<'_> {
                 ),
             };
         }
+        if let Ty::Transform(builder, function) = &receiver.ty
+            && methods_of_builder(builder).is_some_and(|methods| methods.contains(&name))
+        {
+            return self.method_of_builder(receiver, &function.clone(), call, name, args);
+        }
         if let (Ty::Pure(gives), "call") = (&receiver.ty, name) {
             // A call of a closure's pullback.
             self.passed_on(&call.args, args, what, span);
@@ -239,13 +250,34 @@ impl PurityVisitor<'_> {
         self.method_of_class(call, receiver, &rows, mask, args, what)
     }
 
+    /// Judges a method of `Scan`, `Vmap` or `Checkpoint`.
+    fn method_of_builder(
+        &mut self,
+        builder: &Val,
+        function: &Val,
+        call: &ExprMethodCall,
+        name: &str,
+        args: &[Val],
+    ) -> Val {
+        let (what, span) = (format!(".{name}()"), call.method.span());
+        if ["in_axes", "out_axes"].contains(&name) {
+            self.axes(args.first(), &what, span);
+            return builder.clone();
+        }
+        self.passed_on(&call.args, args, &what, span);
+        match name {
+            "call" => self.apply(function, args, &what, span),
+            _ => builder.clone(),
+        }
+    }
+
     /// Returns whether the receiver of a method of the standard library, or of an op, may be of a
     /// type of the user's with a traced method of this name.
     ///
     /// Numbers and tensors have so many methods that only a type in the signature counts, or a tensor
     /// as an argument that no op of this name takes.
     fn may_be_own(&self, receiver: &Val, mask: u32, name: &str, args: &[Val]) -> bool {
-        let common = class::SCALAR | class::TENSOR | class::KEY;
+        let common = class::SCALAR | class::TENSOR;
         let of_any = mask & common == 0 && !["is_empty", "len"].contains(&name);
         let is_param = (receiver.probe.as_ref()).is_some_and(|probe| probe.depth == 0);
         let given = args.iter().any(|arg| matches!(arg.ty, Ty::Tensor));
@@ -542,7 +574,10 @@ impl PurityVisitor<'_> {
                 }
             }
             Effect::Reads => {
-                let why = "it reads the values of a tensor";
+                let why = match row.of {
+                    class::KEY => "it reads the words of a key",
+                    _ => "it reads the values of a tensor",
+                };
                 let why = self.reason(what, span, why, Remedy::Read);
                 self.reads.get_or_insert(Impurity {
                     why: why.clone(),
@@ -590,11 +625,7 @@ impl PurityVisitor<'_> {
                 | ArgumentUse::Thunk => &[],
             };
             match &arg.ty {
-                Ty::Closure(_)
-                | Ty::Function(_)
-                | Ty::Pure(_)
-                | Ty::Transform(..)
-                | Ty::Pullback(_) => {
+                _ if arg.is_function() => {
                     // The first closure of `map_or_else` supplies the default and takes no
                     // argument.
                     let thunk = name == "map_or_else" && i == 0;

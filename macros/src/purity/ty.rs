@@ -32,6 +32,8 @@ pub(super) enum Ty {
     Pullback(Option<TokenStream>),
     /// Function returned by a transform, judged when it is called.
     Transform(String, Box<Val>),
+    /// Functions of which one is called, judged when it is.
+    Branches(Vec<Val>),
     /// Tensor or number: the result of arithmetic on these operands, or on operands that rustc knows
     /// in the body only.
     Arithmetic(Option<Vec<TokenStream>>),
@@ -182,6 +184,19 @@ impl Val {
         self.with(probe)
     }
 
+    /// Returns whether it is a function that is judged when it is called.
+    pub(super) fn is_judged_later(&self) -> bool {
+        matches!(
+            self.ty,
+            Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) | Ty::Branches(_)
+        )
+    }
+
+    /// Returns whether it is a function.
+    pub(super) fn is_function(&self) -> bool {
+        self.is_judged_later() || matches!(self.ty, Ty::Pure(_) | Ty::Pullback(_))
+    }
+
     /// Returns the tokens of the probe.
     pub(super) fn tokens(&self) -> Option<&TokenStream> {
         self.probe.as_ref().map(|probe| &probe.tokens)
@@ -222,6 +237,7 @@ impl Val {
             | Ty::Function(_)
             | Ty::Pure(_)
             | Ty::Transform(..)
+            | Ty::Branches(_)
             | Ty::Pullback(_) => return None,
             Ty::Arithmetic(_) | Ty::Opaque => return None,
         })

@@ -1,11 +1,13 @@
-//! Each method and function of `Tensor` in a traced function: lowered, read, or recorded as a step.
+//! Each method and function of `Tensor` in a traced function: lowered, read, or recorded as a step; and
+//! the tables of methods of keys and of transforms.
 
+use crate::method_table::{BUILDERS, FUNCTIONS, METHODS, class};
 use crate::program::Body;
 use crate::traced::body_of;
 use gradloom_ir::composites::Role;
 use gradloom_ir::op::{Method, Param};
 use gradloom_ir::{Composite, Op, StaticKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -149,28 +151,72 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Returns the names of the public methods and functions of `Tensor` that are written by hand.
-fn written() -> Vec<String> {
-    let mut names = Vec::new();
-    for entry in fs::read_dir(root().join("core/src/tensor")).expect("the folder") {
-        let source = fs::read_to_string(entry.expect("an entry").path()).expect("the source");
+/// Returns the public methods and functions of a type that the files of a folder of `core/src` define.
+fn written(folder: &str, ty: &str) -> Vec<syn::Signature> {
+    let mut written = Vec::new();
+    for entry in fs::read_dir(root().join("core/src").join(folder)).expect("the folder") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
+        let source = fs::read_to_string(path).expect("the source");
         let file = syn::parse_file(&source).expect("the source parses");
-        let of_tensor = |item: &syn::Item| match item {
+        let of_type = |item: &syn::Item| match item {
             syn::Item::Impl(block) if block.trait_.is_none() => match &*block.self_ty {
-                syn::Type::Path(ty) if ty.path.is_ident("Tensor") => Some(block.items.clone()),
+                syn::Type::Path(path)
+                    if path.path.segments.last().is_some_and(|s| s.ident == ty) =>
+                {
+                    Some(block.items.clone())
+                }
                 _ => None,
             },
             _ => None,
         };
-        for item in file.items.iter().filter_map(of_tensor).flatten() {
+        for item in file.items.iter().filter_map(of_type).flatten() {
             if let syn::ImplItem::Fn(f) = item
                 && matches!(f.vis, syn::Visibility::Public(_))
             {
-                names.push(f.sig.ident.to_string());
+                written.push(f.sig);
             }
         }
     }
-    names
+    written
+}
+
+/// Returns their names, for the methods or for the functions without a receiver.
+fn names(written: &[syn::Signature], methods: bool) -> BTreeSet<String> {
+    let written = written.iter();
+    let written = written.filter(|sig| sig.receiver().is_some() == methods);
+    written.map(|sig| sig.ident.to_string()).collect()
+}
+
+#[test]
+fn the_methods_of_a_key_are_those_of_the_table() {
+    let written = written("random", "Key");
+    let rows = METHODS.iter().filter(|row| row.of == class::KEY);
+    let listed: BTreeSet<String> = rows
+        .flat_map(|row| row.names)
+        .map(|name| (*name).to_owned())
+        .collect();
+    assert_eq!(listed, names(&written, true));
+    for name in names(&written, false) {
+        let path = format!("Key::{name}");
+        let mut known = FUNCTIONS.iter().flat_map(|(names, ..)| *names);
+        assert!(known.any(|name| *name == path), "`{path}` is not known");
+    }
+}
+
+#[test]
+fn the_methods_of_types_that_hold_a_function_are_those_of_the_table() {
+    for (ty, methods) in BUILDERS {
+        let written = written("transform", ty);
+        // `Clone` is derived.
+        let mut found = names(&written, true);
+        found.insert("clone".to_owned());
+        let listed: BTreeSet<String> = methods.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(listed, found, "{ty}");
+        assert_eq!(names(&written, false), BTreeSet::from(["new".to_owned()]));
+    }
 }
 
 /// Returns what becomes of an expression in a traced function.
@@ -226,8 +272,9 @@ fn each_method_of_a_tensor_is_lowered_or_recorded_for_a_reason() {
     for (name, call) in BY_HAND {
         calls.insert((*name).to_owned(), (*call).to_owned());
     }
-    let missing: Vec<String> = written()
+    let missing: Vec<String> = written("tensor", "Tensor")
         .into_iter()
+        .map(|sig| sig.ident.to_string())
         .filter(|n| !calls.contains_key(n))
         .collect();
     assert!(missing.is_empty(), "no call in this test of {missing:?}");

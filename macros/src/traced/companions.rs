@@ -20,6 +20,9 @@ use crate::program::Body;
 use proc_macro2::TokenStream;
 use syn::Block;
 
+/// Reason why the body of a function without tensors as arguments is not lowered.
+pub(super) const NO_TENSOR: &str = "it takes no tensor";
+
 /// Emitted companions of one function.
 pub(crate) struct Companions {
     /// Items beside the function or the impl block.
@@ -39,6 +42,9 @@ pub(crate) fn companions(
     digest: &Digest,
     calls: &CachedCallEmitter<'_>,
 ) -> Companions {
+    if !func.has_derivative() {
+        return without_derivatives(func, rt, block, digest, calls);
+    }
     let names = ItemNames::new(func);
     let places = Places::new(&names.saved);
     let callers = Wrt::callers(func, body);
@@ -104,11 +110,59 @@ pub(crate) fn companions(
     let items = ours!(#items #grads #fact_items #failed);
     let items = match &func.owner {
         Some(owner) => cx.of_a_method(owner, &items, &associated),
-        None => cx.of_a_function(&items, &associated),
+        None => {
+            let (items, traced) = (cx.of_a_function(&items, &associated), cx.traced_impl());
+            ours!(#items #traced)
+        }
     };
     Companions {
         items,
         register: (!register.is_empty()).then_some(register),
+        causes: calls.causes().into_iter().chain(causes).collect(),
+    }
+}
+
+/// Emits the companions of a function of random keys, such as `fn init(key: Key) -> Tensor`: it has
+/// lanes, but no derivatives.
+fn without_derivatives(
+    func: &Func,
+    rt: &TokenStream,
+    block: &Block,
+    digest: &Digest,
+    calls: &CachedCallEmitter<'_>,
+) -> Companions {
+    let body = Body::Recorded(NO_TENSOR.to_owned());
+    let names = ItemNames::new(func);
+    let program = format!("recorded at run time: {NO_TENSOR}");
+    let constant = names.program.to_string();
+    let docs = Docs::new(func, &body, &program, &constant, None, calls.recorded());
+    let cx = EmitCx {
+        func,
+        names: &names,
+        rt,
+        places: &Places::new(&names.saved),
+        docs: &docs,
+        loop_uses: &[],
+        calls,
+        callers: None,
+        asked_for: &[],
+    };
+    let FactItems {
+        associated: facts,
+        items,
+        causes,
+    } = cx.fact_items(&body, block, digest);
+    let (program, vmap) = (cx.program(&program), cx.vmap());
+    let annotations = Checks::new(func, rt).map(|checks| checks.item());
+    let asking = calls.asking(&cx);
+    let associated = ours!(#program #vmap #facts #annotations #asking);
+    let items = match &func.owner {
+        Some(owner) => cx.of_a_method(owner, &items, &associated),
+        None => cx.of_a_function(&items, &associated),
+    };
+    Companions {
+        items,
+        register: None,
         causes: calls.causes().into_iter().chain(causes).collect(),
     }
 }
@@ -122,7 +176,7 @@ pub(crate) fn facts_of_builder(
     args: &Args,
     rt: &TokenStream,
 ) -> TokenStream {
-    let body = Body::Recorded("it takes no tensors".to_owned());
+    let body = Body::Recorded(NO_TENSOR.to_owned());
     let calls = CachedCallEmitter::new(func, (block, plain), &body, args, rt);
     let digest = Digest::new(func, block, args);
     let names = ItemNames::new(func);
@@ -170,16 +224,13 @@ impl EmitCx<'_> {
     /// Returns `enum dense`, whose associated items are the companions of `fn dense`, and the items
     /// beside it.
     fn of_a_function(&self, items: &TokenStream, associated: &TokenStream) -> TokenStream {
-        let (n, rt) = (self.names, self.rt);
-        let (allow, attrs) = (allow(), &self.func.attrs);
+        let (rt, allow, attrs) = (self.rt, allow(), &self.func.attrs);
         let (vis, function) = (&self.func.vis, &self.func.sig.ident);
         let doc = format!(
             "The companions of the function `{function}`: its derivatives, and its program."
         );
         let doc = self.docs.other(&doc);
         let declaration = declaration(function);
-        let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
-        let (cost, points, kernels, recorded) = (&n.cost, &n.points, &n.kernels, &n.recorded);
         ours! {
             #(#attrs)*
             #allow
@@ -201,7 +252,17 @@ impl EmitCx<'_> {
             impl #function {
                 #associated
             }
+        }
+    }
 
+    /// Returns the implementation of `Traced` for the enum beside a function.
+    fn traced_impl(&self) -> TokenStream {
+        let (n, rt) = (self.names, self.rt);
+        let (allow, attrs) = (allow(), &self.func.attrs);
+        let function = &self.func.sig.ident;
+        let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
+        let (cost, points, kernels, recorded) = (&n.cost, &n.points, &n.kernels, &n.recorded);
+        ours! {
             #(#attrs)*
             #allow
             impl #rt::Traced for #function {
@@ -216,13 +277,22 @@ impl EmitCx<'_> {
         }
     }
 
+    /// Returns the constant `PROGRAM`.
+    fn program(&self, program: &str) -> TokenStream {
+        let (vis, name) = (self.vis(), &self.names.program);
+        let user = text(&self.func.sig.ident);
+        let doc = self.docs.program(&format!("The program of `{user}`."));
+        ours! {
+            #[doc = #doc]
+            #vis const #name: &'static str = #program;
+        }
+    }
+
     /// Returns the companions that users call.
     fn public(&self, program: &str, body: &Body) -> TokenStream {
-        let (n, func) = (self.names, self.func);
+        let func = self.func;
         let vis = self.vis();
-        let user = text(&func.sig.ident);
-        let program_name = &n.program;
-        let program_doc = self.docs.program(&format!("The program of `{user}`."));
+        let program = self.program(program);
         let given = self.given();
         let vjp = self.vjp(&given.checks);
         let jvp = self.jvp(&given);
@@ -234,8 +304,7 @@ impl EmitCx<'_> {
         let second = self.hvp_companion(body, &given);
         let vmap = self.vmap();
         ours! {
-            #[doc = #program_doc]
-            #vis const #program_name: &'static str = #program;
+            #program
 
             #vjp
 

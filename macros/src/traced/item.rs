@@ -1,7 +1,7 @@
 //! Parses and expands one function or method.
 
 use super::attributes::{misplaced, misspelt, strip_attributes};
-use super::companions::{companions, facts_of_builder};
+use super::companions::{NO_TENSOR, companions, facts_of_builder};
 use super::wrap_body::wrap_body;
 use crate::digest::Digest;
 use crate::emit::CachedCallEmitter;
@@ -203,6 +203,8 @@ pub(super) fn tests(
         return TokenStream::new();
     };
     let mut wrong = Errors::default();
+    let funcs = funcs.iter().copied().filter(|func| func.has_derivative());
+    let funcs = &*Vec::from_iter(funcs);
     check.refuse_unknown(funcs, &mut wrong);
     let samplings = funcs
         .iter()
@@ -226,6 +228,9 @@ fn body(
     rt: &TokenStream,
     errors: &mut Errors,
 ) -> Body {
+    if !func.has_derivative() {
+        return Body::Recorded(NO_TENSOR.to_owned());
+    }
     if args.record && errors.is_empty() {
         return Body::Recorded("`#[traced(record)]` requests it".to_owned());
     }

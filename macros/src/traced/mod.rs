@@ -15,7 +15,7 @@ pub(crate) use source::{body_of, lowered};
 use crate::emit::paths;
 use crate::input::annotation::declare;
 use crate::input::args::Args;
-use crate::input::fallback;
+use crate::input::{Func, fallback};
 use crate::input::{order, rule};
 use crate::report::Errors;
 use attributes::refuse_second;
@@ -92,6 +92,23 @@ fn keyword(item: &syn::Item) -> Span {
     word.map_or_else(Span::call_site, |t| t.span())
 }
 
+/// Reports options about derivatives of a function that has none.
+fn refuse_derivatives(func: &Func, args: &Args, errors: &mut Errors) {
+    let (rule, check) = (&args.rule, args.selftest.as_ref().map(|_| &func.sig.ident));
+    let rule = rule.as_ref().map(ToTokens::to_token_stream);
+    let order = args.order.as_ref().map(ToTokens::to_token_stream);
+    let check = check.map(ToTokens::to_token_stream);
+    for (option, at) in [("a rule", rule), ("`order`", order), ("`check`", check)] {
+        if let Some(at) = at {
+            let name = &func.sig.ident;
+            errors.push(
+                &at,
+                format!("{option} is about derivatives, and `{name}` has none, because it takes no tensor; remove it"),
+            );
+        }
+    }
+}
+
 fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut func.attrs, errors);
     let mut is_method = Errors::default();
@@ -111,6 +128,9 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     }
     declare(&mut parsed, args.returns.as_ref(), errors);
     order::apply_to_function(&mut parsed, args.order.as_ref(), errors);
+    if !parsed.has_derivative() {
+        refuse_derivatives(&parsed, args, errors);
+    }
     let rt = paths::run_time(args);
     let emitted = emit(&parsed, written, args, &rt, &[], errors);
     let func = fallback::print_function(&func);

@@ -345,3 +345,185 @@ fn a_closure_draws_from_words_that_it_captures() {
     let expected = Key::new(5).normal([40], DType::F64);
     assert_eq!(bits(&grad(f)(&x)), bits(&expected));
 }
+
+// ---- Keys that are copied, carried and spread over lanes ----
+
+/// One draw for each number, of copies of one key.
+#[traced]
+fn folded(x: &Tensor, key: Key) -> Tensor {
+    let mut h = x.clone();
+    for i in 0..4u32 {
+        h = h + key.duplicate().fold_in(i).normal([3], DType::F64);
+    }
+    h
+}
+
+/// Keys as the slices of a loop.
+#[traced]
+fn scanned(x: &Tensor, key: Key) -> Tensor {
+    let keys = key.split_lanes(5);
+    let turn = |h: &Tensor, key: &Key| {
+        let h = h * key.duplicate().uniform([3], DType::F64);
+        (h.clone(), h)
+    };
+    let (last, all) = gradloom::scan(turn, x, &keys);
+    last + all.sum(0)
+}
+
+/// A key as a part of the state of a loop.
+#[traced]
+fn carried(x: &Tensor, key: Key) -> Tensor {
+    let turn = |i: &Tensor, (h, key): &(Tensor, Key)| {
+        let (now, later) = key.duplicate().split();
+        (h + i.cast(DType::F64) * now.normal([3], DType::F64), later)
+    };
+    gradloom::fori_loop(0..4, turn, &(x.clone(), key)).0
+}
+
+#[traced]
+fn of_a_borrowed_key(x: &Tensor, key: &Key) -> Tensor {
+    x * key.duplicate().normal([3], DType::F64)
+}
+
+#[traced]
+fn in_lanes(x: &Tensor, key: Key) -> Tensor {
+    let keys = key.split_lanes(4);
+    vmap(|key: &Key| key.duplicate().normal([3], DType::F64) * x)(&keys).sum(0)
+}
+
+#[test]
+fn copies_of_keys_are_free_of_effects() {
+    let x = noise(&[3], 5);
+    let recorded = [
+        folded::RECORDED,
+        scanned::RECORDED,
+        carried::RECORDED,
+        of_a_borrowed_key::RECORDED,
+        in_lanes::RECORDED,
+    ];
+    assert_eq!(recorded, [None; 5]);
+    finds(|key| folded(&x, key));
+    finds(|key| folded::jvp((&x, key), &x));
+    finds(|key| scanned(&x, key));
+    finds(|key| scanned::vjp(&x, key).0);
+    finds(|key| carried(&x, key));
+    finds(|key| of_a_borrowed_key(&x, &key));
+    finds(|key| in_lanes(&x, key));
+    let mut want = x.clone();
+    for i in 0..4 {
+        want = want + Key::new(7).fold_in(i).normal([3], DType::F64);
+    }
+    assert_eq!(bits(&folded(&x, Key::new(7))), bits(&want));
+}
+
+/// A method of the user's with the name of one of keys.
+#[derive(Clone, Tree)]
+struct Twin {
+    w: Tensor,
+}
+
+#[traced]
+impl Twin {
+    fn duplicate(&self) -> Tensor {
+        &self.w * 2.0
+    }
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let twice = self.duplicate();
+        twice * x
+    }
+}
+
+#[test]
+fn a_method_of_a_model_may_have_the_name_of_one_of_keys() {
+    let (twin, x) = (Twin { w: noise(&[3], 1) }, noise(&[3], 2));
+    assert_eq!(Twin::FORWARD_RECORDED, None);
+    gradloom_tests::observe::finds(|| twin.forward(&x));
+}
+
+// ---- Functions of keys only ----
+
+#[traced]
+fn init(key: Key) -> Tensor {
+    let (w, scale) = key.split();
+    w.normal([4, 3], DType::F64) * scale.uniform([3], DType::F64)
+}
+
+#[derive(Tree)]
+struct Model {
+    w: Tensor,
+    layers: Vec<Tensor>,
+}
+
+/// A model of a size that is an argument.
+#[traced]
+fn init_model(key: Key, n: usize) -> Model {
+    let [w, rest] = key.split_n();
+    let layers = rest.split_many(n).into_iter();
+    let layers = layers
+        .map(|key| key.normal([3], DType::F64) * 0.1)
+        .collect::<Vec<_>>();
+    Model {
+        w: w.normal([4, 3], DType::F64),
+        layers,
+    }
+}
+
+/// A function of a key whose dtype may be refused.
+#[traced]
+fn init_of(key: &Key, dtype: DType) -> Result<Tensor> {
+    Ok(key.duplicate().normal([2], dtype))
+}
+
+/// A traced function that calls one of a key.
+#[traced]
+fn calls_init(x: &Tensor, key: Key) -> Tensor {
+    let (first, second) = key.split();
+    let w = init(first);
+    let model = init_model(second, 2);
+    x.matmul(&w) + &model.layers[1] * 2.0
+}
+
+struct Sampler;
+
+#[traced]
+impl Sampler {
+    #[traced]
+    fn sample(key: Key) -> Tensor {
+        key.normal([3], DType::F64)
+    }
+}
+
+#[test]
+fn a_function_of_a_key_is_cached() {
+    assert_eq!([init::RECORDED, init_model::RECORDED], [None; 2]);
+    finds(init);
+    finds(|key| init_model(key, 3));
+    finds(|key| init_of(&key, DType::F64).unwrap());
+    finds(Sampler::sample);
+    let (w, scale) = Key::new(3).split();
+    let want = w.normal([4, 3], DType::F64) * scale.uniform([3], DType::F64);
+    assert_eq!(bits(&init(Key::new(3))), bits(&want));
+    assert!(
+        init::PROGRAM.contains("it takes no tensor"),
+        "{}",
+        init::PROGRAM
+    );
+    assert!(init_of(&Key::new(0), DType::I32).is_err());
+    let x = noise(&[2, 4], 5);
+    assert_eq!(calls_init::RECORDED, None);
+    finds(|key| calls_init(&x, key));
+    finds(|key| calls_init::vjp(&x, key).0);
+}
+
+#[test]
+fn the_lanes_of_a_function_of_a_key_are_calls() {
+    let all = init::vmap(0, Key::new(3).split_lanes(5));
+    assert_eq!(all.shape(), [5, 4, 3]);
+    for (i, key) in Key::new(3).split_many(5).into_iter().enumerate() {
+        let one = init(key);
+        gradloom::tree::assert_close(&all.i(i), &one, 1e-12);
+    }
+    finds(|key| init::vmap(0, key.split_lanes(5)));
+    let models = init_model::vmap(0, Key::new(3).split_lanes(5), 2);
+    assert_eq!(models.layers[1].shape(), [5, 3]);
+}

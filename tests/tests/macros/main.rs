@@ -37,6 +37,7 @@ macro_rules! bodies_of_model {
 mod companions;
 mod constants;
 mod function_forms;
+mod functions_by_name;
 mod held;
 mod local_trees;
 mod natural;

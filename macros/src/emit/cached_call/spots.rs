@@ -4,7 +4,7 @@
 //! user's function, so the answers are exact, whatever the macro knows.
 
 use crate::input::{Func, text, unraw};
-use crate::method_table::{TRANSFORMS, is_method};
+use crate::method_table::{functions_of, is_method, methods_of_builder};
 use crate::purity::{Asked, CallPosition, SpotQuestion, conversion, is_assigning, place};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
@@ -125,6 +125,22 @@ impl BodyWithSpots {
     }
 }
 
+/// Returns whether a path is that of a function that takes closures: a transform, a loop or a branch.
+fn transforms(path: &syn::Path) -> bool {
+    let mut names = path.segments.iter().rev().map(|s| unraw(&s.ident));
+    let (last, owner) = (names.next().unwrap_or_default(), names.next());
+    functions_of(&last).is_some()
+        || last == "new" && owner.is_some_and(|owner| methods_of_builder(&owner).is_some())
+}
+
+/// Returns whether an expression is a list of references, such as that of the branches of `switch`.
+fn is_list_of_references(expr: &Expr) -> bool {
+    match expr {
+        Expr::Array(list) => list.elems.iter().all(|e| matches!(e, Expr::Reference(_))),
+        _ => false,
+    }
+}
+
 fn slot(i: usize) -> Ident {
     format_ident!("spot_{i}", span = Span::mixed_site())
 }
@@ -197,6 +213,12 @@ impl SpotVisitor<'_> {
             Expr::Paren(e) => self.closure(&mut e.expr, untyped),
             Expr::Reference(e) if matches!(&*e.expr, Expr::Closure(_)) => {
                 self.closure(&mut e.expr, untyped)
+            }
+            // Closures behind references stay of their own types.
+            Expr::Reference(e) if is_list_of_references(&e.expr) => {
+                if let Expr::Array(list) = &mut *e.expr {
+                    list.elems.iter_mut().for_each(|f| self.closure(f, untyped));
+                }
             }
             expr => self.visit_expr_mut(expr),
         }
@@ -416,8 +438,7 @@ impl SpotVisitor<'_> {
             Expr::Path(e) => Some(e.path.clone()),
             _ => None,
         };
-        let last = path.as_ref().and_then(|path| path.segments.last());
-        let transforms = last.is_some_and(|last| TRANSFORMS.contains(&&*unraw(&last.ident)));
+        let transforms = path.as_ref().is_some_and(transforms);
         for arg in &mut call.args {
             match transforms {
                 true => self.closure(arg, false),

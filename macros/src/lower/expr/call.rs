@@ -6,7 +6,7 @@ use super::syntax::{peel, peel_references};
 use crate::input::{OutShape, text, unraw};
 use crate::lower::stmt::is_path;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
-use crate::method_table::TRANSFORMS;
+use crate::method_table::{functions_of, methods_of_builder};
 use crate::program::{Built, Call, CallArg, Callee};
 use gradloom_ir::einsum::Einsum;
 use gradloom_ir::{Static, Var};
@@ -98,12 +98,7 @@ impl Cx<'_> {
         if path.is_constructor() && func.qself.is_none() {
             return self.constructor(call);
         }
-        let transforms = TRANSFORMS.contains(&path.last())
-            && (path.owner().is_empty() || path.owner() == "gradloom")
-            && call
-                .args
-                .iter()
-                .any(|f| matches!(peel(f), Expr::Closure(_)));
+        let transforms = self.transforms(call) && !self.takes_only_names(call);
         if func.qself.is_some() || path.is_never_traced() || path.is_companion() || transforms {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
@@ -151,6 +146,72 @@ impl Cx<'_> {
                 })
             })),
             None => self.recorded("a call", func.span()),
+        }
+    }
+
+    /// Returns whether a call is one of a transform, a loop or a branch of this library: it has such
+    /// a name, and an argument may be a function where that takes one.
+    ///
+    /// A traced function of the user's may have the same name.
+    pub(in crate::lower) fn transforms(&self, call: &syn::ExprCall) -> bool {
+        let Expr::Path(func) = &*call.func else {
+            return false;
+        };
+        let path = Segments::of_path(&func.path);
+        let functions = match (path.owner(), path.last()) {
+            ("" | "gradloom", name) => functions_of(name),
+            (owner, "new") => methods_of_builder(owner).map(|_| &[0][..]),
+            _ => None,
+        };
+        let mut functions = functions.into_iter().flatten();
+        func.qself.is_none()
+            && functions.any(|i| call.args.get(*i).is_some_and(|f| self.may_be_function(f)))
+    }
+
+    /// Returns whether no argument of a call of a transform is a tensor, a tree or a closure.
+    ///
+    /// The result is then a host value, such as the function that `vmap(f)` returns.
+    fn takes_only_names(&self, call: &syn::ExprCall) -> bool {
+        let is_name = |arg: &Expr| {
+            let local = match peel_references(arg) {
+                Expr::Path(p) => p.path.get_ident(),
+                _ => None,
+            };
+            let value = local.and_then(|name| self.names.lookup(&unraw(name)));
+            matches!(peel_references(arg), Expr::Path(_))
+                && !matches!(value, Some(Value::Closure(_)))
+        };
+        (call.args.iter()).all(|arg| is_name(arg) && !self.names.mentions_traced(arg))
+    }
+
+    /// Returns whether the value of an expression is a transform of a function, as `vmap(f)` or
+    /// `Scan::new(f).reverse()`.
+    pub(in crate::lower) fn makes_transform(&self, expr: &Expr) -> bool {
+        match peel_references(expr) {
+            Expr::Call(call) => self.transforms(call),
+            Expr::MethodCall(call) => self.makes_transform(&call.receiver),
+            _ => false,
+        }
+    }
+
+    /// Returns whether an argument may be a function, or a list of functions.
+    fn may_be_function(&self, expr: &Expr) -> bool {
+        match peel_references(expr) {
+            Expr::Closure(_) => true,
+            Expr::Path(p) => {
+                let local = p.path.get_ident();
+                match local.and_then(|name| self.names.lookup(&unraw(name))) {
+                    Some(Value::Closure(_)) => true,
+                    Some(Value::Host(host)) => !host.is_number(),
+                    Some(_) => false,
+                    // A constant has another name.
+                    None => !is_type(Segments::of_path(&p.path).last()),
+                }
+            }
+            Expr::Call(call) => self.transforms(call),
+            Expr::Array(list) => list.elems.iter().any(|f| self.may_be_function(f)),
+            Expr::Cast(cast) => self.may_be_function(&cast.expr),
+            _ => false,
         }
     }
 

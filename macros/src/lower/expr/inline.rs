@@ -128,6 +128,18 @@ const LENDS: [&str; 15] = [
     "windows",
 ];
 
+/// Transforms, loops and branches of this library that return trees, not functions.
+const GIVE_TREES: [&str; 8] = [
+    "cond",
+    "fori_loop",
+    "hvp",
+    "jvp",
+    "map",
+    "scan",
+    "switch",
+    "while_loop",
+];
+
 /// Maximum length of the text by which programs show code.
 const LONGEST: usize = 60;
 
@@ -226,9 +238,8 @@ impl Cx<'_> {
                     let mut names = p.path.segments.iter().rev().map(|s| unraw(&s.ident));
                     let (last, owner) = (names.next(), names.next());
                     let (last, owner) = (last.unwrap_or_default(), owner.unwrap_or_default());
-                    let transforms = owner.is_empty() && ["hvp", "jvp"].contains(&&*last);
                     owner == "Tensor"
-                        || transforms
+                        || GIVE_TREES.contains(&&*last) && self.transforms(call)
                         || ["tree", "optim"].contains(&&*owner)
                         || !owner.is_empty() && gives_tree(&last)
                 }
@@ -727,7 +738,7 @@ impl Cx<'_> {
 
     /// Notes where a host local is declared, in case it turns out to hold a tree.
     pub(in crate::lower) fn note_declared(&mut self, user: &Ident, emitted: &Ident, init: &Expr) {
-        if no_tree(init) {
+        if no_tree(init) || self.makes_transform(init) {
             return;
         }
         let key = unraw(emitted);
