@@ -155,7 +155,7 @@ where
             })?
         }
     };
-    combined(&even, &odd, |even, odd| interleaved(even, odd))
+    combined(&even, &odd, interleaved)
 }
 
 /// Returns the function of two trees, if the result has the shapes and dtypes of the operands.
