@@ -1909,7 +1909,7 @@ macro_rules! for_each_composite {
                 let pairs: f64 = d as f64 * (d as f64 - 1.0);
                 let mut y = x.zeros_like() + pairs * 0.25 * 1.1447298858494002;
                 for i in 0..d {
-                    y += (x - i as f64 * 0.5).lgamma();
+                    y = &y + (x - i as f64 * 0.5).lgamma();
                 }
                 y
             }
