@@ -2103,7 +2103,7 @@ macro_rules! for_each_composite {
             ///
             /// # Panics
             ///
-            /// If `x` has less than two axes, the numbers of rows differ, `rcond` is negative, or the
+            /// If `x` has fewer than two axes, the numbers of rows differ, or the
             /// dtypes differ or are not floats.
             fn lstsq(x: Tensor, y: Tensor, rcond: Float) {
                 x.pinv(rcond).matmul(y)

@@ -263,7 +263,7 @@ macro_rules! op_list {
                 ///
                 /// The shape before the broadcast.
                 Unbroadcast = unbroadcast,
-                /// The sum over axes. Integers wrap.
+                /// The sum over axes; of `bool`, as `i64`. Integers wrap.
                 ///
                 /// The axes are dropped, or kept with length 1.
                 Sum = sum(methods),
@@ -271,7 +271,7 @@ macro_rules! op_list {
                 ///
                 /// The shape before the sum.
                 SumT = sum_t,
-                /// The mean over axes. Takes floats. The mean of no elements is NaN.
+                /// The mean over axes; of integers and `bool`, as `f64`. The mean of no elements is NaN.
                 ///
                 /// The axes are dropped, or kept with length 1.
                 Mean = mean(methods),
@@ -671,11 +671,11 @@ macro_rules! op_list {
                 ///
                 /// `[.., m, n]` to `[.., n, m]`.
                 Pinv = pinv(methods),
-                /// The variance over axes. Takes floats.
+                /// The variance over axes; of integers and `bool`, as `f64`.
                 ///
                 /// The axes are dropped, or kept with length 1.
                 Var = var(methods),
-                /// The standard deviation over axes. Takes floats.
+                /// The standard deviation over axes; of integers and `bool`, as `f64`.
                 ///
                 /// The axes are dropped, or kept with length 1.
                 Stddev = stddev(methods),

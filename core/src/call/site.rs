@@ -21,12 +21,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::LocalKey;
 
-/// Number of cached calls for each instance of a function. The oldest one is dropped first.
+/// Maximum number of cached calls per instance of a function. The oldest one is dropped first.
 ///
-/// A batch of each of many lengths finds its call again.
+/// It is large enough for a training set whose batches have many lengths.
 const MAX_KNOWN: usize = 128;
 
-/// Number of cached calls, the latest ones, with which a miss is compared to explain it.
+/// Number of latest cached calls that a miss is compared with, to explain it.
 const MAX_COMPARED: usize = 16;
 
 /// Cached calls of a function on one thread.
@@ -290,7 +290,7 @@ fn runs_body(site: &'static LocalKey<CallSite>) -> bool {
     is_op_by_op() || runs_bodies()
 }
 
-/// Looks up a key. Without a recording as the error, the call is to be recorded and cached.
+/// Looks up a key. `Err(None)` means that the call is not cached, and should be recorded for the cache.
 fn look_up(
     site: &'static LocalKey<CallSite>,
     key: &CallKey<'_>,

@@ -76,6 +76,12 @@ pub(crate) fn record_one(
 #[inline]
 fn promoted(op: Op, data: &[&Tensor]) -> Option<DType> {
     let operands = data.get(op.promotes(data.len()))?;
+    let [first, rest @ ..] = operands else {
+        return None;
+    };
+    if !rest.is_empty() && rest.iter().all(|x| x.dtype() == first.dtype()) {
+        return None;
+    }
     op.cast_to(operands.iter().map(|x| x.dtype()))
 }
 

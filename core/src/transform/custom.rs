@@ -30,7 +30,7 @@ use std::cell::RefCell;
 /// # Panics
 ///
 /// The returned function panics if a function reads a value, or captures one that a transform traces, or if
-/// the tangent has other shapes or dtypes than the result of `f`. If `f` returns `Result`, these are errors
+/// the tangent has other shapes or dtypes than the result of `f`, or is not linear in that of the argument. If `f` returns `Result`, these are errors
 /// instead.
 #[track_caller]
 pub fn custom_jvp<X, R, F, G>(f: F, rule: G) -> impl Fn(&X) -> R::Wrap<R::Tree>

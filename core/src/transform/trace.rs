@@ -91,11 +91,10 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
 
 /// A function of a list of leaves, which is called once.
 ///
-/// What is done with it is compiled once, and not for each function of the user.
+/// It is a trait object, so that tracing is compiled once and not for each function of the user.
 pub(crate) type LeafFunction<'a> = dyn FnMut(&[Tensor]) -> Result<Vec<Tensor>> + 'a;
 
-/// Converts `f` to a function of leaves in the structure of `x`. Its result, which has the structure of
-/// the leaves that it returns, is stored in `y`.
+/// Returns `f` as a function of the leaves of `x`. A call of it stores the tree that `f` returns in `y`.
 pub(crate) fn on_leaves<X: Tree, R: Outcome>(
     f: impl FnOnce(&X) -> R,
     x: &X,
@@ -109,8 +108,8 @@ pub(crate) fn on_leaves<X: Tree, R: Outcome>(
     }
 }
 
-/// Traces `f` on fresh values equal to the leaves `x`, of which the frozen ones are constants that
-/// `f` captures. The result is the list of leaves of the result.
+/// Traces `f` on fresh values equal to the leaves `x`. A frozen leaf is passed as it is, and becomes a
+/// captured constant.
 pub(crate) fn trace_leaves(
     f: &mut LeafFunction<'_>,
     x: &[Tensor],

@@ -192,8 +192,8 @@ fn messages_name_the_method_that_the_user_called() {
         full_like: n.full_like(1.5);
         sum: x.sum(2);
         sum_keepdims: x.sum_keepdims(2);
-        mean: n.mean(0);
-        mean_keepdims: n.mean_keepdims(0);
+        mean: x.mean(2);
+        mean_keepdims: x.mean_keepdims(2);
         max: x.max(2);
         max_keepdims: x.max_keepdims(2);
         min: x.min(2);

@@ -37,9 +37,14 @@ const BY_HAND: &[(&str, &str)] = &[
         "if x.is_realised() { x.sin() } else { x.cos() }",
     ),
     ("item", "x * x.item::<f64>()"),
+    ("hann", "x * Tensor::hann(x.dim(0), DType::F32)"),
     (
         "linspace",
         "x * Tensor::linspace(0.0, 1.0, x.dim(0), DType::F32)",
+    ),
+    (
+        "logspace",
+        "x * Tensor::logspace(0.0, 1.0, x.dim(0), DType::F32)",
     ),
     (
         "meshgrid",

@@ -2,8 +2,8 @@
 //! op and in pieces, in both modes of differentiation, and on lanes.
 //!
 //! `GRADLOOM_PROGRAMS=100000 cargo test --release -p gradloom-tests --test ops random_programs` tests
-//! more programs. On 2026-11-24, with the op table of that day: 0 of 100 000 were wrong (of 104 666 drawn; the others depend on
-//! how a number is rounded), in 8 minutes on one core.
+//! more programs. `docs/perf-log.md` has the results. Programs whose results depend on rounding are
+//! drawn but not compared.
 
 use gradloom::__private::replay;
 use gradloom::{DType, Tensor, Vmap, evaluate, jvp, vjp};

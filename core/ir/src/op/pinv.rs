@@ -19,7 +19,7 @@ methods! { pinv {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, `rcond` is negative, or the dtype is no float.
+    /// If there are fewer than two axes, or the dtype is not a float.
     fn pinv(x: Data, rcond: Static);
 } }
 

@@ -4,7 +4,8 @@ use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Op
 use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 methods! { stddev {
-    /// Standard deviation over `axes` of floats, in the same dtype. NaN if there are no elements.
+    /// Standard deviation over `axes`: of floats in their dtype, of integers and `bool` as `f64`. NaN if
+    /// there are no elements.
     ///
     /// The divisor of the squares is the number of elements minus `correction`: 0 for the biased
     /// variance, 1 for the unbiased one. A divisor below 0 counts as 0.
