@@ -353,7 +353,7 @@ fn a_closure_draws_from_words_that_it_captures() {
 fn folded(x: &Tensor, key: Key) -> Tensor {
     let mut h = x.clone();
     for i in 0..4u32 {
-        h = h + key.duplicate().fold_in(i).normal([3], DType::F64);
+        h += key.duplicate().fold_in(i).normal([3], DType::F64);
     }
     h
 }
@@ -411,7 +411,7 @@ fn copies_of_keys_are_free_of_effects() {
     finds(|key| in_lanes(&x, key));
     let mut want = x.clone();
     for i in 0..4 {
-        want = want + Key::new(7).fold_in(i).normal([3], DType::F64);
+        want += Key::new(7).fold_in(i).normal([3], DType::F64);
     }
     assert_eq!(bits(&folded(&x, Key::new(7))), bits(&want));
 }

@@ -1,0 +1,679 @@
+"""Times in JAX and in PyTorch the operations of the benchmark rows W13, W14, W15 and W16.
+
+    rows.py --peer jax|torch [--rows W13,W14_sort1] [--threads 1] [--min-time 0.2]
+                 [--check] [--first] [--cpu N] [--list]
+
+Prints one line `row,peer,milliseconds` per row: the median of batches of about 10 ms, after a warm-up.
+`--rows` takes the names of rows, or prefixes for which no row has that exact name.
+
+A row may have several forms that compute the same numbers (`x[i]` and `jnp.take`, say). The line has the
+fastest, and a comment line has the times of all. `--first` times only the first form, the usual one.
+
+`--check` adds a comment line `# check,row,peer,sum,sum of absolute values,weighted sum`, added up in f64. The
+weights are a hash of the position, so that an order of elements counts too. The sum of absolute values is
+the `check` of the Rust row. Forms that disagree with the first one are reported.
+
+Differences from the Rust rows that cannot be removed:
+- JAX ignores (or fills in for) an index out of range, PyTorch and Rust report it. JAX has int32 indices.
+- PyTorch has sorts and running maxima only together with their indices, and `jax.lax.top_k` has them too.
+- Results of JAX and PyTorch are new memory in each call, as those of Rust.
+"""
+
+import argparse
+import os
+import statistics
+import sys
+import time
+import warnings
+
+
+def options():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--peer", choices=["jax", "torch"], required=True)
+    parser.add_argument("--rows", default="W13,W14,W15,W16")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--min-time", type=float, default=0.2)
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--first", action="store_true", help="only the first form of each row")
+    parser.add_argument("--cpu", type=int, help="CPU for one thread; the last one by default")
+    parser.add_argument("--list", action="store_true")
+    return parser.parse_args()
+
+
+OPTIONS = options()
+THREADS = OPTIONS.threads
+# Before the imports: both libraries read the affinity and these variables when they start.
+CPUS = sorted(os.sched_getaffinity(0))
+if THREADS == 1:
+    os.sched_setaffinity(0, {CPUS[-1] if OPTIONS.cpu is None else OPTIONS.cpu})
+    os.environ["XLA_FLAGS"] = (
+        "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    )
+elif THREADS < len(CPUS):
+    os.sched_setaffinity(0, set(CPUS[-THREADS:]))
+os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(THREADS)
+os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import numpy as np
+
+warnings.filterwarnings("ignore", message=".*in beta.*")
+
+# ---- Inputs: the same bits as `inputs.rs`.
+
+
+def numbers(seed, n, scale):
+    """Numbers in -scale..scale: an integer hash of the index."""
+    scale = np.float32(scale)
+    x = np.arange(n, dtype=np.uint32) + np.uint32(seed * 0x9E3779B9 & 0xFFFFFFFF)
+    x ^= x >> np.uint32(16)
+    x *= np.uint32(0x7FEB352D)
+    x ^= x >> np.uint32(15)
+    x *= np.uint32(0x846CA68B)
+    x ^= x >> np.uint32(16)
+    unit = (x >> np.uint32(8)).astype(np.float32) * np.float32(1.0 / 16_777_216.0)
+    return (np.float32(2.0) * unit - np.float32(1.0)) * scale
+
+
+def fill(seed, shape, scale):
+    return numbers(seed, int(np.prod(shape)), scale).reshape(shape)
+
+
+def weight(seed, inputs, outputs):
+    return fill(seed, [inputs, outputs], np.float32(1.0) / np.sqrt(np.float32(inputs)))
+
+
+def places(n, below):
+    """`n` indices below `below`, in no order."""
+    i = np.arange(n, dtype=np.uint64) * np.uint64(2_654_435_761)
+    return (i % np.uint64(below)).astype(np.int64)
+
+
+TABLE = (10_000, 128)
+ROWS = 20_000
+N = 1024
+MIDDLE = (64, 1024, 16)
+MOST = 8
+MANY = 8192
+SIDE = 8
+
+
+def positive():
+    x = fill(170, [MANY, SIDE, SIDE], 1.0)
+    return x @ x.swapaxes(1, 2) + np.eye(SIDE, dtype=np.float32)
+
+
+INPUTS = {
+    # W13
+    "table": lambda: fill(140, TABLE, 1.0),
+    "rows": lambda: fill(141, [ROWS, TABLE[1]], 1.0),
+    "of_rows": lambda: places(ROWS, TABLE[0]),
+    "moved": lambda: fill(142, [N, N], 1.0),
+    "moved_flat": lambda: fill(142, [N * N], 1.0),
+    "all": lambda: places(N * N, N * N),
+    "few": lambda: places(N * N, 1000),
+    "of_axis": lambda: places(N, N),
+    "along": lambda: places(N * N, N).reshape(N, N),
+    # W14
+    "x": lambda: fill(150, [N, N], 1.0),
+    "flat": lambda: fill(150, [N * N], 1.0),
+    "deep": lambda: fill(150, MIDDLE, 1.0),
+    "gain": lambda: (np.float32(1.0) + numbers(151, N * N, 0.01)).reshape(N, N),
+    # W15
+    "images": lambda: fill(160, [4, 32, 32, 32], 1.0),
+    "k2": lambda: weight(161, 32 * 9, 32).reshape(32, 32, 3, 3),
+    "ct2": lambda: fill(164, [4, 32, 32, 32], 1.0),
+    "lines": lambda: fill(162, [8, 32, 1024], 1.0),
+    "k1": lambda: weight(163, 32 * 5, 32).reshape(32, 32, 5),
+    "ct1": lambda: fill(164, [8, 32, 1024], 1.0),
+    "channels": lambda: fill(165, [4, 64, 64, 64], 1.0),
+    "kd": lambda: fill(166, [64, 1, 3, 3], 1.0),
+    "planes": lambda: fill(167, [8, 32, 64, 64], 1.0),
+    "ct_pool": lambda: fill(168, [8, 32, 32, 32], 1.0),
+    # W16
+    "a": lambda: fill(170, [MANY, SIDE, SIDE], 1.0),
+    "b": lambda: fill(171, [MANY, SIDE, SIDE], 1.0),
+    "vectors": lambda: fill(172, [MANY, SIDE], 1.0),
+    "positive": positive,
+    "right": lambda: fill(172, [MANY, SIDE, 1], 1.0),
+    "steps": lambda: fill(173, [256, 4, 16], 1.0),
+    "w": lambda: weight(174, 16, 16),
+    "h0": lambda: np.zeros([4, 16], np.float32),
+}
+
+# ---- Rows: the operands of each, and its forms in each peer.
+
+ARGUMENTS = {
+    "W13_take_rows": ["table", "of_rows"],
+    "W13_add_rows": ["table", "of_rows", "rows"],
+    "W13_set_rows": ["table", "of_rows", "rows"],
+    "W13_segment_rows": ["rows", "of_rows"],
+    "W13_take": ["moved_flat", "all"],
+    "W13_scatter_add": ["moved_flat", "all"],
+    "W13_scatter_max": ["moved_flat", "all"],
+    "W13_segment_sum": ["moved_flat", "few"],
+    "W13_take_columns": ["moved", "of_axis"],
+    "W13_along1": ["moved", "along"],
+    "W13_along0": ["moved", "along"],
+    "W13_flip1": ["moved"],
+    "W13_flip0": ["moved"],
+    "W13_flip_step": ["moved"],
+    "W13_flip_transposed": ["moved"],
+    "W13_roll1": ["moved"],
+    "W13_roll0": ["moved"],
+    "W13_tril": ["moved"],
+    "W14_cumsum1": ["x"],
+    "W14_cumsum0": ["x"],
+    "W14_cumsum_middle": ["deep"],
+    "W14_cumsum_back": ["x"],
+    "W14_cumsum_pairs": ["x"],
+    "W14_cummax1": ["x"],
+    "W14_cummax0": ["x"],
+    "W14_cumprod1": ["gain"],
+    "W14_cumprod0": ["gain"],
+    "W14_recurrence1": ["x", "gain"],
+    "W14_recurrence0": ["x", "gain"],
+    "W14_sort1": ["x"],
+    "W14_sort0": ["x"],
+    "W14_sort_flat": ["flat"],
+    "W14_argsort1": ["x"],
+    "W14_argsort_flat": ["flat"],
+    "W14_top_k": ["x"],
+    "W14_var1": ["x"],
+    "W14_std1": ["x"],
+    "W14_var0": ["x"],
+    "W14_norm1": ["x"],
+    "W14_norm0": ["x"],
+    "W14_logsumexp1": ["x"],
+    "W14_logsumexp0": ["x"],
+    "W15_conv2d": ["images", "k2"],
+    "W15_conv2d_input": ["images", "k2", "ct2"],
+    "W15_conv2d_weights": ["images", "k2", "ct2"],
+    "W15_conv1d": ["lines", "k1"],
+    "W15_conv1d_input": ["lines", "k1", "ct1"],
+    "W15_conv1d_weights": ["lines", "k1", "ct1"],
+    "W15_depthwise": ["channels", "kd"],
+    "W15_max_pool": ["planes"],
+    "W15_avg_pool": ["planes"],
+    "W15_max_pool3": ["planes"],
+    "W15_avg_pool3": ["planes"],
+    "W15_max_pool_vjp": ["planes", "ct_pool"],
+    "W15_avg_pool_vjp": ["planes", "ct_pool"],
+    "W16_vmap_matmul": ["a", "b"],
+    "W16_vmap_matvec": ["a", "vectors"],
+    "W16_cholesky": ["positive"],
+    "W16_solve": ["positive", "right"],
+    "W16_scan": ["steps", "w", "h0"],
+}
+
+# Rows without a form in a peer, and notes on rows whose form is not a single operation.
+SKIPPED = {"jax": {}, "torch": {}}
+NOTES = {
+    "torch": {
+        "W14_recurrence1": "PyTorch has no linear recurrence: a Python loop of 1024 addcmul",
+        "W14_recurrence0": "PyTorch has no linear recurrence: a Python loop of 1024 addcmul",
+        "W16_scan": "PyTorch has no scan in eager mode: a Python loop of 256 steps",
+        "W13_flip_step": "PyTorch has no negative steps: a flip of x[:, 1::2]",
+    },
+    "jax": {
+        "W14_recurrence1": "JAX has no linear recurrence: associative_scan, or a scan of steps",
+        "W14_recurrence0": "JAX has no linear recurrence: associative_scan, or a scan of steps",
+    },
+}
+
+
+def jax_peer():
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    from jax.scipy.special import logsumexp
+
+    fast = dict(mode="promise_in_bounds")
+    unstable = lambda x, axis: lax.sort(x, dimension=axis, is_stable=False)
+
+    def combine(left, right):
+        """The composition of two maps y -> a y + x, the left one first."""
+        (a, x), (b, y) = left, right
+        return a * b, b * x + y
+
+    def recurrence_tree(axis):
+        return lambda x, a: lax.associative_scan(combine, (a, x), axis=axis)[1]
+
+    def recurrence_steps(axis):
+        def step(y, xa):
+            y = xa[0] + xa[1] * y
+            return y, y
+
+        def run(x, a):
+            if axis == 1:
+                x, a = x.T, a.T
+            y = lax.scan(step, jnp.zeros(N, x.dtype), (x, a))[1]
+            return y.T if axis == 1 else y
+
+        return run
+
+    def conv(x, k, groups=1):
+        pads = [(n // 2, n // 2) for n in k.shape[2:]]
+        dims = ("NCHW", "OIHW", "NCHW") if x.ndim == 4 else ("NCH", "OIH", "NCH")
+        return lax.conv_general_dilated(
+            x, k, (1,) * len(pads), pads, dimension_numbers=dims, feature_group_count=groups
+        )
+
+    def pullback(f, which):
+        def run(*args):
+            return jax.vjp(f, *args[:-1])[1](args[-1])[which]
+
+        return run
+
+    def pool(x, init, f, window, stride, pad):
+        pads = [(0, 0), (0, 0), (pad, pad), (pad, pad)]
+        return lax.reduce_window(x, init, f, (1, 1, window, window), (1, 1, stride, stride), pads)
+
+    max_pool = lambda x: pool(x, -jnp.inf, lax.max, 2, 2, 0)
+    avg_pool = lambda x: pool(x, 0.0, lax.add, 2, 2, 0) / 4
+    squares = lambda x: x.reshape(8, 32, 32, 2, 32, 2)
+
+    def scan_steps(steps, w, h):
+        return lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), h, steps)[0]
+
+    rows = {
+        "W13_take_rows": {
+            "x[i]": lambda x, i: x[i],
+            "take": lambda x, i: jnp.take(x, i, axis=0),
+            "in_bounds": lambda x, i: x.at[i].get(**fast),
+        },
+        "W13_add_rows": {
+            "at.add": lambda x, i, u: x.at[i].add(u),
+            "in_bounds": lambda x, i, u: x.at[i].add(u, **fast),
+        },
+        "W13_set_rows": {
+            "at.set": lambda x, i, u: x.at[i].set(u),
+            "in_bounds": lambda x, i, u: x.at[i].set(u, **fast),
+        },
+        "W13_segment_rows": {
+            "segment_sum": lambda x, i: jax.ops.segment_sum(x, i, num_segments=TABLE[0]),
+            "in_bounds": lambda x, i: jax.ops.segment_sum(x, i, num_segments=TABLE[0], **fast),
+        },
+        "W13_take": {
+            "x[i]": lambda x, i: x[i],
+            "take": lambda x, i: jnp.take(x, i, axis=0),
+            "in_bounds": lambda x, i: x.at[i].get(**fast),
+        },
+        "W13_scatter_add": {
+            "at.add": lambda x, i: x.at[i].add(x),
+            "in_bounds": lambda x, i: x.at[i].add(x, **fast),
+        },
+        "W13_scatter_max": {
+            "at.max": lambda x, i: x.at[i].max(x),
+            "in_bounds": lambda x, i: x.at[i].max(x, **fast),
+        },
+        "W13_segment_sum": {
+            "segment_sum": lambda x, i: jax.ops.segment_sum(x, i, num_segments=1000),
+            "in_bounds": lambda x, i: jax.ops.segment_sum(x, i, num_segments=1000, **fast),
+            "bincount": lambda x, i: jnp.bincount(i, x, length=1000),
+        },
+        "W13_take_columns": {
+            "x[:,i]": lambda x, i: x[:, i],
+            "take": lambda x, i: jnp.take(x, i, axis=1),
+            "in_bounds": lambda x, i: x.at[:, i].get(**fast),
+        },
+        "W13_along1": {
+            "take_along_axis": lambda x, i: jnp.take_along_axis(x, i, axis=1),
+            "in_bounds": lambda x, i: jnp.take_along_axis(x, i, axis=1, **fast),
+        },
+        "W13_along0": {
+            "take_along_axis": lambda x, i: jnp.take_along_axis(x, i, axis=0),
+            "in_bounds": lambda x, i: jnp.take_along_axis(x, i, axis=0, **fast),
+        },
+        "W13_flip1": lambda x: jnp.flip(x, 1),
+        "W13_flip0": lambda x: jnp.flip(x, 0),
+        "W13_flip_step": {
+            "x[::-1,::-2]": lambda x: x[::-1, ::-2],
+            "flip": lambda x: jnp.flip(x[:, 1::2], (0, 1)),
+        },
+        "W13_flip_transposed": {
+            "T.flip": lambda x: jnp.flip(x.T, 1),
+            "flip.T": lambda x: jnp.flip(x, 0).T,
+        },
+        "W13_roll1": lambda x: jnp.roll(x, 100, 1),
+        "W13_roll0": lambda x: jnp.roll(x, 100, 0),
+        "W13_tril": lambda x: jnp.tril(x),
+        "W14_cumsum1": lambda x: jnp.cumsum(x, 1),
+        "W14_cumsum0": lambda x: jnp.cumsum(x, 0),
+        "W14_cumsum_middle": lambda x: jnp.cumsum(x, 1),
+        "W14_cumsum_back": lambda x: lax.cumsum(x, 1, reverse=True),
+        "W14_cumsum_pairs": lambda x: jnp.cumsum(x.reshape(N * N // 2, 2), 0),
+        "W14_cummax1": lambda x: lax.cummax(x, 1),
+        "W14_cummax0": lambda x: lax.cummax(x, 0),
+        "W14_cumprod1": lambda x: jnp.cumprod(x, 1),
+        "W14_cumprod0": lambda x: jnp.cumprod(x, 0),
+        "W14_recurrence1": {"tree": recurrence_tree(1), "scan": recurrence_steps(1)},
+        "W14_recurrence0": {"tree": recurrence_tree(0), "scan": recurrence_steps(0)},
+        "W14_sort1": {"sort": lambda x: jnp.sort(x, 1), "unstable": lambda x: unstable(x, 1)},
+        "W14_sort0": {"sort": lambda x: jnp.sort(x, 0), "unstable": lambda x: unstable(x, 0)},
+        "W14_sort_flat": {"sort": lambda x: jnp.sort(x), "unstable": lambda x: unstable(x, 0)},
+        "W14_argsort1": lambda x: jnp.argsort(x, 1).astype(jnp.float32),
+        "W14_argsort_flat": lambda x: jnp.argsort(x).astype(jnp.float32),
+        "W14_top_k": lambda x: lax.top_k(x, MOST)[0],
+        "W14_var1": lambda x: jnp.var(x, 1),
+        "W14_std1": lambda x: jnp.std(x, 1),
+        "W14_var0": lambda x: jnp.var(x, 0),
+        "W14_norm1": lambda x: jnp.linalg.norm(x, axis=1),
+        "W14_norm0": lambda x: jnp.linalg.norm(x, axis=0),
+        "W14_logsumexp1": lambda x: logsumexp(x, 1),
+        "W14_logsumexp0": lambda x: logsumexp(x, 0),
+        "W15_conv2d": conv,
+        "W15_conv2d_input": pullback(conv, 0),
+        "W15_conv2d_weights": pullback(conv, 1),
+        "W15_conv1d": conv,
+        "W15_conv1d_input": pullback(conv, 0),
+        "W15_conv1d_weights": pullback(conv, 1),
+        "W15_depthwise": lambda x, k: conv(x, k, 64),
+        "W15_max_pool": {
+            "reduce_window": max_pool,
+            "reshape": lambda x: squares(x).max((3, 5)),
+        },
+        "W15_avg_pool": {
+            "reduce_window": avg_pool,
+            "reshape": lambda x: squares(x).mean((3, 5)),
+        },
+        "W15_max_pool3": lambda x: pool(x, -jnp.inf, lax.max, 3, 1, 1),
+        "W15_avg_pool3": lambda x: pool(x, 0.0, lax.add, 3, 1, 1) / 9,
+        "W15_max_pool_vjp": pullback(max_pool, 0),
+        "W15_avg_pool_vjp": {
+            "reduce_window": pullback(avg_pool, 0),
+            "reshape": pullback(lambda x: squares(x).mean((3, 5)), 0),
+        },
+        "W16_vmap_matmul": {
+            "vmap": jax.vmap(jnp.matmul),
+            "sum": lambda x, y: (x[:, :, :, None] * y[:, None, :, :]).sum(2),
+        },
+        "W16_vmap_matvec": {
+            "vmap": jax.vmap(jnp.matmul),
+            "sum": lambda x, v: (x * v[:, None, :]).sum(2),
+        },
+        "W16_cholesky": {
+            "jnp": jnp.linalg.cholesky,
+            "lax": lambda x: lax.linalg.cholesky(x, symmetrize_input=False),
+        },
+        "W16_solve": jnp.linalg.solve,
+        "W16_scan": {
+            "scan": scan_steps,
+            "unroll8": lambda steps, w, h: lax.scan(
+                lambda h, x: (jnp.tanh(h @ w + x), None), h, steps, unroll=8
+            )[0],
+        },
+    }
+
+    def operand(x):
+        return jnp.asarray(x.astype(np.int32) if x.dtype == np.int64 else x)
+
+    def prepare(row, f, args):
+        f = jax.jit(f)
+        return lambda: f(*args).block_until_ready()
+
+    return rows, operand, prepare, np.asarray
+
+
+def torch_peer():
+    import torch
+    import torch.nn.functional as F
+
+    torch.set_num_threads(THREADS)
+
+    class Pullback:
+        """The derivative of `f` for one operand; the forward pass is not part of the call."""
+
+        def __init__(self, f, which):
+            self.f, self.which = f, which
+
+        def prepare(self, args):
+            *xs, ct = [x.detach() for x in args]
+            xs = [x.clone().requires_grad_() for x in xs]
+            y, x = self.f(*xs), xs[self.which]
+            return lambda: torch.autograd.grad(y, x, ct, retain_graph=True)[0]
+
+    def recurrence(x, a):
+        y = torch.empty_like(x)
+        xs, factors, ys = x.unbind(0), a.unbind(0), y.unbind(0)
+        ys[0].copy_(xs[0])
+        for i in range(1, len(xs)):
+            torch.addcmul(xs[i], factors[i], ys[i - 1], out=ys[i])
+        return y
+
+    def recurrence_columns(x, a):
+        y = torch.empty_like(x)
+        xs, factors, ys = x.unbind(1), a.unbind(1), y.unbind(1)
+        ys[0].copy_(xs[0])
+        for i in range(1, len(xs)):
+            torch.addcmul(xs[i], factors[i], ys[i - 1], out=ys[i])
+        return y
+
+    def scan_steps(steps, w, h):
+        for x in steps.unbind(0):
+            h = torch.tanh(torch.addmm(x, h, w))
+        return h
+
+    conv2 = lambda x, k: F.conv2d(x, k, padding=1)
+    conv1 = lambda x, k: F.conv1d(x, k, padding=2)
+    max_pool = lambda x: F.max_pool2d(x, 2)
+    avg_pool = lambda x: F.avg_pool2d(x, 2)
+    f32 = torch.float32
+
+    rows = {
+        "W13_take_rows": {
+            "index_select": lambda x, i: x.index_select(0, i),
+            "x[i]": lambda x, i: x[i],
+            "embedding": lambda x, i: F.embedding(i, x),
+        },
+        "W13_add_rows": {
+            "index_add": lambda x, i, u: x.index_add(0, i, u),
+            "index_put": lambda x, i, u: x.index_put((i,), u, accumulate=True),
+        },
+        "W13_set_rows": {
+            "index_copy": lambda x, i, u: x.index_copy(0, i, u),
+            "index_put": lambda x, i, u: x.index_put((i,), u),
+        },
+        "W13_segment_rows": {
+            "index_add": lambda x, i: x.new_zeros(TABLE).index_add_(0, i, x),
+        },
+        "W13_take": {
+            "index_select": lambda x, i: x.index_select(0, i),
+            "x[i]": lambda x, i: x[i],
+            "take": torch.take,
+            "gather": lambda x, i: x.gather(0, i),
+        },
+        "W13_scatter_add": {
+            "scatter_add": lambda x, i: x.scatter_add(0, i, x),
+            "index_add": lambda x, i: x.index_add(0, i, x),
+            "index_put": lambda x, i: x.index_put((i,), x, accumulate=True),
+        },
+        "W13_scatter_max": {
+            "scatter_reduce": lambda x, i: x.scatter_reduce(0, i, x, "amax"),
+            "index_reduce": lambda x, i: x.index_reduce(0, i, x, "amax"),
+        },
+        "W13_segment_sum": {
+            "scatter_add": lambda x, i: x.new_zeros(1000).scatter_add_(0, i, x),
+            "index_add": lambda x, i: x.new_zeros(1000).index_add_(0, i, x),
+            "bincount": lambda x, i: torch.bincount(i, x, 1000),
+        },
+        "W13_take_columns": {
+            "index_select": lambda x, i: x.index_select(1, i),
+            "x[:,i]": lambda x, i: x[:, i],
+        },
+        "W13_along1": {
+            "gather": lambda x, i: x.gather(1, i),
+            "take_along_dim": lambda x, i: torch.take_along_dim(x, i, 1),
+        },
+        "W13_along0": {
+            "gather": lambda x, i: x.gather(0, i),
+            "take_along_dim": lambda x, i: torch.take_along_dim(x, i, 0),
+        },
+        "W13_flip1": lambda x: x.flip(1),
+        "W13_flip0": lambda x: x.flip(0),
+        "W13_flip_step": lambda x: x[:, 1::2].flip(0, 1).contiguous(),
+        # A flip keeps the strides of its operand: the copy makes it a transposition.
+        "W13_flip_transposed": {
+            "t.flip": lambda x: x.t().flip(1).contiguous(),
+            "t.contiguous.flip": lambda x: x.t().contiguous().flip(1),
+        },
+        "W13_roll1": lambda x: x.roll(100, 1),
+        "W13_roll0": lambda x: x.roll(100, 0),
+        "W13_tril": lambda x: x.tril(),
+        "W14_cumsum1": lambda x: x.cumsum(1),
+        "W14_cumsum0": lambda x: x.cumsum(0),
+        "W14_cumsum_middle": lambda x: x.cumsum(1),
+        "W14_cumsum_back": lambda x: x.flip(1).cumsum(1).flip(1),
+        "W14_cumsum_pairs": lambda x: x.reshape(N * N // 2, 2).cumsum(0),
+        "W14_cummax1": lambda x: x.cummax(1).values,
+        "W14_cummax0": lambda x: x.cummax(0).values,
+        "W14_cumprod1": lambda x: x.cumprod(1),
+        "W14_cumprod0": lambda x: x.cumprod(0),
+        "W14_recurrence1": {
+            "columns": recurrence_columns,
+            "transposed": lambda x, a: recurrence(
+                x.t().contiguous(), a.t().contiguous()
+            ).t().contiguous(),
+        },
+        "W14_recurrence0": recurrence,
+        "W14_sort1": lambda x: x.sort(1).values,
+        "W14_sort0": lambda x: x.sort(0).values,
+        "W14_sort_flat": lambda x: x.sort(0).values,
+        "W14_argsort1": lambda x: x.argsort(dim=1, stable=True).to(f32),
+        "W14_argsort_flat": lambda x: x.argsort(dim=0, stable=True).to(f32),
+        "W14_top_k": lambda x: x.topk(MOST, 1).values,
+        "W14_var1": lambda x: x.var(1, correction=0),
+        "W14_std1": lambda x: x.std(1, correction=0),
+        "W14_var0": lambda x: x.var(0, correction=0),
+        "W14_norm1": lambda x: torch.linalg.vector_norm(x, dim=1),
+        "W14_norm0": lambda x: torch.linalg.vector_norm(x, dim=0),
+        "W14_logsumexp1": lambda x: x.logsumexp(1),
+        "W14_logsumexp0": lambda x: x.logsumexp(0),
+        "W15_conv2d": conv2,
+        "W15_conv2d_input": Pullback(conv2, 0),
+        "W15_conv2d_weights": Pullback(conv2, 1),
+        "W15_conv1d": conv1,
+        "W15_conv1d_input": Pullback(conv1, 0),
+        "W15_conv1d_weights": Pullback(conv1, 1),
+        "W15_depthwise": lambda x, k: F.conv2d(x, k, padding=1, groups=64),
+        "W15_max_pool": {
+            "max_pool2d": max_pool,
+            "reshape": lambda x: x.reshape(8, 32, 32, 2, 32, 2).amax((3, 5)),
+        },
+        "W15_avg_pool": {
+            "avg_pool2d": avg_pool,
+            "reshape": lambda x: x.reshape(8, 32, 32, 2, 32, 2).mean((3, 5)),
+        },
+        "W15_max_pool3": lambda x: F.max_pool2d(x, 3, 1, 1),
+        "W15_avg_pool3": lambda x: F.avg_pool2d(x, 3, 1, 1),
+        "W15_max_pool_vjp": Pullback(max_pool, 0),
+        "W15_avg_pool_vjp": Pullback(avg_pool, 0),
+        "W16_vmap_matmul": {"vmap": torch.func.vmap(torch.matmul), "bmm": torch.bmm},
+        "W16_vmap_matvec": {
+            "vmap": torch.func.vmap(torch.matmul),
+            "bmm": lambda x, v: torch.bmm(x, v.unsqueeze(2)).squeeze(2),
+            "sum": lambda x, v: (x * v.unsqueeze(1)).sum(2),
+        },
+        "W16_cholesky": {
+            "cholesky": torch.linalg.cholesky,
+            "cholesky_ex": lambda x: torch.linalg.cholesky_ex(x).L,
+        },
+        "W16_solve": {
+            "solve": torch.linalg.solve,
+            "solve_ex": lambda x, y: torch.linalg.solve_ex(x, y).result,
+        },
+        "W16_scan": scan_steps,
+    }
+
+    def operand(x):
+        return torch.from_numpy(np.array(x, order="C"))
+
+    def prepare(row, f, args):
+        if isinstance(f, Pullback):
+            return f.prepare(args)
+
+        def call():
+            with torch.inference_mode():
+                return f(*args)
+
+        return call
+
+    return rows, operand, prepare, lambda x: x.detach().cpu().numpy()
+
+
+# ---- Timing, as `measure.rs` does it.
+
+
+def sample(batch, call):
+    start = time.perf_counter()
+    for _ in range(batch):
+        call()
+    return (time.perf_counter() - start) / batch
+
+
+def milliseconds(min_time, call):
+    """The median of batches of about 10 ms: at least five, for at least `min_time` seconds."""
+    call()
+    one = sample(1, call)
+    batch = min(max(int(np.ceil(0.010 / one)), 1), 200_000)
+    start = time.perf_counter()
+    while time.perf_counter() - start < 0.1 * min_time:
+        call()
+    samples, start = [], time.perf_counter()
+    while len(samples) < 5 or time.perf_counter() - start < min_time:
+        samples.append(sample(batch, call))
+        if time.perf_counter() - start > 20.0 * min_time + 5.0:
+            break
+    return statistics.median(samples) * 1e3
+
+
+def checks(out):
+    """The sum, the sum of absolute values, and the sum with weights that depend on the position."""
+    out = np.asarray(out, np.float64).ravel()
+    weights = numbers(999, out.size, 1.0).astype(np.float64)
+    return float(out.sum()), float(np.abs(out).sum()), float(out @ weights)
+
+
+def chosen(names):
+    for part in filter(None, OPTIONS.rows.split(",")):
+        found = [part] if part in names else [n for n in names if n.startswith(part)]
+        if not found:
+            sys.exit(f"no row has the name or prefix {part}")
+        yield from found
+
+
+def main():
+    selected = list(dict.fromkeys(chosen(list(ARGUMENTS))))
+    if OPTIONS.list:
+        print("\n".join(selected))
+        return
+    peer = OPTIONS.peer
+    rows, operand, prepare, array = {"jax": jax_peer, "torch": torch_peer}[peer]()
+    for row in selected:
+        if row in SKIPPED[peer]:
+            print(f"# skipped,{row},{peer}: {SKIPPED[peer][row]}", flush=True)
+            continue
+        if row in NOTES[peer]:
+            print(f"# note,{row},{peer}: {NOTES[peer][row]}", flush=True)
+        forms = rows[row] if isinstance(rows[row], dict) else {"": rows[row]}
+        if OPTIONS.first:
+            forms = dict(list(forms.items())[:1])
+        args = [operand(INPUTS[name]()) for name in ARGUMENTS[row]]
+        times, first = {}, None
+        for name, f in forms.items():
+            call = prepare(row, f, args)
+            if OPTIONS.check:
+                found = checks(array(call()))
+                if first is None:
+                    first = found
+                    print("# check,%s,%s,%.9g,%.9g,%.9g" % (row, peer, *found), flush=True)
+                elif any(abs(x - y) > 1e-4 * first[1] / 10 for x, y in zip(first, found)):
+                    print(f"# differs,{row},{peer}: form {name}: {found}", flush=True)
+            times[name] = milliseconds(OPTIONS.min_time, call)
+        if len(times) > 1:
+            each = " ".join(f"{name}={t:.6g}" for name, t in times.items())
+            print(f"# forms,{row},{peer}: {each}")
+        print(f"{row},{peer},{min(times.values()):.6g}", flush=True)
+
+
+main()
