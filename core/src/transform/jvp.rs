@@ -57,7 +57,8 @@ where
 
 /// Returns the program on values and tangents of a traced function.
 pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>> {
-    let jvp = joint_program(&trace.program, trace.wrt())?;
+    let wrt = trace.wrt().to_vec();
+    let jvp = joint_program(trace.program, &wrt)?;
     Ok(JointProgram {
         jvp,
         captured: trace.captured,
@@ -69,11 +70,11 @@ pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>
 
 /// Returns the program on values and tangents. The tangents are the last parameters, after the captured
 /// values.
-fn joint_program(program: &Program, wrt: &[Var]) -> Result<ad::Jvp> {
-    if ad::reverse_only(program).is_some() {
+fn joint_program(program: Program, wrt: &[Var]) -> Result<ad::Jvp> {
+    if ad::reverse_only(&program).is_some() {
         return Err(ControlFault::ReverseOnly.into_error("custom_vjp"));
     }
-    let program = pass::simplify(program.clone());
+    let program = pass::simplify(program);
     let ad::Jvp { program, active } = ad::jvp(&program, wrt, Calls::Joint);
     let program = pass::simplify(program);
     Ok(ad::Jvp { program, active })
