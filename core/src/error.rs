@@ -4,6 +4,7 @@ use crate::{Aval, DType};
 use gradloom_ir::OpError;
 use gradloom_kernels::KernelFault;
 use std::fmt;
+use std::panic::Location;
 
 /// Result of a fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -209,6 +210,21 @@ pub enum Error {
         fault: Box<PrefixFault>,
     },
 
+    /// A value was read that has no elements, because it stands for an argument of a function that is
+    /// traced without running.
+    #[error(
+        "this value has no elements, because `trace` records the function without its arguments: return what you want to read, or trace a part that reads nothing"
+    )]
+    Abstract,
+
+    /// A trace does not accept what it is given.
+    #[error("{0}")]
+    Trace(Box<TraceFault>),
+
+    /// An op produced a NaN or an infinity inside of [`detect_anomaly`](crate::detect_anomaly).
+    #[error("{0}")]
+    Anomaly(Box<Anomaly>),
+
     /// Two trees that belong together have different structures.
     #[error(
         "the {what} has {found} lea{}, expected {expected}",
@@ -238,6 +254,14 @@ pub enum Error {
 }
 
 impl Error {
+    /// Adds the place of the user's call to an anomaly that has none.
+    pub(crate) fn at(mut self, at: &Location<'_>) -> Error {
+        if let Error::Anomaly(anomaly) = &mut self {
+            anomaly.at.get_or_insert_with(|| at.to_string());
+        }
+        self
+    }
+
     /// Converts an error of a kernel, adding the name of the op.
     pub(crate) fn of_kernel(op: &'static str, fault: KernelFault) -> Error {
         match fault {
@@ -272,6 +296,149 @@ impl Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// The first NaN or infinity of a computation, see [`detect_anomaly`](crate::detect_anomaly).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Anomaly {
+    /// Op that produced the element, or that has an operand with it.
+    pub op: &'static str,
+    /// Index of the operand that has the element, if it was given and not computed.
+    pub operand: Option<usize>,
+    /// The element: `NaN`, `inf` or `-inf`.
+    pub found: String,
+    /// Index of the first such element along each axis.
+    pub index: Vec<usize>,
+    /// Dtype and shape of the tensor that has the element.
+    pub aval: Aval,
+    /// Pass that recorded the op.
+    pub phase: Phase,
+    /// Place of the call that recorded the op, as `file:line:column`.
+    pub at: Option<String>,
+}
+
+impl fmt::Display for Anomaly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Anomaly {
+            op,
+            operand,
+            found,
+            index,
+            aval,
+            phase,
+            at,
+        } = self;
+        match operand {
+            Some(operand) => write!(
+                f,
+                "operand {operand} of `{op}`, which was not computed here, has {found} at {index:?}"
+            )?,
+            None => write!(f, "`{op}` gave {found} at {index:?}")?,
+        }
+        write!(f, " of {aval}, in the {phase} pass")?;
+        match at {
+            Some(at) => write!(f, ", called at {at}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Pass of a derivative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Phase {
+    /// The ops that compute values, and tangents of forward mode.
+    Forward,
+    /// The ops of a pullback.
+    Backward,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Phase::Forward => "forward",
+            Phase::Backward => "backward",
+        })
+    }
+}
+
+/// Fault of a use of a trace.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceFault {
+    /// A context was used that is closed, or inside of which another one is open.
+    #[error("Trace context is not active: it is closed, or another one was opened inside of it")]
+    Inactive,
+    /// A node belongs to another trace, or to none.
+    #[error(
+        "node {node}, `{text}`, is not a node of this trace: make it while the trace is active, or make an input of it"
+    )]
+    Outside {
+        /// Identity of the node.
+        node: String,
+        /// The node as it prints.
+        text: String,
+    },
+    /// A saved trace has no header.
+    #[error("the text does not begin with `gradloom trace {version}`", version = crate::error::TRACE_VERSION)]
+    NoHeader,
+    /// A saved trace has another version.
+    #[error("the trace has version {found}, and this library reads version {version}", version = crate::error::TRACE_VERSION)]
+    Version {
+        /// Version in the header.
+        found: String,
+    },
+    /// The text of a saved trace is not a program.
+    #[error("line {line}, column {column}: {message}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// The message of the parser.
+        message: String,
+    },
+    /// The program of a saved trace is not valid.
+    #[error("the program is not valid: {0}")]
+    Invalid(String),
+    /// An argument does not have the dtype and shape with which the function was traced.
+    #[error("`{path}` is {found}, and the function was traced with {expected}")]
+    Argument {
+        /// Path of the leaf.
+        path: String,
+        /// Aval of the leaf.
+        found: Aval,
+        /// Aval of the traced argument.
+        expected: String,
+    },
+    /// A program was called with another number of arguments.
+    #[error("the program takes {expected} arguments, and {found} are given")]
+    Count {
+        /// Number of arguments.
+        found: usize,
+        /// Number of parameters.
+        expected: usize,
+    },
+}
+
+/// Version of the text form of traces.
+pub(crate) const TRACE_VERSION: u32 = 1;
+
+impl TraceFault {
+    /// Returns the fault of a node that is not one of the trace.
+    pub(crate) fn outside(node: &impl fmt::Display, id: &impl fmt::Display) -> TraceFault {
+        TraceFault::Outside {
+            node: id.to_string(),
+            text: node.to_string(),
+        }
+    }
+}
+
+impl From<TraceFault> for Error {
+    fn from(fault: TraceFault) -> Error {
+        Error::Trace(Box::new(fault))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Errors as panics: an op that cannot be recorded panics at the line of the user's call, or returns
 //! its error from the innermost [`catch`].
 
-use crate::{Error, Result};
+use crate::graph::recording::is_watched;
+use crate::{Error, Result, observe};
 use std::cell::Cell;
 use std::panic::{self, Location};
 
@@ -27,7 +28,7 @@ pub fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Raises an error: returns it to the enclosing [`catch`], or panics at the caller's line.
 #[track_caller]
 pub(crate) fn raise(error: Error) -> ! {
-    let error = return_to_catch(error);
+    let error = return_to_catch(error.at(Location::caller()));
     panic!("{error}")
 }
 
@@ -54,7 +55,12 @@ fn return_to_catch(error: Error) -> Error {
 #[track_caller]
 pub(crate) fn expect<T>(result: Result<T>) -> T {
     match result {
-        Ok(value) => value,
+        Ok(value) => {
+            if is_watched() {
+                observe::note_line(Location::caller());
+            }
+            value
+        }
         Err(error) => raise(error),
     }
 }

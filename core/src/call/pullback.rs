@@ -10,10 +10,11 @@ use crate::call::site::CallResults;
 use crate::events::{self, Event};
 use crate::function::Record;
 use crate::graph::call_node::{no_args, recycle_args};
-use crate::graph::recording::is_op_by_op;
 use crate::graph::recording::is_recording;
+use crate::graph::recording::is_watched;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::value::Shared;
+use crate::observe::in_backward;
 use crate::raise::catch;
 use crate::transform::{Bound, TransformSite, cut_behind, replay_bound};
 use crate::tree::leaves;
@@ -103,7 +104,7 @@ impl CachedPullback {
         let make = || {
             let args: Vec<Tensor> = self.params.iter().map(stand_in).collect();
             let bound: Vec<Bound> = args.iter().cloned().map(Bound::Tensor).collect();
-            let outs = replay_bound(&self.program, &bound).ok()?;
+            let outs = in_backward(|| replay_bound(&self.program, &bound)).ok()?;
             let values = |x: &Tensor| Shared::clone(&x.0);
             let args: Vec<Shared> = args[..n_args].iter().map(values).collect();
             let outs: Vec<Shared> = outs.iter().map(|out| values(out.tensor())).collect();
@@ -133,7 +134,7 @@ impl CachedPullback {
         args.extend_from_slice(residuals);
         if free
             && !is_recording()
-            && !is_op_by_op()
+            && !is_watched()
             && let Some(call) = self.cached_call(args.len())
         {
             return Ok(CotangentSource::Planned(call.call(args).into()));
@@ -142,7 +143,7 @@ impl CachedPullback {
         let bound = args.iter().map(|x| Bound::Tensor(Tensor::of(x)));
         let bound: Vec<Bound> = bound.chain(likes).collect();
         recycle_args(args);
-        let outs = replay_bound(&self.program, &bound)?;
+        let outs = in_backward(|| replay_bound(&self.program, &bound))?;
         let outs: Vec<Tensor> = outs.iter().map(|out| out.tensor().clone()).collect();
         Ok(CotangentSource::Replayed(outs.into_iter()))
     }

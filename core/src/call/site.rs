@@ -9,7 +9,7 @@ use crate::function::{
     Counter, Function, ParamKind, Purity, Reason, Record, Timer, count_recorded,
 };
 use crate::graph::recording::{
-    self, UnrepeatedAction, is_op_by_op, is_recording, note_action, runs_bodies,
+    self, UnrepeatedAction, is_recording, is_watched, note_action, runs_bodies,
 };
 use crate::graph::run;
 use crate::graph::value::Shared;
@@ -287,7 +287,7 @@ fn runs_body(site: &'static LocalKey<CallSite>) -> bool {
         }
         return true;
     }
-    is_op_by_op() || runs_bodies()
+    is_watched() || runs_bodies()
 }
 
 /// Looks up a key. `Err(None)` means that the call is not cached, and should be recorded for the cache.

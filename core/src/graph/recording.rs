@@ -1,5 +1,6 @@
-//! Modes of a thread: the recording of a traced function, and evaluation op by op.
+//! Modes of a thread: the recording of a traced function, and the ways to watch recorded ops.
 
+use crate::Error;
 use crate::function::Reason;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
@@ -35,9 +36,22 @@ impl UnrepeatedAction {
     }
 }
 
+/// A way in which a thread watches the ops that it records. Each is a bit of [`WATCHES`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Watch {
+    /// Each op is evaluated as soon as it is recorded.
+    OpByOp = 1,
+    /// Each op becomes a node of a trace.
+    Trace = 2,
+    /// Each op is evaluated as soon as it is recorded, and its result is searched for NaN and infinity.
+    Anomaly = 4,
+}
+
 thread_local! {
-    /// True while each op is evaluated as soon as it is recorded.
-    static OP_BY_OP: Cell<bool> = const { Cell::new(false) };
+    /// The ways in which this thread watches the ops that it records.
+    static WATCHES: Cell<u8> = const { Cell::new(0) };
+    /// True while a function is traced without its arguments, inside of no loop and no `vmap`.
+    static ABSTRACT: Cell<bool> = const { Cell::new(false) };
     /// True while the body of a function with a site is recorded. Functions that it calls are
     /// recorded with it.
     static RECORDING: Cell<bool> = const { Cell::new(false) };
@@ -170,12 +184,61 @@ pub(crate) fn unrepeated_action() -> Option<UnrepeatedAction> {
         .or_else(|| untraced().ok().flatten())
 }
 
-/// Returns whether ops are evaluated as soon as they are recorded.
-pub(crate) fn is_op_by_op() -> bool {
-    OP_BY_OP.get()
+/// Returns whether this thread watches the ops that it records. Then no call runs from a plan.
+#[inline]
+pub(crate) fn is_watched() -> bool {
+    WATCHES.get() != 0
 }
 
-/// Sets whether ops are evaluated as soon as they are recorded. Returns the previous mode.
-pub(crate) fn set_op_by_op(on: bool) -> bool {
-    OP_BY_OP.replace(on)
+/// Returns whether this thread watches its ops in this way.
+pub(crate) fn watches(how: Watch) -> bool {
+    WATCHES.get() & how as u8 != 0
+}
+
+/// Sets whether this thread watches its ops in this way. Returns the previous setting.
+pub(crate) fn set_watch(how: Watch, on: bool) -> bool {
+    let before = watches(how);
+    let others = WATCHES.get() & !(how as u8);
+    WATCHES.set(others | if on { how as u8 } else { 0 });
+    before
+}
+
+/// Returns the error for a read of a value that has no elements.
+pub(crate) fn no_elements() -> Error {
+    match ABSTRACT.get() {
+        true => Error::Abstract,
+        false => Error::Lane,
+    }
+}
+
+/// Says for which arguments values without elements stand, until it is dropped.
+pub(crate) struct StandInGuard {
+    was_abstract: bool,
+    was_traced: bool,
+}
+
+impl StandInGuard {
+    /// They stand for arguments of `trace`.
+    pub(crate) fn of_trace() -> StandInGuard {
+        StandInGuard {
+            was_abstract: ABSTRACT.replace(true),
+            was_traced: watches(Watch::Trace),
+        }
+    }
+
+    /// They stand for a lane of `vmap` or a turn of a loop. Ops on them are no nodes of a trace: those that
+    /// compute all lanes or turns are.
+    pub(crate) fn of_lanes() -> StandInGuard {
+        StandInGuard {
+            was_abstract: ABSTRACT.replace(false),
+            was_traced: set_watch(Watch::Trace, false),
+        }
+    }
+}
+
+impl Drop for StandInGuard {
+    fn drop(&mut self) {
+        ABSTRACT.set(self.was_abstract);
+        set_watch(Watch::Trace, self.was_traced);
+    }
 }

@@ -2,11 +2,11 @@
 
 use super::call_node::{CallNode, no_results, recycle_results};
 use super::pending::{Graph, ResultSet};
-use super::recording::impure;
+use super::recording::{self, impure};
 use super::value::{self, Shared, State};
+use crate::Result;
 use crate::events::{self, Event};
 use crate::plan::{Donations, PlanLeaves};
-use crate::{Error, Result};
 use gradloom_kernels::task::Leaf;
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ impl Pending {
             match value.state() {
                 State::Ready(_) => return Ok(()),
                 State::Call(node) => run(node)?,
-                State::StandIn => return Err(Error::Lane),
+                State::StandIn => return Err(recording::no_elements()),
                 State::Op => {
                     self.0.push(value.clone());
                     return Ok(());
@@ -101,7 +101,7 @@ fn elements(leaf: &Shared) -> Result<Leaf<'_>> {
         match leaf.state() {
             State::Ready(buffer) => return Ok(Leaf::Held(buffer)),
             State::Call(node) => run(node)?,
-            State::StandIn => return Err(Error::Lane),
+            State::StandIn => return Err(recording::no_elements()),
             State::Op => unreachable!("a walk continues through pending ops"),
         }
     }

@@ -3,11 +3,12 @@
 //! Shape and dtype rules run here, so errors point at the user's call.
 
 use crate::graph::pending;
-use crate::graph::recording::is_op_by_op;
+use crate::graph::recording::is_watched;
 use crate::graph::seq_no::next_seq_no;
 use crate::graph::trace_scope::{Scope, Scopes};
 use crate::graph::value::{NEVER, OpData, Shared, Value, ValueOperands, ValueSource};
 use crate::graph::{handle, recording, run};
+use crate::observe;
 use crate::tensor::batch_prefix::record_batched;
 use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
@@ -40,10 +41,9 @@ pub(crate) fn record_many(
     };
     let part = |(i, aval)| Tensor::new(aval, ValueSource::Part(all.clone(), i));
     let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
-    if is_op_by_op() && outs[0].0.depth() != NEVER {
-        let outs: Vec<Shared> = outs.iter().map(|out| Shared::clone(&out.0)).collect();
-        run::realise(&outs)?;
-    } else {
+    let shared = || outs.iter().map(|out| Shared::clone(&out.0));
+    let is_computed = is_watched() && observe::recorded(&Vec::from_iter(shared()))?;
+    if !is_computed {
         bound_pending(&outs[0]);
     }
     Ok(outs)
@@ -163,7 +163,11 @@ pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
         unreachable!("a physical tensor has no batch prefix")
     };
     fresh.set_scopes(physical.0.scopes().union(Scopes::one(scope.clone())));
-    Tensor(fresh.into()).with_batch_dims(x.batch_dims())
+    let fresh = Tensor(fresh.into());
+    if is_watched() {
+        observe::stands_for(&fresh.0, &physical.0);
+    }
+    fresh.with_batch_dims(x.batch_dims())
 }
 
 /// Returns the operands of an op.
@@ -240,9 +244,8 @@ fn provenance(data: &[&Tensor]) -> Option<Provenance> {
 #[inline]
 fn push(value: UniqueArc<Value>) -> Result<Tensor> {
     let out = Tensor(value.into());
-    if is_op_by_op() && out.0.depth() != NEVER {
-        run::realise(std::slice::from_ref(&*out.0))?;
-    } else {
+    let is_computed = is_watched() && observe::recorded(std::slice::from_ref(&*out.0))?;
+    if !is_computed {
         bound_pending(&out);
     }
     Ok(out)

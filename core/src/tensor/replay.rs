@@ -1,7 +1,8 @@
 //! Replay of programs: each equation is recorded on the tensors that its operands are bound to.
 
+use crate::graph::recording::is_watched;
 use crate::tensor::record::record_many;
-use crate::{Aval, Result, Tensor};
+use crate::{Aval, Result, Tensor, observe};
 use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var, pass};
 use smallvec::SmallVec;
 
@@ -94,6 +95,9 @@ fn replay_as_bound(
         for var in last_uses.next().into_iter().flatten() {
             env.set(var, None);
         }
+    }
+    if is_watched() {
+        observe::note_no_line();
     }
     let outs = program.outs.iter();
     let outs = outs.map(|v| {

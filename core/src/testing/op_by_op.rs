@@ -1,6 +1,6 @@
 //! Evaluation without laziness: every op runs as soon as it is recorded.
 
-use crate::graph::recording::set_op_by_op;
+use crate::graph::recording::{Watch, set_watch};
 
 /// Runs `f` without laziness on this thread: each op is evaluated alone, as soon as it is recorded.
 ///
@@ -21,9 +21,9 @@ pub fn op_by_op<T>(f: impl FnOnce() -> T) -> T {
     struct ModeGuard(bool);
     impl Drop for ModeGuard {
         fn drop(&mut self) {
-            set_op_by_op(self.0);
+            set_watch(Watch::OpByOp, self.0);
         }
     }
-    let _before = ModeGuard(set_op_by_op(true));
+    let _before = ModeGuard(set_watch(Watch::OpByOp, true));
     f()
 }

@@ -33,7 +33,10 @@ pub use lane_axes::LaneAxes;
 pub use linear::{Pushforward, linear_transpose, linearize};
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
-pub(crate) use trace::{LeafFunction, Trace, cut_behind, on_leaves, stand_in, trace_leaves};
+pub(crate) use trace::{
+    AbstractTrace, LeafFunction, Trace, cut_behind, on_leaves, pending, stand_in, trace_abstract,
+    trace_leaves,
+};
 pub(crate) use vjp::pullback_of;
 pub use vjp::{Pullback, vjp};
 pub(crate) use vmap::vmap_leaves;

@@ -3,11 +3,13 @@
 use super::Outcome;
 use crate::events::{self, Event};
 use crate::graph::engine::Engine;
+use crate::graph::recording::StandInGuard;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::to_program::Lowering;
 use crate::graph::topo::{Origin, OriginKind, Stack, WalkNode, Walker, walk};
 use crate::graph::trace_scope::Scope;
 use crate::graph::value::{Edges, Producer, Shared, ValueSource};
+use crate::observe::{self, NodeOutput, TraceContext};
 use crate::plan::Lowered;
 use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
@@ -145,6 +147,56 @@ pub(crate) fn trace_leaves(
         known,
         y,
     })
+}
+
+/// Result of tracing a function without its arguments.
+pub(crate) struct AbstractTrace {
+    /// `x..., captured... -> y...`.
+    pub(crate) program: Program,
+    /// Values that the function used besides its argument.
+    pub(crate) captured: Vec<Bound>,
+    /// Node of each equation, or `None` for a number.
+    pub(crate) nodes: Vec<Option<NodeOutput>>,
+}
+
+/// Traces `f` on values without elements, which are inputs of these names.
+pub(crate) fn trace_abstract(
+    f: &mut LeafFunction<'_>,
+    x: &[Tensor],
+    names: &[String],
+) -> Result<AbstractTrace> {
+    let scope = ScopeGuard::open();
+    let since = seq_no_of_all();
+    let avals: Vec<Aval> = x.iter().map(|x| x.aval().clone()).collect();
+    let inputs = stand_ins(&avals, &scope);
+    let context = TraceContext::new();
+    for (input, name) in inputs.iter().zip(names) {
+        let value = input.physical_value();
+        context.on_log(|log| {
+            let node = log.push(observe::leaf("input", input.aval().clone()).named(name));
+            log.hold(value, NodeOutput { node, index: 0 });
+        });
+    }
+    let reads = StandInGuard::of_trace();
+    let y = f(&inputs)?;
+    drop(reads);
+    let part = cut(&inputs, since, &y, false);
+    drop(scope);
+    let recorded = context.close();
+    let node = |node: &Shared| recorded.on_log(|log| log.find_op(node));
+    events::emit(Event::Traced {
+        equations: part.program.eqns.len(),
+    });
+    Ok(AbstractTrace {
+        nodes: part.nodes.iter().map(node).collect(),
+        program: part.program,
+        captured: part.captured,
+    })
+}
+
+/// Returns the program that computes pending values, and the values that it reads.
+pub(crate) fn pending(outs: &[Tensor]) -> (Program, Vec<Bound>) {
+    cut_behind(&[], 0, outs)
 }
 
 /// Returns the variables that were computed during tracing.

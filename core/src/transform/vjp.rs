@@ -3,6 +3,7 @@
 use super::trace::Trace;
 use super::{Outcome, trace};
 use crate::error::ControlFault;
+use crate::observe::in_backward;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
 use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves, with_physical};
@@ -158,7 +159,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         let mut args = residuals.clone();
         let active = cts.into_iter().zip(active).filter(|(_, active)| **active);
         args.extend(active.map(|(ct, _)| Bound::Tensor(ct)));
-        let mut found = replay_bound(program, &args)?.into_iter();
+        let mut found = in_backward(|| replay_bound(program, &args))?.into_iter();
         let mut nonzero = nonzero.iter();
         let mut frozen = frozen(&self.zeros).into_iter();
         Ok(self.zeros.map(&mut |zero| match frozen.next() {
@@ -258,7 +259,7 @@ impl LeafPullback {
             }
         }
         let part = ad::with_zeros(program, residuals.len(), &missing);
-        let mut found = replay_bound(&part.program, &args)?.into_iter();
+        let mut found = in_backward(|| replay_bound(&part.program, &args))?.into_iter();
         let mut left = part.nonzero.iter();
         Ok(nonzero
             .iter()

@@ -1,0 +1,65 @@
+//! Watches of recorded ops: traces of nodes, evaluation op by op, and the search for NaN and infinity.
+
+mod anomaly;
+mod context;
+mod log;
+mod node;
+
+pub use anomaly::detect_anomaly;
+pub(crate) use anomaly::in_backward;
+pub(crate) use context::on_log;
+pub use context::{TraceContext, TraceHandle};
+pub(crate) use log::leaf;
+pub use node::{Attribute, NodeId, NodeOutput, TraceNode};
+
+use crate::Result;
+use crate::graph::recording::{Watch, watches};
+use crate::graph::run;
+use crate::graph::value::{NEVER, Shared};
+use std::panic::Location;
+
+/// Notes an op with these results. Returns whether the results have been computed.
+///
+/// # Errors
+///
+/// If the results are computed and that fails, or an element is not finite while this is watched for.
+#[cold]
+pub(crate) fn recorded(outs: &[Shared]) -> Result<bool> {
+    if watches(Watch::Trace) {
+        on_log(|log| log.record(outs));
+    }
+    let searched = watches(Watch::Anomaly);
+    if !(searched || watches(Watch::OpByOp)) || outs[0].depth() == NEVER {
+        return Ok(false);
+    }
+    let op = searched.then(|| anomaly::op_of(outs));
+    run::realise(outs)?;
+    if let Some((op, operands)) = op {
+        anomaly::search(outs, op, &operands)?;
+    }
+    Ok(true)
+}
+
+/// Notes that the value `fresh` stands for `of`, so that ops on it are ops on the node of `of`.
+#[cold]
+pub(crate) fn stands_for(fresh: &Shared, of: &Shared) {
+    if watches(Watch::Trace) {
+        on_log(|log| log.alias(fresh, of));
+    }
+}
+
+/// Notes the line of the user's call that recorded the latest nodes.
+#[cold]
+pub(crate) fn note_line(at: &'static Location<'static>) {
+    if watches(Watch::Trace) {
+        on_log(|log| log.locate(Some(at)));
+    }
+}
+
+/// Notes that the latest nodes have no line: a derivative or a traced function recorded them.
+#[cold]
+pub(crate) fn note_no_line() {
+    if watches(Watch::Trace) {
+        on_log(|log| log.locate(None));
+    }
+}

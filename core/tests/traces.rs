@@ -1,0 +1,546 @@
+//! Traces: the rows S0 of the requirements, and those of S2 on `trace`.
+
+use gradloom::prelude::*;
+use gradloom::trace::{
+    Attribute, NodeOutput, Program, TraceContext, TraceFault, TraceNode, TracedTensor, parse,
+    pending, run, trace, verify,
+};
+use gradloom::{TraceFault as Fault, detect_anomaly, scan};
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+fn operations(nodes: &[Arc<TraceNode>]) -> Vec<String> {
+    nodes.iter().map(|node| node.to_string()).collect()
+}
+
+fn fault(error: Error) -> TraceFault {
+    match error {
+        Error::Trace(fault) => *fault,
+        other => panic!("{other}"),
+    }
+}
+
+/// S0.57, S0.38, S0.13, S0.25: the example of the document, and exactly its listing.
+#[test]
+fn the_example_of_the_document() {
+    let trace = TraceContext::new();
+    let x = TracedTensor::named_input(&Tensor::from([1i32, 2, 3]), "x");
+    let y = TracedTensor::named_input(&Tensor::from([4i32, 5, 6]), "y");
+    let result = x.add(&y).unwrap();
+    let last = result.multiply(&x).unwrap();
+    trace.register_output("final", last.node()).unwrap();
+    insta::assert_snapshot!(trace, @r"
+    Trace:
+      input([3])
+      input([3])
+      add([3])
+      multiply([3])
+    ");
+    assert!(trace.to_string().ends_with("multiply([3])\n"));
+    assert_eq!(x.node().name(), Some("x"));
+    assert_eq!(x.node().operation(), "input");
+}
+
+/// S0.3, S0.32, S0.54: every op of the library becomes a node, in the order of the program.
+#[test]
+fn every_op_is_recorded_in_order() {
+    let trace = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::from([[1.0f32, -2.0], [3.0, 4.0]]));
+    let y = x.tanh().matmul(&x).sum(-1) * 2.0 + 1.0;
+    let _ = y.softmax(-1);
+    assert_eq!(
+        operations(&trace.nodes()),
+        [
+            "input([2, 2])",
+            "tanh([2, 2])",
+            "matmul([2, 2])",
+            "sum([2])",
+            "multiply([2])",
+            "add([2])",
+            "softmax([2])"
+        ]
+    );
+    let nodes = trace.nodes();
+    let mut seen = HashSet::new();
+    for node in &nodes {
+        assert!(
+            node.inputs()
+                .iter()
+                .all(|input| seen.contains(&input.node.id()))
+        );
+        seen.insert(node.id());
+    }
+    assert_eq!(nodes[4].attribute("number"), Some(&Attribute::Float(2.0)));
+    assert_eq!(nodes[3].attribute("axes"), Some(&Attribute::Int(-1)));
+}
+
+/// S0.6, S0.8: nodes with equal contents differ, and an operand that is used twice is listed twice.
+#[test]
+fn identities_and_repeated_operands() {
+    let _trace = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::from([1.0f32]));
+    let (a, b) = (x.multiply(&x).unwrap(), x.multiply(&x).unwrap());
+    assert_ne!(a.node().id(), b.node().id());
+    let inputs: Vec<_> = a.node().inputs().iter().map(|i| i.node.id()).collect();
+    assert_eq!(inputs, [x.node().id(), x.node().id()]);
+    assert!(x.node().inputs().is_empty());
+}
+
+/// S0.4, S0.9, S0.10, S0.18, S0.19, S0.52: the node has the dtype and shape of the value, for all dtypes.
+#[test]
+fn dtypes_and_shapes_are_those_of_the_values() {
+    let _trace = TraceContext::new();
+    for dtype in [DType::F32, DType::F64, DType::I32, DType::I64, DType::Bool] {
+        let x = TracedTensor::input(&Tensor::ones([2, 0, 3], dtype));
+        let y = x.apply(|x| x.sum(1)).unwrap();
+        assert_eq!(y.node().outputs()[0], *y.underlying().aval());
+        assert_eq!((y.node().shape(), y.node().dtype()), (y.shape(), y.dtype()));
+        assert_eq!(x.node().dtype(), dtype);
+    }
+}
+
+/// S0.11: attributes are ordered, comparable by bits, and have the types of static arguments.
+#[test]
+fn attributes() {
+    let trace = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::from([[1.0f32, 2.0]]));
+    let _ = x
+        .rms_norm(&Tensor::ones([2], DType::F32), 1e-5)
+        .cast(DType::F64)
+        .transpose();
+    let attributes: Vec<String> = trace.nodes()[1..]
+        .iter()
+        .map(|node| {
+            let all = node.attributes().iter();
+            let all: Vec<String> = all.map(|(name, value)| format!("{name}={value}")).collect();
+            format!("{}[{}]", node.operation(), all.join(", "))
+        })
+        .collect();
+    insta::assert_debug_snapshot!(attributes);
+    assert_eq!(Attribute::from(f64::NAN), Attribute::from(f64::NAN));
+    assert_ne!(Attribute::from(0.0), Attribute::from(-0.0));
+}
+
+/// S0.12, S0.22: operations that the library does not know, and the order of their operands.
+#[test]
+fn operations_of_users() {
+    let trace = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::from([1.0f32, 2.0]));
+    let y = x.relu().unwrap();
+    let sorted = Tensor::from([2.0f32, 1.0]);
+    let attributes = vec![("descending".into(), Attribute::Bool(true))];
+    let z = TracedTensor::of_operation(&sorted, "my_sort", &[&y, &x], attributes).unwrap();
+    assert_eq!(z.node().to_string(), "my_sort([2])");
+    assert_eq!(z.node().inputs()[0].node.id(), y.node().id());
+    assert_eq!(
+        z.node().attribute("descending"),
+        Some(&Attribute::Bool(true))
+    );
+    let after = z.relu().unwrap();
+    assert_eq!(after.node().inputs()[0].node.id(), z.node().id());
+    assert_eq!(trace.nodes().len(), 4);
+}
+
+/// S0.15 to S0.17, S0.20, S0.23, S0.28: a traced tensor has a value, also while the trace is open.
+#[test]
+fn values_are_there_while_tracing() {
+    let _trace = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::from([1.0f32, 2.0]));
+    let y = &x + &x;
+    assert_eq!(y.underlying().to_vec::<f32>(), [2.0, 4.0]);
+    let z = &y * &x;
+    assert_eq!(z.node().inputs()[0].node.id(), y.node().id());
+    let plain: Tensor = z.into();
+    assert_eq!(plain.to_vec::<f32>(), [2.0, 8.0]);
+}
+
+/// S0.26: shapes that do not fit are an error, not a panic.
+#[test]
+fn shapes_are_checked() {
+    let _trace = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::ones([2, 3], DType::F32));
+    let error = x.matmul(&x).unwrap_err();
+    insta::assert_snapshot!(error);
+}
+
+/// S0.5, S0.29 to S0.31, S0.34, S0.37, S0.53: contexts nest, restore the outer one, and may close in any order.
+#[test]
+fn contexts_nest() {
+    assert!(TraceContext::current().is_none());
+    let outer = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::from([1.0f32]));
+    let inner = TraceContext::new();
+    assert!(inner.is_active() && !outer.is_active());
+    let y = TracedTensor::input(&Tensor::from([1.0f32]));
+    y.relu().unwrap();
+    assert_eq!(inner.nodes().len(), 2);
+    drop(inner);
+    assert!(outer.is_active());
+    x.relu().unwrap();
+    assert_eq!(outer.nodes().len(), 2);
+
+    let second = TraceContext::new();
+    let third = TraceContext::new();
+    let kept = second.close();
+    assert!(third.is_active() && !kept.is_active());
+    drop(third);
+    assert!(outer.is_active());
+    drop(outer);
+    assert!(TraceContext::current().is_none());
+}
+
+/// S0.5: a panic inside of a context makes the outer one active again.
+#[test]
+fn a_panic_restores_the_outer_context() {
+    let outer = TraceContext::new();
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let _inner = TraceContext::new();
+        panic!("inside");
+    }));
+    assert!(result.is_err() && outer.is_active());
+    let after = std::thread::spawn(|| TraceContext::current().is_none());
+    assert!(after.join().unwrap());
+}
+
+/// S0.33, S0.36: outputs are listed by name in the order of registration, and a name may be used again.
+#[test]
+fn named_outputs() {
+    let trace = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::from([1.0f32]));
+    let (y, z) = (x.relu().unwrap(), (&x + &x));
+    trace.register_output("b", &y).unwrap();
+    trace.register_output("a", &x).unwrap();
+    trace.register_output("b", &z).unwrap();
+    let outputs = trace.named_outputs();
+    let names: Vec<&str> = outputs.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["b", "a"]);
+    assert_eq!(outputs[0].1.node.id(), z.node().id());
+}
+
+/// S0.35, S0.36: a context that is not active refuses nodes and outputs.
+#[test]
+fn an_inactive_context_refuses() {
+    let closed = TraceContext::new().close();
+    let aval = Tensor::from([1.0f32]).aval().clone();
+    let node = Arc::new(TraceNode::new("custom", vec![], vec![aval], vec![]));
+    let error = closed.record_node(node.clone()).unwrap_err();
+    assert!(
+        error.to_string().contains("Trace context is not active"),
+        "{error}"
+    );
+    assert_eq!(fault(error), Fault::Inactive);
+    assert_eq!(
+        fault(closed.register_output("y", &node).unwrap_err()),
+        Fault::Inactive
+    );
+    let outer = TraceContext::new();
+    let _inner = TraceContext::new();
+    assert_eq!(fault(outer.record_node(node).unwrap_err()), Fault::Inactive);
+}
+
+/// A node from outside of the trace is refused, with its name.
+#[test]
+fn nodes_from_outside_are_refused() {
+    let outside = TracedTensor::named_input(&Tensor::from([1.0f32]), "w");
+    let trace = TraceContext::new();
+    let error = outside.relu().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("`input([1])`, is not a node of this trace"),
+        "{error}"
+    );
+    let output = NodeOutput::from(&outside);
+    let aval = output.aval().clone();
+    let node = TraceNode::new("custom", vec![output], vec![aval], vec![]);
+    assert!(trace.record_node(Arc::new(node)).is_err());
+    assert!(trace.register_output("y", &outside).is_err());
+    assert!(trace.nodes().is_empty());
+    // A plain tensor from outside is a constant.
+    let x = TracedTensor::input(&Tensor::from([1.0f32]));
+    let _ = x.apply(|x| x + outside.underlying()).unwrap();
+    assert_eq!(
+        operations(&trace.nodes()),
+        ["input([1])", "constant([1])", "add([1])"]
+    );
+}
+
+/// S0.50: without a context, operations work and link their nodes.
+#[test]
+fn operations_without_a_context() {
+    let x = TracedTensor::input(&Tensor::from([1.0f32, -1.0]));
+    let y = x.relu().unwrap().add(&x).unwrap();
+    assert_eq!(y.node().to_string(), "add([2])");
+    assert_eq!(y.node().inputs()[0].node.to_string(), "relu([2])");
+    assert_eq!(y.node().inputs()[1].node.id(), x.node().id());
+    assert!(TraceContext::current().is_none());
+}
+
+/// S0.30, S0.53, S0.56: two threads trace at once, and their traces are equal and independent.
+#[test]
+fn threads_trace_independently() {
+    let work = || {
+        let trace = TraceContext::new();
+        let mut x = TracedTensor::input(&Tensor::from([1.0f32, 2.0]));
+        for _ in 0..100 {
+            x = x.apply(|x| x.tanh() * 0.5).unwrap();
+        }
+        trace.to_string()
+    };
+    let threads = [std::thread::spawn(work), std::thread::spawn(work)];
+    let [a, b] = threads.map(|thread| thread.join().unwrap());
+    assert_eq!(a, b);
+    assert_eq!(a.lines().count(), 202);
+}
+
+/// A million nodes in a chain are dropped without recursion.
+#[test]
+fn a_long_chain_is_dropped() {
+    let aval = Tensor::from(1.0f32).aval().clone();
+    let leaf = || TraceNode::new("input", vec![], vec![aval.clone()], vec![]);
+    let mut node = Arc::new(leaf());
+    for _ in 0..1_000_000 {
+        let input = NodeOutput::from(&node);
+        node = Arc::new(TraceNode::new(
+            "next",
+            vec![input],
+            vec![aval.clone()],
+            vec![],
+        ));
+    }
+    drop(node);
+}
+
+#[traced]
+fn dense(x: &Tensor, w: &Tensor) -> Tensor {
+    let h = x.matmul(w);
+    h.tanh()
+}
+
+/// Ops of traced functions, derivatives and batches are recorded, and results have the same bits.
+#[test]
+fn traced_functions_and_derivatives_are_recorded() {
+    let (x, w) = (
+        Tensor::from([[1.0f32, 2.0]]),
+        Tensor::from([[0.5f32], [0.25]]),
+    );
+    let before = dense(&x, &w).to_vec::<f32>();
+    let gradient = |w: &Tensor| grad(|w: &Tensor| dense(&x, w).sum(..))(w);
+    let expected = gradient(&w).to_vec::<f32>();
+    let trace = TraceContext::new();
+    let y = dense(&x, &w);
+    assert_eq!(y.to_vec::<f32>(), before);
+    let names = operations(&trace.nodes());
+    assert_eq!(
+        names,
+        [
+            "constant([1, 2])",
+            "constant([2, 1])",
+            "matmul([1, 1])",
+            "tanh([1, 1])"
+        ]
+    );
+    let line = trace.nodes()[2]
+        .line()
+        .expect("a call of a method recorded it");
+    assert!(line.file().ends_with("traces.rs"));
+    assert_eq!(gradient(&w).to_vec::<f32>(), expected);
+    let all = trace.nodes();
+    assert!(all.len() > names.len() + 4);
+    assert!(
+        all.iter()
+            .any(|node| node.line().is_none() && !node.inputs().is_empty())
+    );
+    let n = all.len();
+    let lanes = vmap(|x: &Tensor| x.square().sum(..))(&x);
+    assert_eq!(lanes.to_vec::<f32>(), [5.0]);
+    assert!(trace.nodes().len() > n);
+    drop(trace);
+    assert_eq!(dense(&x, &w).to_vec::<f32>(), before);
+}
+
+/// S1.12, S1.18, S2.15: the results of one op share its node.
+#[test]
+fn results_share_a_node() {
+    let trace = TraceContext::new();
+    let x = TracedTensor::input(&Tensor::from([1.0f32, 2.0, 3.0, 4.0]));
+    let parts = x.split_sizes([1, 3], 0);
+    let [a, b] = [&parts[0], &parts[1]].map(|part| trace.find(part).unwrap());
+    assert!(Arc::ptr_eq(a.node(), b.node()));
+    assert_eq!((a.output_index(), b.output_index()), (0, 1));
+    gradloom::evaluate((&parts[0], &parts[1])).unwrap();
+    assert_eq!(trace.find(&parts[1]).unwrap().output_index(), 1);
+}
+
+/// S2.34: the nodes of `x * 2 + 1` are a product and a sum.
+#[test]
+fn trace_of_a_closure() {
+    let x = Tensor::from([1.0f32, 2.0]);
+    let t = trace(|x: &Tensor| x * 2.0 + 1.0, &x);
+    assert_eq!(operations(&t.nodes()), ["multiply([2])", "add([2])"]);
+    assert_eq!(t.nodes()[0].inputs()[0].node.name(), Some("x"));
+    assert_eq!(t.inputs(), [x.aval().clone()]);
+    assert_eq!(t.call(&x).to_vec::<f32>(), [3.0, 5.0]);
+    assert_eq!(
+        grad(|x: &Tensor| t.call(x).sum(..))(&x).to_vec::<f32>(),
+        [2.0, 2.0]
+    );
+    let rows = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    assert_eq!(
+        vmap(|x: &Tensor| t.call(x))(&rows).to_vec::<f32>(),
+        [3.0, 5.0, 7.0, 9.0]
+    );
+    insta::assert_snapshot!(t);
+}
+
+/// S2.35: captured tensors are reported, and have the values of the time of tracing.
+#[test]
+fn captured_tensors_are_parameters() {
+    let (w, b) = (Tensor::from([[2.0f32], [3.0]]), Tensor::from([10.0f32]));
+    let t = trace(
+        |x: &(Tensor, Tensor)| x.0.matmul(&w) * &x.1 + &b,
+        &(Tensor::from([[1.0f32, 1.0]]), Tensor::from(2.0f32)),
+    );
+    let captured: Vec<_> = t.captured().iter().map(|x| x.to_vec::<f32>()).collect();
+    assert_eq!(captured, [vec![2.0, 3.0], vec![10.0]]);
+    insta::assert_snapshot!(t);
+    assert_eq!(t.outputs()[0].to_string(), "f32[1, 1]");
+}
+
+/// Nothing is computed while tracing, and a value without elements is a named error.
+#[test]
+fn reading_an_argument_is_an_error() {
+    let x = Tensor::from([1.0f32]);
+    let error = trace(
+        |x: &Tensor| -> Result<Tensor> { Ok(x * x.try_item::<f32>()?) },
+        &x,
+    );
+    let error = error.unwrap_err();
+    assert_eq!(error, Error::Abstract);
+    insta::assert_snapshot!(error);
+    // Inside of a loop, the value is that of a turn.
+    let error = trace(
+        |x: &Tensor| -> Result<Tensor> {
+            let (last, _) = scan(
+                |h: &Tensor, x: &Tensor| -> Result<(Tensor, ())> {
+                    Ok((h + x.try_item::<f32>()?, ()))
+                },
+                &Tensor::from(0.0f32),
+                x,
+            )?;
+            Ok(last)
+        },
+        &x,
+    );
+    assert_eq!(error.unwrap_err(), Error::Lane);
+}
+
+/// S0.51: the text of a trace parses back, also with loops, and runs.
+#[test]
+fn a_trace_parses_back() {
+    let x = Tensor::from([1.0f32, 2.0, 3.0]);
+    let w = Tensor::from(0.5f32);
+    let body = |h: &Tensor, x: &Tensor| {
+        let h = (h * &w + x).tanh();
+        (h.clone(), h)
+    };
+    let t = trace(|x: &Tensor| scan(body, &Tensor::from(0.0f32), x), &x);
+    let program = parse(&t.to_string()).unwrap();
+    assert!(verify(&program).is_empty());
+    assert_eq!(program.to_string(), t.program().to_string());
+    let mut args = vec![x.clone()];
+    args.extend(t.captured());
+    let outs = run(&program, &args).unwrap();
+    let (last, all) = t.call(&x);
+    assert_eq!(outs[0].to_vec::<f32>(), last.to_vec::<f32>());
+    assert_eq!(outs[1].to_vec::<f32>(), all.to_vec::<f32>());
+}
+
+/// Texts that are not traces have an error each.
+#[test]
+fn malformed_traces() {
+    let t = trace(|x: &Tensor| x.exp(), &Tensor::from([1.0f32]));
+    let text = t.to_string();
+    let messages: Vec<String> = [
+        "".to_owned(),
+        "(x: f32[1]) {\n  return x\n}".to_owned(),
+        text.replace("trace 1", "trace 2"),
+        text.replace("exp", "expo"),
+        text.replace("exp x", "exp y"),
+        text.replace("exp x", "matmul x, x"),
+    ]
+    .iter()
+    .map(|text| parse(text).unwrap_err().to_string())
+    .collect();
+    insta::assert_debug_snapshot!(messages);
+    // Truncated at every byte: an error, or a program, and never a panic.
+    for end in 0..text.len() {
+        let _ = parse(&text[..end]);
+    }
+}
+
+/// A program that is run checks its arguments.
+#[test]
+fn run_checks_arguments() {
+    let t = trace(|x: &Tensor| x.exp(), &Tensor::from([1.0f32]));
+    let wrong = [Tensor::from([1.0f64]), Tensor::from([1.0f32, 2.0])];
+    let messages: Vec<String> = wrong
+        .iter()
+        .map(|x| run(t.program(), &[x.clone()]).unwrap_err().to_string())
+        .chain([run(t.program(), &[]).unwrap_err().to_string()])
+        .chain([t.try_call(&wrong[0]).unwrap_err().to_string()])
+        .chain([run(&dense::PROGRAM.parse().unwrap(), &[])
+            .unwrap_err()
+            .to_string()])
+        .collect();
+    insta::assert_debug_snapshot!(messages);
+    let x = Tensor::from([[1.0f32, 2.0]]);
+    let dense: Program = dense::PROGRAM.parse().unwrap();
+    let y = run(&dense, &[x.clone(), x.transpose()]).unwrap();
+    assert_eq!(y[0].to_vec::<f32>(), [5f32.tanh()]);
+}
+
+/// S2.42: the operations behind a promise, in topological order.
+#[test]
+fn pending_programs() {
+    let x = Tensor::from([1.0f32, 2.0]);
+    let y = x.tanh() * &x;
+    let (program, read) = pending(&y);
+    assert_eq!((program.eqns.len(), read.len()), (2, 1));
+    gradloom::evaluate(&y).unwrap();
+    let (program, read) = pending(&y);
+    assert_eq!((program.eqns.len(), read.len()), (0, 1));
+}
+
+/// The first op that gives a NaN or an infinity is named, with its place and pass.
+#[test]
+fn anomalies_are_located() {
+    fn message(f: impl Fn() -> Result<Tensor>) -> String {
+        let error =
+            detect_anomaly(|| grad(|_: &Tensor| f().map(|y| y.sum(..)))(&Tensor::from(0.0f32)));
+        let text = error.unwrap_err().to_string();
+        // Places depend on the layout of this file.
+        text.split(", called at").next().unwrap().to_owned()
+    }
+    let x = Tensor::from([[1.0f32, 4.0], [0.0, 2.0]]);
+    let mut messages = vec![
+        message(|| Ok(x.log() * 2.0)),
+        message(|| Ok((&x / &x).exp())),
+        message(|| Ok(&x * &Tensor::from([f32::NAN, 1.0]))),
+    ];
+    // A mask has infinities, which the sum explains; `inf - inf` is a NaN of its own.
+    let mask = Tensor::from([0.0f32, f32::NEG_INFINITY]);
+    detect_anomaly(|| (&x + &mask).softmax(-1).to_vec::<f32>());
+    messages.push(message(|| Ok((&x + &mask) - &mask)));
+    let root = detect_anomaly(|| -> Result<Tensor> {
+        grad(|x: &Tensor| -> Result<Tensor> { Ok(x.sqrt().sum(..)) })(&x)
+    });
+    messages.push(root.unwrap_err().to_string());
+    insta::assert_debug_snapshot!(messages);
+    let error = catch_unwind(|| detect_anomaly(|| dense(&x.log(), &x))).unwrap_err();
+    let text = error.downcast_ref::<String>().unwrap();
+    assert!(text.contains("`log` gave -inf at [1, 0] of f32[2, 2], in the forward pass, called at core/tests/traces.rs"), "{text}");
+    // The mode ends with the closure, also by a panic.
+    assert_eq!(x.log().to_vec::<f32>()[2], f32::NEG_INFINITY);
+}
