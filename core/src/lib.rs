@@ -162,6 +162,7 @@ mod call;
 mod check;
 mod composites;
 mod cost;
+pub mod defaults;
 mod element;
 mod error;
 mod evaluate;
@@ -171,6 +172,7 @@ mod graph;
 mod observe;
 pub mod optim;
 mod plan;
+mod profile;
 mod raise;
 pub mod random;
 mod recycle;
@@ -195,6 +197,7 @@ pub use gradloom_kernels::memory::pool::release_memory;
 pub use gradloom_kernels::threads::{set_threads, threads};
 pub use gradloom_macros::{Tree, traced};
 pub use observe::detect_anomaly;
+pub use profile::{KernelTime, Profile, profile};
 pub use random::{FoldIn, Key};
 pub use report::report;
 pub use statics::IntoStatic;
@@ -204,10 +207,10 @@ pub use tensor::{
 };
 pub use traced::{Point, Traced};
 pub use transform::{
-    AssociativeScan, Checkpoint, LaneAxes, LoopIndex, Loss, Outcome, Pullback, Pushforward, Scan,
-    Vmap, associative_scan, checkpoint, cond, custom_jvp, custom_vjp, fori_loop, grad, hessian,
-    hvp, jacfwd, jacrev, jvp, linear_transpose, linearize, map, scan, switch, value_and_grad, vjp,
-    vmap, while_loop,
+    AssociativeScan, Checkpoint, ForwardLevel, LaneAxes, LoopIndex, Loss, Outcome, Pullback,
+    Pushforward, Scan, Vmap, associative_scan, checkpoint, cond, custom_jvp, custom_vjp, fori_loop,
+    grad, hessian, hvp, jacfwd, jacrev, jvp, linear_transpose, linearize, map, scan, switch,
+    value_and_grad, vjp, vmap, while_loop,
 };
 pub use tree::Tree;
 

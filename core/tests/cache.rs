@@ -270,3 +270,28 @@ fn counts_include_the_events_of_all_threads() {
     assert_eq!(after.hit - before.hit, 1);
     assert_eq!(after.ran - before.ran, 2);
 }
+
+/// S2.20: the same targets in another order find their plan, and each gets its value.
+#[test]
+fn targets_in_another_order_find_their_plan() {
+    let _alone = fresh();
+    let work = |swapped: bool| {
+        let x = vector(3);
+        let (a, b) = (x.exp(), &x * 2.0);
+        match swapped {
+            false => evaluate((&a, &b)).unwrap(),
+            true => evaluate((&b, &a)).unwrap(),
+        }
+        assert_eq!(b.to_vec::<f32>(), [0.0, 2.0, 4.0]);
+        assert_eq!(a.to_vec::<f32>()[0], 1.0);
+    };
+    insta::assert_snapshot!(log(|| {
+        work(false);
+        work(true);
+    }), @r"
+    planned p1: 3 equations
+    ran p1
+    hit p1
+    ran p1
+    ");
+}

@@ -5,7 +5,7 @@ use gradloom::trace::{
     Attribute, NodeOutput, Program, TraceContext, TraceFault, TraceNode, TracedTensor, parse,
     pending, run, trace, verify,
 };
-use gradloom::{TraceFault as Fault, detect_anomaly, scan};
+use gradloom::{ForwardLevel, TraceFault as Fault, detect_anomaly, scan};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -543,4 +543,102 @@ fn anomalies_are_located() {
     assert!(text.contains("`log` gave -inf at [1, 0] of f32[2, 2], in the forward pass, called at core/tests/traces.rs"), "{text}");
     // The mode ends with the closure, also by a panic.
     assert_eq!(x.log().to_vec::<f32>()[2], f32::NEG_INFINITY);
+}
+
+/// S1.28: tangents that are attached to tensors, on x * x, nested, and read in the middle.
+#[test]
+fn attached_tangents() {
+    let level = ForwardLevel::new();
+    let x = level.dual(&Tensor::from([2.0f64, 3.0]), &Tensor::from([1.0f64, 0.5]));
+    let mut y = x.clone();
+    for _ in 0..2 {
+        y = &y * &x;
+        let tangent = level.tangent(&y).unwrap();
+        assert_eq!(tangent.shape(), [2]);
+    }
+    assert_eq!(level.tangent(&y).unwrap().to_vec::<f64>(), [12.0, 13.5]);
+    assert_eq!(level.tangent(&x).unwrap().to_vec::<f64>(), [1.0, 0.5]);
+    assert!(level.tangent(&x.stop_gradient()).is_none());
+    // d/dx (x * d/dy (x + y)) is 1, not 2: the tangents of the two levels do not mix.
+    let outer = ForwardLevel::new();
+    let one = Tensor::from(1.0f64);
+    let x = outer.dual(&Tensor::from(3.0f64), &one);
+    let inner = ForwardLevel::new();
+    let y = inner.dual(&Tensor::from(1.0f64), &one);
+    let slope = inner.tangent(&(&x + &y)).unwrap();
+    assert_eq!(outer.tangent(&(&x * &slope)).unwrap().item::<f64>(), 1.0);
+    // The second derivative of x^3.
+    let y = inner.dual(&x, &one);
+    let slope = inner.tangent(&(&y * &y * &y)).unwrap();
+    assert_eq!(outer.tangent(&slope).unwrap().item::<f64>(), 18.0);
+    // Traced functions carry tangents on.
+    let w = outer.dual(&Tensor::from([[0.5f64]]), &Tensor::from([[1.0f64]]));
+    let y = dense(&Tensor::from([[2.0f64]]), &w);
+    let expected = 2.0 * (1.0 - 1f64.tanh().powi(2));
+    assert!((outer.tangent(&y).unwrap().item::<f64>() - expected).abs() < 1e-15);
+    let errors = [
+        catch_unwind(|| ForwardLevel::new().dual(&Tensor::from(1i64), &Tensor::from(1i64))),
+        catch_unwind(|| ForwardLevel::new().dual(&Tensor::from(1.0f32), &Tensor::from(1.0f64))),
+    ];
+    let texts = errors.map(|error| error.unwrap_err().downcast_ref::<String>().unwrap().clone());
+    insta::assert_debug_snapshot!(texts);
+}
+
+/// S1.31, S1.55: the defaults of a thread, which a guard restores, also after a panic.
+#[test]
+fn defaults_of_a_thread() {
+    use gradloom::defaults::{self, Device};
+    let zeros = || Tensor::zeros([1], defaults::dtype()).dtype();
+    let wide = defaults::set_dtype(DType::F64);
+    let inner = catch_unwind(|| {
+        let _guard = defaults::set_dtype(DType::I32);
+        panic!("inside");
+    });
+    assert!(inner.is_err());
+    assert_eq!(zeros(), DType::F64);
+    let other = std::thread::spawn(defaults::dtype).join().unwrap();
+    assert_eq!(other, DType::F32);
+    drop(wide);
+    assert_eq!((zeros(), defaults::device()), (DType::F32, Device::Cpu));
+}
+
+#[traced(pure)]
+fn of_default(x: &Tensor) -> Tensor {
+    x.exp()
+}
+
+/// A profile has the kernels, their bytes and arithmetic, and a timeline that parses.
+#[test]
+fn profiles() {
+    let x = Tensor::ones([32, 32], DType::F32);
+    let work = || gradloom::evaluate(&(x.matmul(&x) + 1.0).sum(-1)).unwrap();
+    work();
+    let ((), profile) = gradloom::profile(work);
+    let kernels = profile.kernels();
+    let product = kernels.iter().find(|k| k.name.contains("matmul")).unwrap();
+    assert!(product.flops.unwrap() >= 2 * 32 * 32 * 32, "{product:?}");
+    assert!(product.bytes >= 32 * 32 * 4);
+    assert!(product.gflops().unwrap() > 0.0 && product.gb_per_second() > 0.0);
+    let text = profile.to_string();
+    assert!(
+        text.contains("GFLOP/s") && text.contains("matmul"),
+        "{text}"
+    );
+    let json = profile.chrome_trace();
+    assert_eq!(
+        json.matches("\"ph\":\"X\"").count(),
+        json.matches("\"dur\"").count()
+    );
+    assert!(json.contains("\"cat\":\"kernel\"") && json.contains("\"GFLOP/s\""));
+    let path = std::env::temp_dir().join(format!("gradloom-profile-{}.json", std::process::id()));
+    profile.write_chrome_trace(&path).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), json);
+    std::fs::remove_file(&path).unwrap();
+    // A plan that is made is a slice of its own, and calls of traced functions are profiled, too.
+    let ((), profile) = gradloom::profile(|| {
+        let y = of_default(&Tensor::ones([7, 3], DType::F32));
+        gradloom::evaluate(&y).unwrap();
+    });
+    assert!(profile.chrome_trace().contains("\"cat\":\"plan\""));
+    assert!(profile.kernels()[0].name.contains("exp"), "{profile}");
 }

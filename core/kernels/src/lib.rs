@@ -52,6 +52,7 @@ mod simd;
 mod speed;
 pub mod task;
 pub mod threads;
+pub mod timeline;
 pub mod windows;
 
 pub use memory::fault::KernelFault;

@@ -224,7 +224,8 @@ thread_local! {
     static ARENA: Cell<AlignedVec<Line>> = const { Cell::new(AlignedVec::new()) };
 }
 
-/// Runs `tasks` in order. An error comes with the index of the task that failed.
+/// Runs `tasks` in order, and calls `after` with the index of each that ran. An error comes with the index of
+/// the task that failed.
 ///
 /// # Panics
 ///
@@ -235,6 +236,7 @@ pub fn run(
     leaves: &[Leaf<'_>],
     constants: &[Buffer],
     results: &mut [Arc<Buffer>],
+    mut after: impl FnMut(usize),
 ) -> Result<(), (usize, KernelFault)> {
     let fits = |buffer: &Buffer, size: &(DType, usize)| (buffer.dtype(), buffer.len()) == *size;
     let same = leaves.len() == needs.leaves.len()
@@ -290,6 +292,7 @@ pub fn run(
             ran = Err((i, fault));
             break;
         }
+        after(i);
     }
     scratch::restore(&ARENA, arena);
     ran

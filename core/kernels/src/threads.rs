@@ -8,6 +8,7 @@
 //! for a waiting thread.
 
 use crate::lock::get_or_init;
+use crate::timeline;
 use std::any::Any;
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -310,7 +311,7 @@ impl Pool {
         // before this ticket. Its caller waits in `run` until the claimed task is counted in
         // `n_done` below, so the job is alive.
         let job = unsafe { &*self.job.load(Relaxed) };
-        let run = || (job.task)(job.n_tasks - left);
+        let run = || timeline::part(|| (job.task)(job.n_tasks - left));
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
             let mut first = job.panic.lock().unwrap_or_else(PoisonError::into_inner);
             first.get_or_insert(panic);

@@ -4,7 +4,6 @@ use super::partial::PartialPlans;
 use super::recording;
 use super::run::{PendingWork, run};
 use super::value::{self, Shared, State, Value, release};
-use crate::events::{self, Event};
 use crate::function::{Record, Timer};
 use crate::plan::cache::CachedPlan;
 use crate::plan::{self, Donations, PlanLeaves};
@@ -72,16 +71,8 @@ impl CallPlan {
         }
         let mut results = no_results();
         let _timer = self.timer();
-        match self
-            .entry
-            .plan
-            .run(&leaves, &mut Donations::new(), &mut results)
-        {
-            Ok(()) => {
-                let plan = self.entry.id;
-                events::emit(Event::Ran { plan });
-                Some(results)
-            }
+        match self.entry.run(&leaves, &mut Donations::new(), &mut results) {
+            Ok(()) => Some(results),
             Err(_) => {
                 recycle_results(results);
                 None
@@ -272,7 +263,7 @@ impl CallNode {
         };
         let leaves: PlanLeaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
         let timer = plan.timer();
-        let ran = entry.plan.run(&leaves, &mut given, &mut state.results);
+        let ran = entry.run(&leaves, &mut given, &mut state.results);
         drop(timer);
         drop(leaves);
         for (donation, buffer) in given {
@@ -295,7 +286,6 @@ impl CallNode {
         // Dropping arguments may drop long chains of values, so the lock is released first.
         drop(guard);
         recycle_args(args);
-        events::emit(Event::Ran { plan: entry.id });
         Ok(None)
     }
 }

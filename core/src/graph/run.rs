@@ -5,7 +5,6 @@ use super::pending::{Graph, ResultSet};
 use super::recording::{self, impure};
 use super::value::{self, Shared, State};
 use crate::Result;
-use crate::events::{self, Event};
 use crate::plan::{Donations, PlanLeaves};
 use gradloom_kernels::task::Leaf;
 use smallvec::{SmallVec, smallvec};
@@ -38,7 +37,12 @@ impl Pending {
     }
 
     /// Computes the values that ops promise.
-    pub(crate) fn compute(self) -> Result<()> {
+    ///
+    /// They are sorted as they were recorded, so that the same values in another order find the same plan.
+    pub(crate) fn compute(mut self) -> Result<()> {
+        if self.0.len() > 1 {
+            self.0.sort_by_key(|value| value.seq_no);
+        }
         match self.0.is_empty() {
             true => Ok(()),
             false => work(PendingWork::Ops(self.0)),
@@ -84,10 +88,7 @@ fn run_graph(targets: &[Shared], graph: &Graph) -> Result<()> {
     let leaves = graph.leaves.iter().map(elements);
     let mut buffers = no_results();
     let leaves = leaves.collect::<Result<PlanLeaves<'_>>>()?;
-    entry
-        .plan
-        .run(&leaves, &mut Donations::new(), &mut buffers)?;
-    events::emit(Event::Ran { plan: entry.id });
+    entry.run(&leaves, &mut Donations::new(), &mut buffers)?;
     let results = buffers.drain(..);
     let results = results.map(|buffer| buffer.expect("no result has been taken yet"));
     value::realise(targets.iter().chain(&graph.held).zip(results));

@@ -3,12 +3,18 @@
 //! A look-up compares the hash of a computation and then its **complete** key: equal hashes alone
 //! are never enough.
 
+use super::explain::TaskDescription;
 use super::numbers::Numbers;
-use super::{Lowered, Plan};
+use super::{Donations, Lowered, Plan};
+use crate::Result;
 use crate::events::{self, Event};
 use gradloom_ir::{Program, hash, pass};
+use gradloom_kernels::memory::Buffer;
+use gradloom_kernels::task::Leaf;
+use gradloom_kernels::timeline::{self, SliceKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Largest total length of all keys in words (256 MiB).
 const MAX_WORDS: usize = 1 << 25;
@@ -57,6 +63,51 @@ impl CachedPlan {
             evicted: AtomicBool::new(false),
             touched: AtomicBool::new(false),
         }
+    }
+
+    /// Runs the plan, see [`Plan::run`].
+    pub(crate) fn run(
+        &self,
+        leaves: &[Leaf<'_>],
+        given: &mut Donations,
+        results: &mut Vec<Option<Arc<Buffer>>>,
+    ) -> Result<()> {
+        match timeline::is_on() {
+            false => self.plan.run(leaves, given, results)?,
+            true => self.run_timed(leaves, given, results)?,
+        }
+        events::emit(Event::Ran { plan: self.id });
+        Ok(())
+    }
+
+    /// Runs the plan, and notes when each task ran.
+    #[cold]
+    fn run_timed(
+        &self,
+        leaves: &[Leaf<'_>],
+        given: &mut Donations,
+        results: &mut Vec<Option<Arc<Buffer>>>,
+    ) -> Result<()> {
+        let program = self.source.as_ref();
+        let program = program.map(|(program, _)| pass::simplify(program.clone()));
+        let tasks = self.plan.descriptions(program.as_ref());
+        let mut start = Instant::now();
+        let mut after = |i: usize| {
+            let end = Instant::now();
+            let TaskDescription {
+                label,
+                bytes,
+                flops,
+            } = &tasks[i];
+            let kind = SliceKind::Task {
+                plan: self.id,
+                bytes: *bytes,
+                flops: *flops,
+            };
+            timeline::note(label.clone(), kind, start, end);
+            start = Instant::now();
+        };
+        self.plan.run_watched(leaves, given, results, &mut after)
     }
 
     /// Returns the program before simplification and the number of its leaves.

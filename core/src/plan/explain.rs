@@ -1,9 +1,9 @@
 //! Describes a plan as text.
 
 use super::Plan;
-use crate::backend::TaskKind;
+use crate::backend::{Eqns, TaskKind};
 use gradloom_ir::{Poly, Program, cost};
-use gradloom_kernels::task::{Region, RegionBase};
+use gradloom_kernels::task::{Region, RegionBase, Task};
 use std::fmt::Write;
 
 /// Largest number of ops of a group that are listed by name.
@@ -61,6 +61,29 @@ impl Plan {
             }
         }
         text
+    }
+}
+
+/// Description of a task for a timeline.
+pub(crate) struct TaskDescription {
+    pub(crate) label: String,
+    /// Bytes of operands and results.
+    pub(crate) bytes: usize,
+    pub(crate) flops: Option<u64>,
+}
+
+impl Plan {
+    /// Describes each task. `program` is as for [`explain`](Self::explain).
+    pub(crate) fn descriptions(&self, program: Option<&Program>) -> Vec<TaskDescription> {
+        let tasks = self.tasks.iter().zip(&self.kinds).zip(&self.eqns);
+        let describe = |((task, kind), eqns): ((&Task, &TaskKind), &Eqns)| TaskDescription {
+            label: kind.to_string(),
+            bytes: task.args().iter().chain(task.outs()).map(bytes).sum(),
+            flops: program
+                .and_then(|program| work(program, eqns))
+                .and_then(|cost| u64::try_from(cost.flops).ok()),
+        };
+        tasks.map(describe).collect()
     }
 }
 

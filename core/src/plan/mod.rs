@@ -34,9 +34,11 @@ use gradloom_kernels::KernelFault;
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::memory::buffer::{Buffer, afford};
 use gradloom_kernels::task::{BufferSizes, Leaf, Region, Task};
+use gradloom_kernels::timeline::{self, SliceKind};
 use memory_plan::assign_memory;
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::time::Instant;
 use steps::steps;
 
 /// Program with the avals of its like parameters.
@@ -96,8 +98,15 @@ impl Plan {
     ///
     /// `leaves` has the number of elements and the layout of each of the first parameters.
     pub(crate) fn of(program: &Program, leaves: &[(usize, Layout)]) -> Plan {
+        let start = timeline::is_on().then(Instant::now);
         let (build, places) = steps(program, leaves);
-        assign_memory(build, program, &places)
+        let plan = assign_memory(build, program, &places);
+        if let Some(start) = start {
+            let equations = program.eqns.len();
+            let kind = SliceKind::Planning { equations };
+            timeline::note("make a plan", kind, start, Instant::now());
+        }
+        plan
     }
 
     /// Returns the number of equations of the simplified program.
@@ -123,12 +132,34 @@ impl Plan {
         ran.map_err(|(task, fault)| Error::of_kernel(self.name(task), fault))
     }
 
+    /// Does the same as [`run`](Self::run), and calls `after` with the index of each task that ran.
+    pub(crate) fn run_watched(
+        &self,
+        leaves: &[Leaf<'_>],
+        given: &mut Donations,
+        results: &mut Vec<Option<Arc<Buffer>>>,
+        after: &mut dyn FnMut(usize),
+    ) -> Result<()> {
+        let ran = self.run_tasks(leaves, given, results, after);
+        ran.map_err(|(task, fault)| Error::of_kernel(self.name(task), fault))
+    }
+
     /// Does the same as [`run`](Self::run), but returns errors with the index of the failed task.
     pub(crate) fn try_run(
         &self,
         leaves: &[Leaf<'_>],
         given: &mut Donations,
         all: &mut Vec<Option<Arc<Buffer>>>,
+    ) -> Result<(), (usize, KernelFault)> {
+        self.run_tasks(leaves, given, all, |_| ())
+    }
+
+    fn run_tasks(
+        &self,
+        leaves: &[Leaf<'_>],
+        given: &mut Donations,
+        all: &mut Vec<Option<Arc<Buffer>>>,
+        after: impl FnMut(usize),
     ) -> Result<(), (usize, KernelFault)> {
         afford(self.needs.arena).map_err(|fault| (self.largest(), fault))?;
         given.sort_unstable_by_key(|(donation, _)| donation.result);
@@ -156,6 +187,7 @@ impl Plan {
             leaves,
             &self.constants,
             &mut results,
+            after,
         );
         if let Err(error) = ran {
             let back = |donation: Donation| (donation, results[donation.result].clone());

@@ -70,7 +70,7 @@ pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>
 
 /// Returns the program on values and tangents. The tangents are the last parameters, after the captured
 /// values.
-fn joint_program(program: Program, wrt: &[Var]) -> Result<ad::Jvp> {
+pub(super) fn joint_program(program: Program, wrt: &[Var]) -> Result<ad::Jvp> {
     if ad::reverse_only(&program).is_some() {
         return Err(ControlFault::ReverseOnly.into_error("custom_vjp"));
     }

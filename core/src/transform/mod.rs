@@ -7,6 +7,7 @@
 mod associative_scan;
 mod control;
 mod custom;
+mod forward_level;
 mod grad;
 mod jacobian;
 mod jvp;
@@ -25,6 +26,7 @@ pub use control::{
     Checkpoint, LoopIndex, Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop,
 };
 pub use custom::{RuleSite, custom_jvp, custom_vjp, with_jvp, with_vjp};
+pub use forward_level::ForwardLevel;
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};
 pub(crate) use jvp::joint_of;

@@ -47,6 +47,7 @@ pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
 }
 
 /// An open scope, which is closed when this is dropped, even if the traced function panics.
+#[derive(Debug)]
 pub(super) struct ScopeGuard(pub(super) Arc<Scope>);
 
 impl ScopeGuard {
@@ -202,7 +203,7 @@ pub(crate) fn pending(outs: &[Tensor]) -> (Program, Vec<Bound>) {
 /// Returns the variables that were computed during tracing.
 ///
 /// A value that another transform traces is not included: that transform needs the op.
-fn known(program: &Program, nodes: Vec<Shared>) -> Vec<(Var, Tensor)> {
+pub(super) fn known(program: &Program, nodes: Vec<Shared>) -> Vec<(Var, Tensor)> {
     let computed = program.eqns.iter().zip(nodes);
     let computed = computed.filter(|(eqn, node)| {
         matches!(eqn.outs[..], [_]) && node.has_elements() && !node.is_traced()
@@ -225,7 +226,7 @@ pub(super) struct GraphPart {
     /// Values that are bound to the parameters after the inputs.
     pub(super) captured: Vec<Bound>,
     /// Node of each equation.
-    nodes: Vec<Shared>,
+    pub(super) nodes: Vec<Shared>,
 }
 
 /// Extracts the program from `inputs` to `outs`.
