@@ -26,9 +26,11 @@ chapters! {
     operations = "operations.md";
     performance = "performance.md";
     random_numbers = "random-numbers.md";
+    requirements = "requirements.md";
     shapes = "shapes.md";
     tensors = "tensors.md";
     testing = "testing.md";
+    traces = "traces.md";
     traced_functions = "traced-functions.md";
     training = "training.md";
     trees_and_models = "trees-and-models.md";

@@ -2,6 +2,7 @@
 
 use super::compare::{Failure, Pairs, ULPS, close, epsilon, is_near, numbers, same, scale};
 use super::{Source, op_by_op};
+use crate::observe::TraceContext;
 use crate::tree::leaves;
 use crate::{DType, Outcome, Tensor, Tree, evaluate};
 use std::cell::RefCell;
@@ -44,7 +45,8 @@ fn unwrap<T>(result: crate::Result<T>) -> T {
     crate::raise::expect(result)
 }
 
-/// Checks that the result of `f` has the same bits when evaluated as one graph and [`op_by_op`].
+/// Checks that the result of `f` has the same bits when evaluated as one graph, [`op_by_op`], and while a
+/// [`TraceContext`](crate::trace::TraceContext) is open.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -66,6 +68,16 @@ pub fn lazy_equals_op_by_op<R: Outcome>(f: impl Fn() -> R) -> Result<(), Failure
         "evaluated as one graph, compared with op by op",
         "result",
         &lazy,
+        &single,
+    )?;
+    let traced = R::run(|| {
+        let _trace = TraceContext::new();
+        f()
+    })?;
+    same(
+        "evaluated while a trace is open, compared with op by op",
+        "result",
+        &traced,
         &single,
     )
 }

@@ -4,6 +4,7 @@
 //! `GRADLOOM_GRAPHS=100000 cargo test --release -p gradloom-tests --test ops random_graphs` tests more
 //! graphs.
 
+use gradloom::trace::{TraceContext, pending, run};
 use gradloom::{Tensor, cache, evaluate};
 use gradloom_ir::Op;
 use gradloom_tests::graphs::{Graph, Kind, Rng, bits, graph};
@@ -104,6 +105,19 @@ fn all_ways(seed: u64, graph: &Graph, expected: &[Vec<u64>], rng: &mut Rng) {
     let unshared = graph.without_sharing(rng).unwrap();
     evaluate(&unshared).unwrap();
     check("no sharing", seed, graph, &numbered(unshared), expected);
+
+    // A context records the ops of the graph as nodes, and a replay of the program records them again.
+    let trace = TraceContext::new();
+    let values = lazy();
+    assert!(trace.nodes().len() >= values.len());
+    let handle = trace.close();
+    let (program, read) = pending(&values);
+    evaluate(&values).unwrap();
+    check("traced", seed, graph, &numbered(values), expected);
+    assert!(!handle.is_active());
+    let again = run(&program, &read).unwrap();
+    evaluate(&again).unwrap();
+    check("replayed", seed, graph, &numbered(again), expected);
 
     let values = lazy();
     let (mine, theirs) = (targets(rng, &values), targets(rng, &values));

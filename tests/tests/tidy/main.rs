@@ -2,6 +2,7 @@
 
 mod messages;
 mod modules;
+mod requirements;
 
 use gradloom_ir::composites::Role;
 use gradloom_ir::op::{Eval, Method, Param};
