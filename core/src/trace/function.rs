@@ -10,7 +10,8 @@ use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_leaves, with_physical};
 use crate::{Aval, Error, Result, Targets, Tensor, Tree};
 use gradloom_ir::batch::batch;
-use gradloom_ir::{Program, ad, pass};
+use gradloom_ir::{Program, Var, ad, pass};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -43,10 +44,11 @@ fn try_trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trac
     let inputs = leaves(x);
     let AbstractTrace {
         mut program,
-        captured,
+        mut captured,
         nodes,
     } = trace_abstract(&mut on_leaves(f, x, &mut y), &inputs, &names)?;
     let y = y.expect("the function was traced");
+    share_shapes(&mut program, &mut captured);
     for (param, name) in program.params.iter().zip(&names) {
         program.names.insert(*param, identifier(name));
     }
@@ -61,6 +63,32 @@ fn try_trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trac
         y: with_leaves(&y, &like),
         argument: PhantomData,
     })
+}
+
+/// Removes parameters of which only the shape is read, if another parameter has that shape.
+fn share_shapes(program: &mut Program, captured: &mut Vec<Bound>) {
+    let n_inputs = program.params.len() - captured.len();
+    let mut shared: BTreeMap<Var, Var> = BTreeMap::new();
+    for (param, bound) in program.params[n_inputs..].iter().zip(&*captured) {
+        let same =
+            |other: &&Var| **other != *param && program.aval(**other) == program.aval(*param);
+        if let Bound::Aval(_) = bound
+            && let Some(other) = program.params.iter().find(same)
+            && !shared.contains_key(other)
+        {
+            shared.insert(*param, *other);
+        }
+    }
+    for arg in program.eqns.iter_mut().flat_map(|eqn| &mut eqn.args) {
+        *arg = shared.get(arg).copied().unwrap_or(*arg);
+    }
+    let mut params = program.params[n_inputs..].iter();
+    captured.retain(|_| {
+        params
+            .next()
+            .is_some_and(|param| !shared.contains_key(param))
+    });
+    program.params.retain(|param| !shared.contains_key(param));
 }
 
 /// Returns a path as an identifier of the text form: `x.layers[1].w` is `x_layers_1_w`.
