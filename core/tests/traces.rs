@@ -360,7 +360,7 @@ fn traced_functions_and_derivatives_are_recorded() {
     assert_eq!(dense(&x, &w).to_vec::<f32>(), before);
 }
 
-/// S1.12, S1.18, S2.15: the results of one op share its node.
+/// S1.12, S1.18, S2.15b: the results of one op share its node.
 #[test]
 fn results_share_a_node() {
     let trace = TraceContext::new();
@@ -371,6 +371,10 @@ fn results_share_a_node() {
     assert_eq!((a.output_index(), b.output_index()), (0, 1));
     gradloom::evaluate((&parts[0], &parts[1])).unwrap();
     assert_eq!(trace.find(&parts[1]).unwrap().output_index(), 1);
+    let [a, b, ..] = x.unbind::<4>(0);
+    let [a, b] = [a, b].map(|part| trace.find(&part).unwrap());
+    assert!(Arc::ptr_eq(a.node(), b.node()));
+    assert_eq!(b.node().outputs().len(), 4);
 }
 
 /// S2.34: the nodes of `x * 2 + 1` are a product and a sum.
@@ -644,4 +648,72 @@ fn profiles() {
         profile.kernels().iter().any(|kernel| kernel.name == "exp"),
         "{profile}"
     );
+}
+
+/// S0.55: tracing plans and runs nothing.
+#[test]
+fn tracing_computes_nothing() {
+    let x = Tensor::from([[1.0f32, 2.0]]);
+    let ((), events) = gradloom::events::record(|| {
+        let t = trace(|x: &Tensor| dense(x, &x.transpose()), &x);
+        assert_eq!(t.nodes().len(), 3);
+        let context = TraceContext::new();
+        let _ = dense(&x, &x.transpose());
+        assert_eq!(context.nodes().len(), 4);
+    });
+    let names: Vec<String> = events.iter().map(|event| event.to_string()).collect();
+    assert_eq!(names, ["traced: 3 equations"]);
+}
+
+/// S0.44: equal avals have equal hashes, however they were made, and a batch prefix makes another aval.
+#[test]
+fn avals_hash_as_they_compare() {
+    let hash = |x: &Tensor| {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        x.aval().hash(&mut hasher);
+        hasher.finish()
+    };
+    for shape in [&[5, 3, 4][..], &[], &[2, 1, 3, 1, 2, 1], &[0, 7]] {
+        let x = Tensor::zeros(shape, DType::F32);
+        let same = [
+            x.exp(),
+            x.cast(DType::F64).cast(DType::F32),
+            x.unsqueeze(0).squeeze(0),
+        ];
+        for y in same {
+            assert_eq!(x.aval(), y.aval());
+            assert_eq!(hash(&x), hash(&y));
+        }
+        assert_ne!(hash(&x), hash(&x.cast(DType::F64)));
+    }
+    let x = Tensor::zeros([5, 3, 4], DType::F32);
+    let prefixed = x.incr_batch_dims();
+    assert_ne!(x.aval(), prefixed.aval());
+    assert_ne!(hash(&x), hash(&prefixed));
+    let back = prefixed.decr_batch_dims();
+    assert_eq!((x.aval(), hash(&x)), (back.aval(), hash(&back)));
+}
+
+/// S2.41: a tensor with one element converts to a number.
+#[test]
+fn conversions_to_numbers() {
+    let x = Tensor::from([[2.5f32]]) * 2.0;
+    assert_eq!(f32::try_from(&x).unwrap(), 5.0);
+    assert!(f64::try_from(&x).is_err());
+    assert!(f32::try_from(&Tensor::from([1.0f32, 2.0])).is_err());
+    assert!(bool::try_from(&x.gt(1.0)).unwrap());
+}
+
+/// S1.10: a level that is dropped lets its values and tangents go.
+#[test]
+fn a_dropped_level_frees_its_tangents() {
+    // A value that a level holds cannot give its buffer away; one that it let go can.
+    let level = ForwardLevel::new();
+    let dx = Tensor::ones([1 << 16], DType::F32);
+    let y = level.dual(&dx, &dx).exp();
+    let dy = level.tangent(&y).unwrap();
+    drop((level, y));
+    gradloom::evaluate((&dy, &dx)).unwrap();
+    assert_eq!(dy.to_vec::<f32>()[0], 1f32.exp());
 }

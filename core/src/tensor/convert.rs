@@ -150,3 +150,17 @@ impl Tensor {
 fn elements<'a, T: Element>(x: &Tensor, buffer: &'a Buffer) -> &'a [T] {
     T::of_buffer(buffer).unwrap_or_else(|| unreachable!("the buffer of {} has its dtype", x.aval()))
 }
+
+macro_rules! numbers {
+    ($($ty:ty)*) => {$(
+        impl TryFrom<&Tensor> for $ty {
+            type Error = Error;
+
+            /// Returns the element of a tensor with exactly one element, see [`Tensor::try_item`].
+            fn try_from(x: &Tensor) -> Result<$ty> {
+                x.try_item()
+            }
+        }
+    )*};
+}
+numbers! { f32 f64 i32 i64 bool }

@@ -209,3 +209,86 @@ fn a_function_that_panics_leaves_no_open_trace() {
     assert!(result.is_err());
     assert_eq!(grad(|x: &Tensor| x * x)(&scalar(3.0)).item::<f64>(), 6.0);
 }
+
+/// S1.42: cotangents of broadcast operands have the shapes of the operands, for all pairs of shapes.
+#[test]
+fn cotangents_of_all_broadcasts() {
+    let shapes: [&[usize]; 14] = [
+        &[],
+        &[1],
+        &[3],
+        &[0],
+        &[1, 1],
+        &[1, 3],
+        &[2, 1],
+        &[2, 3],
+        &[2, 0],
+        &[1, 2, 3],
+        &[4, 1, 1],
+        &[4, 2, 1],
+        &[4, 1, 3],
+        &[4, 2, 3],
+    ];
+    let fill = |shape: &[usize], step: f64| {
+        let n: usize = shape.iter().product();
+        Tensor::from_vec((0..n).map(|i| 1.0 + step * i as f64).collect(), shape)
+    };
+    // The index of the operand's element that is used at an index of the result.
+    let of_operand = |at: &[usize], shape: &[usize]| -> usize {
+        let at = &at[at.len() - shape.len()..];
+        let digits = shape.iter().zip(at);
+        digits.fold(0, |all, (len, i)| {
+            all * len + if *len == 1 { 0 } else { *i }
+        })
+    };
+    let mut n_pairs = 0;
+    for x_shape in shapes {
+        for y_shape in shapes {
+            let rank = x_shape.len().max(y_shape.len());
+            let len = |shape: &[usize], axis: usize| match axis + shape.len() >= rank {
+                true => shape[axis + shape.len() - rank],
+                false => 1,
+            };
+            let out: Option<Vec<usize>> = (0..rank)
+                .map(|axis| match (len(x_shape, axis), len(y_shape, axis)) {
+                    (n, m) if n == m || m == 1 => Some(n),
+                    (1, m) => Some(m),
+                    _ => None,
+                })
+                .collect();
+            let Some(out) = out else { continue };
+            n_pairs += 1;
+            let (x, y) = (fill(x_shape, 0.5), fill(y_shape, -0.25));
+            let (z, pullback) = vjp(
+                |(x, y): &(Tensor, Tensor)| x * y + x,
+                &(x.clone(), y.clone()),
+            );
+            assert_eq!(z.shape(), out);
+            let ct = fill(&out, 0.125);
+            let (ct_x, ct_y) = pullback.call(&ct);
+            let (xs, ys, cts) = (x.to_vec::<f64>(), y.to_vec::<f64>(), ct.to_vec::<f64>());
+            let (mut of_x, mut of_y) = (vec![0.0; xs.len()], vec![0.0; ys.len()]);
+            for (i, ct) in cts.iter().enumerate() {
+                let mut rest = i;
+                let mut at = vec![0; rank];
+                for axis in (0..rank).rev() {
+                    at[axis] = rest % out[axis];
+                    rest /= out[axis];
+                }
+                let (i, j) = (of_operand(&at, x_shape), of_operand(&at, y_shape));
+                of_x[i] += ct * (ys[j] + 1.0);
+                of_y[j] += ct * xs[i];
+            }
+            for (found, expected, shape) in [(ct_x, of_x, x_shape), (ct_y, of_y, y_shape)] {
+                assert_eq!(found.shape(), shape);
+                let found = found.to_vec::<f64>();
+                let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * b.abs().max(1.0);
+                assert!(
+                    found.iter().zip(&expected).all(near),
+                    "{x_shape:?} {y_shape:?}"
+                );
+            }
+        }
+    }
+    assert!(n_pairs > 100, "{n_pairs}");
+}
