@@ -1,0 +1,368 @@
+//! The graph of a program: nodes with labels, and edges from producers to consumers.
+
+use crate::code::Code;
+use gradloom_ir::flow::{Block, Flow, Node as FlowNode};
+use gradloom_ir::op::Count;
+use gradloom_ir::{Aval, Eqn, Op, Program, SecondaryMap, Static, Var};
+
+/// The most results of an equation that its label lists.
+const MOST_LINES: usize = 6;
+
+/// A piece of a drawing. Pieces are drawn one below the other.
+pub(crate) enum Part<'a> {
+    /// A straight-line program.
+    Graph(Graph<'a>),
+    /// A line of host code, or a `return`.
+    Line(String),
+    /// Host code with a body.
+    Scope { head: String, body: Vec<Part<'a>> },
+}
+
+/// The graph of a straight-line program. Its nodes stand in the order of the program.
+pub(crate) struct Graph<'a> {
+    pub(crate) program: &'a Program,
+    pub(crate) nodes: Vec<Node<'a>>,
+}
+
+/// A parameter or an equation.
+pub(crate) struct Node<'a> {
+    /// Unique in the drawing: `p0` for a parameter, `e3` for an equation, after a prefix.
+    pub(crate) id: String,
+    /// The equation, or `None` for a parameter.
+    pub(crate) eqn: Option<&'a Eqn>,
+    /// The variables that the node binds.
+    pub(crate) vars: Vec<Var>,
+    pub(crate) operands: Vec<Operand>,
+    /// The roles in the program: `parameter 0`, `result 1`.
+    pub(crate) marks: Vec<String>,
+    /// Whether a variable is a result.
+    pub(crate) is_result: bool,
+    /// The op with its operands, or nothing for a parameter.
+    pub(crate) expression: String,
+    /// The static arguments: names and values, without programs.
+    pub(crate) statics: Vec<(&'static str, String)>,
+    /// The programs that the equation runs, with titles.
+    pub(crate) nested: Vec<(String, Graph<'a>)>,
+    pub(crate) kind: Kind,
+}
+
+/// The kind of a node, for its colour.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Param,
+    /// A view or a copy.
+    Move,
+    Elementwise,
+    /// Matrix products, convolutions, attention.
+    Product,
+    /// An op that runs programs, or a call.
+    Control,
+    Other,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Param => "param",
+            Kind::Move => "move",
+            Kind::Elementwise => "each",
+            Kind::Product => "product",
+            Kind::Control => "control",
+            Kind::Other => "other",
+        }
+    }
+
+    fn of_op(op: Op) -> Kind {
+        if op.control().is_some() || op.is_call() {
+            return Kind::Control;
+        }
+        match op.def().count() {
+            Count::View | Count::Copy => Kind::Move,
+            Count::Each(_) => Kind::Elementwise,
+            Count::Product | Count::Attention { .. } | Count::Convolution { .. } => Kind::Product,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// An operand of an equation.
+pub(crate) struct Operand {
+    /// The name of the variable, or the number of a scalar.
+    pub(crate) text: String,
+    /// The index of the node that binds it. A scalar and an unbound variable have none.
+    pub(crate) node: Option<usize>,
+    /// Whether only dtype and shape are read.
+    pub(crate) is_like: bool,
+}
+
+/// Returns the drawing of a program or flow. `prefix` starts the ids of all nodes.
+pub(crate) fn parts<'a>(code: &'a Code, prefix: &str) -> Vec<Part<'a>> {
+    match code {
+        Code::Program(program) => vec![Part::Graph(graph(program, prefix))],
+        Code::Flow(flow) => flow_parts(flow, &flow.body, prefix),
+    }
+}
+
+/// Returns all graphs of a drawing that are not inside of nodes.
+pub(crate) fn graphs<'p, 'a>(parts: &'p [Part<'a>], out: &mut Vec<&'p Graph<'a>>) {
+    for part in parts {
+        match part {
+            Part::Graph(graph) => out.push(graph),
+            Part::Line(_) => {}
+            Part::Scope { body, .. } => graphs(body, out),
+        }
+    }
+}
+
+/// Returns the graph of a program.
+pub(crate) fn graph<'a>(program: &'a Program, prefix: &str) -> Graph<'a> {
+    let result = |i: usize| format!("result {i}");
+    make(program, prefix, &|i| format!("parameter {i}"), &result)
+}
+
+fn make<'a>(
+    program: &'a Program,
+    prefix: &str,
+    param_mark: &dyn Fn(usize) -> String,
+    result_mark: &dyn Fn(usize) -> String,
+) -> Graph<'a> {
+    let mut results: SecondaryMap<Var, Vec<usize>> = SecondaryMap::new();
+    for (i, var) in program.outs.iter().enumerate() {
+        match results.get_mut(*var) {
+            Some(places) => places.push(i),
+            None => {
+                results.insert(*var, vec![i]);
+            }
+        }
+    }
+    let marks_of = |vars: &[Var]| -> Vec<String> {
+        let places = vars.iter().filter_map(|v| results.get(*v)).flatten();
+        places.map(|i| result_mark(*i)).collect()
+    };
+    // The numbers of folded scalars, and the nodes of the other variables.
+    let mut scalars: SecondaryMap<Var, String> = SecondaryMap::new();
+    let mut bound: SecondaryMap<Var, usize> = SecondaryMap::new();
+    let mut nodes: Vec<Node<'a>> = Vec::new();
+    for (i, param) in program.params.iter().enumerate() {
+        bound.insert(*param, nodes.len());
+        let results = marks_of(&[*param]);
+        nodes.push(Node {
+            id: format!("{prefix}p{i}"),
+            eqn: None,
+            vars: vec![*param],
+            operands: Vec::new(),
+            is_result: !results.is_empty(),
+            marks: [param_mark(i)].into_iter().chain(results).collect(),
+            expression: String::new(),
+            statics: Vec::new(),
+            nested: Vec::new(),
+            kind: Kind::Param,
+        });
+    }
+    for (i, eqn) in program.eqns.iter().enumerate() {
+        let results = marks_of(&eqn.outs);
+        let statics = || {
+            let names = eqn.op.def().statics().iter().map(|arg| arg.name);
+            let values = eqn.attrs.iter().map(|a| program.attrs.get(a.0 as usize));
+            names.zip(values).filter_map(|(name, v)| Some((name, v?)))
+        };
+        if let (Op::Scalar, [out], true) = (eqn.op, &eqn.outs[..], results.is_empty())
+            && let Some((_, value)) = statics().next()
+        {
+            scalars.insert(*out, value.to_string());
+            continue;
+        }
+        let n_data = eqn.data().len();
+        let operands = eqn.args.iter().enumerate().map(|(at, var)| {
+            let scalar = scalars.get(*var).cloned();
+            Operand {
+                text: scalar.unwrap_or_else(|| program.show(*var)),
+                node: bound.get(*var).copied(),
+                is_like: at >= n_data,
+            }
+        });
+        let operands: Vec<Operand> = operands.collect();
+        let id = format!("{prefix}e{i}");
+        nodes.push(Node {
+            expression: expression(eqn.op, &operands),
+            statics: statics()
+                .filter(|(_, value)| value.programs().is_none())
+                .map(|(name, value)| (name, value.to_string()))
+                .collect(),
+            nested: nested(statics(), &id),
+            kind: Kind::of_op(eqn.op),
+            id,
+            eqn: Some(eqn),
+            vars: eqn.outs.clone(),
+            operands,
+            is_result: !results.is_empty(),
+            marks: results,
+        });
+        for out in &eqn.outs {
+            bound.insert(*out, nodes.len() - 1);
+        }
+    }
+    Graph { program, nodes }
+}
+
+/// Returns the op with its operands. A like operand that is also read as data is left out.
+fn expression(op: Op, operands: &[Operand]) -> String {
+    let is_data = |x: &&Operand| !x.is_like;
+    let is_read = |text: &str| operands.iter().filter(is_data).any(|x| x.text == text);
+    let operands: Vec<String> = operands
+        .iter()
+        .filter(|x| !x.is_like || !is_read(&x.text))
+        .map(|x| match x.is_like {
+            true => format!("like {}", x.text),
+            false => x.text.clone(),
+        })
+        .collect();
+    match operands.is_empty() {
+        true => op.to_string(),
+        false => format!("{op} {}", operands.join(", ")),
+    }
+}
+
+fn nested<'a>(
+    statics: impl Iterator<Item = (&'static str, &'a Static)>,
+    id: &str,
+) -> Vec<(String, Graph<'a>)> {
+    let programs = statics.filter_map(|(name, value)| Some((name, value.programs()?)));
+    let titled = programs.flat_map(|(name, all)| {
+        // A static argument such as `cond_body` names each of its programs.
+        let words: Vec<&str> = name.split('_').collect();
+        all.iter().enumerate().map(move |(i, program)| {
+            let title = match (all.len(), words.len()) {
+                (1, _) => name.to_owned(),
+                (n, words_len) if n == words_len => words[i].to_owned(),
+                _ => format!("{name} {i}"),
+            };
+            (title, program)
+        })
+    });
+    titled
+        .enumerate()
+        .map(|(i, (title, program))| (title, graph(program, &format!("{id}-{i}-"))))
+        .collect()
+}
+
+fn flow_parts<'a>(
+    flow: &'a Flow<String>,
+    nodes: &'a [FlowNode<String>],
+    prefix: &str,
+) -> Vec<Part<'a>> {
+    let show = |var: &Var| match flow.blocks.first() {
+        Some(block) => block.program.show(*var),
+        None => var.to_string(),
+    };
+    let parts = nodes.iter().map(|node| match node {
+        FlowNode::Block(i) => {
+            let Block { program, targets } = &flow.blocks[*i];
+            let input = |at: usize| {
+                let place = flow.params.iter().position(|p| *p == program.params[at]);
+                match place {
+                    Some(i) => format!("parameter {i}"),
+                    None => "read".to_owned(),
+                }
+            };
+            let output = |at: usize| {
+                let place = flow.results.iter().position(|slot| *slot == targets[at]);
+                match place {
+                    Some(i) => format!("result {i}"),
+                    None if targets[at] == program.outs[at] => "kept".to_owned(),
+                    None => format!("stored in {}", show(&targets[at])),
+                }
+            };
+            Part::Graph(make(program, &format!("{prefix}b{i}-"), &input, &output))
+        }
+        FlowNode::Host(host) => Part::Line(host.clone()),
+        FlowNode::Scope { head, body } => Part::Scope {
+            head: head.clone(),
+            body: flow_parts(flow, body, prefix),
+        },
+        FlowNode::Return(values) => {
+            let values: Vec<String> = values.iter().map(show).collect();
+            Part::Line(
+                format!("return {}", values.join(", "))
+                    .trim_end()
+                    .to_owned(),
+            )
+        }
+    });
+    parts.collect()
+}
+
+/// A line of a label: a strong and a plain piece of text.
+pub(crate) struct Line {
+    pub(crate) strong: String,
+    pub(crate) plain: String,
+}
+
+impl Line {
+    fn plain(text: String) -> Line {
+        Line {
+            strong: String::new(),
+            plain: text,
+        }
+    }
+}
+
+impl Graph<'_> {
+    /// Returns the text of a variable with its aval, if that is known.
+    pub(crate) fn binding(&self, var: Var) -> Line {
+        let strong = self.program.show(var);
+        let plain = match self.program.aval(var) {
+            aval if *aval == Aval::UNKNOWN => String::new(),
+            aval => format!(": {aval}"),
+        };
+        Line { strong, plain }
+    }
+
+    /// Returns the label of a node.
+    pub(crate) fn label(&self, node: &Node<'_>) -> Vec<Line> {
+        let shown = match node.vars.len() <= MOST_LINES {
+            true => node.vars.len(),
+            false => MOST_LINES - 1,
+        };
+        let mut lines: Vec<Line> = node.vars[..shown]
+            .iter()
+            .map(|v| self.binding(*v))
+            .collect();
+        if shown < node.vars.len() {
+            let more = node.vars.len() - shown;
+            lines.push(Line::plain(format!("and {more} more")));
+        }
+        if !node.expression.is_empty() {
+            lines.push(Line::plain(node.expression.clone()));
+        }
+        if !node.statics.is_empty() {
+            let statics = node.statics.iter().map(|(name, v)| format!("{name}={v}"));
+            lines.push(Line::plain(statics.collect::<Vec<_>>().join(", ")));
+        }
+        if !node.marks.is_empty() {
+            lines.push(Line::plain(node.marks.join(", ")));
+        }
+        lines
+    }
+
+    /// Returns the edges between nodes, each once: producer, consumer, and whether only dtype and
+    /// shape are read.
+    pub(crate) fn edges(&self) -> Vec<(usize, usize, bool)> {
+        let mut edges = Vec::new();
+        for (to, node) in self.nodes.iter().enumerate() {
+            let mut sources: Vec<(usize, bool)> = Vec::new();
+            for (from, is_like) in node
+                .operands
+                .iter()
+                .filter_map(|x| Some((x.node?, x.is_like)))
+            {
+                // A value that is also read as data has one edge. Data operands come first.
+                if !sources.iter().any(|(source, _)| *source == from) {
+                    sources.push((from, is_like));
+                }
+            }
+            edges.extend(sources.into_iter().map(|(from, like)| (from, to, like)));
+        }
+        edges
+    }
+}
