@@ -29,7 +29,7 @@ pub fn dot(program: &Program) -> String {
 /// # Ok::<(), gradloom_ir::text::ParseError>(())
 /// ```
 pub fn dot_of_code(code: &Code) -> String {
-    write(&parts(code, ""))
+    write(&parts(code, "", usize::MAX))
 }
 
 fn write(parts: &[Part<'_>]) -> String {

@@ -8,6 +8,9 @@ use gradloom_ir::{Aval, Eqn, Op, Program, SecondaryMap, Static, Var};
 /// The most results of an equation that its label lists.
 const MOST_LINES: usize = 6;
 
+/// The mark of a result that only the pullback reads.
+const RESIDUAL: &str = "residual";
+
 /// A piece of a drawing. Pieces are drawn one below the other.
 pub(crate) enum Part<'a> {
     /// A straight-line program.
@@ -35,7 +38,7 @@ pub(crate) struct Node<'a> {
     pub(crate) operands: Vec<Operand>,
     /// The roles in the program: `parameter 0`, `result 1`.
     pub(crate) marks: Vec<String>,
-    /// Whether a variable is a result.
+    /// Whether a variable is a result, and not only a residual.
     pub(crate) is_result: bool,
     /// The op with its operands, or nothing for a parameter.
     pub(crate) expression: String,
@@ -96,9 +99,18 @@ pub(crate) struct Operand {
 }
 
 /// Returns the drawing of a program or flow. `prefix` starts the ids of all nodes.
-pub(crate) fn parts<'a>(code: &'a Code, prefix: &str) -> Vec<Part<'a>> {
+///
+/// The results of a program from `n_results` on are residuals.
+pub(crate) fn parts<'a>(code: &'a Code, prefix: &str, n_results: usize) -> Vec<Part<'a>> {
     match code {
-        Code::Program(program) => vec![Part::Graph(graph(program, prefix))],
+        Code::Program(program) => {
+            let result = |i: usize| match i < n_results {
+                true => format!("result {i}"),
+                false => RESIDUAL.to_owned(),
+            };
+            let param = |i: usize| format!("parameter {i}");
+            vec![Part::Graph(make(program, prefix, &param, &result))]
+        }
         Code::Flow(flow) => flow_parts(flow, &flow.body, prefix),
     }
 }
@@ -137,8 +149,11 @@ fn make<'a>(
     }
     let marks_of = |vars: &[Var]| -> Vec<String> {
         let places = vars.iter().filter_map(|v| results.get(*v)).flatten();
-        places.map(|i| result_mark(*i)).collect()
+        let mut marks: Vec<String> = places.map(|i| result_mark(*i)).collect();
+        marks.dedup();
+        marks
     };
+    let is_result = |marks: &[String]| marks.iter().any(|mark| mark != RESIDUAL);
     // The numbers of folded scalars, and the nodes of the other variables.
     let mut scalars: SecondaryMap<Var, String> = SecondaryMap::new();
     let mut bound: SecondaryMap<Var, usize> = SecondaryMap::new();
@@ -151,7 +166,7 @@ fn make<'a>(
             eqn: None,
             vars: vec![*param],
             operands: Vec::new(),
-            is_result: !results.is_empty(),
+            is_result: is_result(&results),
             marks: [param_mark(i)].into_iter().chain(results).collect(),
             expression: String::new(),
             statics: Vec::new(),
@@ -195,7 +210,7 @@ fn make<'a>(
             eqn: Some(eqn),
             vars: eqn.outs.clone(),
             operands,
-            is_result: !results.is_empty(),
+            is_result: is_result(&results),
             marks: results,
         });
         for out in &eqn.outs {

@@ -149,6 +149,7 @@ fn page(options: &Options, input: &str, code: Code) -> Result<String, Failure> {
         true => {
             let vjp = pullback(&code).map_err(|why| Failure::Input(format!("{input}: {why}")))?;
             page.forward(vjp.primal, Metadata::new())
+                .results(vjp.n_outs)
                 .backward(vjp.pullback, Metadata::new())
         }
         false => page.forward(code, Metadata::new()),

@@ -28,6 +28,8 @@ use std::fmt::{self, Display, Write};
 pub struct Page {
     title: String,
     forward: Option<(Code, Metadata)>,
+    /// The number of results of the forward program that are not residuals.
+    n_results: usize,
     backward: Option<(Code, Metadata)>,
     plan: Option<Plan>,
 }
@@ -42,6 +44,7 @@ impl Page {
         Page {
             title: title.into(),
             forward: None,
+            n_results: usize::MAX,
             backward: None,
             plan: None,
         }
@@ -51,6 +54,15 @@ impl Page {
     pub fn forward(self, code: impl Into<Code>, metadata: Metadata) -> Page {
         Page {
             forward: Some((code.into(), metadata)),
+            ..self
+        }
+    }
+
+    /// Marks all results of the forward program but the first `n` as residuals. [`Page::backward`] has
+    /// an example.
+    pub fn results(self, n: usize) -> Page {
+        Page {
+            n_results: n,
             ..self
         }
     }
@@ -69,6 +81,7 @@ impl Page {
     /// let vjp = ad::vjp(&program, &program.params);
     /// let page = Page::new("tanh")
     ///     .forward(vjp.primal, Metadata::new())
+    ///     .results(1)
     ///     .backward(vjp.pullback, Metadata::new());
     /// assert!(page.html().contains("ct_y"));
     /// # Ok::<(), gradloom_ir::text::ParseError>(())
@@ -98,18 +111,18 @@ impl Page {
     /// Returns the document.
     pub fn html(&self) -> String {
         let given = [
-            ("forward", "f-", &self.forward),
-            ("backward", "b-", &self.backward),
+            ("forward", "f-", &self.forward, self.n_results),
+            ("backward", "b-", &self.backward, usize::MAX),
         ];
         let panels: Vec<Panel<'_>> = given
             .into_iter()
-            .filter_map(|(title, prefix, given)| {
+            .filter_map(|(title, prefix, given, n_results)| {
                 let (code, metadata) = given.as_ref()?;
                 Some(Panel {
                     title,
                     code,
                     metadata,
-                    parts: parts(code, prefix),
+                    parts: parts(code, prefix, n_results),
                 })
             })
             .collect();

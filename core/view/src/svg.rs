@@ -48,7 +48,7 @@ pub fn svg(program: &Program) -> String {
 /// # Ok::<(), gradloom_ir::text::ParseError>(())
 /// ```
 pub fn svg_of_code(code: &Code) -> String {
-    document(&parts(code, ""))
+    document(&parts(code, "", usize::MAX))
 }
 
 fn document(parts: &[Part<'_>]) -> String {

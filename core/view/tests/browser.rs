@@ -30,6 +30,7 @@ fn with_pullback(title: &str, program: &Program) -> Page {
     let vjp = ad::vjp(program, &program.params);
     Page::new(title)
         .forward(vjp.primal, Metadata::new())
+        .results(vjp.n_outs)
         .backward(vjp.pullback, Metadata::new())
 }
 

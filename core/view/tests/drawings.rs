@@ -286,6 +286,20 @@ fn the_page_shows_what_the_caller_knows() {
 }
 
 #[test]
+fn residuals_are_not_results() {
+    let program = transformer(1);
+    let vjp = vjp(&program);
+    let page = Page::new("block").forward(vjp.primal, Metadata::new());
+    let n_marked = |page: Page| {
+        let tags = tags(&page.html());
+        let classes = tags.iter().filter_map(|t| t.attributes.get("class"));
+        classes.filter(|class| class.ends_with(" result")).count()
+    };
+    assert!(n_marked(page.clone()) > 20);
+    assert_eq!(n_marked(page.results(vjp.n_outs)), 1);
+}
+
+#[test]
 fn values_of_both_programs_are_joined_by_name() {
     let Code::Program(program) = code("digits") else {
         panic!("straight-line code");
