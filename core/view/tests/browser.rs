@@ -1,4 +1,4 @@
-//! The page in a browser without a window. The test is ignored if `chromium` is not on the path.
+//! The page in a browser without a window. The test is ignored if Chromium is not on the path.
 //!
 //! ```text
 //! apt-get install -y --no-install-recommends chromium
@@ -46,7 +46,7 @@ fn screenshots() -> PathBuf {
 /// Runs the browser on a file and returns what it prints.
 fn browser(page: &Path, fragment: &str, args: &[&str]) -> String {
     let profile = page.with_extension("profile");
-    let output = Command::new("chromium")
+    let output = Command::new(env!("GRADLOOM_BROWSER"))
         .args([
             "--headless=new",
             "--no-sandbox",
@@ -118,16 +118,16 @@ fn a_reader_finds_the_details_of_a_node() {
     };
     let digits = with_pullback("digits", &program("digits")).plan(plan);
     assert_eq!(check("digits", &digits, "f-e2"), ALL_DONE);
-    let dense = Page::new("dense").forward(&program("dense"), Metadata::new());
+    let dense = Page::new("dense").forward(program("dense"), Metadata::new());
     assert_eq!(check("dense", &dense, "f-e2"), ALL_DONE);
     let block = with_pullback("block", &program("transformer_block"));
     assert_eq!(check("block", &block, "f-e17"), ALL_DONE);
-    let layers = Page::new("12 layers").forward(&transformer(12), Metadata::new());
+    let layers = Page::new("12 layers").forward(transformer(12), Metadata::new());
     assert_eq!(check("layers", &layers, "f-e40"), ALL_DONE);
-    let control = Page::new("control").forward(&program("control"), Metadata::new());
+    let control = Page::new("control").forward(program("control"), Metadata::new());
     assert_eq!(check("control", &control, "f-e0-0-e1"), ALL_DONE);
     let flow = Page::new("flow").forward(code("flow"), Metadata::new());
     assert_eq!(check("flow", &flow, "f-b1-e0"), ALL_DONE);
-    let hostile = Page::new("hostile").forward(&hostile(), Metadata::new());
+    let hostile = Page::new("hostile").forward(hostile(), Metadata::new());
     assert_eq!(check("hostile", &hostile, "f-e0"), ALL_DONE);
 }
