@@ -112,7 +112,7 @@
     }
   };
   const apply = () => {
-    const id = decodeURIComponent(location.hash.slice(1));
+    const id = location.hash.slice(1);
     const node = id ? byId(id) : null;
     selected = node && node.classList.contains("node") ? node : null;
     for (const name of ["selected", "same", "in", "out"]) {
@@ -219,6 +219,7 @@
     else if (event.key === "0") panel.fit(0);
     else if (event.key === "1") panel.fit(0.8);
     else if (event.key === "Escape") select("");
+    else if ((event.key === "Enter" || event.key === " ") && event.target.closest(".node")) select(event.target.closest(".node").id);
     else if (pan && event.shiftKey) panel.move(...pan);
     else if (pan && event.target.closest("aside")) return;
     else if (pan) {

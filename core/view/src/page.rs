@@ -122,6 +122,7 @@ impl Page {
                     title,
                     code,
                     metadata,
+                    n_results,
                     parts: parts(code, prefix, n_results),
                 })
             })
@@ -176,6 +177,8 @@ struct Panel<'a> {
     title: &'static str,
     code: &'a Code,
     metadata: &'a Metadata,
+    /// The number of results that are not residuals.
+    n_results: usize,
     parts: Vec<Part<'a>>,
 }
 
@@ -302,7 +305,7 @@ impl<'a> Panel<'a> {
         let drawing = draw(&self.parts, &marks);
         let _ = writeln!(
             out,
-            "<section class=\"panel\" aria-label=\"{0}\">\n<div><b>{0}</b><span>{1}</span>",
+            "<section class=\"panel\" aria-label=\"{0}\">\n<div><b>{0}</b><span title=\"{1}\">{1}</span>",
             self.title,
             self.summary()
         );
@@ -335,12 +338,19 @@ impl<'a> Panel<'a> {
             n => format!("{n} {word}s"),
         };
         match self.code {
-            Code::Program(program) => format!(
-                "{}, {}, {}",
-                plural(program.eqns.len(), "equation"),
-                plural(program.params.len(), "parameter"),
-                plural(program.outs.len(), "result")
-            ),
+            Code::Program(program) => {
+                let n_results = program.outs.len().min(self.n_results);
+                let text = format!(
+                    "{}, {}, {}",
+                    plural(program.eqns.len(), "equation"),
+                    plural(program.params.len(), "parameter"),
+                    plural(n_results, "result")
+                );
+                match program.outs.len() - n_results {
+                    0 => text,
+                    n => format!("{text}, {}", plural(n, "residual")),
+                }
+            }
             Code::Flow(flow) => {
                 let n_eqns = flow.blocks.iter().map(|b| b.program.eqns.len()).sum();
                 let blocks = plural(flow.blocks.len(), "block");

@@ -8,6 +8,8 @@ use gradloom_view::{
     Code, Metadata, Page, Plan, PlanStep, SourceLine, Statistics, VarInfo, dot, dot_of_code, svg,
     svg_of_code,
 };
+use std::fs;
+use std::path::Path;
 
 #[test]
 fn programs_print_as_they_were_read() {
@@ -110,6 +112,43 @@ fn boxes_do_not_overlap_and_labels_fit() {
     let vjp = vjp(&transformer(3));
     check_svg(&svg(&vjp.primal));
     check_svg(&svg(&vjp.pullback));
+}
+
+/// Returns the text of each program in the tests of the IR.
+fn programs_of_the_ir(folder: &Path, out: &mut Vec<(String, String)>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            programs_of_the_ir(&path, out);
+        } else if path.extension().is_some_and(|e| e == "ir") {
+            let text = fs::read_to_string(&path).expect("a file");
+            let input = text.split("----\n").next().unwrap_or_default();
+            let program = input.split_once('\n').expect("a header line").1;
+            out.push((path.display().to_string(), program.to_owned()));
+        }
+    }
+}
+
+#[test]
+fn each_program_of_the_tests_of_the_ir_is_drawn() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ir/tests/programs");
+    let mut programs = Vec::new();
+    programs_of_the_ir(&folder, &mut programs);
+    let mut n_drawn = 0;
+    for (file, text) in programs {
+        // Some of the tests are about errors of the parser.
+        let Ok(code) = text.parse::<Code>() else {
+            continue;
+        };
+        println!("{file}");
+        let has_nodes = svg_of_code(&code).contains("class=\"body\"");
+        if has_nodes {
+            check_svg(&svg_of_code(&code));
+        }
+        tags(&Page::new(file).forward(code, Metadata::new()).html());
+        n_drawn += 1;
+    }
+    assert!(n_drawn > 70, "{n_drawn} programs");
 }
 
 #[test]
