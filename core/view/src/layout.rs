@@ -49,6 +49,53 @@ pub(crate) struct Piece {
     pub(crate) bottom: f64,
 }
 
+/// Number of bends that a layout may have, for each box. More are slow to place, and too many lines to
+/// follow.
+const BENDS: usize = 2;
+/// Number of bends that the layout of a few boxes may have.
+const FEW_BENDS: usize = 600;
+
+/// Returns whether each edge is too long to be drawn.
+///
+/// No edge is, unless there are so many that the layout would have too many bends. Then it is those
+/// above a length that leaves few enough. Edges must lead from lower to higher boxes.
+pub(crate) fn far_edges(n: usize, edges: &[(usize, usize)]) -> Vec<bool> {
+    // The rows that boxes have at least, and for boxes without operands the row above their first
+    // consumer.
+    let mut rows = vec![0; n];
+    let mut has_operands = vec![false; n];
+    let mut by_consumer = edges.to_vec();
+    by_consumer.sort_by_key(|(_, to)| *to);
+    for (from, to) in &by_consumer {
+        rows[*to] = rows[*to].max(rows[*from] + 1);
+        has_operands[*to] = true;
+    }
+    let mut first = vec![usize::MAX; n];
+    for (from, to) in edges {
+        first[*from] = first[*from].min(rows[*to]);
+    }
+    for i in (0..n).filter(|i| !has_operands[*i] && first[*i] != usize::MAX) {
+        rows[i] = first[i] - 1;
+    }
+    let length = |e: &(usize, usize)| rows[e.1] - rows[e.0];
+    let n_bends = |most: usize| {
+        let mut longest = vec![1; n];
+        for edge in edges.iter().filter(|e| length(e) <= most) {
+            longest[edge.0] = longest[edge.0].max(length(edge));
+        }
+        longest.iter().map(|length| length - 1).sum::<usize>()
+    };
+    let enough = FEW_BENDS.max(BENDS * n);
+    let lengths = std::iter::successors(Some(n), |most| Some(most * 3 / 4));
+    let most = lengths
+        .take_while(|most| *most > 4)
+        .find(|most| n_bends(*most) <= enough);
+    edges
+        .iter()
+        .map(|e| length(e) > most.unwrap_or(4))
+        .collect()
+}
+
 /// Places boxes in rows so that each edge leads down.
 pub(crate) fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
     if sizes.len() < MANY {
@@ -509,6 +556,55 @@ mod tests {
         check(&sizes(4), &[(0, 1), (2, 3)]);
         for n in [1, 2, 12, 40] {
             check(&sizes(2 + 5 * n), &layers(n));
+        }
+    }
+
+    #[test]
+    fn only_long_edges_of_large_graphs_are_far() {
+        let edges = layers(40);
+        assert!(!far_edges(202, &edges).contains(&true));
+        // A chain, and its values in the opposite order, as a pullback reads them.
+        let n = 200;
+        let chain = (1..2 * n).map(|i| (i - 1, i));
+        let edges: Vec<(usize, usize)> = chain.chain((0..n).map(|i| (i, 2 * n - 1 - i))).collect();
+        let far = far_edges(2 * n, &edges);
+        let lengths = |is_far| {
+            let chosen = edges
+                .iter()
+                .zip(&far)
+                .filter(move |(_, far)| **far == is_far);
+            chosen.map(|((from, to), _)| to - from)
+        };
+        let (longest, shortest) = (lengths(false).max(), lengths(true).min());
+        assert!(
+            longest < shortest && longest > Some(10),
+            "{longest:?} {shortest:?}"
+        );
+    }
+
+    #[test]
+    fn random_graphs_are_placed() {
+        let mut state = 1u64;
+        let mut next = move |below: usize| {
+            // Knuth's MMIX.
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..150 {
+            let n = 2 + next(70);
+            let reach = 1 + next(n);
+            let mut edges: Vec<(usize, usize)> = Vec::new();
+            for to in 1..n {
+                for _ in 0..next(4) {
+                    let edge = (to - 1 - next(reach.min(to)), to);
+                    if !edges.contains(&edge) {
+                        edges.push(edge);
+                    }
+                }
+            }
+            check(&sizes(n), &edges);
         }
     }
 

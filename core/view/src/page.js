@@ -92,8 +92,8 @@
     svg.addEventListener("pointercancel", stop);
     svg.addEventListener("click", (event) => {
       if (start && start.moved) return;
-      const node = event.target.closest(".node");
-      select(node ? node.id : "");
+      const node = event.target.closest(".node, .far");
+      select(node ? node.id || node.dataset.node : "");
     });
     const actions = { in: () => panel.zoom(1.3), out: () => panel.zoom(1 / 1.3), fit: () => panel.fit(0), read: () => panel.fit(0.8) };
     for (const button of all("button", element)) button.addEventListener("click", actions[button.dataset.do]);

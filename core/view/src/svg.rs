@@ -3,7 +3,7 @@
 use crate::code::Code;
 use crate::escape::Xml;
 use crate::graph::{Graph, Kind, Line, Node, Part, graph, parts};
-use crate::layout::{Layout, Piece, Size, layout};
+use crate::layout::{Layout, Piece, Size, far_edges, layout};
 use gradloom_ir::Program;
 use std::fmt::Write;
 
@@ -28,7 +28,8 @@ const MARGIN: f64 = 16.0;
 /// Each node shows its names with dtype and shape, the op with its operands, static arguments, and
 /// whether it is a parameter or a result. An edge is dashed if only dtype and shape are read. Numbers
 /// stand in the node that reads them. The programs of ops such as `scan` are drawn inside of their
-/// node. Colours follow the preference of the reader for light or dark.
+/// node. In a large program, the name of a value stands beside a consumer that is far away, instead of
+/// an edge. Colours follow the preference of the reader for light or dark.
 ///
 /// ```
 /// let program: gradloom_ir::Program = "(x: f32[3]) { y = mul x, x return y }".parse()?;
@@ -102,8 +103,24 @@ enum Placed<'p, 'a> {
 struct PlacedGraph<'p, 'a> {
     graph: &'p Graph<'a>,
     nodes: Vec<PlacedNode<'p, 'a>>,
-    edges: Vec<(usize, usize, bool)>,
+    /// Boxes that stand for a producer that is far above. They follow the nodes in the layout.
+    chips: Vec<Chip>,
+    edges: Vec<DrawnEdge>,
     layout: Layout,
+}
+
+/// A box with the name of a node.
+struct Chip {
+    node: usize,
+    text: String,
+    size: Size,
+}
+
+/// An edge from a node, or from a chip of it.
+struct DrawnEdge {
+    from: usize,
+    to: usize,
+    is_like: bool,
 }
 
 struct PlacedNode<'p, 'a> {
@@ -117,7 +134,7 @@ struct PlacedNode<'p, 'a> {
 fn columns(text: &str) -> usize {
     text.chars()
         .map(|c| {
-            if u32::from(c) < 0x250 || c == '…' {
+            if u32::from(c) < 0x250 || ['…', '↑'].contains(&c) {
                 1
             } else {
                 2
@@ -163,13 +180,41 @@ fn place<'p, 'a>(part: &'p Part<'a>) -> Placed<'p, 'a> {
 fn place_graph<'p, 'a>(graph: &'p Graph<'a>) -> PlacedGraph<'p, 'a> {
     let nodes: Vec<PlacedNode<'p, 'a>> = graph.nodes.iter().map(|n| place_node(graph, n)).collect();
     let edges = graph.edges();
-    let sizes: Vec<Size> = nodes.iter().map(|n| n.size).collect();
-    let ends: Vec<(usize, usize)> = edges.iter().map(|(from, to, _)| (*from, *to)).collect();
+    let mut sizes: Vec<Size> = nodes.iter().map(|n| n.size).collect();
+    let mut ends: Vec<(usize, usize)> = edges.iter().map(|(from, to, _)| (*from, *to)).collect();
+    let mut chips = Vec::new();
+    let are_far = far_edges(nodes.len(), &ends);
+    for (end, is_far) in ends.iter_mut().zip(are_far) {
+        if is_far {
+            let chip = chip(graph, end.0);
+            end.0 = sizes.len();
+            sizes.push(chip.size);
+            chips.push(chip);
+        }
+    }
+    let drawn = edges
+        .into_iter()
+        .map(|(from, to, is_like)| DrawnEdge { from, to, is_like });
     PlacedGraph {
         graph,
         nodes,
+        chips,
+        edges: drawn.collect(),
         layout: layout(&sizes, &ends),
-        edges,
+    }
+}
+
+/// Returns a box that stands for a node.
+fn chip(graph: &Graph<'_>, node: usize) -> Chip {
+    let name = graph.program.show(graph.nodes[node].vars[0]);
+    let text = format!("↑ {}", shorten(&name, LONGEST));
+    Chip {
+        node,
+        size: Size {
+            width: text_width(&text) + PAD,
+            height: LINE + 4.0,
+        },
+        text,
     }
 }
 
@@ -292,19 +337,30 @@ fn write_graph(
     marks: &MarksOf<'_>,
     out: &mut String,
 ) {
-    for ((from, to, is_like), way) in placed.edges.iter().zip(&placed.layout.ways) {
-        let class = if *is_like { "edge like" } else { "edge" };
+    for (edge, way) in placed.edges.iter().zip(&placed.layout.ways) {
+        let class = if edge.is_like { "edge like" } else { "edge" };
         let id = |i: usize| Xml(&placed.nodes[i].node.id);
         let _ = writeln!(
             out,
             "<path class=\"{class}\" data-from=\"{}\" data-to=\"{}\" d=\"{}\"/>",
-            id(*from),
-            id(*to),
+            id(edge.from),
+            id(edge.to),
             way_path(way, (x, y))
         );
     }
-    for (node, corner) in placed.nodes.iter().zip(&placed.layout.corners) {
-        write_node(placed.graph, node, (x + corner.0, y + corner.1), marks, out);
+    let mut corners = placed.layout.corners.iter().map(|c| (x + c.0, y + c.1));
+    for (node, corner) in placed.nodes.iter().zip(&mut corners) {
+        write_node(placed.graph, node, corner, marks, out);
+    }
+    for (chip, (left, top)) in placed.chips.iter().zip(corners) {
+        let id = Xml(&placed.nodes[chip.node].node.id);
+        let _ = writeln!(
+            out,
+            "<g class=\"far\" data-node=\"{id}\">\n<title>further up</title>"
+        );
+        write_rect("chip", (left, top), chip.size, out);
+        write_text("name", &chip.text, (left + PAD / 2.0, top + 1.0), out);
+        out.push_str("</g>\n");
     }
 }
 

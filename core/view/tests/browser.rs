@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{code, hostile, tags, transformer};
+use common::{code, gradient, hostile, tags, transformer};
 use gradloom_ir::{Program, ad};
 use gradloom_view::{Code, Metadata, Page, Plan};
 use std::path::{Path, PathBuf};
@@ -124,6 +124,8 @@ fn a_reader_finds_the_details_of_a_node() {
     assert_eq!(check("block", &block, "f-e17"), ALL_DONE);
     let layers = Page::new("12 layers").forward(transformer(12), Metadata::new());
     assert_eq!(check("layers", &layers, "f-e40"), ALL_DONE);
+    let gradient = Page::new("gradient").forward(gradient(2), Metadata::new());
+    assert_eq!(check("gradient", &gradient, "f-e40"), ALL_DONE);
     let control = Page::new("control").forward(program("control"), Metadata::new());
     assert_eq!(check("control", &control, "f-e0-0-e1"), ALL_DONE);
     let flow = Page::new("flow").forward(code("flow"), Metadata::new());

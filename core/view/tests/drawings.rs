@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{FILES, HOSTILE, Tag, code, hostile, tags, transformer};
+use common::{FILES, HOSTILE, Tag, code, gradient, hostile, tags, transformer};
 use gradloom_ir::{Program, Var, ad};
 use gradloom_view::{
     Code, Metadata, Page, Plan, PlanStep, SourceLine, Statistics, VarInfo, dot, dot_of_code, svg,
@@ -42,7 +42,7 @@ fn number(tag: &Tag, name: &str) -> f64 {
 fn areas(tags: &[Tag]) -> Vec<Area> {
     let bodies = tags
         .iter()
-        .filter(|t| t.name == "rect" && t.attributes["class"] == "body");
+        .filter(|t| t.name == "rect" && ["body", "chip"].contains(&t.attributes["class"].as_str()));
     bodies
         .map(|tag| Area {
             ids: tag.inside.clone(),
@@ -109,6 +109,9 @@ fn boxes_do_not_overlap_and_labels_fit() {
     }
     check_svg(&svg(&transformer(12)));
     check_svg(&svg(&hostile()));
+    let gradient = svg(&gradient(3));
+    check_svg(&gradient);
+    assert!(gradient.matches("class=\"far\"").count() > 20);
     let vjp = vjp(&transformer(3));
     check_svg(&svg(&vjp.primal));
     check_svg(&svg(&vjp.pullback));
@@ -204,10 +207,9 @@ fn the_page_is_well_formed_and_needs_no_network() {
 
 #[test]
 fn every_link_leads_to_a_node_and_every_node_has_details() {
-    let program = transformer(1);
-    let vjp = vjp(&program);
+    let vjp = vjp(&transformer(1));
     let page = Page::new("block")
-        .forward(vjp.primal, Metadata::new())
+        .forward(gradient(3), Metadata::new())
         .backward(vjp.pullback, Metadata::new());
     let tags = tags(&page.html());
     let ids: Vec<&String> = tags.iter().filter_map(|t| t.attributes.get("id")).collect();
@@ -224,6 +226,9 @@ fn every_link_leads_to_a_node_and_every_node_has_details() {
         {
             assert!(ids.contains(&&format!("about-{}", tag.attributes["id"])));
             n_nodes += 1;
+        }
+        if let Some(node) = tag.attributes.get("data-node") {
+            assert!(ids.contains(&node), "{node}");
         }
         for other in tag
             .attributes

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each test uses a part
 
-use gradloom_ir::{Aval, Builder, DType, Op, Program, Static};
+use gradloom_ir::{Aval, Builder, DType, Op, Program, Static, ad};
 use gradloom_view::Code;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,6 +51,19 @@ pub fn transformer(n: usize) -> Program {
         x = vars[&block.outs[0]];
     }
     b.finish(params, vec![x])
+}
+
+/// Returns the gradient of the sum of the results of `n` blocks, as one program.
+///
+/// Its equations read values that are far above.
+pub fn gradient(n: usize) -> Program {
+    let blocks = transformer(n);
+    let mut b = Builder::after(&blocks);
+    blocks.eqns.iter().for_each(|eqn| b.append(eqn.clone()));
+    let (axes, keepdims) = (b.attr(Static::All), b.attr(false));
+    let loss = b.sum(blocks.outs[0], blocks.outs[0], axes, keepdims);
+    let program = b.finish(blocks.params.clone(), vec![loss]);
+    ad::grad_program(&program, &program.params).program
 }
 
 /// A name that ends scripts, attributes, comments and strings.
