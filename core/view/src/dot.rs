@@ -1,8 +1,8 @@
 //! Graphviz DOT.
 
-use crate::code::Code;
-use crate::escape::Quoted;
-use crate::graph::{Graph, Kind, Part, graph, parts};
+use crate::escape::DotString;
+use crate::graph::{Diagram, NodeKind, Section, graph, parts};
+use crate::listing::Listing;
 use gradloom_ir::Program;
 use std::fmt::Write;
 
@@ -18,21 +18,21 @@ use std::fmt::Write;
 /// # Ok::<(), gradloom_ir::text::ParseError>(())
 /// ```
 pub fn dot(program: &Program) -> String {
-    write(&[Part::Graph(graph(program, ""))])
+    write(&[Section::Graph(graph(program, ""))])
 }
 
 /// Returns a program or flow as a graph in the language of Graphviz. A scope is a cluster.
 ///
 /// ```
-/// let code: gradloom_view::Code = "(x) { `if c` { y = tanh x return y } return x }".parse()?;
-/// assert!(gradloom_view::dot_of_code(&code).contains("label=\"if c\""));
+/// let code: gradloom_view::Listing = "(x) { `if c` { y = tanh x return y } return x }".parse()?;
+/// assert!(gradloom_view::dot_of_listing(&code).contains("label=\"if c\""));
 /// # Ok::<(), gradloom_ir::text::ParseError>(())
 /// ```
-pub fn dot_of_code(code: &Code) -> String {
+pub fn dot_of_listing(code: &Listing) -> String {
     write(&parts(code, "", usize::MAX))
 }
 
-fn write(parts: &[Part<'_>]) -> String {
+fn write(parts: &[Section<'_>]) -> String {
     let mut out = String::from("digraph program {\n");
     out += "  node [shape=box, fontname=\"monospace\", fontsize=10];\n";
     let mut n_clusters = 0;
@@ -42,20 +42,26 @@ fn write(parts: &[Part<'_>]) -> String {
     out + "}\n"
 }
 
-fn write_part(part: &Part<'_>, path: &str, depth: usize, n_clusters: &mut usize, out: &mut String) {
+fn write_part(
+    part: &Section<'_>,
+    path: &str,
+    depth: usize,
+    n_clusters: &mut usize,
+    out: &mut String,
+) {
     let indent = "  ".repeat(depth);
     match part {
-        Part::Graph(graph) => write_graph(graph, depth, n_clusters, out),
-        Part::Line(text) => {
+        Section::Graph(graph) => write_graph(graph, depth, n_clusters, out),
+        Section::Line(text) => {
             let (id, label) = (format!("host{path}"), format!("{text}\n"));
             let _ = writeln!(
                 out,
                 "{indent}{} [label={}, shape=plain];",
-                Quoted(&id),
-                Quoted(&label)
+                DotString(&id),
+                DotString(&label)
             );
         }
-        Part::Scope { head, body } => {
+        Section::Scope { head, body } => {
             open_cluster(head, depth, n_clusters, out);
             for (i, part) in body.iter().enumerate() {
                 write_part(part, &format!("{path}-{i}"), depth + 1, n_clusters, out);
@@ -70,12 +76,12 @@ fn open_cluster(label: &str, depth: usize, n_clusters: &mut usize, out: &mut Str
     let _ = writeln!(
         out,
         "{indent}subgraph cluster{n_clusters} {{\n{indent}  label={};",
-        Quoted(label)
+        DotString(label)
     );
     *n_clusters += 1;
 }
 
-fn write_graph(graph: &Graph<'_>, depth: usize, n_clusters: &mut usize, out: &mut String) {
+fn write_graph(graph: &Diagram<'_>, depth: usize, n_clusters: &mut usize, out: &mut String) {
     let indent = "  ".repeat(depth);
     for node in &graph.nodes {
         let lines = graph.label(node);
@@ -84,7 +90,7 @@ fn write_graph(graph: &Graph<'_>, depth: usize, n_clusters: &mut usize, out: &mu
             .map(|line| format!("{}{}\n", line.strong, line.plain))
             .collect();
         let shape = match node.kind {
-            Kind::Param => ", shape=ellipse",
+            NodeKind::Param => ", shape=ellipse",
             _ => "",
         };
         let border = if node.is_result {
@@ -95,8 +101,8 @@ fn write_graph(graph: &Graph<'_>, depth: usize, n_clusters: &mut usize, out: &mu
         let _ = writeln!(
             out,
             "{indent}{} [label={}{shape}{border}];",
-            Quoted(&node.id),
-            Quoted(&label)
+            DotString(&node.id),
+            DotString(&label)
         );
         for (title, inner) in &node.nested {
             let title = format!("{title} of {}", graph.program.show(node.vars[0]));
@@ -108,6 +114,11 @@ fn write_graph(graph: &Graph<'_>, depth: usize, n_clusters: &mut usize, out: &mu
     for (from, to, is_like) in graph.edges() {
         let (from, to) = (&graph.nodes[from].id, &graph.nodes[to].id);
         let style = if is_like { " [style=dashed]" } else { "" };
-        let _ = writeln!(out, "{indent}{} -> {}{style};", Quoted(from), Quoted(to));
+        let _ = writeln!(
+            out,
+            "{indent}{} -> {}{style};",
+            DotString(from),
+            DotString(to)
+        );
     }
 }

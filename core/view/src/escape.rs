@@ -27,9 +27,9 @@ impl fmt::Display for Xml<'_> {
 }
 
 /// Text that prints as a quoted string of DOT. Lines are aligned to the left.
-pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+pub(crate) struct DotString<'a>(pub(crate) &'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for DotString<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('"')?;
         for c in self.0.chars() {
@@ -57,7 +57,7 @@ mod tests {
             "&lt;/script&gt;&lt;b a=&#39;1&#39; c=&quot;2&quot;&gt;&amp;\u{fffd}\\"
         );
         assert_eq!(
-            Quoted(hostile).to_string(),
+            DotString(hostile).to_string(),
             "\"</script><b a='1' c=\\\"2\\\">&\u{fffd}\\\\\""
         );
     }

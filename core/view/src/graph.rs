@@ -1,6 +1,6 @@
 //! The graph of a program: nodes with labels, and edges from producers to consumers.
 
-use crate::code::Code;
+use crate::listing::Listing;
 use gradloom_ir::flow::{Block, Flow, Node as FlowNode};
 use gradloom_ir::op::Count;
 use gradloom_ir::{Aval, Eqn, Op, Program, SecondaryMap, Static, Var};
@@ -11,31 +11,34 @@ const MOST_LINES: usize = 6;
 /// The mark of a result that only the pullback reads.
 const RESIDUAL: &str = "residual";
 
-/// A piece of a drawing. Pieces are drawn one below the other.
-pub(crate) enum Part<'a> {
+/// A section of a drawing. Sections are drawn one below the other.
+pub(crate) enum Section<'a> {
     /// A straight-line program.
-    Graph(Graph<'a>),
+    Graph(Diagram<'a>),
     /// A line of host code, or a `return`.
     Line(String),
     /// Host code with a body.
-    Scope { head: String, body: Vec<Part<'a>> },
+    Scope {
+        head: String,
+        body: Vec<Section<'a>>,
+    },
 }
 
 /// The graph of a straight-line program. Its nodes stand in the order of the program.
-pub(crate) struct Graph<'a> {
+pub(crate) struct Diagram<'a> {
     pub(crate) program: &'a Program,
-    pub(crate) nodes: Vec<Node<'a>>,
+    pub(crate) nodes: Vec<DiagramNode<'a>>,
 }
 
 /// A parameter or an equation.
-pub(crate) struct Node<'a> {
+pub(crate) struct DiagramNode<'a> {
     /// Unique in the drawing: `p0` for a parameter, `e3` for an equation, after a prefix.
     pub(crate) id: String,
     /// The equation, or `None` for a parameter.
     pub(crate) eqn: Option<&'a Eqn>,
     /// The variables that the node binds.
     pub(crate) vars: Vec<Var>,
-    pub(crate) operands: Vec<Operand>,
+    pub(crate) operands: Vec<NodeOperand>,
     /// The roles in the program: `parameter 0`, `result 1`.
     pub(crate) marks: Vec<String>,
     /// Whether a variable is a result, and not only a residual.
@@ -45,13 +48,13 @@ pub(crate) struct Node<'a> {
     /// The static arguments: names and values, without programs.
     pub(crate) statics: Vec<(&'static str, String)>,
     /// The programs that the equation runs, with titles.
-    pub(crate) nested: Vec<(String, Graph<'a>)>,
-    pub(crate) kind: Kind,
+    pub(crate) nested: Vec<(String, Diagram<'a>)>,
+    pub(crate) kind: NodeKind,
 }
 
 /// The kind of a node, for its colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NodeKind {
     Param,
     /// A view or a copy.
     Move,
@@ -63,33 +66,35 @@ pub(crate) enum Kind {
     Other,
 }
 
-impl Kind {
+impl NodeKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Param => "param",
-            Kind::Move => "move",
-            Kind::Elementwise => "each",
-            Kind::Product => "product",
-            Kind::Control => "control",
-            Kind::Other => "other",
+            NodeKind::Param => "param",
+            NodeKind::Move => "move",
+            NodeKind::Elementwise => "each",
+            NodeKind::Product => "product",
+            NodeKind::Control => "control",
+            NodeKind::Other => "other",
         }
     }
 
-    fn of_op(op: Op) -> Kind {
+    fn of_op(op: Op) -> NodeKind {
         if op.control().is_some() || op.is_call() {
-            return Kind::Control;
+            return NodeKind::Control;
         }
         match op.def().count() {
-            Count::View | Count::Copy => Kind::Move,
-            Count::Each(_) => Kind::Elementwise,
-            Count::Product | Count::Attention { .. } | Count::Convolution { .. } => Kind::Product,
-            _ => Kind::Other,
+            Count::View | Count::Copy => NodeKind::Move,
+            Count::Each(_) => NodeKind::Elementwise,
+            Count::Product | Count::Attention { .. } | Count::Convolution { .. } => {
+                NodeKind::Product
+            }
+            _ => NodeKind::Other,
         }
     }
 }
 
 /// An operand of an equation.
-pub(crate) struct Operand {
+pub(crate) struct NodeOperand {
     /// The name of the variable, or the number of a scalar.
     pub(crate) text: String,
     /// The index of the node that binds it. A scalar and an unbound variable have none.
@@ -101,33 +106,33 @@ pub(crate) struct Operand {
 /// Returns the drawing of a program or flow. `prefix` starts the ids of all nodes.
 ///
 /// The results of a program from `n_results` on are residuals.
-pub(crate) fn parts<'a>(code: &'a Code, prefix: &str, n_results: usize) -> Vec<Part<'a>> {
+pub(crate) fn parts<'a>(code: &'a Listing, prefix: &str, n_results: usize) -> Vec<Section<'a>> {
     match code {
-        Code::Program(program) => {
+        Listing::Program(program) => {
             let result = |i: usize| match i < n_results {
                 true => format!("result {i}"),
                 false => RESIDUAL.to_owned(),
             };
             let param = |i: usize| format!("parameter {i}");
-            vec![Part::Graph(make(program, prefix, &param, &result))]
+            vec![Section::Graph(make(program, prefix, &param, &result))]
         }
-        Code::Flow(flow) => flow_parts(flow, &flow.body, prefix),
+        Listing::Flow(flow) => flow_parts(flow, &flow.body, prefix),
     }
 }
 
 /// Returns all graphs of a drawing that are not inside of nodes.
-pub(crate) fn graphs<'p, 'a>(parts: &'p [Part<'a>], out: &mut Vec<&'p Graph<'a>>) {
+pub(crate) fn graphs<'p, 'a>(parts: &'p [Section<'a>], out: &mut Vec<&'p Diagram<'a>>) {
     for part in parts {
         match part {
-            Part::Graph(graph) => out.push(graph),
-            Part::Line(_) => {}
-            Part::Scope { body, .. } => graphs(body, out),
+            Section::Graph(graph) => out.push(graph),
+            Section::Line(_) => {}
+            Section::Scope { body, .. } => graphs(body, out),
         }
     }
 }
 
 /// Returns the graph of a program.
-pub(crate) fn graph<'a>(program: &'a Program, prefix: &str) -> Graph<'a> {
+pub(crate) fn graph<'a>(program: &'a Program, prefix: &str) -> Diagram<'a> {
     let result = |i: usize| format!("result {i}");
     make(program, prefix, &|i| format!("parameter {i}"), &result)
 }
@@ -137,7 +142,7 @@ fn make<'a>(
     prefix: &str,
     param_mark: &dyn Fn(usize) -> String,
     result_mark: &dyn Fn(usize) -> String,
-) -> Graph<'a> {
+) -> Diagram<'a> {
     let mut results: SecondaryMap<Var, Vec<usize>> = SecondaryMap::new();
     for (i, var) in program.outs.iter().enumerate() {
         match results.get_mut(*var) {
@@ -157,11 +162,11 @@ fn make<'a>(
     // The numbers of folded scalars, and the nodes of the other variables.
     let mut scalars: SecondaryMap<Var, String> = SecondaryMap::new();
     let mut bound: SecondaryMap<Var, usize> = SecondaryMap::new();
-    let mut nodes: Vec<Node<'a>> = Vec::new();
+    let mut nodes: Vec<DiagramNode<'a>> = Vec::new();
     for (i, param) in program.params.iter().enumerate() {
         bound.insert(*param, nodes.len());
         let results = marks_of(&[*param]);
-        nodes.push(Node {
+        nodes.push(DiagramNode {
             id: format!("{prefix}p{i}"),
             eqn: None,
             vars: vec![*param],
@@ -171,7 +176,7 @@ fn make<'a>(
             expression: String::new(),
             statics: Vec::new(),
             nested: Vec::new(),
-            kind: Kind::Param,
+            kind: NodeKind::Param,
         });
     }
     for (i, eqn) in program.eqns.iter().enumerate() {
@@ -190,22 +195,22 @@ fn make<'a>(
         let n_data = eqn.data().len();
         let operands = eqn.args.iter().enumerate().map(|(at, var)| {
             let scalar = scalars.get(*var).cloned();
-            Operand {
+            NodeOperand {
                 text: scalar.unwrap_or_else(|| program.show(*var)),
                 node: bound.get(*var).copied(),
                 is_like: at >= n_data,
             }
         });
-        let operands: Vec<Operand> = operands.collect();
+        let operands: Vec<NodeOperand> = operands.collect();
         let id = format!("{prefix}e{i}");
-        nodes.push(Node {
+        nodes.push(DiagramNode {
             expression: expression(eqn.op, &operands),
             statics: statics()
                 .filter(|(_, value)| value.programs().is_none())
                 .map(|(name, value)| (name, value.to_string()))
                 .collect(),
             nested: nested(statics(), &id),
-            kind: Kind::of_op(eqn.op),
+            kind: NodeKind::of_op(eqn.op),
             id,
             eqn: Some(eqn),
             vars: eqn.outs.clone(),
@@ -217,12 +222,12 @@ fn make<'a>(
             bound.insert(*out, nodes.len() - 1);
         }
     }
-    Graph { program, nodes }
+    Diagram { program, nodes }
 }
 
 /// Returns the op with its operands. A like operand that is also read as data is left out.
-fn expression(op: Op, operands: &[Operand]) -> String {
-    let is_data = |x: &&Operand| !x.is_like;
+fn expression(op: Op, operands: &[NodeOperand]) -> String {
+    let is_data = |x: &&NodeOperand| !x.is_like;
     let is_read = |text: &str| operands.iter().filter(is_data).any(|x| x.text == text);
     let operands: Vec<String> = operands
         .iter()
@@ -241,7 +246,7 @@ fn expression(op: Op, operands: &[Operand]) -> String {
 fn nested<'a>(
     statics: impl Iterator<Item = (&'static str, &'a Static)>,
     id: &str,
-) -> Vec<(String, Graph<'a>)> {
+) -> Vec<(String, Diagram<'a>)> {
     let programs = statics.filter_map(|(name, value)| Some((name, value.programs()?)));
     let titled = programs.flat_map(|(name, all)| {
         // A static argument such as `cond_body` names each of its programs.
@@ -265,7 +270,7 @@ fn flow_parts<'a>(
     flow: &'a Flow<String>,
     nodes: &'a [FlowNode<String>],
     prefix: &str,
-) -> Vec<Part<'a>> {
+) -> Vec<Section<'a>> {
     let show = |var: &Var| match flow.blocks.first() {
         Some(block) => block.program.show(*var),
         None => var.to_string(),
@@ -288,16 +293,16 @@ fn flow_parts<'a>(
                     None => format!("stored in {}", show(&targets[at])),
                 }
             };
-            Part::Graph(make(program, &format!("{prefix}b{i}-"), &input, &output))
+            Section::Graph(make(program, &format!("{prefix}b{i}-"), &input, &output))
         }
-        FlowNode::Host(host) => Part::Line(host.clone()),
-        FlowNode::Scope { head, body } => Part::Scope {
+        FlowNode::Host(host) => Section::Line(host.clone()),
+        FlowNode::Scope { head, body } => Section::Scope {
             head: head.clone(),
             body: flow_parts(flow, body, prefix),
         },
         FlowNode::Return(values) => {
             let values: Vec<String> = values.iter().map(show).collect();
-            Part::Line(
+            Section::Line(
                 format!("return {}", values.join(", "))
                     .trim_end()
                     .to_owned(),
@@ -308,54 +313,54 @@ fn flow_parts<'a>(
 }
 
 /// A line of a label: a strong and a plain piece of text.
-pub(crate) struct Line {
+pub(crate) struct LabelLine {
     pub(crate) strong: String,
     pub(crate) plain: String,
 }
 
-impl Line {
-    fn plain(text: String) -> Line {
-        Line {
+impl LabelLine {
+    fn plain(text: String) -> LabelLine {
+        LabelLine {
             strong: String::new(),
             plain: text,
         }
     }
 }
 
-impl Graph<'_> {
+impl Diagram<'_> {
     /// Returns the text of a variable with its aval, if that is known.
-    pub(crate) fn binding(&self, var: Var) -> Line {
+    pub(crate) fn binding(&self, var: Var) -> LabelLine {
         let strong = self.program.show(var);
         let plain = match self.program.aval(var) {
             aval if *aval == Aval::UNKNOWN => String::new(),
             aval => format!(": {aval}"),
         };
-        Line { strong, plain }
+        LabelLine { strong, plain }
     }
 
     /// Returns the label of a node.
-    pub(crate) fn label(&self, node: &Node<'_>) -> Vec<Line> {
+    pub(crate) fn label(&self, node: &DiagramNode<'_>) -> Vec<LabelLine> {
         let shown = match node.vars.len() <= MOST_LINES {
             true => node.vars.len(),
             false => MOST_LINES - 1,
         };
-        let mut lines: Vec<Line> = node.vars[..shown]
+        let mut lines: Vec<LabelLine> = node.vars[..shown]
             .iter()
             .map(|v| self.binding(*v))
             .collect();
         if shown < node.vars.len() {
             let more = node.vars.len() - shown;
-            lines.push(Line::plain(format!("and {more} more")));
+            lines.push(LabelLine::plain(format!("and {more} more")));
         }
         if !node.expression.is_empty() {
-            lines.push(Line::plain(node.expression.clone()));
+            lines.push(LabelLine::plain(node.expression.clone()));
         }
         if !node.statics.is_empty() {
             let statics = node.statics.iter().map(|(name, v)| format!("{name}={v}"));
-            lines.push(Line::plain(statics.collect::<Vec<_>>().join(", ")));
+            lines.push(LabelLine::plain(statics.collect::<Vec<_>>().join(", ")));
         }
         if !node.marks.is_empty() {
-            lines.push(Line::plain(node.marks.join(", ")));
+            lines.push(LabelLine::plain(node.marks.join(", ")));
         }
         lines
     }

@@ -114,7 +114,7 @@ impl Statistics {
 /// A plan, as the second tab of the page shows it.
 ///
 /// ```
-/// use gradloom_view::{Plan, PlanStep};
+/// use gradloom_view::{PlanTable, PlanStep};
 ///
 /// let step = PlanStep {
 ///     kernel: "matmul".into(),
@@ -122,11 +122,11 @@ impl Statistics {
 ///     bytes: Some(4096),
 ///     note: "2 threads".into(),
 /// };
-/// let plan = Plan { steps: vec![step], text: String::new() };
+/// let plan = PlanTable { steps: vec![step], text: String::new() };
 /// assert_eq!(plan.steps.len(), 1);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct PlanTable {
     /// The steps in the order in which they run. No table is shown if there is none.
     pub steps: Vec<PlanStep>,
     /// Text below the table, such as the plan of `gradloom::report()`.
@@ -135,7 +135,7 @@ pub struct Plan {
 
 /// A step of a plan: a group of equations that one kernel computes.
 ///
-/// See [`Plan`] for an example.
+/// See [`PlanTable`] for an example.
 #[derive(Clone, Debug, Default)]
 pub struct PlanStep {
     /// The kernel.

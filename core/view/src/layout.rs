@@ -31,19 +31,19 @@ pub(crate) struct Size {
 
 /// The places of boxes and the ways of edges.
 #[derive(Debug, Default)]
-pub(crate) struct Layout {
+pub(crate) struct Placement {
     pub(crate) width: f64,
     pub(crate) height: f64,
     /// The upper left corner of each box.
     pub(crate) corners: Vec<(f64, f64)>,
     /// For each edge the ends of its vertical pieces, from top to bottom. Between two pieces it
     /// crosses the space between two rows.
-    pub(crate) ways: Vec<Vec<Piece>>,
+    pub(crate) ways: Vec<Vec<Descent>>,
 }
 
 /// A vertical piece of an edge.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Piece {
+pub(crate) struct Descent {
     pub(crate) x: f64,
     pub(crate) top: f64,
     pub(crate) bottom: f64,
@@ -97,7 +97,7 @@ pub(crate) fn far_edges(n: usize, edges: &[(usize, usize)]) -> Vec<bool> {
 }
 
 /// Places boxes in rows so that each edge leads down.
-pub(crate) fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
+pub(crate) fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Placement {
     if sizes.len() < MANY {
         return place(sizes, edges);
     }
@@ -111,10 +111,10 @@ pub(crate) fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
     }
 }
 
-fn place(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
+fn place(sizes: &[Size], edges: &[(usize, usize)]) -> Placement {
     let parts = components(sizes.len(), edges);
     // Parts stand side by side, as wide as the widest part or a page.
-    let placed: Vec<(Vec<usize>, Vec<usize>, Layout)> = parts
+    let placed: Vec<(Vec<usize>, Vec<usize>, Placement)> = parts
         .into_iter()
         .map(|(boxes, part_edges)| {
             let index: BTreeMap<usize, usize> =
@@ -127,10 +127,10 @@ fn place(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
         })
         .collect();
     let widest = placed.iter().map(|p| p.2.width).fold(1000.0, f64::max);
-    let mut all = Layout {
+    let mut all = Placement {
         corners: vec![(0.0, 0.0); sizes.len()],
         ways: vec![Vec::new(); edges.len()],
-        ..Layout::default()
+        ..Placement::default()
     };
     let (mut x, mut y, mut shelf) = (0.0, 0.0, 0.0f64);
     for (boxes, part_edges, part) in placed {
@@ -141,7 +141,7 @@ fn place(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
             all.corners[*b] = (corner.0 + x, corner.1 + y);
         }
         for (e, way) in part_edges.iter().zip(part.ways) {
-            let moved = way.into_iter().map(|piece| Piece {
+            let moved = way.into_iter().map(|piece| Descent {
                 x: piece.x + x,
                 top: piece.top + y,
                 bottom: piece.bottom + y,
@@ -183,9 +183,9 @@ fn components(n: usize, edges: &[(usize, usize)]) -> Vec<(Vec<usize>, Vec<usize>
 }
 
 /// Places the boxes of one part. It has an edge, or a single box.
-fn place_connected(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
+fn place_connected(sizes: &[Size], edges: &[(usize, usize)]) -> Placement {
     if edges.is_empty() {
-        return Layout {
+        return Placement {
             width: sizes[0].width,
             height: sizes[0].height,
             corners: vec![(0.0, 0.0)],
@@ -219,24 +219,24 @@ fn place_connected(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
     let ports = ports(sizes, edges, &rows, &bends, &centers);
     let ways = edges.iter().zip(ports).map(|((from, to), port)| {
         let (first, last) = (rows[*from], rows[*to]);
-        let start = Piece {
+        let start = Descent {
             x: centers[*from] - least,
             top: corners[*from].1 + sizes[*from].height,
             bottom: tops[first] + heights[first],
         };
-        let middle = (first + 1..last).map(|row| Piece {
+        let middle = (first + 1..last).map(|row| Descent {
             x: centers[bends[&(*from, row)]] - least,
             top: tops[row],
             bottom: tops[row] + heights[row],
         });
-        let end = Piece {
+        let end = Descent {
             x: port - least,
             top: tops[last],
             bottom: corners[*to].1,
         };
         [start].into_iter().chain(middle).chain([end]).collect()
     });
-    Layout {
+    Placement {
         width: most - least,
         height: tops.last().unwrap_or(&0.0) + heights.last().unwrap_or(&0.0),
         ways: ways.collect(),

@@ -17,17 +17,17 @@
 //! # Ok::<(), gradloom_ir::text::ParseError>(())
 //! ```
 
-mod code;
 mod dot;
 mod escape;
 mod graph;
 mod info;
 mod layout;
+mod listing;
 mod page;
 mod svg;
 
-pub use code::Code;
-pub use dot::{dot, dot_of_code};
-pub use info::{Metadata, Plan, PlanStep, SourceLine, Statistics, VarInfo};
+pub use dot::{dot, dot_of_listing};
+pub use info::{Metadata, PlanStep, PlanTable, SourceLine, Statistics, VarInfo};
+pub use listing::Listing;
 pub use page::Page;
-pub use svg::{svg, svg_of_code};
+pub use svg::{svg, svg_of_listing};

@@ -1,7 +1,7 @@
 //! `gradloom-view`: draws a program from its text.
 
 use gradloom_ir::{DType, Program, ad, verify};
-use gradloom_view::{Code, Metadata, Page, Plan, dot_of_code, svg_of_code};
+use gradloom_view::{Listing, Metadata, Page, PlanTable, dot_of_listing, svg_of_listing};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -123,14 +123,14 @@ fn run(options: Options) -> Result<(), Failure> {
     let code = read_code(input)?;
     let text = match format {
         Format::Html => page(&options, input, code)?,
-        Format::Svg => svg_of_code(&code),
-        Format::Dot => dot_of_code(&code),
+        Format::Svg => svg_of_listing(&code),
+        Format::Dot => dot_of_listing(&code),
         Format::Text => format!("{code}\n"),
     };
     write(output, &text)
 }
 
-fn page(options: &Options, input: &str, code: Code) -> Result<String, Failure> {
+fn page(options: &Options, input: &str, code: Listing) -> Result<String, Failure> {
     let stem = Path::new(input).file_stem().and_then(|stem| stem.to_str());
     let named = stem.filter(|_| input != "-").unwrap_or("program");
     let page = Page::new(options.title.as_deref().unwrap_or(named));
@@ -139,9 +139,9 @@ fn page(options: &Options, input: &str, code: Code) -> Result<String, Failure> {
         None => page,
     };
     let page = match &options.plan {
-        Some(file) => page.plan(Plan {
+        Some(file) => page.plan(PlanTable {
             text: read(file)?,
-            ..Plan::default()
+            ..PlanTable::default()
         }),
         None => page,
     };
@@ -158,10 +158,10 @@ fn page(options: &Options, input: &str, code: Code) -> Result<String, Failure> {
 }
 
 /// Differentiates a program with respect to all parameters that may be floats.
-fn pullback(code: &Code) -> Result<ad::Vjp, String> {
+fn pullback(code: &Listing) -> Result<ad::Vjp, String> {
     let program = match code {
-        Code::Program(program) => program,
-        Code::Flow(_) => {
+        Listing::Program(program) => program,
+        Listing::Flow(_) => {
             return Err("`--vjp` needs a program without host control flow".to_owned());
         }
     };
@@ -190,14 +190,14 @@ fn shown(file: &str) -> &str {
 }
 
 /// Reads a program or flow. Faults that the parser accepts are warnings.
-fn read_code(file: &str) -> Result<Code, Failure> {
+fn read_code(file: &str) -> Result<Listing, Failure> {
     let text = read(file)?;
-    let code: Code = text
+    let code: Listing = text
         .parse()
         .map_err(|error| Failure::Input(format!("{}:{error}", shown(file))))?;
     let programs: Vec<&Program> = match &code {
-        Code::Program(program) => vec![program],
-        Code::Flow(flow) => flow.blocks.iter().map(|b| &b.program).collect(),
+        Listing::Program(program) => vec![program],
+        Listing::Flow(flow) => flow.blocks.iter().map(|b| &b.program).collect(),
     };
     for fault in programs.into_iter().flat_map(verify) {
         eprintln!("gradloom-view: warning: {}: {fault}", shown(file));

@@ -1,9 +1,9 @@
 //! The page: one HTML document that needs no network.
 
-use crate::code::Code;
 use crate::escape::Xml;
-use crate::graph::{Graph, Node, Operand, Part, graphs, parts};
-use crate::info::{Metadata, Plan, Statistics, VarInfo};
+use crate::graph::{Diagram, DiagramNode, NodeOperand, Section, graphs, parts};
+use crate::info::{Metadata, PlanTable, Statistics, VarInfo};
+use crate::listing::Listing;
 use crate::svg::{Marks, STYLE, draw};
 use gradloom_ir::{Cost, Poly, Program, Var, cost, verify};
 use std::collections::BTreeMap;
@@ -27,11 +27,11 @@ use std::fmt::{self, Display, Write};
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
-    forward: Option<(Code, Metadata)>,
+    forward: Option<(Listing, Metadata)>,
     /// The number of results of the forward program that are not residuals.
     n_results: usize,
-    backward: Option<(Code, Metadata)>,
-    plan: Option<Plan>,
+    backward: Option<(Listing, Metadata)>,
+    plan: Option<PlanTable>,
 }
 
 impl Page {
@@ -51,7 +51,7 @@ impl Page {
     }
 
     /// Shows a program or flow, with what is known about its values. See [`Page`] for an example.
-    pub fn forward(self, code: impl Into<Code>, metadata: Metadata) -> Page {
+    pub fn forward(self, code: impl Into<Listing>, metadata: Metadata) -> Page {
         Page {
             forward: Some((code.into(), metadata)),
             ..self
@@ -86,7 +86,7 @@ impl Page {
     /// assert!(page.html().contains("ct_y"));
     /// # Ok::<(), gradloom_ir::text::ParseError>(())
     /// ```
-    pub fn backward(self, code: impl Into<Code>, metadata: Metadata) -> Page {
+    pub fn backward(self, code: impl Into<Listing>, metadata: Metadata) -> Page {
         Page {
             backward: Some((code.into(), metadata)),
             ..self
@@ -96,12 +96,12 @@ impl Page {
     /// Shows a plan in a tab.
     ///
     /// ```
-    /// use gradloom_view::{Page, Plan};
+    /// use gradloom_view::{Page, PlanTable};
     ///
-    /// let plan = Plan { text: "1 task".into(), ..Plan::default() };
+    /// let plan = PlanTable { text: "1 task".into(), ..PlanTable::default() };
     /// assert!(Page::new("f").plan(plan).html().contains("1 task"));
     /// ```
-    pub fn plan(self, plan: Plan) -> Page {
+    pub fn plan(self, plan: PlanTable) -> Page {
         Page {
             plan: Some(plan),
             ..self
@@ -175,11 +175,11 @@ impl Page {
 /// A program on the page.
 struct Panel<'a> {
     title: &'static str,
-    code: &'a Code,
+    code: &'a Listing,
     metadata: &'a Metadata,
     /// The number of results that are not residuals.
     n_results: usize,
-    parts: Vec<Part<'a>>,
+    parts: Vec<Section<'a>>,
 }
 
 /// Whether a tab is open.
@@ -200,7 +200,7 @@ fn tab(id: &str, title: &str, state: State, out: &mut String) {
 }
 
 /// A node that has the same value as a node of the other program, or its cotangent.
-struct Same {
+struct RelatedNode {
     id: String,
     /// The text of the link.
     text: String,
@@ -211,7 +211,7 @@ struct Links {
     /// The node that binds each name, by the title of the panel.
     nodes: BTreeMap<(&'static str, String), String>,
     /// The related nodes of the other program, by the id of a node.
-    same: BTreeMap<String, Vec<Same>>,
+    same: BTreeMap<String, Vec<RelatedNode>>,
 }
 
 impl Links {
@@ -254,21 +254,21 @@ impl Links {
             let same = self.same.entry(from.to_owned()).or_default();
             if !same.iter().any(|other| other.id == to) {
                 let (id, text) = (to.to_owned(), text.to_owned());
-                same.push(Same { id, text });
+                same.push(RelatedNode { id, text });
             }
         };
         add(&id, backward_id, text);
         add(backward_id, &id, name);
     }
 
-    fn same(&self, id: &str) -> &[Same] {
+    fn same(&self, id: &str) -> &[RelatedNode] {
         self.same.get(id).map_or(&[], Vec::as_slice)
     }
 }
 
 impl<'a> Panel<'a> {
     /// Calls `f` for each node that is not inside of another one.
-    fn each_outer(&self, f: &mut dyn FnMut(&Graph<'a>, &Node<'a>)) {
+    fn each_outer(&self, f: &mut dyn FnMut(&Diagram<'a>, &DiagramNode<'a>)) {
         let mut all = Vec::new();
         graphs(&self.parts, &mut all);
         for graph in all {
@@ -286,7 +286,7 @@ impl<'a> Panel<'a> {
         self.each_outer(&mut |_, node| {
             outer.insert(node.id.clone());
         });
-        let marks = |node: &Node<'_>| {
+        let marks = |node: &DiagramNode<'_>| {
             let same: Vec<&str> = links.same(&node.id).iter().map(|s| s.id.as_str()).collect();
             let is_bad = |v: &Var| {
                 let statistics = self.info(*v).and_then(|info| info.statistics);
@@ -338,7 +338,7 @@ impl<'a> Panel<'a> {
             n => format!("{n} {word}s"),
         };
         match self.code {
-            Code::Program(program) => {
+            Listing::Program(program) => {
                 let n_results = program.outs.len().min(self.n_results);
                 let text = format!(
                     "{}, {}, {}",
@@ -351,7 +351,7 @@ impl<'a> Panel<'a> {
                     n => format!("{text}, {}", plural(n, "residual")),
                 }
             }
-            Code::Flow(flow) => {
+            Listing::Flow(flow) => {
                 let n_eqns = flow.blocks.iter().map(|b| b.program.eqns.len()).sum();
                 let blocks = plural(flow.blocks.len(), "block");
                 format!("{} in {blocks}", plural(n_eqns, "equation"))
@@ -369,7 +369,7 @@ impl<'a> Panel<'a> {
 
     /// Writes the articles of a graph, and of the programs in its nodes. Only a graph outside of
     /// nodes has links to the other program, and facts from the caller.
-    fn write_graph(&self, graph: &Graph<'_>, links: Option<&Links>, out: &mut String) {
+    fn write_graph(&self, graph: &Diagram<'_>, links: Option<&Links>, out: &mut String) {
         let consumers = consumers(graph);
         let costs_known = verify(graph.program).is_empty();
         for (node, consumers) in graph.nodes.iter().zip(consumers) {
@@ -390,7 +390,7 @@ impl<'a> Panel<'a> {
 }
 
 /// Returns the indices of the nodes that read each node.
-fn consumers(graph: &Graph<'_>) -> Vec<Vec<usize>> {
+fn consumers(graph: &Diagram<'_>) -> Vec<Vec<usize>> {
     let mut consumers = vec![Vec::new(); graph.nodes.len()];
     for (from, to, _) in graph.edges() {
         consumers[from].push(to);
@@ -401,8 +401,8 @@ fn consumers(graph: &Graph<'_>) -> Vec<Vec<usize>> {
 /// The details of a node.
 struct Article<'p, 'a> {
     panel: &'p Panel<'a>,
-    graph: &'p Graph<'p>,
-    node: &'p Node<'p>,
+    graph: &'p Diagram<'p>,
+    node: &'p DiagramNode<'p>,
     consumers: Vec<usize>,
     links: Option<&'p Links>,
     /// Whether the program is valid, so that its costs can be computed.
@@ -478,7 +478,7 @@ impl Article<'_, '_> {
         out.push_str("</article>\n");
     }
 
-    fn operand(&self, operand: &Operand) -> String {
+    fn operand(&self, operand: &NodeOperand) -> String {
         let text = match operand.node {
             Some(node) => link(&self.graph.nodes[node].id, &operand.text),
             None => Xml(&operand.text).to_string(),
@@ -621,7 +621,7 @@ fn overview(panels: &[Panel<'_>], out: &mut String) {
     for panel in panels {
         let _ = writeln!(out, "<h3>{}</h3>\n<dl>", panel.title);
         row("contents", panel.summary(), out);
-        if let Code::Program(program) = panel.code
+        if let Listing::Program(program) = panel.code
             && verify(program).is_empty()
         {
             cost_rows(&total_cost(program, panel.metadata), out);
@@ -637,7 +637,7 @@ fn overview(panels: &[Panel<'_>], out: &mut String) {
                 rows[1].push(link(&node.id, &name));
             }
         });
-        if let Code::Program(_) = panel.code {
+        if let Listing::Program(_) = panel.code {
             out.push_str("<dl>\n");
             linked_row("parameters", &rows[0], out);
             linked_row("results", &rows[1], out);
@@ -671,7 +671,7 @@ fn total_cost(program: &Program, metadata: &Metadata) -> Cost {
     })
 }
 
-fn write_plan(plan: &Plan, links: &Links, out: &mut String) {
+fn write_plan(plan: &PlanTable, links: &Links, out: &mut String) {
     out.push_str(
         "<div id=\"plan\" class=\"view text\" role=\"tabpanel\" aria-labelledby=\"tab-plan\" hidden=\"\">\n",
     );

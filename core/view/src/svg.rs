@@ -1,9 +1,9 @@
 //! SVG.
 
-use crate::code::Code;
 use crate::escape::Xml;
-use crate::graph::{Graph, Kind, Line, Node, Part, graph, parts};
-use crate::layout::{Layout, Piece, Size, far_edges, layout};
+use crate::graph::{Diagram, DiagramNode, LabelLine, NodeKind, Section, graph, parts};
+use crate::layout::{Descent, Placement, Size, far_edges, layout};
+use crate::listing::Listing;
 use gradloom_ir::Program;
 use std::fmt::Write;
 
@@ -38,21 +38,21 @@ const MARGIN: f64 = 16.0;
 /// # Ok::<(), gradloom_ir::text::ParseError>(())
 /// ```
 pub fn svg(program: &Program) -> String {
-    document(&[Part::Graph(graph(program, ""))])
+    document(&[Section::Graph(graph(program, ""))])
 }
 
 /// Returns a program or flow as an SVG document. A scope of a flow is a box around its blocks.
 ///
 /// ```
-/// let code: gradloom_view::Code = "(x) { `if c` { y = tanh x return y } return x }".parse()?;
-/// assert!(gradloom_view::svg_of_code(&code).contains(">if c</text>"));
+/// let code: gradloom_view::Listing = "(x) { `if c` { y = tanh x return y } return x }".parse()?;
+/// assert!(gradloom_view::svg_of_listing(&code).contains(">if c</text>"));
 /// # Ok::<(), gradloom_ir::text::ParseError>(())
 /// ```
-pub fn svg_of_code(code: &Code) -> String {
+pub fn svg_of_listing(code: &Listing) -> String {
     document(&parts(code, "", usize::MAX))
 }
 
-fn document(parts: &[Part<'_>]) -> String {
+fn document(parts: &[Section<'_>]) -> String {
     let drawing = draw(parts, &|_| Marks::default());
     let (w, h) = (drawing.width, drawing.height);
     format!(
@@ -78,11 +78,11 @@ pub(crate) struct Marks {
 }
 
 /// Returns the marks of a node.
-pub(crate) type MarksOf<'f> = dyn Fn(&Node<'_>) -> Marks + 'f;
+pub(crate) type MarksOf<'f> = dyn Fn(&DiagramNode<'_>) -> Marks + 'f;
 
 /// Draws parts one below the other.
-pub(crate) fn draw(parts: &[Part<'_>], marks: &MarksOf<'_>) -> Drawing {
-    let placed: Vec<Placed<'_, '_>> = parts.iter().map(place).collect();
+pub(crate) fn draw(parts: &[Section<'_>], marks: &MarksOf<'_>) -> Drawing {
+    let placed: Vec<PlacedSection<'_, '_>> = parts.iter().map(place).collect();
     let size = stack_size(&placed);
     let mut content = String::new();
     write_stack(&placed, (MARGIN, MARGIN), marks, &mut content);
@@ -94,19 +94,19 @@ pub(crate) fn draw(parts: &[Part<'_>], marks: &MarksOf<'_>) -> Drawing {
 }
 
 /// A part with its size, and the places of what it holds.
-enum Placed<'p, 'a> {
+enum PlacedSection<'p, 'a> {
     Graph(PlacedGraph<'p, 'a>),
     Line(&'p str),
-    Scope(&'p str, Vec<Placed<'p, 'a>>),
+    Scope(&'p str, Vec<PlacedSection<'p, 'a>>),
 }
 
 struct PlacedGraph<'p, 'a> {
-    graph: &'p Graph<'a>,
+    graph: &'p Diagram<'a>,
     nodes: Vec<PlacedNode<'p, 'a>>,
     /// Boxes that stand for a producer that is far above. They follow the nodes in the layout.
     chips: Vec<Chip>,
     edges: Vec<DrawnEdge>,
-    layout: Layout,
+    layout: Placement,
 }
 
 /// A box with the name of a node.
@@ -124,8 +124,8 @@ struct DrawnEdge {
 }
 
 struct PlacedNode<'p, 'a> {
-    node: &'p Node<'a>,
-    lines: Vec<Line>,
+    node: &'p DiagramNode<'a>,
+    lines: Vec<LabelLine>,
     inner: Vec<(&'p str, PlacedGraph<'p, 'a>)>,
     size: Size,
 }
@@ -159,25 +159,27 @@ fn shorten(text: &str, most: usize) -> String {
 }
 
 /// Shortens a line. The strong piece has precedence.
-fn shorten_line(line: Line) -> Line {
+fn shorten_line(line: LabelLine) -> LabelLine {
     let strong = shorten(&line.strong, LONGEST - 8);
     let plain = shorten(&line.plain, LONGEST - columns(&strong));
-    Line { strong, plain }
+    LabelLine { strong, plain }
 }
 
 fn text_width(text: &str) -> f64 {
     columns(text) as f64 * CHARACTER
 }
 
-fn place<'p, 'a>(part: &'p Part<'a>) -> Placed<'p, 'a> {
+fn place<'p, 'a>(part: &'p Section<'a>) -> PlacedSection<'p, 'a> {
     match part {
-        Part::Graph(graph) => Placed::Graph(place_graph(graph)),
-        Part::Line(text) => Placed::Line(text),
-        Part::Scope { head, body } => Placed::Scope(head, body.iter().map(place).collect()),
+        Section::Graph(graph) => PlacedSection::Graph(place_graph(graph)),
+        Section::Line(text) => PlacedSection::Line(text),
+        Section::Scope { head, body } => {
+            PlacedSection::Scope(head, body.iter().map(place).collect())
+        }
     }
 }
 
-fn place_graph<'p, 'a>(graph: &'p Graph<'a>) -> PlacedGraph<'p, 'a> {
+fn place_graph<'p, 'a>(graph: &'p Diagram<'a>) -> PlacedGraph<'p, 'a> {
     let nodes: Vec<PlacedNode<'p, 'a>> = graph.nodes.iter().map(|n| place_node(graph, n)).collect();
     let edges = graph.edges();
     let mut sizes: Vec<Size> = nodes.iter().map(|n| n.size).collect();
@@ -205,7 +207,7 @@ fn place_graph<'p, 'a>(graph: &'p Graph<'a>) -> PlacedGraph<'p, 'a> {
 }
 
 /// Returns a box that stands for a node.
-fn chip(graph: &Graph<'_>, node: usize) -> Chip {
+fn chip(graph: &Diagram<'_>, node: usize) -> Chip {
     let name = graph.program.show(graph.nodes[node].vars[0]);
     let text = format!("↑ {}", shorten(&name, LONGEST));
     Chip {
@@ -218,14 +220,14 @@ fn chip(graph: &Graph<'_>, node: usize) -> Chip {
     }
 }
 
-fn place_node<'p, 'a>(graph: &Graph<'a>, node: &'p Node<'a>) -> PlacedNode<'p, 'a> {
-    let lines: Vec<Line> = graph.label(node).into_iter().map(shorten_line).collect();
+fn place_node<'p, 'a>(graph: &Diagram<'a>, node: &'p DiagramNode<'a>) -> PlacedNode<'p, 'a> {
+    let lines: Vec<LabelLine> = graph.label(node).into_iter().map(shorten_line).collect();
     let inner: Vec<(&str, PlacedGraph<'_, '_>)> = node
         .nested
         .iter()
         .map(|(title, graph)| (title.as_str(), place_graph(graph)))
         .collect();
-    let line_width = |line: &Line| text_width(&line.strong) + text_width(&line.plain);
+    let line_width = |line: &LabelLine| text_width(&line.strong) + text_width(&line.plain);
     let text = lines.iter().map(line_width).fold(40.0, f64::max);
     let boxes: Vec<Size> = inner.iter().map(|(t, g)| inner_size(t, g)).collect();
     let inner_width: f64 = boxes.iter().map(|b| b.width + PAD).sum::<f64>() - PAD;
@@ -261,14 +263,14 @@ fn inner_size(title: &str, graph: &PlacedGraph<'_, '_>) -> Size {
     }
 }
 
-fn size(part: &Placed<'_, '_>) -> Size {
+fn size(part: &PlacedSection<'_, '_>) -> Size {
     match part {
-        Placed::Graph(graph) => graph_size(graph),
-        Placed::Line(text) => Size {
+        PlacedSection::Graph(graph) => graph_size(graph),
+        PlacedSection::Line(text) => Size {
             width: text_width(&shorten(text, 2 * LONGEST)),
             height: LINE,
         },
-        Placed::Scope(head, body) => {
+        PlacedSection::Scope(head, body) => {
             let size = stack_size(body);
             let head = text_width(&shorten(head, 2 * LONGEST));
             Size {
@@ -279,7 +281,7 @@ fn size(part: &Placed<'_, '_>) -> Size {
     }
 }
 
-fn stack_size(parts: &[Placed<'_, '_>]) -> Size {
+fn stack_size(parts: &[PlacedSection<'_, '_>]) -> Size {
     let sizes = parts.iter().map(size);
     let sum = sizes.fold((0.0f64, 0.0), |(width, height), size| {
         (width.max(size.width), height + size.height + MARGIN)
@@ -291,7 +293,7 @@ fn stack_size(parts: &[Placed<'_, '_>]) -> Size {
 }
 
 fn write_stack(
-    parts: &[Placed<'_, '_>],
+    parts: &[PlacedSection<'_, '_>],
     (x, mut y): (f64, f64),
     marks: &MarksOf<'_>,
     out: &mut String,
@@ -299,9 +301,11 @@ fn write_stack(
     for part in parts {
         let size = size(part);
         match part {
-            Placed::Graph(graph) => write_graph(graph, (x, y), marks, out),
-            Placed::Line(text) => write_text("host", &shorten(text, 2 * LONGEST), (x, y), out),
-            Placed::Scope(head, body) => {
+            PlacedSection::Graph(graph) => write_graph(graph, (x, y), marks, out),
+            PlacedSection::Line(text) => {
+                write_text("host", &shorten(text, 2 * LONGEST), (x, y), out)
+            }
+            PlacedSection::Scope(head, body) => {
                 write_rect("scope", (x, y), size, out);
                 let head = shorten(head, 2 * LONGEST);
                 write_text("host", &head, (x + MARGIN, y + PAD / 2.0), out);
@@ -365,9 +369,9 @@ fn write_graph(
 }
 
 /// Returns the path of an edge, with its arrowhead.
-fn way_path(way: &[Piece], (x, y): (f64, f64)) -> String {
+fn way_path(way: &[Descent], (x, y): (f64, f64)) -> String {
     let mut path = String::new();
-    let mut before: Option<&Piece> = None;
+    let mut before: Option<&Descent> = None;
     for piece in way {
         let (px, top) = (piece.x + x, piece.top + y);
         let _ = match before {
@@ -396,7 +400,7 @@ fn way_path(way: &[Piece], (x, y): (f64, f64)) -> String {
 }
 
 fn write_node(
-    graph: &Graph<'_>,
+    graph: &Diagram<'_>,
     placed: &PlacedNode<'_, '_>,
     (x, y): (f64, f64),
     marks: &MarksOf<'_>,
@@ -414,7 +418,7 @@ fn write_node(
     let title = match node.eqn {
         Some(eqn) if node.nested.is_empty() => graph.program.show_eqn(eqn),
         _ => {
-            let line = |line: &Line| format!("{}{}", line.strong, line.plain);
+            let line = |line: &LabelLine| format!("{}{}", line.strong, line.plain);
             let lines: Vec<String> = graph.label(node).iter().map(line).collect();
             lines.join("\n")
         }
@@ -432,7 +436,7 @@ fn write_node(
     let n_vars = node.vars.len();
     for (i, line) in placed.lines.iter().enumerate() {
         let base = y + PAD / 2.0 + LINE * (i + 1) as f64 - 4.5;
-        let is_expression = node.kind != Kind::Param && line.strong.is_empty() && i == n_vars;
+        let is_expression = node.kind != NodeKind::Param && line.strong.is_empty() && i == n_vars;
         let class = if is_expression { "" } else { " class=\"soft\"" };
         let _ = write!(out, "<text x=\"{left:.1}\" y=\"{base:.1}\"{class}>");
         if !line.strong.is_empty() {

@@ -11,7 +11,7 @@ mod common;
 
 use common::{code, gradient, hostile, tags, transformer};
 use gradloom_ir::{Program, ad};
-use gradloom_view::{Code, Metadata, Page, Plan};
+use gradloom_view::{Listing, Metadata, Page, PlanTable};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,8 +21,8 @@ const CHECK: &str = include_str!("browser.js");
 
 fn program(name: &str) -> Program {
     match code(name) {
-        Code::Program(program) => program,
-        Code::Flow(_) => panic!("{name} is straight-line code"),
+        Listing::Program(program) => program,
+        Listing::Flow(_) => panic!("{name} is straight-line code"),
     }
 }
 
@@ -112,9 +112,9 @@ const ALL_DONE: [&str; 12] = [
     ignore = "chromium is not on the path: install it (`apt-get install chromium`), then `touch core/view/build.rs`"
 )]
 fn a_reader_finds_the_details_of_a_node() {
-    let plan = Plan {
+    let plan = PlanTable {
         text: "3 tasks".into(),
-        ..Plan::default()
+        ..PlanTable::default()
     };
     let digits = with_pullback("digits", &program("digits")).plan(plan);
     assert_eq!(check("digits", &digits, "f-e2"), ALL_DONE);

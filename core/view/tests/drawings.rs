@@ -5,8 +5,8 @@ mod common;
 use common::{FILES, HOSTILE, Tag, code, gradient, hostile, tags, transformer};
 use gradloom_ir::{Program, Var, ad};
 use gradloom_view::{
-    Code, Metadata, Page, Plan, PlanStep, SourceLine, Statistics, VarInfo, dot, dot_of_code, svg,
-    svg_of_code,
+    Listing, Metadata, Page, PlanStep, PlanTable, SourceLine, Statistics, VarInfo, dot,
+    dot_of_listing, svg, svg_of_listing,
 };
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn programs_print_as_they_were_read() {
 #[test]
 fn dot_has_clusters_for_programs_and_scopes() {
     for name in FILES {
-        insta::assert_snapshot!(format!("dot_{name}"), dot_of_code(&code(name)));
+        insta::assert_snapshot!(format!("dot_{name}"), dot_of_listing(&code(name)));
     }
 }
 
@@ -105,7 +105,7 @@ fn check_svg(text: &str) {
 #[test]
 fn boxes_do_not_overlap_and_labels_fit() {
     for name in FILES {
-        check_svg(&svg_of_code(&code(name)));
+        check_svg(&svg_of_listing(&code(name)));
     }
     check_svg(&svg(&transformer(12)));
     check_svg(&svg(&hostile()));
@@ -140,13 +140,13 @@ fn each_program_of_the_tests_of_the_ir_is_drawn() {
     let mut n_drawn = 0;
     for (file, text) in programs {
         // Some of the tests are about errors of the parser.
-        let Ok(code) = text.parse::<Code>() else {
+        let Ok(code) = text.parse::<Listing>() else {
             continue;
         };
         println!("{file}");
-        let has_nodes = svg_of_code(&code).contains("class=\"body\"");
+        let has_nodes = svg_of_listing(&code).contains("class=\"body\"");
         if has_nodes {
-            check_svg(&svg_of_code(&code));
+            check_svg(&svg_of_listing(&code));
         }
         tags(&Page::new(file).forward(code, Metadata::new()).html());
         n_drawn += 1;
@@ -186,7 +186,7 @@ fn the_page_is_well_formed_and_needs_no_network() {
     for name in FILES {
         let code = code(name);
         let mut page = Page::new(name).forward(code.clone(), Metadata::new());
-        if let Code::Program(program) = code {
+        if let Listing::Program(program) = code {
             page = page.backward(vjp(&program).pullback, Metadata::new());
         }
         let html = page.html();
@@ -248,7 +248,7 @@ fn every_link_leads_to_a_node_and_every_node_has_details() {
 #[test]
 fn names_and_strings_are_escaped() {
     let program = hostile();
-    let plan = Plan {
+    let plan = PlanTable {
         steps: vec![PlanStep {
             kernel: HOSTILE.to_owned(),
             values: vec![HOSTILE.to_owned(), format!("z{HOSTILE}")],
@@ -284,7 +284,7 @@ fn names_and_strings_are_escaped() {
 
 #[test]
 fn the_page_shows_what_the_caller_knows() {
-    let Code::Program(program) = code("dense") else {
+    let Listing::Program(program) = code("dense") else {
         panic!("straight-line code");
     };
     let step = PlanStep {
@@ -293,9 +293,9 @@ fn the_page_shows_what_the_caller_knows() {
         bytes: Some(4096),
         note: String::new(),
     };
-    let plan = Plan {
+    let plan = PlanTable {
         steps: vec![step],
-        ..Plan::default()
+        ..PlanTable::default()
     };
     let page = Page::new("dense")
         .forward(&program, metadata(&program))
@@ -345,7 +345,7 @@ fn residuals_are_not_results() {
 
 #[test]
 fn values_of_both_programs_are_joined_by_name() {
-    let Code::Program(program) = code("digits") else {
+    let Listing::Program(program) = code("digits") else {
         panic!("straight-line code");
     };
     let vjp = vjp(&program);

@@ -3,14 +3,14 @@
 #![allow(dead_code, unreachable_pub)] // each test uses a part
 
 use gradloom_ir::{Aval, Builder, DType, Op, Program, Static, ad};
-use gradloom_view::Code;
+use gradloom_view::Listing;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The programs in `tests/programs`.
 pub const FILES: [&str; 5] = ["control", "dense", "digits", "flow", "transformer_block"];
 
-pub fn code(name: &str) -> Code {
+pub fn code(name: &str) -> Listing {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let text = std::fs::read_to_string(folder.join(format!("{name}.txt"))).expect("a file");
     text.parse().expect("the program of a test parses")
@@ -18,7 +18,7 @@ pub fn code(name: &str) -> Code {
 
 /// Returns a program with `n` copies of the block in `transformer_block.txt`, one after the other.
 pub fn transformer(n: usize) -> Program {
-    let Code::Program(block) = code("transformer_block") else {
+    let Listing::Program(block) = code("transformer_block") else {
         panic!("the block is straight-line code");
     };
     let mut b = Builder::new();

@@ -11,70 +11,70 @@ use std::str::FromStr;
 /// The constant `PROGRAM` of a traced function is the text of either.
 ///
 /// ```
-/// use gradloom_view::Code;
+/// use gradloom_view::Listing;
 ///
-/// let code: Code = "(x: f32[3]) { y = tanh x return y }".parse()?;
-/// assert!(matches!(code, Code::Program(_)));
-/// let code: Code = "(x) { `if c` { y = tanh x return y } return x }".parse()?;
-/// assert!(matches!(code, Code::Flow(_)));
+/// let code: Listing = "(x: f32[3]) { y = tanh x return y }".parse()?;
+/// assert!(matches!(code, Listing::Program(_)));
+/// let code: Listing = "(x) { `if c` { y = tanh x return y } return x }".parse()?;
+/// assert!(matches!(code, Listing::Flow(_)));
 /// # Ok::<(), gradloom_ir::text::ParseError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub enum Code {
+pub enum Listing {
     /// A straight-line program.
     Program(Program),
     /// A function with host control flow. It is drawn block by block.
     Flow(Flow<String>),
 }
 
-impl FromStr for Code {
+impl FromStr for Listing {
     type Err = ParseError;
 
     /// Parses the text form of a program, or else that of a flow.
     ///
     /// The error is the one that is further down in the text.
-    fn from_str(text: &str) -> Result<Code, ParseError> {
+    fn from_str(text: &str) -> Result<Listing, ParseError> {
         let first = match text.parse() {
-            Ok(program) => return Ok(Code::Program(program)),
+            Ok(program) => return Ok(Listing::Program(program)),
             Err(error) => error,
         };
         match text.parse() {
-            Ok(flow) => Ok(Code::Flow(flow)),
-            Err(second) => Err(later(first, second)),
+            Ok(flow) => Ok(Listing::Flow(flow)),
+            Err(second) => Err(later_error(first, second)),
         }
     }
 }
 
-fn later(first: ParseError, second: ParseError) -> ParseError {
+fn later_error(first: ParseError, second: ParseError) -> ParseError {
     match (second.line, second.column) > (first.line, first.column) {
         true => second,
         false => first,
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for Listing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Code::Program(program) => program.fmt(f),
-            Code::Flow(flow) => flow.fmt(f),
+            Listing::Program(program) => program.fmt(f),
+            Listing::Flow(flow) => flow.fmt(f),
         }
     }
 }
 
-impl From<Program> for Code {
-    fn from(program: Program) -> Code {
-        Code::Program(program)
+impl From<Program> for Listing {
+    fn from(program: Program) -> Listing {
+        Listing::Program(program)
     }
 }
 
-impl From<Flow<String>> for Code {
-    fn from(flow: Flow<String>) -> Code {
-        Code::Flow(flow)
+impl From<Flow<String>> for Listing {
+    fn from(flow: Flow<String>) -> Listing {
+        Listing::Flow(flow)
     }
 }
 
-impl From<&Program> for Code {
-    fn from(program: &Program) -> Code {
-        Code::Program(program.clone())
+impl From<&Program> for Listing {
+    fn from(program: &Program) -> Listing {
+        Listing::Program(program.clone())
     }
 }
