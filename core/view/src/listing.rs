@@ -6,6 +6,11 @@ use gradloom_ir::text::ParseError;
 use std::fmt;
 use std::str::FromStr;
 
+/// The start of the first line of a saved trace. The version follows.
+const TRACE: &str = "gradloom trace ";
+/// The version of saved traces that is read.
+const TRACE_VERSION: &str = "1";
+
 /// A straight-line program, or a flow: a function with host control flow.
 ///
 /// The constant `PROGRAM` of a traced function is the text of either.
@@ -30,18 +35,40 @@ pub enum Listing {
 impl FromStr for Listing {
     type Err = ParseError;
 
-    /// Parses the text form of a program, or else that of a flow.
+    /// Parses the text form of a program, or else that of a flow. The line `gradloom trace 1` of a saved
+    /// trace may precede it.
     ///
     /// The error is the one that is further down in the text.
     fn from_str(text: &str) -> Result<Listing, ParseError> {
-        let first = match text.parse() {
-            Ok(program) => return Ok(Listing::Program(program)),
-            Err(error) => error,
+        let Some(rest) = text.strip_prefix(TRACE) else {
+            return parse(text);
         };
-        match text.parse() {
-            Ok(flow) => Ok(Listing::Flow(flow)),
-            Err(second) => Err(later_error(first, second)),
+        let (version, body) = rest.split_once('\n').unwrap_or((rest, ""));
+        let version = version.trim();
+        if version != TRACE_VERSION {
+            return Err(ParseError {
+                line: 1,
+                column: TRACE.len() + 1,
+                message: format!(
+                    "traces of version `{version}` are not supported, only `{TRACE_VERSION}`"
+                ),
+            });
         }
+        parse(body).map_err(|error| ParseError {
+            line: error.line + 1,
+            ..error
+        })
+    }
+}
+
+fn parse(text: &str) -> Result<Listing, ParseError> {
+    let first = match text.parse() {
+        Ok(program) => return Ok(Listing::Program(program)),
+        Err(error) => error,
+    };
+    match text.parse() {
+        Ok(flow) => Ok(Listing::Flow(flow)),
+        Err(second) => Err(later_error(first, second)),
     }
 }
 

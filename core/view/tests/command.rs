@@ -174,6 +174,17 @@ fn bad_input_has_the_exit_code_2_and_names_the_line() {
 }
 
 #[test]
+fn a_saved_trace_is_read() {
+    let trace = format!("gradloom trace 1\n{SMALL}");
+    let expected = (Some(0), SMALL.to_owned(), String::new());
+    assert_eq!(run(&["-f", "text"], &trace), expected);
+    let message = "the standard input:3:7: there is no op `tangens`\n";
+    fails(&[], &trace.replace("tanh", "tangens"), 2, message);
+    let message = "the standard input:1:16: traces of version `9` are not supported, only `1`\n";
+    fails(&[], &trace.replace('1', "9"), 2, message);
+}
+
+#[test]
 fn a_fault_is_a_warning() {
     let (code, out, errors) = run(
         &["-f", "dot"],
