@@ -23,6 +23,7 @@ chapters! {
     how_to_add_an_op = "how-to-add-an-op.md";
     introduction = "introduction.md";
     limits = "limits.md";
+    looking_at_programs = "looking-at-programs.md";
     operations = "operations.md";
     performance = "performance.md";
     random_numbers = "random-numbers.md";

@@ -54,6 +54,13 @@ fn packages_depend_only_on_lower_layers() {
         ["gradloom-maths"],
         "gradloom-ir has no other dependency"
     );
+    let view = section(&read("core/view/Cargo.toml"), "dependencies");
+    let own = view.iter().filter(|name| name.starts_with("gradloom"));
+    assert_eq!(
+        own.collect::<Vec<_>>(),
+        ["gradloom-ir"],
+        "gradloom-view draws programs of the macro and of the run time"
+    );
     let kernels = section(&read("core/kernels/Cargo.toml"), "dependencies");
     assert!(
         !kernels.contains(&"gradloom".into()),
