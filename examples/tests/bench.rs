@@ -1,7 +1,7 @@
 //! The benchmark workloads compute the same values as other frameworks, and the output has the
 //! documented format.
 
-use gradloom_examples::bench::{Options, Row, WORKLOADS};
+use gradloom_examples::bench::{Loops, Options, Row, WORKLOADS};
 use std::process::Command;
 
 /// The checks as computed by JAX 0.12.0.1, of W8 and W11 by JAX 0.10.2.
@@ -36,6 +36,7 @@ const CHECKS: &[(&str, f64)] = &[
 fn every_workload_computes_what_jax_computes() {
     let once = Options {
         min_time: 0.0,
+        loops: Loops::Beside,
         threads: 1,
     };
     let mut rows: Vec<Row> = Vec::new();

@@ -3,7 +3,7 @@
 //! A *sample* is a batch of calls that lasts about 10 ms. The value of a row is the median of its
 //! samples.
 
-use super::Options;
+use super::{Loops, Options};
 use cpu_time::ProcessTime;
 use gradloom::{Result, Tensor, Tree, evaluate};
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,8 @@ impl Timer<'_> {
 
     /// Times an operation beside a plain loop with the same result, whose row has the suffix `_loop`.
     ///
-    /// The two take turns, so that both see the same load of the machine.
+    /// The two take turns, so that both see the same load of the machine. With [`Loops::Left`], the
+    /// loop only gives the result to compare with.
     ///
     /// # Panics
     ///
@@ -84,6 +85,11 @@ impl Timer<'_> {
         }
         let check = |all: &[f32]| Some(all.iter().map(|x| f64::from(x.abs())).sum());
         let checks = [check(&found), check(&out)];
+        if self.options.loops == Loops::Left {
+            let stats = repeat(self.options.min_time, || evaluate(&call()))?;
+            self.emit(workload, Unit::Millis, checks[0], stats);
+            return Ok(());
+        }
         let mut calls: [Call<'_>; 2] = [
             Box::new(|| evaluate(&call())),
             Box::new(|| {

@@ -32,6 +32,17 @@ pub struct Options {
     pub min_time: f64,
     /// Maximum number of threads for kernels, at least 1.
     pub threads: usize,
+    /// Whether the rows that have a plain loop are timed beside it or alone.
+    pub loops: Loops,
+}
+
+/// Plain loops that are timed beside the rows that have one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loops {
+    /// An operation and its loop take turns.
+    Beside,
+    /// The loops do not run, so that they leave the caches to the operation.
+    Left,
 }
 
 /// A computation that is timed, either repeatedly or at its first call.

@@ -1,12 +1,13 @@
 //! Times the workloads that are also timed in other frameworks.
 //!
 //! `cargo run --release --bin bench -- [--workloads W1,W3] [--threads N] [--min-time SECONDS]
-//! [--table] [--list]`
+//! [--alone] [--table] [--list]`
 //!
 //! It prints a line of JSON for each row. With `--table` it prints a table and runs each workload
-//! in its own process. `docs/speed.md` explains the rows.
+//! in its own process. With `--alone`, the operations that have a plain loop are timed without it.
+//! `docs/speed.md` explains the rows.
 
-use gradloom_examples::bench::{Options, Row, WORKLOADS, Workload, table};
+use gradloom_examples::bench::{Loops, Options, Row, WORKLOADS, Workload, table};
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
@@ -23,6 +24,7 @@ impl Args {
             options: Options {
                 min_time: 0.6,
                 threads: 1,
+                loops: Loops::Beside,
             },
             workloads: WORKLOADS.iter().collect(),
             table: false,
@@ -47,10 +49,11 @@ impl Args {
                     parsed.options.min_time =
                         seconds.ok_or("`--min-time` is a number of seconds")?;
                 }
+                "--alone" => parsed.options.loops = Loops::Left,
                 "--table" => parsed.table = true,
                 "--list" => parsed.list = true,
                 _ => Err(format!(
-                    "unknown option `{name}`; give `--workloads`, `--threads`, `--min-time`, `--table` or `--list`"
+                    "unknown option `{name}`; give `--workloads`, `--threads`, `--min-time`, `--alone`, `--table` or `--list`"
                 ))?,
             }
         }
@@ -100,6 +103,7 @@ fn in_a_process(workload: &Workload, options: Options) -> Result<Vec<Row>, Box<d
         .args(["--workloads", workload.name])
         .args(["--threads", &options.threads.to_string()])
         .args(["--min-time", &options.min_time.to_string()])
+        .args((options.loops == Loops::Left).then_some("--alone"))
         .output()?;
     if !run.status.success() {
         let errors = String::from_utf8_lossy(&run.stderr);

@@ -1,4 +1,4 @@
-//! Small products with one row, one column or one step, of which a batch has many.
+//! Small products, of which a batch has many.
 //!
 //! Each sum is a chain of fused multiply-adds from 0 in the order of the steps, as in the tiles, so it has their
 //! bits. The set-up of the tiles would take longer than the product.
@@ -6,17 +6,26 @@
 use crate::gemm::blocks::OutputPtr;
 use crate::gemm::pack::MatrixPtr;
 use crate::simd::leveled::leveled;
-use crate::simd::number::Float;
+use crate::simd::number::{Float, Number};
+use crate::simd::vector::{Simd, Vector};
 use gradloom_maths::Arith;
 
-/// Maximum number of elements of a result.
+/// Maximum number of elements of a result with one row or column, or of a single step.
 const ELEMENTS: usize = 64;
+/// Maximum number of rows, and of columns, of other results.
+const SIDE: usize = 16;
 /// Maximum length of a sum.
 const STEPS: usize = 32;
 
 /// Returns whether a product is computed in this way.
 pub(crate) fn is_small([m, k, n]: [usize; 3]) -> bool {
-    m * n <= ELEMENTS && k <= STEPS && (m == 1 || n == 1 || k == 1)
+    let thin = m == 1 || n == 1 || k == 1;
+    k <= STEPS && (is_block([m, n]) || thin && m * n <= ELEMENTS)
+}
+
+/// Returns whether a small product is computed in rows of vectors.
+fn is_block([m, n]: [usize; 2]) -> bool {
+    (2..=SIDE).contains(&m) && (2..=SIDE).contains(&n)
 }
 
 /// Products whose operands and results are `steps` apart, all of whose elements are valid.
@@ -67,6 +76,10 @@ pub(crate) unsafe fn products<T: Float>(
 leveled! {
     fn sums<S, T: Float>(of: &Small<T>) {
         let [m, k, n] = of.mkn;
+        if is_block([m, n]) {
+            // SAFETY: a `Small` has valid elements, and a block has at most these sizes.
+            return unsafe { blocks::<S, T>(of) };
+        }
         // Sums with one factor in common are a row of the result, or its column.
         let (n_rows, len) = if n == 1 { (1, m) } else { (m, n) };
         for product in 0..of.n_products {
@@ -86,15 +99,124 @@ leveled! {
                     // SAFETY: the sums belong to the product, and a `Small` has valid elements.
                     first += unsafe {
                         match (len - first, line.y.cols) {
-                            (AT_ONCE.., 1) => line.write::<S, AT_ONCE>(first, 1, of.add, z),
-                            (AT_ONCE.., stride) => line.write::<S, AT_ONCE>(first, stride, of.add, z),
-                            (_, stride) => line.write::<S, 1>(first, stride, of.add, z),
+                            (AT_ONCE.., 1) => line.write::<S, AT_ONCE, false>(first, 1, of.add, z),
+                            (AT_ONCE.., s) => line.write::<S, AT_ONCE, true>(first, s, of.add, z),
+                            (_, s) => line.write::<S, 1, true>(first, s, of.add, z),
                         }
                     };
                 }
             }
         }
     }
+}
+
+/// Computes products with more than one row and column.
+///
+/// # Safety
+///
+/// The elements must be valid, and [`is_block`] and [`is_small`] must hold.
+#[inline(always)]
+unsafe fn blocks<S: Simd, T: Float>(of: &Small<T>) {
+    let [m, k, n] = of.mkn;
+    // A right operand without contiguous rows is copied.
+    let mut copied = [T::ZERO; STEPS * SIDE];
+    for product in 0..of.n_products {
+        let [a, b, c] = of.steps.map(|step| product * step);
+        let (a, mut b, c) = (of.a.after(a), of.b.after(b), of.c.from(0, c));
+        if b.cols != 1 {
+            for (p, row) in copied.chunks_exact_mut(n).enumerate().take(k) {
+                for (j, y) in row.iter_mut().enumerate() {
+                    // SAFETY: `p < k` and `j < n`, so the caller guarantees the element.
+                    *y = unsafe { b.element(p, j).read() };
+                }
+            }
+            b = MatrixPtr {
+                ptr: copied.as_ptr(),
+                rows: n,
+                cols: 1,
+            };
+        }
+        let width = T::Vectors::<S>::N;
+        for j in (0..n).step_by(width) {
+            let width = width.min(n - j);
+            let mut i = 0;
+            while i < m {
+                let (a, b) = (a.from(i, 0), b.from(0, j));
+                let z = |row: usize, column: usize| c.element(i + row, (j + column) * of.cols);
+                let sizes = [k, width, of.cols];
+                // SAFETY: the rows and columns belong to the product, and rows of `b` are
+                // contiguous.
+                i += unsafe {
+                    match m - i {
+                        8.. => rows::<S, T, 8>(sizes, a, b, of.add, z),
+                        4.. => rows::<S, T, 4>(sizes, a, b, of.add, z),
+                        2.. => rows::<S, T, 2>(sizes, a, b, of.add, z),
+                        _ => rows::<S, T, 1>(sizes, a, b, of.add, z),
+                    }
+                };
+            }
+        }
+    }
+}
+
+/// Writes `N` rows of a product with `width` columns, at most one vector, and returns `N`.
+///
+/// The places of the results, which `z` returns for a row and a column, are `cols` apart in a row.
+///
+/// # Safety
+///
+/// The elements must be valid. The columns of `b` must be contiguous.
+#[inline(always)]
+unsafe fn rows<S: Simd, T: Float, const N: usize>(
+    [k, width, cols]: [usize; 3],
+    a: MatrixPtr<T>,
+    b: MatrixPtr<T>,
+    add: bool,
+    z: impl Fn(usize, usize) -> *mut T,
+) -> usize {
+    type Of<S, T> = <T as Number>::Vectors<S>;
+    let whole = width == Of::<S, T>::N;
+    let mut sums = [Of::<S, T>::splat(T::ZERO); N];
+    for p in 0..k {
+        let y = b.element(p, 0);
+        // SAFETY: the caller guarantees `width` elements.
+        let y = unsafe {
+            match whole {
+                true => Of::<S, T>::load(y),
+                false => Of::<S, T>::load_some(y, width),
+            }
+        };
+        for (i, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller guarantees the element.
+            let x = unsafe { a.element(i, p).read() };
+            *sum = Of::<S, T>::splat(x).fma(y, *sum);
+        }
+    }
+    for (i, mut sum) in sums.into_iter().enumerate() {
+        if cols == 1 {
+            let z = z(i, 0);
+            // SAFETY: the caller guarantees `width` elements.
+            unsafe {
+                if add {
+                    sum = Of::<S, T>::load_some(z, width).plus(sum);
+                }
+                match whole {
+                    true => sum.store(z),
+                    false => sum.store_some(z, width),
+                }
+            }
+        } else {
+            let mut each = [T::ZERO; SIDE];
+            // SAFETY: a vector has at most `SIDE` elements.
+            unsafe { sum.store(each.as_mut_ptr()) };
+            for (j, sum) in each[..width].iter().enumerate() {
+                let z = z(i, j);
+                // SAFETY: the caller guarantees the element.
+                unsafe { *z = if add { z.read().plus(*sum) } else { *sum } };
+            }
+        }
+    }
+    N
 }
 
 /// Number of sums that are computed at a time.
@@ -110,11 +232,14 @@ struct Line<T> {
 impl<T: Float> Line<T> {
     /// Writes `N` products with columns of the matrix, which are `stride` apart, and returns `N`.
     ///
+    /// If the columns are `APART`, their elements are loaded one by one: a vector of them takes longer
+    /// to build than it saves.
+    ///
     /// # Safety
     ///
     /// The elements must be valid, and `z` must return the places of the results.
     #[inline(always)]
-    unsafe fn write<S: Arith, const N: usize>(
+    unsafe fn write<S: Arith, const N: usize, const APART: bool>(
         &self,
         first: usize,
         stride: usize,
@@ -127,8 +252,10 @@ impl<T: Float> Line<T> {
             // SAFETY: the caller guarantees valid elements.
             let x = unsafe { self.x.element(0, p).read() };
             for (l, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the same.
-                *sum = x.fma::<S>(unsafe { y.wrapping_add(l * stride).read() }, *sum);
+                let y = y.wrapping_add(l * stride);
+                // SAFETY: the same. A volatile load stays a load of one element.
+                let y = unsafe { if APART { y.read_volatile() } else { y.read() } };
+                *sum = x.fma::<S>(y, *sum);
             }
         }
         for (l, sum) in sums.into_iter().enumerate() {

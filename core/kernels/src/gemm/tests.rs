@@ -396,7 +396,17 @@ fn each_path_has_the_bits_of_a_chain_of_fused_multiply_adds() {
 #[test]
 fn small_products_of_a_batch_are_those_of_single_products() {
     let numbers: Vec<f32> = numbers(50_000, 5).iter().map(|x| *x as f32).collect();
-    for [m, k, n] in [[8, 8, 1], [1, 5, 20], [7, 1, 9], [19, 3, 1], [1, 1, 1]] {
+    for [m, k, n] in [
+        [8, 8, 1],
+        [1, 5, 20],
+        [7, 1, 9],
+        [19, 3, 1],
+        [1, 1, 1],
+        [8, 8, 8],
+        [15, 32, 16],
+        [2, 3, 13],
+        [16, 1, 2],
+    ] {
         for (la, lb, lo) in [(0, 0, 0), (1, 1, 0), (4, 4, 4)] {
             let (la, lb, out) = (layouts(m, k)[la], layouts(k, n)[lb], layouts(m, n)[lo]);
             for [step_a, step_b] in [[la.last(m, k) + 3, lb.last(k, n) + 1], [0, 2]] {

@@ -81,18 +81,35 @@ impl CopyTiles {
                 let n = TILE.min(self.rows - i0);
                 for j0 in (0..self.cols).step_by(TILE) {
                     let m = TILE.min(self.cols - j0);
-                    for j in 0..m {
-                        let column = from + i0 + (j0 + j) * self.jump;
-                        for (i, &x) in data[column..column + n].iter().enumerate() {
-                            tile[i * TILE + j] = x;
-                        }
-                    }
-                    for i in 0..n {
-                        let row = at + (i0 + i) * self.row_stride + j0;
-                        out[row..row + m].copy_from_slice(&tile[i * TILE..i * TILE + m]);
+                    let from = &data[from + i0 + j0 * self.jump..];
+                    let to = &mut out[at + i0 * self.row_stride + j0..];
+                    match [n, m] {
+                        // The compiler knows the lengths of most tiles.
+                        [TILE, TILE] => self.tile(from, to, [TILE, TILE], &mut tile),
+                        _ => self.tile(from, to, [n, m], &mut tile),
                     }
                 }
             }
+        }
+    }
+
+    /// Copies a tile with `n` rows and `m` columns.
+    #[inline(always)]
+    fn tile<T: Element>(
+        &self,
+        from: &[T],
+        to: &mut [T],
+        [n, m]: [usize; 2],
+        tile: &mut [T; TILE * TILE],
+    ) {
+        for j in 0..m {
+            let column = &from[j * self.jump..][..n];
+            for i in 0..n {
+                tile[i * TILE + j] = column[i];
+            }
+        }
+        for i in 0..n {
+            to[i * self.row_stride..][..m].copy_from_slice(&tile[i * TILE..][..m]);
         }
     }
 }
