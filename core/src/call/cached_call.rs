@@ -3,9 +3,9 @@
 use super::pullback::CachedPullback;
 use crate::function::Record;
 use crate::graph::call_node::{CallNode, CallPlan, bound_pending, recycle_args, recycle_results};
+use crate::graph::handle::Handle;
 use crate::graph::pending;
 use crate::graph::pending::Graph;
-use crate::graph::handle::Handle;
 use crate::graph::recorded_numbers::{NumberLeaves, NumberValue};
 use crate::graph::value::{Shared, Value, ValueSource};
 use crate::tree::key::CallKey;

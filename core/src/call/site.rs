@@ -8,10 +8,10 @@ use crate::events::{self, Event};
 use crate::function::{
     Counter, Function, ParamKind, Purity, Reason, Record, Timer, count_recorded,
 };
+use crate::graph::recorded_numbers::{self, NumberTrace, RecordedNumbers};
 use crate::graph::recording::{
     self, UnrepeatedAction, is_op_by_op, is_recording, note_action, runs_bodies,
 };
-use crate::graph::recorded_numbers::{self, NumberTrace, RecordedNumbers};
 use crate::graph::run;
 use crate::graph::value::Shared;
 use crate::tree::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
@@ -169,12 +169,15 @@ impl CallSite {
         LookUpResult::Plan(callee)
     }
 
-    /// Returns the latest recording of a call that differs in numbers only, with the set of these.
+    /// Returns the recording of a call that differs in most numbers and in nothing else, with the set of these.
     fn other_numbers(&self, key: &CallKey<'_>) -> Option<(Rc<NumberTrace>, u64)> {
         let known = self.known.try_borrow().ok()?;
-        let similar = known.iter().rev().filter(|known| known.call.is_ok());
-        let mut similar = similar.filter_map(|known| Some((known.numbers.as_ref()?, known)));
-        similar.find_map(|(numbers, known)| Some((numbers.clone(), known.key.changed_numbers(key)?)))
+        let known = known.iter().filter(|known| known.call.is_ok());
+        let numbers = known.filter_map(|known| {
+            let changed = known.key.changed_numbers(key)?;
+            Some((known.numbers.clone()?, changed))
+        });
+        numbers.max_by_key(|(_, changed)| changed.count_ones())
     }
 
     /// Caches a call, unless its plan has been evicted, and counts the miss with its reason.
@@ -568,8 +571,8 @@ impl OpenRecording {
         results.extend(kept.residuals);
         let numbers = recorded_numbers::end();
         if let Some(callee) = self.check.take() {
-            let has_other_numbers =
-                callee.call.number_leaves().is_some() && !numbers.is_some_and(|n| n.found.is_some());
+            let has_other_numbers = callee.call.number_leaves().is_some()
+                && !numbers.is_some_and(|n| n.found.is_some());
             let found = match has_other_numbers {
                 true => Some("a number is not the same operand of the arguments".to_owned()),
                 false => self.difference(&callee, &shape, &results, kept.backward.as_deref()),

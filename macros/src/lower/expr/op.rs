@@ -1,7 +1,7 @@
 //! Lowers calls of ops, as the table of methods describes them.
 
-use crate::lower::numbers::{Side, operand_place};
 use crate::lower::host;
+use crate::lower::numbers::{Side, operand_place};
 use crate::lower::{Abort, Content, Cx, Expected, Host, LowerResult, Value};
 use gradloom_ir::op::{Method, Operands, Param};
 use gradloom_ir::{Attr, Composite, Op, Static, Var};

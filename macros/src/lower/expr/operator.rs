@@ -4,8 +4,8 @@ use super::by_ref;
 use super::inline::{inline_at, root_of};
 use super::syntax::peel;
 use crate::input::{self, classify, text};
-use crate::lower::state::block_builder::Unclear;
 use crate::lower::numbers::{OperandPlace, Side, operand_place};
+use crate::lower::state::block_builder::Unclear;
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
 use crate::method_table::methods;
@@ -247,9 +247,9 @@ impl Cx<'_> {
         self.emit_operator(op, vec![x, y], span, unclear)
     }
 
-    /// Notes a number that is an operand of a tensor.
+    /// Notes a host value that is an operand of a tensor.
     pub(in crate::lower) fn note_number(&mut self, value: Option<&Value>, place: OperandPlace) {
-        if matches!(value, Some(Value::Host(host)) if host.is_number()) {
+        if matches!(value, Some(Value::Host(_))) {
             self.host.number_operands.insert(place);
         }
     }
