@@ -571,8 +571,8 @@ impl OpenRecording {
         results.extend(kept.residuals);
         let numbers = recorded_numbers::end();
         if let Some(callee) = self.check.take() {
-            let has_other_numbers = callee.call.number_leaves().is_some()
-                && !numbers.is_some_and(|n| n.found.is_some());
+            let has_other_numbers =
+                callee.call.number_leaves().is_some() && numbers.is_none_or(|n| n.found.is_none());
             let found = match has_other_numbers {
                 true => Some("a number is not the same operand of the arguments".to_owned()),
                 false => self.difference(&callee, &shape, &results, kept.backward.as_deref()),

@@ -22,9 +22,12 @@ pub(crate) enum Number {
     Int(i64),
     /// Bits of an `f64`.
     Float(u64),
+    /// A number that the body computes and does not record as it is.
+    Unrecorded,
 }
 
 impl Number {
+    /// Returns the number of a static argument, if it is one.
     pub(crate) fn of(value: &Static) -> Option<Number> {
         match value {
             Static::Int(n) => Some(Number::Int(*n)),
@@ -37,6 +40,7 @@ impl Number {
         match self {
             Number::Int(n) => Static::Int(n),
             Number::Float(bits) => Static::Float(f64::from_bits(bits)),
+            Number::Unrecorded => unreachable!("no op records it"),
         }
     }
 
@@ -107,9 +111,14 @@ pub(crate) struct NumberLeaves {
 }
 
 impl NumberLeaves {
-    /// Returns whether each leaf can have its value among `values`.
+    /// Returns whether each leaf can have its value among `values`, and the body does not panic in arithmetic on
+    /// the numbers that are not in the key.
     pub(crate) fn accept(&self, values: &[NumberValue]) -> bool {
-        self.leaves.iter().all(|leaf| leaf.accepts(values))
+        let mut computed = values
+            .iter()
+            .filter(|value| value.params & self.params != 0);
+        computed.all(|value| value.number.is_some())
+            && self.leaves.iter().all(|leaf| leaf.accepts(values))
     }
 
     /// Returns the leaves, with their values among `values`.

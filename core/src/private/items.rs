@@ -123,8 +123,8 @@ macro_rules! __sizes {
 /// recording.
 ///
 /// `new` is the constructor of [`Function`](crate::function::Function), and the literal is its
-/// path. Each parameter has its position, kind, name and value. Tangents count as one parameter. The values are operands
-/// of tensors that are computed from parameters of kind `operand`, each after the set of these.
+/// path. Each parameter has its position, kind, name and value. Tangents count as one parameter. The values are numbers
+/// that are computed from parameters of kind `operand`, each after the set of these.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __begin {

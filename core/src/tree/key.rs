@@ -239,10 +239,13 @@ impl<'a> CallKey<'a> {
         self.numbers.extend(self.words.drain(at..));
     }
 
-    /// Adds an operand of a tensor that is computed from the number arguments in the set `params`. It is `None` if
-    /// the arithmetic overflows.
+    /// Adds an operand of a tensor that is computed from the number arguments in the set `params`, or `true` for
+    /// another number that the body computes from them. It is `None` if the arithmetic overflows.
     pub fn value(&mut self, params: u64, value: Option<impl IntoStatic>) {
-        let number = value.and_then(|value| Number::of(&value.into_static()));
+        let number = value.and_then(|value| match value.into_static() {
+            gradloom_ir::Static::Bool(_) => Some(Number::Unrecorded),
+            number => Number::of(&number),
+        });
         self.values.push(NumberValue { params, number });
     }
 

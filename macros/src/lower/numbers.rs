@@ -67,6 +67,7 @@ pub(in crate::lower) fn numbers(
         operands: unique(block, operands),
         others: BTreeSet::new(),
         values: BTreeMap::new(),
+        checked: Vec::new(),
     };
     if uses.params.is_empty() {
         return Numbers::default();
@@ -170,6 +171,8 @@ struct Uses {
     others: BTreeSet<String>,
     /// Operands of tensors, by their text.
     values: BTreeMap<String, Computed>,
+    /// Locals whose arithmetic may overflow.
+    checked: Vec<Computed>,
 }
 
 impl Uses {
@@ -190,6 +193,14 @@ impl Uses {
             params: set(value),
             tokens: value.tokens.clone(),
         });
+        let checked = self.checked.iter().map(|value| {
+            let tokens = &value.tokens;
+            NumberOperand {
+                params: set(value),
+                tokens: ours!({ let _ = #tokens; true }),
+            }
+        });
+        let values = values.chain(checked);
         Numbers {
             values: values.filter(|value| value.params != 0).collect(),
             params: params.iter().map(|(i, _)| *i).collect(),
@@ -379,6 +390,15 @@ impl Uses {
     }
 }
 
+/// Returns whether arithmetic may end the enclosing closure with `None`.
+fn may_overflow(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Punct(punct) => punct.as_char() == '?',
+        TokenTree::Group(group) => may_overflow(&group.stream()),
+        _ => false,
+    })
+}
+
 impl<'ast> Visit<'ast> for Uses {
     fn visit_expr_binary(&mut self, b: &'ast syn::ExprBinary) {
         for (expr, side) in [(&b.left, Side::Left), (&b.right, Side::Right)] {
@@ -406,6 +426,9 @@ impl<'ast> Visit<'ast> for Uses {
     fn visit_local(&mut self, local: &'ast syn::Local) {
         match self.local(local) {
             Some((name, value)) => {
+                if may_overflow(&value.tokens) {
+                    self.checked.push(value.clone());
+                }
                 self.locals.insert(name, value);
             }
             None => visit::visit_local(self, local),

@@ -30,7 +30,8 @@ pub(crate) struct LoweredFlow {
 pub(crate) struct Numbers {
     /// Positions of the parameters.
     pub(crate) params: Vec<usize>,
-    /// Operands of tensors that are computed from them.
+    /// Operands of tensors that are computed from them, and `true` for other numbers whose arithmetic may
+    /// overflow.
     pub(crate) values: Vec<NumberOperand>,
 }
 

@@ -64,6 +64,15 @@ fn arithmetic_on_numbers_is_part_of_a_value() {
             (6, "(1.0 - (beta) . powi (step))"),
         ],
     );
+    check(
+        "n: u8",
+        "let k = n + 9; let y = x * n as f64; if y.dim(0) > 2 { y / k as f64 } else { y }",
+        &[
+            (1, "(n as f64)"),
+            (1, "(u8::checked_add (n , 9) ? as f64)"),
+            (1, "{ let _ = u8::checked_add (n , 9) ? ; true }"),
+        ],
+    );
     check("n: i32", "x * -n", &[(1, "i32::checked_neg (n) ?")]);
 }
 

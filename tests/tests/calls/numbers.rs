@@ -371,6 +371,28 @@ fn arithmetic_that_overflows_panics_in_the_body() {
     );
 }
 
+#[traced]
+fn overflowing_local(x: &Tensor, n: u8) -> Tensor {
+    let k = n + 250;
+    let y = x * n as f64;
+    if x.dim(0) > 5 { y / k as f64 } else { y }
+}
+
+#[test]
+fn a_local_that_overflows_panics_in_a_body_that_does_not_use_it() {
+    let x = noise(&[2], 1);
+    for n in [1u8, 2, 3, 4, 5] {
+        assert_eq!(
+            bits(&overflowing_local(&x, n)),
+            bits(&op_by_op(|| overflowing_local(&x, n)))
+        );
+    }
+    assert_eq!(recordings("overflowing_local"), 2);
+    let found = outcome(|| overflowing_local(&x, 6));
+    assert_eq!(found, outcome(|| op_by_op(|| overflowing_local(&x, 6))));
+    assert_eq!(found.is_err(), cfg!(debug_assertions));
+}
+
 #[derive(Clone, Tree)]
 struct Model {
     w: Tensor,
