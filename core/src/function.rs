@@ -90,6 +90,11 @@ impl Param {
         Param { name, kind }
     }
 
+    /// Describes a number that is only an operand of arithmetic.
+    pub const fn operand(name: &'static str) -> Param {
+        Param::number(name)
+    }
+
     /// Describes a static value that is not a number.
     pub const fn fixed(name: &'static str) -> Param {
         let kind = ParamKind::Fixed;

@@ -10,17 +10,17 @@
 //! use gradloom::report;
 //!
 //! #[traced]
-//! fn scaled(x: &Tensor, by: f64) -> Tensor {
-//!     x * by
+//! fn shifted(x: &Tensor, by: f64) -> Tensor {
+//!     x + Tensor::full([2], by, DType::F32)
 //! }
 //!
 //! report::start(); // measures times from now on
 //! let x = Tensor::from([1.0f32, 2.0]);
 //! for turn in 0..5 {
-//!     scaled(&x, 0.5 + f64::from(turn));
+//!     shifted(&x, 0.5 + f64::from(turn));
 //! }
 //! let report = gradloom::report();
-//! let function = report.functions().iter().find(|f| f.name.ends_with("scaled")).unwrap();
+//! let function = report.functions().iter().find(|f| f.name.ends_with("shifted")).unwrap();
 //! assert_eq!((function.calls(), function.planned), (5, 5));
 //! assert_eq!(function.why.as_deref(), Some("argument `by` changed 4 times: pass a tensor"));
 //! println!("{report}");

@@ -193,7 +193,7 @@ fn a_recorded_callee_is_named() {
 
 #[traced]
 fn update(w: &Tensor, g: &Tensor, lr: f64, decay: f64) -> Tensor {
-    w * (1.0 - decay) - g * lr
+    w * (1.0 - decay) - g * Tensor::full([3], lr, DType::F64)
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn the_time_of_a_deferred_plan_counts_for_its_function() {
 }
 
 mod app {
-    use super::{Layer, Tensor, traced};
+    use super::{DType, Layer, Tensor, traced};
 
     #[traced]
     pub(super) fn loss(layer: &Layer, #[nodiff] x: &Tensor) -> Tensor {
@@ -374,7 +374,7 @@ mod app {
 
     #[traced]
     pub(super) fn update(w: &Tensor, g: &Tensor, lr: f64) -> Tensor {
-        w - g * lr
+        w - g * Tensor::full([1], lr, DType::F64)
     }
 
     #[traced]

@@ -3,8 +3,10 @@
 use super::pullback::CachedPullback;
 use crate::function::Record;
 use crate::graph::call_node::{CallNode, CallPlan, bound_pending, recycle_args, recycle_results};
+use crate::graph::handle::Handle;
 use crate::graph::pending;
 use crate::graph::pending::Graph;
+use crate::graph::recorded_numbers::{NumberLeaves, NumberValue};
 use crate::graph::value::{Shared, Value, ValueSource};
 use crate::tree::key::CallKey;
 use crate::{Aval, Tensor};
@@ -20,6 +22,8 @@ pub(super) struct CachedCall {
     /// Avals of the results of the plan.
     avals: Box<[Aval]>,
     leaves: Box<[LeafOrigin]>,
+    /// Numbers that each call computes from its arguments. They follow the leaves of the key.
+    number_leaves: Option<Arc<NumberLeaves>>,
     /// Tensors that the body made of host values. They are the last arguments of the plan.
     constants: Box<[Shared]>,
     /// The numbers of the body that are leaves of the plan, and so among the constants.
@@ -121,10 +125,11 @@ impl RecordedBody {
     }
 }
 
-/// Plans the computation of `results` from `args` and from constants that the body captured. The
-/// run time of the plan is charged to `function`.
+/// Plans the computation of `results` from `args`, of which the last are `number_leaves`, and from constants that
+/// the body captured. The run time of the plan is charged to `function`.
 pub(super) fn cached_call(
     args: &[Shared],
+    number_leaves: Option<NumberLeaves>,
     results: &[Shared],
     backward: Option<Arc<CachedPullback>>,
     function: Option<Arc<Record>>,
@@ -139,6 +144,7 @@ pub(super) fn cached_call(
         plan: made.graph.map(plan),
         avals: made.avals,
         leaves: made.leaves,
+        number_leaves: number_leaves.map(Arc::new),
         constants: made.constants,
         repeats: made.repeats,
         backward,
@@ -229,16 +235,46 @@ impl CachedCall {
         self.plan.as_ref().map(|plan| plan.entry.id)
     }
 
+    /// Returns the numbers that each call computes from its arguments.
+    pub(super) fn number_leaves(&self) -> Option<&Arc<NumberLeaves>> {
+        self.number_leaves.as_ref()
+    }
+
+    /// Returns whether the call can have these values of its numbers.
+    #[inline]
+    pub(super) fn accepts(&self, values: &[NumberValue]) -> bool {
+        let leaves = self.number_leaves.as_ref();
+        leaves.is_none_or(|leaves| leaves.accept(values))
+    }
+
     /// Returns the leaves of the result for the arguments of `key`.
     #[inline]
     pub(super) fn leaves(self: &Arc<Self>, key: &CallKey<'_>) -> ResultLeaves {
-        let n = key.leaves.len();
+        match &self.number_leaves {
+            None => self.leaves_beside(key, SmallVec::new()),
+            Some(leaves) => self.leaves_beside(key, leaves.tensors(&key.values)),
+        }
+    }
+
+    /// Returns the leaves of the result for the arguments of `key` and for `numbers`.
+    #[inline]
+    fn leaves_beside(
+        self: &Arc<Self>,
+        key: &CallKey<'_>,
+        numbers: SmallVec<[Handle; 2]>,
+    ) -> ResultLeaves {
+        let (n, n_numbers) = (key.leaves.len(), numbers.len());
         let arg = |i: usize| match i.checked_sub(n) {
             None => &*key.leaves[i],
-            Some(i) => &self.constants[i],
+            Some(i) if i < n_numbers => &*numbers[i],
+            Some(i) => &self.constants[i - n_numbers],
         };
-        self.at_once(arg)
-            .unwrap_or_else(|| self.promise(key.args()))
+        if let Some(leaves) = self.at_once(arg) {
+            return leaves;
+        }
+        let mut args = key.args();
+        args.extend(numbers.into_iter().map(Handle::into_shared));
+        self.promise(args)
     }
 
     /// Returns the leaves of the result for `args`.

@@ -108,7 +108,7 @@ impl CachedPullback {
             let values = |x: &Tensor| Shared::clone(&x.0);
             let args: Vec<Shared> = args[..n_args].iter().map(values).collect();
             let outs: Vec<Shared> = outs.iter().map(|out| values(out.tensor())).collect();
-            let call = cached_call(&args, &outs, None, self.function.clone());
+            let call = cached_call(&args, None, &outs, None, self.function.clone());
             Some(Arc::new(call.ok()?))
         };
         get_or_init(&self.call, make).as_ref()

@@ -8,6 +8,7 @@ use crate::events::{self, Event};
 use crate::function::{
     Counter, Function, ParamKind, Purity, Reason, Record, Timer, count_recorded,
 };
+use crate::graph::recorded_numbers::{self, NumberTrace, RecordedNumbers};
 use crate::graph::recording::{
     self, UnrepeatedAction, is_recording, is_watched, note_action, runs_bodies,
 };
@@ -45,6 +46,8 @@ struct KnownCall {
     key: Rc<OwnedKey>,
     /// The cached call, or the reason why calls with this key are recorded.
     call: Result<Callee, Reason>,
+    /// The numbers of the recording, to be compared with those of the next one.
+    numbers: Option<Rc<NumberTrace>>,
     /// Number of hits since the last check.
     unchecked: Cell<u32>,
 }
@@ -134,7 +137,12 @@ impl CallSite {
         let Ok(known) = self.known.try_borrow() else {
             return LookUpResult::Nothing;
         };
-        let Some(i) = known.iter().rposition(|known| known.key.fits(key)) else {
+        let accepts = |call: &Result<Callee, Reason>| match call {
+            Ok(callee) => callee.call.accepts(&key.values),
+            Err(_) => true,
+        };
+        let fits = |known: &KnownCall| known.key.fits(key) && accepts(&known.call);
+        let Some(i) = known.iter().rposition(fits) else {
             return LookUpResult::Nothing;
         };
         let callee = match &known[i].call {
@@ -161,9 +169,30 @@ impl CallSite {
         LookUpResult::Plan(callee)
     }
 
+    /// Returns the recording of a call that differs in most numbers and in nothing else, with the set of these.
+    fn other_numbers(&self, key: &CallKey<'_>) -> Option<(Rc<NumberTrace>, u64)> {
+        let known = self.known.try_borrow().ok()?;
+        let known = known.iter().filter(|known| known.call.is_ok());
+        let numbers = known.filter_map(|known| {
+            let changed = known.key.changed_numbers(key)?;
+            Some((known.numbers.clone()?, changed))
+        });
+        numbers.max_by_key(|(_, changed)| changed.count_ones())
+    }
+
     /// Caches a call, unless its plan has been evicted, and counts the miss with its reason.
-    fn learn(&self, key: OwnedKey, call: Result<Callee, Reason>) {
-        let why = self.compare(&key);
+    fn learn(
+        &self,
+        mut key: OwnedKey,
+        call: Result<Callee, Reason>,
+        numbers: Option<Rc<NumberTrace>>,
+    ) {
+        let leaves = call.as_ref().ok();
+        let leaves = leaves.and_then(|callee| callee.call.number_leaves());
+        let why = self.compare(&key, leaves.is_some());
+        if let Some(leaves) = leaves {
+            key.allow_any(leaves.params);
+        }
         match &call {
             Ok(_) => self.calls.planned(why),
             Err(why) => self.calls.recorded(why.clone()),
@@ -177,20 +206,26 @@ impl CallSite {
         };
         let same = |other: &KnownCall| other.key.is_of_instance_of(&key);
         let full = known.iter().filter(|other| same(other)).count() == MAX_KNOWN;
-        let first = known.iter().position(same).filter(|_| full);
-        let old = first.map(|i| known.remove(i));
+        let covered = match key.allows_any() {
+            true => known.iter().position(|other| key.covers(&other.key)),
+            false => None,
+        };
+        let first = || known.iter().position(same).filter(|_| full);
+        let old = covered.or_else(first).map(|i| known.remove(i));
         let key = Rc::new(key);
         known.push(KnownCall {
             key,
             call,
+            numbers,
             unchecked: Cell::new(0),
         });
         drop(known);
         drop(old);
     }
 
-    /// Explains a miss by the difference from the most similar key.
-    fn compare(&self, key: &OwnedKey) -> Reason {
+    /// Explains a miss by the difference from the most similar key. A number that changes is no data of the
+    /// user's if it has become an argument of the plan.
+    fn compare(&self, key: &OwnedKey, has_number_leaves: bool) -> Reason {
         if self.evicted.take() {
             return "its plan was evicted from the cache".into();
         }
@@ -208,6 +243,7 @@ impl CallSite {
         };
         drop(known);
         if let [Difference::Static(param)] = differences[..]
+            && !has_number_leaves
             && let Some(why) = self.changed(param)
         {
             return why;
@@ -429,10 +465,23 @@ impl CallRecording {
         // The recording of a check emits no events.
         events::silence(check.is_some());
         recording::begin();
+        let mut args = key.args();
+        match &check {
+            _ if key.values.is_empty() => {}
+            None => {
+                let other = site.try_with(|site| site.other_numbers(key));
+                recorded_numbers::begin(&key.values, other.ok().flatten());
+            }
+            Some(callee) => {
+                if let Some(leaves) = callee.call.number_leaves() {
+                    args.extend(recorded_numbers::begin_check(&key.values, leaves));
+                }
+            }
+        }
         CallRecording {
             begun: Some(Box::new(OpenRecording {
                 key: Some(key.own()),
-                args: key.args(),
+                args,
                 site,
                 check,
             })),
@@ -520,8 +569,14 @@ impl OpenRecording {
         let mut results = Vec::new();
         visit(&mut |leaf| results.push(leaf.0.clone()));
         results.extend(kept.residuals);
+        let numbers = recorded_numbers::end();
         if let Some(callee) = self.check.take() {
-            let found = self.difference(&callee, &shape, &results, kept.backward.as_deref());
+            let has_other_numbers =
+                callee.call.number_leaves().is_some() && numbers.is_none_or(|n| n.found.is_none());
+            let found = match has_other_numbers {
+                true => Some("a number is not the same operand of the arguments".to_owned()),
+                false => self.difference(&callee, &shape, &results, kept.backward.as_deref()),
+            };
             drop(results);
             return Some(self.end_check(callee, found, visit));
         }
@@ -531,8 +586,12 @@ impl OpenRecording {
             (None, Shape::Typed) => Ok(None),
             (None, Shape::Cached(template)) => Ok(Some(template)),
         };
+        let RecordedNumbers { trace, found } = numbers.unwrap_or_default();
+        let (number_leaves, tensors) = found.unzip();
+        self.args.extend(tensors.into_iter().flatten());
         let call = call.and_then(|template| {
-            let call = cached_call(&self.args, &results, kept.backward, self.record())?;
+            let (backward, record) = (kept.backward, self.record());
+            let call = cached_call(&self.args, number_leaves, &results, backward, record)?;
             let call = Arc::new(call);
             Ok(Callee { call, template })
         });
@@ -546,7 +605,7 @@ impl OpenRecording {
             });
             leaves
         });
-        self.learn(call);
+        self.learn(call, trace.map(Rc::new));
         rest
     }
 
@@ -564,16 +623,16 @@ impl OpenRecording {
                 let what = why.unwrap_or_else(|| "its pullback cannot be recorded".into());
                 self.end_check(callee, Some(what.into()), &mut |_| {});
             }
-            (None, Some(why)) => self.learn(Err(why)),
-            (None, None) => self.learn(Err("its pullback cannot be recorded".into())),
+            (None, Some(why)) => self.learn(Err(why), None),
+            (None, None) => self.learn(Err("its pullback cannot be recorded".into()), None),
         }
     }
 
-    fn learn(&mut self, call: Result<Callee, Reason>) {
+    fn learn(&mut self, call: Result<Callee, Reason>, numbers: Option<Rc<NumberTrace>>) {
         let has_plan = call.is_ok();
         if let Some(key) = self.key.take() {
             // If the site is gone, the next call records again.
-            let _ = self.site.try_with(|site| site.learn(key, call));
+            let _ = self.site.try_with(|site| site.learn(key, call, numbers));
         }
         // A plan includes the callees. Without one they have been recorded, as in the next call.
         for (name, why) in take_inner() {
@@ -586,6 +645,7 @@ impl OpenRecording {
     /// Marks the recording as ended.
     fn stop(&self) {
         recording::end();
+        recorded_numbers::end();
         take_inner();
         events::silence(false);
     }

@@ -5,6 +5,7 @@ pub(crate) mod engine;
 pub(crate) mod handle;
 mod partial;
 pub(crate) mod pending;
+pub(crate) mod recorded_numbers;
 pub(crate) mod recording;
 pub(crate) mod run;
 pub(crate) mod seq_no;

@@ -3,6 +3,9 @@
 //! A number is part of the key of a plan, so that the plan can be simplified by it. If the same ops are
 //! evaluated with another number, such as the next learning rate of a schedule, that number becomes a
 //! leaf: one more plan serves all values.
+//!
+//! Numbers here are operands: results of `Op::Scalar`. The value of a fill or of padding and the `eps` of a norm are
+//! static arguments, which kernels read from their tasks and not from memory, so each value has a plan.
 
 use gradloom_ir::hash::HashMap;
 use smallvec::SmallVec;

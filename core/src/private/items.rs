@@ -123,12 +123,14 @@ macro_rules! __sizes {
 /// recording.
 ///
 /// `new` is the constructor of [`Function`](crate::function::Function), and the literal is its
-/// path. Each parameter has its position, kind, name and value. Tangents count as one parameter.
+/// path. Each parameter has its position, kind, name and value. Tangents count as one parameter. The values are numbers
+/// that are computed from parameters of kind `operand`, each after the set of these.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __begin {
     (
         $new:ident $path:literal, [$($i:literal $kind:ident $name:literal $x:expr),*]
+        $(, values [$($of:literal $value:expr),*])?
         $(, tangents $n:literal [$($dx:expr),*])?
         $(, instance $instance:expr)?
         $(, if $fit:expr)?
@@ -154,6 +156,7 @@ macro_rules! __begin {
                 key.param($i);
                 $crate::__add_to_key!(key $kind $x);
             )*
+            $($(key.value($of, (|| ::core::option::Option::Some($value))());)*)?
             $(
                 key.param($n);
                 $($crate::__add_to_key!(key tree $dx);)*
@@ -246,6 +249,9 @@ macro_rules! __add_to_key {
         use $crate::__private::by_type::*;
         (&&$crate::__private::StaticArg($x)).add_tree_to_key($key);
     }};
+    ($key:ident operand $x:expr) => {
+        $key.number($x)
+    };
     ($key:ident view $add:expr) => {
         $crate::__private::add_view($key, $add)
     };

@@ -7,7 +7,7 @@ use crate::graph::recording::is_watched;
 use crate::graph::seq_no::next_seq_no;
 use crate::graph::trace_scope::{Scope, Scopes};
 use crate::graph::value::{NEVER, OpData, Shared, Value, ValueOperands, ValueSource};
-use crate::graph::{handle, recording, run};
+use crate::graph::{handle, recorded_numbers, recording, run};
 use crate::observe;
 use crate::tensor::batch_prefix::record_batched;
 use crate::tensor::infer_cache;
@@ -62,6 +62,12 @@ pub(crate) fn record_one(
     }
     let keeps = op.def().facts().equal.same_aval(statics.iter());
     let Inferred { out, more } = infer_cache::infer_one(op, statics, data, likes)?;
+    if op == Op::Scalar
+        && let Some(more) = &more
+        && let Some(argument) = recorded_numbers::noted(&more.statics[0], &out)
+    {
+        return Ok(Tensor(argument.into()));
+    }
     // `identity` is recorded: its result is a separate value.
     if keeps && out == *data[0].aval() {
         return Ok(data[0].clone());

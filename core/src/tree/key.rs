@@ -4,8 +4,9 @@
 
 use crate::function::{Function, ParamKind, Reason};
 use crate::graph::call_node::no_args;
+use crate::graph::recorded_numbers::{Number, NumberValue, NumberValues};
 use crate::graph::value::{Shared, Value};
-use crate::{Aval, DType, Tensor, Tree};
+use crate::{Aval, DType, IntoStatic, Tensor, Tree};
 use gradloom_kernels::memory::scratch;
 use smallvec::SmallVec;
 use std::any::{Any, TypeId, type_name};
@@ -32,6 +33,10 @@ thread_local! {
 pub struct CallKey<'a> {
     pub(crate) leaves: KeyLeaves<'a>,
     pub(crate) words: Vec<u64>,
+    /// Number arguments that are only operands of arithmetic, as words.
+    numbers: SmallVec<[u64; 2]>,
+    /// These arguments, and results of arithmetic on them, as operands of tensors.
+    pub(crate) values: NumberValues,
     /// Type that identifies the instance of a generic function.
     instance: Option<TypeId>,
     others: Vec<&'a dyn ComparableStatic>,
@@ -82,6 +87,7 @@ struct Mark {
     param: usize,
     leaves: usize,
     words: usize,
+    numbers: usize,
     others: usize,
 }
 
@@ -109,6 +115,8 @@ impl<'a> CallKey<'a> {
         CallKey {
             leaves: KeyLeaves::new(),
             words: scratch::take(&WORDS),
+            numbers: SmallVec::new(),
+            values: NumberValues::new(),
             instance: None,
             others: Vec::new(),
             obstacle: None,
@@ -145,6 +153,7 @@ impl<'a> CallKey<'a> {
                 param,
                 leaves: self.leaves.len(),
                 words: self.words.len(),
+                numbers: self.numbers.len(),
                 others: self.others.len(),
             });
         }
@@ -219,6 +228,25 @@ impl<'a> CallKey<'a> {
         if self.content != Content::KeyLeaves {
             self.words.push(word);
         }
+    }
+
+    /// Adds a number argument that is only an operand of arithmetic.
+    ///
+    /// A plan need not depend on it: see [`CallSite`](crate::call::CallSite).
+    pub fn number(&mut self, number: &impl Words) {
+        let at = self.words.len();
+        number.words(self);
+        self.numbers.extend(self.words.drain(at..));
+    }
+
+    /// Adds an operand of a tensor that is computed from the number arguments in the set `params`, or `true` for
+    /// another number that the body computes from them. It is `None` if the arithmetic overflows.
+    pub fn value(&mut self, params: u64, value: Option<impl IntoStatic>) {
+        let number = value.and_then(|value| match value.into_static() {
+            gradloom_ir::Static::Bool(_) => Some(Number::Unrecorded),
+            number => Number::of(&number),
+        });
+        self.values.push(NumberValue { params, number });
     }
 
     /// Marks the key as incomplete, so that the call is recorded.
@@ -306,6 +334,8 @@ impl<'a> CallKey<'a> {
             avals: self.leaves.iter().map(|x| x.aval.clone()).collect(),
             aliases: aliases.into(),
             words: self.words[..].into(),
+            numbers: self.numbers[..].into(),
+            any_number: 0,
             instance: self.instance,
             others: self.others.iter().map(|x| x.own()).collect(),
             marks: self.marks.as_deref().unwrap_or_default().into(),
@@ -363,6 +393,9 @@ pub(crate) struct OwnedKey {
     /// Pairs of leaves that are the same value.
     aliases: Box<[(u32, u32)]>,
     words: Box<[u64]>,
+    numbers: Box<[u64]>,
+    /// Set of the numbers that the plan does not depend on.
+    any_number: u64,
     instance: Option<TypeId>,
     others: Box<[Box<dyn OwnedStatic>]>,
     marks: Box<[Mark]>,
@@ -396,30 +429,68 @@ impl OwnedKey {
             if let Some((a, b)) = avals {
                 return Some(Difference::Aval(param, a.clone(), b.clone()));
             }
-            let (old, new) = (&self.others[old.2], &later.others[new.2]);
-            let same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| b.equals(&**a));
+            let any = |i: usize| self.any_number & number_bit(i) != 0;
+            let mut numbers = old.3.zip(new.3);
+            if numbers.any(|(i, j)| !any(i) && self.numbers[i] != later.numbers[j]) {
+                return Some(Difference::Static(param));
+            }
+            let same = is_same_list(&self.others[old.2], &later.others[new.2]);
             (!same).then_some(Difference::Static(param))
         };
         Some((0..self.marks.len()).filter_map(difference).collect())
     }
 
-    /// Returns the ranges of leaves, words and other values that belong to parameter `i`.
-    fn part(&self, i: usize) -> (Range<usize>, Range<usize>, Range<usize>) {
+    /// Returns the ranges of leaves, words, other values and numbers that belong to parameter `i`.
+    fn part(&self, i: usize) -> (Range<usize>, Range<usize>, Range<usize>, Range<usize>) {
         let (from, to) = (self.marks[i], self.marks.get(i + 1));
         let end = |of: fn(&Mark) -> usize, all: usize| of(&from)..to.map_or(all, of);
         (
             end(|m| m.leaves, self.avals.len()),
             end(|m| m.words, self.words.len()),
             end(|m| m.others, self.others.len()),
+            end(|m| m.numbers, self.numbers.len()),
         )
     }
 
     /// Returns whether two keys of results are equal.
     pub(crate) fn equals(&self, other: &OwnedKey) -> bool {
-        let (a, b) = (&self.others, &other.others);
-        self.words == other.words
-            && a.len() == b.len()
-            && a.iter().zip(b).all(|(a, b)| b.equals(&**a))
+        self.words == other.words && is_same_list(&self.others, &other.others)
+    }
+
+    /// Lets plans for this key run calls with any value of the numbers in the set `numbers`.
+    pub(crate) fn allow_any(&mut self, numbers: u64) {
+        self.any_number = numbers;
+    }
+
+    /// Returns whether plans for this key run calls with any value of some number.
+    pub(crate) fn allows_any(&self) -> bool {
+        self.any_number != 0
+    }
+
+    /// Returns whether a plan for this key runs all calls with the key `other`.
+    pub(crate) fn covers(&self, other: &OwnedKey) -> bool {
+        let mut numbers = self.numbers.iter().zip(&other.numbers).enumerate();
+        let any = self.any_number;
+        self.equals(other)
+            && self.instance == other.instance
+            && self.avals == other.avals
+            && self.aliases == other.aliases
+            && other.any_number & !any == 0
+            && numbers.all(|(i, (a, b))| any & number_bit(i) != 0 || a == b)
+    }
+
+    /// Returns the set of the numbers that are different in `key`.
+    ///
+    /// Returns `None` if it is empty, or if the keys differ in anything else.
+    pub(crate) fn changed_numbers(&self, key: &CallKey<'_>) -> Option<u64> {
+        if !self.fits_but_numbers(key) {
+            return None;
+        }
+        let numbers = self.numbers.iter().zip(&key.numbers).enumerate();
+        let differ = numbers.filter(|(_, (a, b))| a != b);
+        let bits: SmallVec<[u64; 2]> = differ.map(|(i, _)| number_bit(i)).collect();
+        let is_set = !bits.is_empty() && !bits.contains(&0);
+        is_set.then(|| bits.iter().fold(0, |set, bit| set | bit))
     }
 
     /// Returns whether both keys are of the same instance of a function.
@@ -432,6 +503,12 @@ impl OwnedKey {
     /// Leaves that are one value in this key have to be one value in `key`; the converse is not
     /// required.
     pub(crate) fn fits(&self, key: &CallKey<'_>) -> bool {
+        let mut numbers = self.numbers.iter().zip(&key.numbers).enumerate();
+        numbers.all(|(i, (a, b))| a == b || self.any_number & number_bit(i) != 0)
+            && self.fits_but_numbers(key)
+    }
+
+    fn fits_but_numbers(&self, key: &CallKey<'_>) -> bool {
         let leaves = &key.leaves;
         let same = |(i, j): &(u32, u32)| Shared::ptr_eq(&leaves[*i as usize], &leaves[*j as usize]);
         self.instance == key.instance
@@ -446,6 +523,15 @@ impl OwnedKey {
                 .zip(&key.others)
                 .all(|(a, b)| b.same(a.value()))
     }
+}
+
+/// Returns the set of the number at index `i`, which is empty if the index is too large.
+fn number_bit(i: usize) -> u64 {
+    1u64.checked_shl(i as u32).unwrap_or(0)
+}
+
+fn is_same_list(a: &[Box<dyn OwnedStatic>], b: &[Box<dyn OwnedStatic>]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| b.equals(&**a))
 }
 
 /// A static value that a key compares with a clone of an earlier one.

@@ -13,6 +13,7 @@ mod explain;
 mod expr;
 mod flow;
 mod host;
+mod numbers;
 mod state;
 mod stmt;
 
@@ -142,7 +143,10 @@ fn changed_prefix(block: &syn::Block) -> Option<String> {
 fn finished(cx: Cx, found: LowerResult<()>, block: &syn::Block, errors: &mut Errors) -> Body {
     let stopped = match found {
         Ok(()) if !cx.has_failed() => {
-            return Body::Compiled(Box::new(cx.pieces()));
+            let operands = cx.host.number_operands.clone();
+            let (func, mut flow) = (cx.func, cx.pieces());
+            flow.numbers = numbers::numbers(func, block, &operands);
+            return Body::Compiled(Box::new(flow));
         }
         Ok(()) if cx.diagnostics.errors.is_empty() && cx.cuts_trees() => {
             recorded_with_checkpoint(block, errors, "it makes trees")

@@ -22,6 +22,26 @@ pub(crate) struct LoweredFlow {
     pub(crate) inputs: Vec<Input>,
     /// Variables that are emitted as trees.
     pub(crate) trees: Rc<BTreeSet<Var>>,
+    pub(crate) numbers: Numbers,
+}
+
+/// Number parameters that are only operands of arithmetic with tensors.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Numbers {
+    /// Positions of the parameters.
+    pub(crate) params: Vec<usize>,
+    /// Operands of tensors that are computed from them, and `true` for other numbers whose arithmetic may
+    /// overflow.
+    pub(crate) values: Vec<NumberOperand>,
+}
+
+/// Operand of a tensor that is a number, computed from parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct NumberOperand {
+    /// Set of the parameters, by their positions in [`Numbers::params`].
+    pub(crate) params: u64,
+    /// Expression, in a function that returns an `Option`.
+    pub(crate) tokens: TokenStream,
 }
 
 impl LoweredFlow {

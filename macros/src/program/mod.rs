@@ -8,7 +8,7 @@ mod names;
 pub(crate) use block::{
     Built, Call, CallArg, Callee, Effect, HostStmt, Inline, Input, LoweredProgram, Source,
 };
-pub(crate) use flow::{Declaration, HostCode, LoweredFlow, Piece, Store};
+pub(crate) use flow::{Declaration, HostCode, LoweredFlow, NumberOperand, Numbers, Piece, Store};
 pub(crate) use names::{at, ident_of, ours};
 
 /// Result of lowering a body.
@@ -28,6 +28,14 @@ impl Body {
             Body::Recorded(_) => None,
         };
         flow.into_iter().flat_map(|flow| flow.programs())
+    }
+
+    /// Returns the number parameters that are only operands of arithmetic with tensors.
+    pub(crate) fn numbers(&self) -> Numbers {
+        match self {
+            Body::Compiled(flow) => flow.numbers.clone(),
+            Body::Recorded(_) => Numbers::default(),
+        }
     }
 
     /// Returns the program of a straight-line body.

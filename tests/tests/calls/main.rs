@@ -5,6 +5,7 @@ mod donation;
 mod generic_calls;
 mod hashes;
 mod keys;
+mod numbers;
 mod purity;
 mod purity_holes;
 mod purity_natural;

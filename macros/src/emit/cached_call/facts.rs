@@ -66,6 +66,9 @@ impl CachedCallEmitter<'_> {
                 }
                 (Kind::Tensor, ..) => (ours!(leaf), x),
                 (Kind::Tree, ..) => (ours!(tree), x),
+                (Kind::Static { .. }, ..) if self.numbers.params.contains(&i) => {
+                    (ours!(operand), x)
+                }
                 (Kind::Static { .. }, ..) if is_number(&param.owned) => (ours!(number), x),
                 (Kind::Static { .. }, ..) => (ours!(fixed), x),
             };
@@ -81,7 +84,13 @@ impl CachedCallEmitter<'_> {
             false => ours!(new),
             true => ours!(promised),
         };
-        ours!(#new #path, [#(#params),*])
+        let values = self.numbers.values.iter().map(|value| {
+            let (of, tokens) = (Literal::u64_unsuffixed(value.params), &value.tokens);
+            ours!(#of #tokens)
+        });
+        let values: Vec<TokenStream> = values.collect();
+        let values = (!values.is_empty()).then(|| ours!(, values [#(#values),*]));
+        ours!(#new #path, [#(#params),*] #values)
     }
 
     /// Returns the statement at the beginning of a call that is recorded each time.

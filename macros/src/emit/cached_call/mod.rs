@@ -10,7 +10,7 @@ use super::internal_items::nested;
 use crate::input::args::Args;
 use crate::input::generic::Params;
 use crate::input::{Func, OutShape, Param};
-use crate::program::Body;
+use crate::program::{Body, Numbers};
 use crate::purity::{Impurity, Question, TraitCall, Verdict, judge};
 use by_type::siteless;
 pub(crate) use by_type::unmarked;
@@ -36,6 +36,8 @@ pub(crate) struct CachedCallEmitter<'a> {
     func: &'a Func,
     rt: &'a TokenStream,
     purity: Purity,
+    /// Parameters on which a plan need not depend.
+    numbers: Numbers,
     /// Constants and statics that the body mentions.
     globals: Vec<Path>,
     /// True if the user declares the body pure with `#[traced(pure)]`.
@@ -103,6 +105,7 @@ impl<'a> CachedCallEmitter<'a> {
             func,
             rt,
             purity,
+            numbers: body.numbers(),
             globals,
             promised: args.pure,
             questions,

@@ -1,6 +1,7 @@
 //! Lowers calls of ops, as the table of methods describes them.
 
 use crate::lower::host;
+use crate::lower::numbers::{Side, operand_place};
 use crate::lower::{Abort, Content, Cx, Expected, Host, LowerResult, Value};
 use gradloom_ir::op::{Method, Operands, Param};
 use gradloom_ir::{Attr, Composite, Op, Static, Var};
@@ -113,6 +114,11 @@ impl Cx<'_> {
                             }
                         },
                     };
+                    // A binary method applies its op as an operator does.
+                    let is_binary = *method.params == [Param::Data, Param::Data];
+                    if is_binary && read.data.len() == 1 && op != Op::Select {
+                        self.note_number(value.as_ref().ok(), operand_place(span, Side::Right));
+                    }
                     let like = match op {
                         Op::Select => read.data.get(1).copied(),
                         _ => read.data.first().copied(),

@@ -4,6 +4,7 @@ use super::by_ref;
 use super::inline::{inline_at, root_of};
 use super::syntax::peel;
 use crate::input::{self, classify, text};
+use crate::lower::numbers::{OperandPlace, Side, operand_place};
 use crate::lower::state::block_builder::Unclear;
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
@@ -219,6 +220,12 @@ impl Cx<'_> {
         span: Span,
     ) -> LowerResult<Value> {
         let unclear = self.unclear(&[&left, &right]);
+        for (number, other, side) in [(&left, &right, Side::Left), (&right, &left, Side::Right)] {
+            let is_tensor = matches!(other, Value::Tensor { .. } | Value::Place(_));
+            if is_tensor {
+                self.note_number(Some(number), operand_place(span, side));
+            }
+        }
         let tensor_of = |v: &Value| match v {
             Value::Tensor { var, .. } => Some(*var),
             _ => None,
@@ -238,6 +245,13 @@ impl Cx<'_> {
             }
         };
         self.emit_operator(op, vec![x, y], span, unclear)
+    }
+
+    /// Notes a host value that is an operand of a tensor.
+    pub(in crate::lower) fn note_number(&mut self, value: Option<&Value>, place: OperandPlace) {
+        if matches!(value, Some(Value::Host(_))) {
+            self.host.number_operands.insert(place);
+        }
     }
 
     /// Returns whether an operator is one of a type of the user's.

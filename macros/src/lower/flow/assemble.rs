@@ -2,7 +2,7 @@
 //! known.
 
 use crate::lower::Cx;
-use crate::program::{Declaration, HostCode, LoweredFlow, Piece, Store};
+use crate::program::{Declaration, HostCode, LoweredFlow, Numbers, Piece, Store};
 use crate::program::{Input, LoweredProgram, Source};
 use gradloom_ir::flow::{Block, Flow, Node};
 use gradloom_ir::{Program, SecondaryMap, Var};
@@ -136,6 +136,7 @@ impl Cx<'_> {
             pieces,
             inputs,
             trees,
+            numbers: Numbers::default(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::value::{Content, Value};
 use crate::lower::flow::assemble::RawBlock;
 use crate::lower::flow::loops::EnclosingLoop;
+use crate::lower::numbers::OperandPlace;
 use crate::program::{Declaration, HostCode};
 use gradloom_ir::Aval;
 use gradloom_ir::Var;
@@ -20,6 +21,8 @@ pub(in crate::lower) struct HostState {
     pub(in crate::lower) reads_places: bool,
     /// True in a static argument that is a call of a method, whose value is not a tensor.
     pub(in crate::lower) is_static: bool,
+    /// Numbers that are operands of tensors.
+    pub(in crate::lower) number_operands: BTreeSet<OperandPlace>,
     /// Blocks so far.
     pub(in crate::lower) flow: FlowState,
 }
@@ -71,6 +74,7 @@ impl HostState {
         HostState {
             reads_places: false,
             is_static: false,
+            number_operands: BTreeSet::new(),
             flow: FlowState::new(),
         }
     }

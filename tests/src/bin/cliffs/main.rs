@@ -138,7 +138,7 @@ const ROWS: &[Row] = &[
             Form::Natural => evaluate(&natural::natural::descended(&w, &g, unseen())),
             Form::Fast => evaluate(&natural::promised::descended(&w, &g, unseen())),
         });
-        blames_the_learning_rate(form);
+        finds_the_learning_rates(form);
     }),
     // So large that a call with one result is a promise, too. A smaller one would run at once.
     ("results: one of two is asked for", 30, |n, form| {
@@ -166,17 +166,16 @@ fn unseen() -> f64 {
     0.02 / NEXT.fetch_add(1, Ordering::Relaxed) as f64
 }
 
-/// Checks that the report tells why each step makes a plan.
-fn blames_the_learning_rate(form: Form) {
+/// Checks that the learning rates share a plan.
+fn finds_the_learning_rates(form: Form) {
     let name = match form {
         Form::Natural => "natural::natural::descended",
         Form::Fast => "natural::promised::descended",
     };
     let report = gradloom::report();
     let function = report.functions().iter().find(|f| f.name.ends_with(name));
-    let why = function.and_then(|f| f.why.as_deref()).unwrap_or_default();
-    let is_told = why.starts_with("argument `lr` changed ") && why.ends_with(": pass a tensor");
-    assert!(is_told, "`lr` is not named as the reason in\n{report}");
+    let found = function.is_some_and(|f| f.found > 10 * f.planned);
+    assert!(found, "`lr` is not data in\n{report}");
 }
 
 fn finish(y: &Tensor) {
