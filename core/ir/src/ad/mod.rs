@@ -53,8 +53,14 @@ fn lacks(program: &Program, of: &dyn Fn(&dyn Control) -> bool) -> Option<Op> {
             return Some(eqn.op);
         }
         let statics = eqn.attrs.iter().map(|attr| program.attr(*attr));
-        let mut inner = statics.filter_map(crate::Static::programs).flatten();
-        inner.find_map(|program| lacks(program, of))
+        let programs = statics.filter_map(crate::Static::programs).flatten();
+        // The programs of a `custom_vjp` are not differentiated, and of a `custom_jvp` only the rule is.
+        let skipped = match eqn.op {
+            Op::CustomVjp => usize::MAX,
+            Op::CustomJvp => 1,
+            _ => 0,
+        };
+        programs.skip(skipped).find_map(|program| lacks(program, of))
     })
 }
 

@@ -3,6 +3,7 @@
 mod body;
 mod checkpoint;
 mod custom;
+mod custom_code;
 mod scan;
 mod switch;
 mod while_back;
@@ -29,6 +30,7 @@ pub(super) fn tangents(
         Op::Checkpoint => checkpoint::tangents,
         Op::CustomJvp => custom::tangents_of_jvp,
         Op::CustomVjp => custom::tangents_of_vjp,
+        Op::Custom => return custom_code::tangents(b, eqn, dx),
         op => unreachable!("`{op}` runs no programs"),
     };
     rule(b, eqn, dx, calls)
@@ -47,6 +49,7 @@ pub(super) fn cotangents(
         Op::Switch => switch::cotangents,
         Op::Checkpoint => checkpoint::cotangents,
         Op::CustomLin => custom::cotangents_of_lin,
+        Op::CustomTangent => return custom_code::cotangents(b, eqn, cts),
         op => unreachable!("`ad::irreversible` refuses `{op}`"),
     };
     rule(b, eqn, cts, linear)
