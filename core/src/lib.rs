@@ -162,6 +162,7 @@ mod call;
 mod check;
 mod composites;
 mod cost;
+pub mod custom;
 mod element;
 mod error;
 mod evaluate;
@@ -184,7 +185,9 @@ pub mod tree;
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
 pub use element::Element;
-pub use error::{AnnotationFault, Error, PrefixFault, Result, VmapFault};
+pub use error::{
+    AnnotationFault, BackwardFault, CustomFault, Error, PrefixFault, Result, VmapFault,
+};
 pub use evaluate::{Targets, evaluate, explain};
 pub use gradloom_ir::DType;
 pub use gradloom_kernels::memory::pool::release_memory;

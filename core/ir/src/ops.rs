@@ -763,6 +763,8 @@ macro_rules! op_list {
                 CustomTangent = CUSTOM_TANGENT,
                 /// The cotangents of a `custom`. Replaced by those of its rule when it is recorded.
                 CustomCotangent = CUSTOM_COTANGENT,
+                /// The results of a `custom` for all lanes of a batch. Replaced by those of its rule when it is recorded.
+                CustomLanes = CUSTOM_LANES,
                 /// A kernel of the user, which is host code.
                 HostKernel = HOST_KERNEL,
             }

@@ -221,9 +221,12 @@ fn provenance(data: &[&Tensor]) -> Option<Provenance> {
     for x in data {
         oldest = oldest.max(x.0.seq_no);
         depth = depth.max(x.0.depth());
-        if x.0.is_traced() {
+        if x.0.is_in_scope() {
             scopes = scopes.union(x.0.scopes());
         }
+    }
+    if !scopes.is_empty() && recording::ignores_params() {
+        scopes = scopes.without_params();
     }
     // No op computes a value with a prefix, so its depth is the largest one.
     if depth == NEVER && data.iter().any(|x| x.batch_dims() > 0) {

@@ -1,6 +1,6 @@
 //! Linear maps: the derivative at a point as a function, and the transpose of a linear function.
 
-use super::Outcome;
+use super::{Outcome, no_rule};
 use super::trace::{self, Trace};
 use super::vjp::{Pullback, pullback_of};
 use crate::error::ControlFault;
@@ -52,8 +52,9 @@ where
     F: FnOnce(&X) -> R,
 {
     let trace: Trace<R::Tree> = trace::trace(f, x)?;
-    if ad::reverse_only(&trace.program).is_some() {
-        return Err(ControlFault::ReverseOnly.into_error("custom_vjp"));
+    if let Some(op) = ad::reverse_only(&trace.program) {
+        let fault = ControlFault::ReverseOnly;
+        return Err(no_rule(&trace.program, op, fault, "custom_vjp"));
     }
     let ad::Linearized {
         primal,

@@ -24,6 +24,7 @@ pub use associative_scan::{AssociativeScan, associative_scan};
 pub use control::{
     Checkpoint, LoopIndex, Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop,
 };
+pub(crate) use custom::custom_on_stand_ins;
 pub use custom::{RuleSite, custom_jvp, custom_vjp, with_jvp, with_vjp};
 pub use grad::{grad, hvp, value_and_grad};
 pub use jacobian::{hessian, jacfwd, jacrev};
@@ -38,3 +39,15 @@ pub(crate) use vjp::pullback_of;
 pub use vjp::{Pullback, vjp};
 pub(crate) use vmap::vmap_leaves;
 pub use vmap::{Vmap, vmap};
+
+use crate::Error;
+use crate::error::{ControlFault, CustomFault};
+use gradloom_ir::{Op, Program, ad};
+
+/// Returns the error for an op that lacks the rule of a mode: `fault`, unless it is a kernel of the user.
+fn no_rule(program: &Program, op: Op, fault: ControlFault, by: &'static str) -> Error {
+    match (op, ad::kernel_of(program)) {
+        (Op::HostKernel, Some(code)) => CustomFault::NoDerivative.into_error(code.get().name()),
+        _ => fault.into_error(by),
+    }
+}

@@ -1,7 +1,7 @@
 //! Reverse mode.
 
 use super::trace::Trace;
-use super::{Outcome, trace};
+use super::{Outcome, no_rule, trace};
 use crate::error::ControlFault;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
@@ -51,8 +51,9 @@ where
 
 /// Returns the value and the pullback of a traced function.
 pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y, Pullback<X, Y>)> {
-    if ad::irreversible(&trace.program).is_some() {
-        return Err(ControlFault::Irreversible.into_error("while_loop"));
+    if let Some(op) = ad::irreversible(&trace.program) {
+        let fault = ControlFault::Irreversible;
+        return Err(no_rule(&trace.program, op, fault, "while_loop"));
     }
     let ad::Vjp {
         primal,

@@ -31,6 +31,11 @@ pub(super) fn tangents(
         Op::CustomJvp => custom::tangents_of_jvp,
         Op::CustomVjp => custom::tangents_of_vjp,
         Op::Custom => return custom_code::tangents(b, eqn, dx),
+        // `ad::irreversible` and `ad::reverse_only` refuse a kernel with a result that is a float.
+        Op::HostKernel => {
+            b.append(eqn.clone());
+            return vec![None; eqn.outs.len()];
+        }
         op => unreachable!("`{op}` runs no programs"),
     };
     rule(b, eqn, dx, calls)

@@ -3,10 +3,10 @@
 //! The rules of a custom function run when a derivative is recorded, not when a plan runs. So no plan contains
 //! `custom_tangent` or `custom_cotangent`.
 
-use super::{Control, check_number, control_op, count};
+use super::{Control, check_number, control_op, count, stacked};
 use crate::op::lanes::{Lane, Lanes};
 use crate::op::{Application, NdArray};
-use crate::{Aval, Builder, DType, Dim, Fault, Op, Static, StaticKind};
+use crate::{Aval, Builder, DType, Dim, Fault, Op, Static, StaticKind, Var};
 
 /// `y... = custom[code, outs] inner..., x...`: the values that a custom function has computed.
 ///
@@ -20,7 +20,7 @@ control_op!(
         StaticKind::Code.named("code"),
         StaticKind::KnownCount.named("outs"),
     ],
-    |_, _| None,
+    batch_custom,
     &["(y: f64[2], x: f64[2]) { z = custom[code=`square#1`, outs=1] y, x return z }"]
 );
 
@@ -59,6 +59,27 @@ control_op!(
     |_, _| None,
     &[
         "(x: f64[2], y: f64[2], ct: f64[2]) { dx = custom_cotangent[code=`square#1`, outs=1, active=[0]] x, y, ct return dx }"
+    ]
+);
+
+/// `y... = custom_lanes[code, outs, each, len] inner..., x...`: the results of a custom function for all lanes of
+/// `vmap`, by its rule.
+///
+/// `inner` are values without elements, of the shapes in one lane. `each` lists the `x` with a first axis of lanes.
+pub(crate) struct CustomLanes;
+
+control_op!(
+    CustomLanes,
+    "custom_lanes",
+    &[
+        StaticKind::Code.named("code"),
+        StaticKind::KnownCount.named("outs"),
+        StaticKind::Positions.named("each"),
+        StaticKind::KnownCount.named("len"),
+    ],
+    |_, _| None,
+    &[
+        "(y: f64[2], x: f64[3, 2]) { z = custom_lanes[code=`square#1`, outs=1, each=[0], len=3] y, x return z }"
     ]
 );
 
@@ -128,6 +149,26 @@ impl Control for CustomTangent {
         let (x, y) = parts(statics, args, n_linear)?;
         active(statics, x.len())?;
         Ok(owned(y.iter().filter(|y| is_float(y))))
+    }
+}
+
+impl Control for CustomLanes {
+    fn infer(&self, statics: &[Static], args: &[&Aval]) -> Result<Vec<Aval>, Fault> {
+        let outs = count(statics, 1);
+        if args.len() < outs {
+            check_number(args.len(), outs)?;
+        }
+        active(statics, args.len() - outs)?;
+        let len = count(statics, 3);
+        Ok(args[..outs].iter().map(|one| stacked(one, len)).collect())
+    }
+
+    fn is_reversible(&self) -> bool {
+        false
+    }
+
+    fn is_forward(&self) -> bool {
+        false
     }
 }
 
@@ -204,6 +245,26 @@ pub fn lanes(statics: &[Static]) -> Vec<usize> {
     lens.map(|len| usize::try_from(*len).unwrap_or(0)).collect()
 }
 
+/// The rule of the function computes all lanes.
+fn batch_custom(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
+    let statics = of.statics();
+    let n_outs = of.eqn.outs.len();
+    let (inner, x) = of.args.split_at(n_outs);
+    if inner.iter().any(|inner| inner.is_each()) {
+        return None;
+    }
+    let each = (0..).zip(x).filter(|(_, x)| x.is_each()).map(|(i, _)| i);
+    let attrs = [
+        b.attr(statics[0].clone()),
+        b.attr(statics[1].clone()),
+        b.attr(each.collect::<Vec<i64>>()),
+        b.attr(of.len as i64),
+    ];
+    let args: Vec<Var> = of.args.iter().map(|arg| arg.var()).collect();
+    let outs = b.emit_many(Op::CustomLanes, &attrs, &args, n_outs);
+    Some(outs.into_iter().map(Lane::Each).collect())
+}
+
 /// The kernel runs for each lane.
 fn batch_kernel(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let statics = of.statics();
@@ -234,4 +295,4 @@ macro_rules! no_reference {
     )*};
 }
 
-no_reference! { CustomTangent CustomCotangent HostKernel }
+no_reference! { CustomTangent CustomCotangent CustomLanes HostKernel }

@@ -35,6 +35,7 @@ pub(super) static CUSTOM_LIN: custom::CustomLin = custom::CustomLin;
 pub(super) static CUSTOM: custom_code::Custom = custom_code::Custom;
 pub(super) static CUSTOM_TANGENT: custom_code::CustomTangent = custom_code::CustomTangent;
 pub(super) static CUSTOM_COTANGENT: custom_code::CustomCotangent = custom_code::CustomCotangent;
+pub(super) static CUSTOM_LANES: custom_code::CustomLanes = custom_code::CustomLanes;
 pub(super) static HOST_KERNEL: custom_code::HostKernel = custom_code::HostKernel;
 
 use crate::{Aval, Builder, Dim, Eqn, Fault, Program, Static, Var};
