@@ -13,6 +13,7 @@ use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
 use crate::{Aval, DType, Result, Tensor};
 use gradloom_ir::{Op, Static};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use triomphe::UniqueArc;
 
@@ -163,6 +164,19 @@ pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
         unreachable!("a physical tensor has no batch prefix")
     };
     fresh.set_scopes(physical.0.scopes().union(Scopes::one(scope.clone())));
+    Tensor(fresh.into()).with_batch_dims(x.batch_dims())
+}
+
+/// Returns a value equal to `x` that stands for a parameter. `statics` are those of its op.
+pub(crate) fn param_leaf(x: &Tensor, statics: [Static; 2]) -> Tensor {
+    let physical = x.physical();
+    let more = OpData::new(statics.into_iter().collect(), SmallVec::new(), Box::default());
+    let more = Some(Arc::new(more));
+    let fresh = value(physical.aval(), x.dtype(), Op::Custom, more, &[&physical]);
+    let Ok(mut fresh) = fresh else {
+        unreachable!("a physical tensor has no batch prefix")
+    };
+    fresh.set_scopes(physical.0.scopes().union(Scopes::of_params()));
     Tensor(fresh.into()).with_batch_dims(x.batch_dims())
 }
 

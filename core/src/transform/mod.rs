@@ -34,15 +34,25 @@ pub use lane_axes::LaneAxes;
 pub use linear::{Pushforward, linear_transpose, linearize};
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
-pub(crate) use trace::{LeafFunction, Trace, cut_behind, on_leaves, stand_in, trace_leaves};
+pub(crate) use trace::{
+    LeafFunction, ParamGraph, Trace, cut_behind, cut_to_params, on_leaves, stand_in, trace_leaves,
+};
 pub(crate) use vjp::pullback_of;
 pub use vjp::{Pullback, vjp};
 pub(crate) use vmap::vmap_leaves;
 pub use vmap::{Vmap, vmap};
 
-use crate::Error;
 use crate::error::{ControlFault, CustomFault};
+use crate::{Error, Result};
 use gradloom_ir::{Op, Program, ad};
+
+/// Returns an error if an op of a program has no reverse mode.
+pub(crate) fn check_reversible(program: &Program) -> Result<()> {
+    match ad::irreversible(program) {
+        Some(op) => Err(no_rule(program, op, ControlFault::Irreversible, "while_loop")),
+        None => Ok(()),
+    }
+}
 
 /// Returns the error for an op that lacks the rule of a mode: `fault`, unless it is a kernel of the user.
 fn no_rule(program: &Program, op: Op, fault: ControlFault, by: &'static str) -> Error {

@@ -1,8 +1,7 @@
 //! Reverse mode.
 
 use super::trace::Trace;
-use super::{Outcome, no_rule, trace};
-use crate::error::ControlFault;
+use super::{Outcome, check_reversible, trace};
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
 use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves, with_physical};
@@ -51,10 +50,7 @@ where
 
 /// Returns the value and the pullback of a traced function.
 pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y, Pullback<X, Y>)> {
-    if let Some(op) = ad::irreversible(&trace.program) {
-        let fault = ControlFault::Irreversible;
-        return Err(no_rule(&trace.program, op, fault, "while_loop"));
-    }
+    check_reversible(&trace.program)?;
     let ad::Vjp {
         primal,
         pullback,
