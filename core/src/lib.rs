@@ -185,6 +185,7 @@ pub mod tree;
 
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
+pub use custom::{CustomFunction, FunctionContext, custom_call};
 pub use element::Element;
 pub use error::{
     AnnotationFault, BackwardFault, CustomFault, Error, PrefixFault, Result, VmapFault,

@@ -456,7 +456,8 @@ impl<F: CustomFunction> Rules for CallNode<F> {
         let paths = paths(&self.x, "input");
         let active = of.active.iter().map(|i| {
             check.check_one(expected[*i].aval(), &paths[*i], &found[*i])?;
-            Ok(found[*i].physical())
+            let ct = found[*i].clone().as_cotangent_of(expected[*i].aval());
+            Ok(ct.physical())
         });
         active.collect()
     }

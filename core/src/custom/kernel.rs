@@ -7,9 +7,11 @@ use crate::graph::value::NEVER;
 use crate::raise::{catch, expect};
 use crate::tensor::record::record_many;
 use crate::transform::custom_on_stand_ins;
+use crate::tree::with_physical;
 use crate::{Aval, Result, Tensor};
 use gradloom_ir::{Code, Op, Static};
 use std::any::type_name;
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
@@ -141,23 +143,32 @@ impl<K: Kernel> HostKernel<K> {
             return self.record(x);
         }
         let operands: Vec<Tensor> = x.iter().map(|x| (*x).clone()).collect();
-        if let Some(prefixed) = operands.iter().find(|x| x.batch_dims() > 0) {
-            let reason = format!("{} has a batch prefix: use `vmap`", prefixed.aval());
-            return Err(crate::Error::of_host(self.kernel.name(), reason));
-        }
-        let forward = |x: &[Tensor]| self.record(&x.iter().collect::<Vec<_>>());
+        // The results in the call, for their batch prefixes.
+        let called: RefCell<Vec<Tensor>> = RefCell::default();
+        let forward = |x: &[Tensor]| {
+            let x = with_physical(&operands, x);
+            let y = self.record(&x.iter().collect::<Vec<_>>())?;
+            called.replace(y.clone());
+            Ok(y)
+        };
         let backward = |x: &[Tensor], y: &[Tensor], cts: &[Tensor]| {
-            let found = catch(|| self.kernel.vjp(x, y, cts))?;
+            let x = with_physical(&operands, x);
+            let (y, cts) = {
+                let called = called.borrow();
+                (with_physical(&*called, y), with_physical(&*called, cts))
+            };
+            let found = catch(|| self.kernel.vjp(&x, &y, &cts))?;
             let check = super::GradientValidator::new(self.kernel.name()).of_rule("vjp");
             check.check(&x.iter().collect::<Vec<_>>(), &found.iter().collect::<Vec<_>>())?;
             let pairs = x.iter().zip(found);
             let ct = pairs.map(|(x, ct)| match x.dtype().is_float() {
-                true => ct,
+                true => ct.as_cotangent_of(x.aval()).physical(),
                 false => x.zeros_like(),
             });
             Ok(ct.collect())
         };
-        custom_on_stand_ins(&operands, forward, backward)
+        let outs = custom_on_stand_ins(&operands, forward, backward)?;
+        Ok(with_physical(&called.into_inner(), &outs))
     }
 
     fn record(&self, x: &[&Tensor]) -> Result<Vec<Tensor>> {

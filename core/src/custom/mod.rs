@@ -19,3 +19,5 @@ pub use call_node::{Call, CustomFunction, custom_call, try_custom_call};
 pub use context::FunctionContext;
 pub use kernel::{HostKernel, Kernel};
 pub use validate::GradientValidator;
+
+crate::tree::marks! { custom_call }

@@ -44,6 +44,12 @@ pub fn without_rules(mut program: Program) -> Program {
     for out in &mut program.outs {
         *out = find(&to, *out);
     }
+    // A program that is kept must not keep the contexts of the calls.
+    for attr in &mut program.attrs {
+        if attr.code().is_some_and(|code| code.get().key().is_none()) {
+            *attr = 0.into();
+        }
+    }
     program
 }
 
