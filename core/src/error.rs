@@ -539,7 +539,9 @@ pub enum CustomFault {
         what: String,
     },
     /// The context was released.
-    #[error("its context was released at {at}; call `retain_graph` for a backward pass that keeps it")]
+    #[error(
+        "its context was released at {at}; call `retain_graph` for a backward pass that keeps it"
+    )]
     ContextReleased {
         /// Place of the call that released it.
         at: String,
@@ -551,7 +553,9 @@ pub enum CustomFault {
         aval: Aval,
     },
     /// A kernel without a derivative was differentiated.
-    #[error("the kernel has no derivative: implement `vjp`, or call it in `forward` of a `CustomFunction`")]
+    #[error(
+        "the kernel has no derivative: implement `vjp`, or call it in `forward` of a `CustomFunction`"
+    )]
     NoDerivative,
     /// Code of the user returned an error: see [`Error::of_host`].
     #[error("{message}")]

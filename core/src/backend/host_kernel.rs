@@ -158,7 +158,10 @@ impl HostCode for HostKernel {
 
     fn infer(&self, args: &[&ir::Aval]) -> Result<Vec<ir::Aval>, Fault> {
         let reason = |reason: String| Fault::Code { reason };
-        if args.iter().any(|x| x.dtype.is_none() || x.shape.known().is_none()) {
+        if args
+            .iter()
+            .any(|x| x.dtype.is_none() || x.shape.known().is_none())
+        {
             return Err(reason(format!("`{}` needs known shapes", self.name)));
         }
         let args: Vec<Aval> = args.iter().map(|x| Aval::from_ir(x)).collect();

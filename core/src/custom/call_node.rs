@@ -15,7 +15,7 @@ use crate::{Aval, Error, Result, Tensor, Tree};
 use gradloom_ir::Op;
 use std::any::type_name;
 use std::cell::RefCell;
-use std::panic::Location;
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -61,7 +61,7 @@ pub trait CustomFunction: Send + Sync + Sized + 'static {
     /// The context: everything that the derivatives need besides the argument and the result.
     ///
     /// It is dropped once: when nothing can ask for the derivative again, or when a backward pass has used it that
-    /// does not retain the graph. [`FunctionContext`](super::FunctionContext) holds anything.
+    /// does not retain the graph. A panic of its destructor is printed, and the computation goes on. [`FunctionContext`](super::FunctionContext) holds anything.
     type Saved: Send + Sync + 'static;
 
     /// Whether calls with equal arguments may share one call of `forward` and of `backward`, as in the cached calls
@@ -86,8 +86,7 @@ pub trait CustomFunction: Send + Sync + Sized + 'static {
     /// # Errors
     ///
     /// Errors are those of the call.
-    fn forward(&self, x: &Self::Input, needs_grad: &[bool])
-    -> Result<(Self::Output, Self::Saved)>;
+    fn forward(&self, x: &Self::Input, needs_grad: &[bool]) -> Result<(Self::Output, Self::Saved)>;
 
     /// Returns the cotangent of the argument, given those of all results. It runs once in a backward pass.
     ///
@@ -243,6 +242,7 @@ fn call_on_values<F: CustomFunction>(
 ) -> Result<F::Output> {
     let needs: Vec<bool> = operands.iter().map(needs_grad).collect();
     let (y, saved) = catch(|| f.forward(x, &needs))?;
+    let saved = ContextRef::new(saved);
     let values = outputs(&**f, &y)?;
     let scopes = operands.iter().map(|x| x.0.scopes());
     let scopes = scopes.fold(Scopes::default(), Scopes::union);
@@ -292,6 +292,7 @@ fn call_on_stand_ins<F: CustomFunction>(
     let forward = |inputs: &[Tensor]| {
         let x = with_physical(x, inputs);
         let (y, saved) = catch(|| f.forward(&x, &needs))?;
+        let saved = ContextRef::new(saved);
         let values = outputs(&**f, &y)?;
         let node = CallNode::new(f, &x, &y, Some(saved));
         called.replace(Some((node, y)));
@@ -344,9 +345,40 @@ struct CallNode<F: CustomFunction> {
     y: F::Output,
 }
 
+/// A handle to a context.
+///
+/// A panic of the destructor of the context is printed and ends here. If it went on, what the functions on the stack are
+/// about to return would never be dropped (rust-lang/rust#47949), so it would leak.
+struct ContextRef<S>(Option<Arc<S>>);
+
+impl<S> ContextRef<S> {
+    fn new(saved: S) -> ContextRef<S> {
+        ContextRef(Some(Arc::new(saved)))
+    }
+
+    fn get(&self) -> &S {
+        self.0
+            .as_ref()
+            .expect("a handle has its context until it is dropped")
+    }
+}
+
+impl<S> Clone for ContextRef<S> {
+    fn clone(&self) -> ContextRef<S> {
+        ContextRef(self.0.clone())
+    }
+}
+
+impl<S> Drop for ContextRef<S> {
+    fn drop(&mut self) {
+        let saved = self.0.take();
+        let _ = catch_unwind(AssertUnwindSafe(move || drop(saved)));
+    }
+}
+
 /// The context of a call.
 enum Saved<S> {
-    Held(Arc<S>),
+    Held(ContextRef<S>),
     /// Released at this place.
     Released(&'static Location<'static>),
     /// The call stands for the lanes of `vmap`, and `forward` has not run.
@@ -359,18 +391,23 @@ fn without_elements<T: Tree>(tree: &T) -> T {
 }
 
 impl<F: CustomFunction> CallNode<F> {
-    fn new(f: &Arc<F>, x: &F::Input, y: &F::Output, saved: Option<F::Saved>) -> CallNode<F> {
+    fn new(
+        f: &Arc<F>,
+        x: &F::Input,
+        y: &F::Output,
+        saved: Option<ContextRef<F::Saved>>,
+    ) -> CallNode<F> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         CallNode {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             function: f.clone(),
-            saved: Mutex::new(saved.map_or(Saved::OfLanes, |saved| Saved::Held(Arc::new(saved)))),
+            saved: Mutex::new(saved.map_or(Saved::OfLanes, Saved::Held)),
             x: without_elements(x),
             y: without_elements(y),
         }
     }
 
-    fn held(&self) -> Result<Arc<F::Saved>> {
+    fn held(&self) -> Result<ContextRef<F::Saved>> {
         let fault = match &*self.saved.lock().unwrap_or_else(|e| e.into_inner()) {
             Saved::Held(saved) => return Ok(saved.clone()),
             Saved::Released(at) => CustomFault::ContextReleased { at: at.to_string() },
@@ -393,7 +430,7 @@ impl<F: CustomFunction> CallNode<F> {
         of.active.iter().for_each(|i| needs[*i] = true);
         let (x, y) = (with_physical(&self.x, of.x), with_physical(&self.y, of.y));
         let call = Call {
-            saved: &*saved,
+            saved: saved.get(),
             x: &x,
             y: &y,
             needs_input_grad: &needs,

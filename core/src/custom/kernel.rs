@@ -105,7 +105,9 @@ impl<K> Clone for HostKernel<K> {
 
 impl<K: Kernel> fmt::Debug for HostKernel<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("HostKernel").field(&self.kernel.name()).finish()
+        f.debug_tuple("HostKernel")
+            .field(&self.kernel.name())
+            .finish()
     }
 }
 
@@ -115,9 +117,8 @@ impl<K: Kernel> HostKernel<K> {
         let kernel = Arc::new(kernel);
         let (infers, runs) = (kernel.clone(), kernel.clone());
         let infer = Box::new(move |x: &[Aval]| infers.avals(x));
-        let run: Arc<_> = Arc::new(
-            move |x: &[KernelInput<'_>], y: &mut [KernelOutput<'_>]| runs.run(x, y),
-        );
+        let run: Arc<_> =
+            Arc::new(move |x: &[KernelInput<'_>], y: &mut [KernelOutput<'_>]| runs.run(x, y));
         let code = Code::new(backend::HostKernel::new(kernel.name(), infer, run));
         HostKernel { kernel, code }
     }
@@ -159,7 +160,10 @@ impl<K: Kernel> HostKernel<K> {
             };
             let found = catch(|| self.kernel.vjp(&x, &y, &cts))?;
             let check = super::GradientValidator::new(self.kernel.name()).of_rule("vjp");
-            check.check(&x.iter().collect::<Vec<_>>(), &found.iter().collect::<Vec<_>>())?;
+            check.check(
+                &x.iter().collect::<Vec<_>>(),
+                &found.iter().collect::<Vec<_>>(),
+            )?;
             let pairs = x.iter().zip(found);
             let ct = pairs.map(|(x, ct)| match x.dtype().is_float() {
                 true => ct.as_cotangent_of(x.aval()).physical(),

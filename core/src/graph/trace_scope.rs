@@ -48,7 +48,9 @@ impl Scopes {
 
     /// Returns whether no scope is open but that of parameters.
     pub(crate) fn only_params_open(&self) -> bool {
-        let Some(params) = &PARAMS.0 else { return false };
+        let Some(params) = &PARAMS.0 else {
+            return false;
+        };
         let others = self.0.iter().flat_map(|all| all.iter());
         !others
             .filter(|scope| !Arc::ptr_eq(scope, &params[0]))

@@ -220,14 +220,20 @@ fn spend(graph: ParamGraph, at: &'static Location<'static>) {
 /// Drops the context of the custom function behind a value.
 pub(super) fn release_context(value: &Value, at: &'static Location<'static>) {
     let statics = value.more.as_ref().map(|more| &more.statics[..]);
-    if let Some(rules) = statics.filter(|_| value.op == Op::Custom).and_then(rules_of) {
+    if let Some(rules) = statics
+        .filter(|_| value.op == Op::Custom)
+        .and_then(rules_of)
+    {
         rules.release(at);
     }
 }
 
 /// Returns the name of the op of a value, or of the custom function.
 pub(super) fn name_of(value: &Value) -> String {
-    let code = value.more.as_ref().and_then(|more| more.statics.first()?.code());
+    let code = value
+        .more
+        .as_ref()
+        .and_then(|more| more.statics.first()?.code());
     match code {
         Some(code) => code.get().name(),
         None => value.op.called().to_owned(),

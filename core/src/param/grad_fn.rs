@@ -88,7 +88,11 @@ impl GradFn {
         let program = self.graph().program;
         let mut text = String::from("digraph {\n");
         for param in &program.params {
-            text += &format!("  v{} [label=\"{}\", shape=box];\n", param.index(), program.aval(*param));
+            text += &format!(
+                "  v{} [label=\"{}\", shape=box];\n",
+                param.index(),
+                program.aval(*param)
+            );
         }
         for (i, eqn) in program.eqns.iter().enumerate() {
             let code = eqn.attrs.iter().find_map(|attr| program.attr(*attr).code());
@@ -98,7 +102,11 @@ impl GradFn {
                 text += &format!("  v{} -> op{i};\n", arg.index());
             }
             for out in &eqn.outs {
-                text += &format!("  v{} [label=\"{}\", shape=plain];\n", out.index(), program.aval(*out));
+                text += &format!(
+                    "  v{} [label=\"{}\", shape=plain];\n",
+                    out.index(),
+                    program.aval(*out)
+                );
                 text += &format!("  op{i} -> v{};\n", out.index());
             }
         }

@@ -411,7 +411,10 @@ pub fn with_grad_hook(
     x: &Tensor,
     hook: impl Fn(&Tensor) -> Option<Tensor> + Send + Sync + 'static,
 ) -> Tensor {
-    expect(crate::custom::try_custom_call(&Arc::new(HookFunction(hook)), x))
+    expect(crate::custom::try_custom_call(
+        &Arc::new(HookFunction(hook)),
+        x,
+    ))
 }
 
 /// The identity, whose backward rule is a hook.

@@ -2,9 +2,9 @@
 
 use super::{Out, Plan, aval};
 use crate::Aval;
+use crate::backend::HostKernel;
 use crate::backend::cpu::Equation;
 use crate::backend::{TaskBuilder, View};
-use crate::backend::HostKernel;
 use gradloom_ir::op::control::{ScanParts, WhileBackParts, WhileParts, branches, kernel_lanes};
 use gradloom_ir::{DType, Op, Program, pass};
 use gradloom_kernels::control;
@@ -67,7 +67,9 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
 
 /// Returns a kernel of the user, which runs for each lane.
 fn host_kernel(of: &Equation<'_>) -> Prepared {
-    let code = of.statics[0].code().and_then(|code| code.downcast::<HostKernel>());
+    let code = of.statics[0]
+        .code()
+        .and_then(|code| code.downcast::<HostKernel>());
     let code = code.expect("the rule of the op refuses other code");
     let lanes = kernel_lanes(of.statics);
     let one = |shape: &[usize]| shape[lanes.len()..].to_vec();

@@ -72,7 +72,9 @@ pub(super) fn run_rule(op: Op, statics: &[Static], data: &[&Tensor]) -> Result<V
     let positions = statics[2].ints().unwrap_or_default();
     if op == Op::CustomLanes {
         let x: Vec<Tensor> = data[n_outs..].iter().map(|x| (*x).clone()).collect();
-        let lanes: Vec<bool> = (0..x.len()).map(|i| positions.contains(&(i as i64))).collect();
+        let lanes: Vec<bool> = (0..x.len())
+            .map(|i| positions.contains(&(i as i64)))
+            .collect();
         let n = statics[3].int().unwrap_or(0) as usize;
         return rules.batch(&x, &lanes, n);
     }

@@ -170,7 +170,11 @@ pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
 /// Returns a value equal to `x` that stands for a parameter. `statics` are those of its op.
 pub(crate) fn param_leaf(x: &Tensor, statics: [Static; 2]) -> Tensor {
     let physical = x.physical();
-    let more = OpData::new(statics.into_iter().collect(), SmallVec::new(), Box::default());
+    let more = OpData::new(
+        statics.into_iter().collect(),
+        SmallVec::new(),
+        Box::default(),
+    );
     let more = Some(Arc::new(more));
     let fresh = value(physical.aval(), x.dtype(), Op::Custom, more, &[&physical]);
     let Ok(mut fresh) = fresh else {

@@ -193,7 +193,9 @@ impl Env {
         let data: Vec<&Tensor> = eqn.data().iter().map(|v| get(v).tensor()).collect();
         let likes: Vec<&Aval> = eqn.likes().iter().map(|v| get(v).aval()).collect();
         let outs = match eqn.op {
-            Op::CustomTangent | Op::CustomCotangent | Op::CustomLanes => run_rule(eqn.op, &statics, &data)?,
+            Op::CustomTangent | Op::CustomCotangent | Op::CustomLanes => {
+                run_rule(eqn.op, &statics, &data)?
+            }
             _ => record_many(eqn.op, statics, &data, &likes, eqn.outs.len())?,
         };
         for (var, out) in eqn.outs.iter().zip(outs) {

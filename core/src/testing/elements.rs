@@ -80,7 +80,9 @@ pub fn gradcheck_elements<X: Tree, R: Outcome>(
     order: usize,
 ) -> Result<WorstElement, Failure> {
     if !(1..=2).contains(&order) {
-        return Err(Failure::new(format!("the order is {order}, expected 1 or 2")));
+        return Err(Failure::new(format!(
+            "the order is {order}, expected 1 or 2"
+        )));
     }
     // The first run reports errors of the closure itself.
     R::run(|| f(x))?;
@@ -130,7 +132,10 @@ fn check_each<X: Tree>(
     let mut paths = Vec::new();
     x.paths("argument", &mut paths);
     let gradient = leaves(&gradient(&f, x));
-    let gradient = gradient.iter().map(numbers).collect::<Result<Vec<_>, _>>()?;
+    let gradient = gradient
+        .iter()
+        .map(numbers)
+        .collect::<Result<Vec<_>, _>>()?;
     let scale = scale(gradient.iter().flatten());
     let all = leaves(x);
     let steps = laws::steps_of(&all);
@@ -160,10 +165,16 @@ fn check_each<X: Tree>(
                     differences: (8.0 * b - a) / (12.0 * h),
                     scale,
                 };
-                if nearest.as_ref().is_none_or(|best| !(found.error() >= best.error())) {
+                if nearest
+                    .as_ref()
+                    .is_none_or(|best| !(found.error() >= best.error()))
+                {
                     nearest = Some(found);
                 }
-                if nearest.as_ref().is_some_and(|best| best.error() <= steps.tolerance) {
+                if nearest
+                    .as_ref()
+                    .is_some_and(|best| best.error() <= steps.tolerance)
+                {
                     break;
                 }
             }
@@ -174,7 +185,8 @@ fn check_each<X: Tree>(
             }
         }
     }
-    let worst = worst.ok_or_else(|| Failure::new("the argument has no elements that are floats"))?;
+    let worst =
+        worst.ok_or_else(|| Failure::new("the argument has no elements that are floats"))?;
     match worst.error() <= steps.tolerance {
         true => Ok(worst),
         false => Err(Failure::new(format!(

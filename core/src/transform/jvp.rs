@@ -72,7 +72,12 @@ pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>
 /// values.
 fn joint_program(program: Program, wrt: &[Var]) -> Result<ad::Jvp> {
     if let Some(op) = ad::reverse_only(&program) {
-        return Err(no_rule(&program, op, ControlFault::ReverseOnly, "custom_vjp"));
+        return Err(no_rule(
+            &program,
+            op,
+            ControlFault::ReverseOnly,
+            "custom_vjp",
+        ));
     }
     let program = pass::simplify(program);
     let ad::Jvp { program, active } = ad::jvp(&program, wrt, Calls::Joint);

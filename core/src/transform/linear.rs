@@ -1,8 +1,8 @@
 //! Linear maps: the derivative at a point as a function, and the transpose of a linear function.
 
-use super::{Outcome, no_rule};
 use super::trace::{self, Trace};
 use super::vjp::{Pullback, pullback_of};
+use super::{Outcome, no_rule};
 use crate::error::ControlFault;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};

@@ -49,7 +49,12 @@ use gradloom_ir::{Op, Program, ad};
 /// Returns an error if an op of a program has no reverse mode.
 pub(crate) fn check_reversible(program: &Program) -> Result<()> {
     match ad::irreversible(program) {
-        Some(op) => Err(no_rule(program, op, ControlFault::Irreversible, "while_loop")),
+        Some(op) => Err(no_rule(
+            program,
+            op,
+            ControlFault::Irreversible,
+            "while_loop",
+        )),
         None => Ok(()),
     }
 }

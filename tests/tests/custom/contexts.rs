@@ -61,7 +61,10 @@ impl CustomFunction for Scale {
         let [a, x] = context.saved_tensors::<2>()?;
         assert_eq!(context.object::<String>()?, "scale");
         assert_eq!(*context.object::<usize>()?, 2);
-        assert_eq!(context.saved_tensor(0)?.to_vec::<f64>(), call.x[0].to_vec::<f64>());
+        assert_eq!(
+            context.saved_tensor(0)?.to_vec::<f64>(),
+            call.x[0].to_vec::<f64>()
+        );
         let one = |i: usize, ct: Tensor, x: &Tensor| match context.needs_input_grad(i) {
             true => ct,
             false => x.zeros_like(),
@@ -95,7 +98,10 @@ fn a_call_is_printed_with_its_name_and_a_number_of_its_own() {
     let call = || custom_call(&f, &vec![w.tensor(), Tensor::from([3.0f64])]);
     let (y, z) = (call(), call());
     let [a, b] = [&y, &z].map(|y| y.grad_fn().unwrap().name());
-    assert!(a.starts_with("Scale#") && b.starts_with("Scale#") && a != b, "{a} {b}");
+    assert!(
+        a.starts_with("Scale#") && b.starts_with("Scale#") && a != b,
+        "{a} {b}"
+    );
     drop((y, z));
     assert_eq!((counts.made(), counts.dropped()), (2, 2));
 }

@@ -1,8 +1,13 @@
 //! Each error of custom functions and of backward passes, with its text.
 
-use gradloom::custom::{Call, GradientValidator, HostKernel, Kernel, KernelInput, KernelOutput, try_custom_call};
+use gradloom::custom::{
+    Call, GradientValidator, HostKernel, Kernel, KernelInput, KernelOutput, try_custom_call,
+};
 use gradloom::prelude::*;
-use gradloom::{Backward, BackwardFault, CustomFault, CustomFunction, FunctionContext, Param, jvp, no_grad, scan};
+use gradloom::{
+    Backward, BackwardFault, CustomFault, CustomFunction, FunctionContext, Param, jvp, no_grad,
+    scan,
+};
 use std::sync::Arc;
 
 /// A function that breaks its contract in a chosen way.
@@ -55,9 +60,8 @@ impl CustomFunction for Broken {
 /// Returns the error of the gradient, with the number of the call replaced.
 fn broken(breach: Breach) -> Error {
     let f = Arc::new(Broken(breach));
-    let loss = |x: &Tensor| -> Result<Tensor> {
-        Ok(try_custom_call(&f, &vec![x.clone()])?[0].sum(..))
-    };
+    let loss =
+        |x: &Tensor| -> Result<Tensor> { Ok(try_custom_call(&f, &vec![x.clone()])?[0].sum(..)) };
     let mut error = grad(loss)(&Tensor::from([1.0f64, 2.0])).unwrap_err();
     if let Error::Custom { function, .. } = &mut error {
         *function = function.split('#').next().unwrap().to_owned();
@@ -199,7 +203,10 @@ fn a_second_backward_pass_is_an_error_with_the_place_of_the_first() {
 fn a_released_context_is_an_error_with_the_place_of_the_release() {
     let f = Arc::new(Broken(Breach::None));
     let w = Param::new(Tensor::from([1.0f64, 2.0])).unwrap();
-    let y = try_custom_call(&f, &vec![w.tensor()]).unwrap().remove(0).sum(..);
+    let y = try_custom_call(&f, &vec![w.tensor()])
+        .unwrap()
+        .remove(0)
+        .sum(..);
     y.grad_fn().unwrap().release();
     let error = y.backward().unwrap_err();
     assert_eq!(
@@ -214,7 +221,11 @@ fn a_released_context_is_an_error_with_the_place_of_the_release() {
 fn a_disconnected_result_and_one_without_a_seed_are_errors() {
     let w = Param::new(Tensor::from([1.0f64, 2.0])).unwrap();
     let text = "`backward` of f64[], which does not depend on a `Param`: compute it from `Param::tensor`, outside of `no_grad`";
-    for y in [Tensor::from(1.0f64), no_grad(|| w.tensor().sum(..)), w.tensor().argmax(0).cast(DType::F64)] {
+    for y in [
+        Tensor::from(1.0f64),
+        no_grad(|| w.tensor().sum(..)),
+        w.tensor().argmax(0).cast(DType::F64),
+    ] {
         match y.backward() {
             Err(error) => assert_eq!(error.to_string(), text),
             Ok(()) => assert_eq!(w.grad().unwrap().to_vec::<f64>(), [0.0, 0.0]),
@@ -225,7 +236,10 @@ fn a_disconnected_result_and_one_without_a_seed_are_errors() {
         "a gradient needs a result that is a single float, and this is f64[2]; sum it, or use `vjp`"
     );
     assert_eq!(
-        w.tensor().backward_with(&Tensor::from([1.0f64])).unwrap_err().to_string(),
+        w.tensor()
+            .backward_with(&Tensor::from([1.0f64]))
+            .unwrap_err()
+            .to_string(),
         "the cotangent of `result` is f64[1], expected f64[2]"
     );
 }
@@ -242,9 +256,19 @@ fn a_parameter_takes_floats_of_its_shape_only() {
         w.set(Tensor::from([1.0f32, 2.0])).unwrap_err().to_string(),
         "the parameter is f64[2], and this is f32[2]"
     );
-    let error = w.accumulate_grad(&Tensor::from(1.0f64)).unwrap_err().to_string();
-    assert!(error.starts_with("the gradient of `param#") && error.ends_with("is f64[], expected f64[2]"), "{error}");
-    let error = w.accumulate_grad(&Tensor::from([1i64, 2])).unwrap_err().to_string();
+    let error = w
+        .accumulate_grad(&Tensor::from(1.0f64))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("the gradient of `param#")
+            && error.ends_with("is f64[], expected f64[2]"),
+        "{error}"
+    );
+    let error = w
+        .accumulate_grad(&Tensor::from([1i64, 2]))
+        .unwrap_err()
+        .to_string();
     assert!(error.ends_with("is i64[2], expected f64[2]"), "{error}");
 }
 
@@ -285,7 +309,11 @@ impl Kernel for Half {
     }
 
     fn run(&self, x: &[KernelInput<'_>], y: &mut [KernelOutput<'_>]) -> Result<(), String> {
-        for (y, x) in y[0].as_mut_slice::<f64>().iter_mut().zip(x[0].as_slice::<f64>()) {
+        for (y, x) in y[0]
+            .as_mut_slice::<f64>()
+            .iter_mut()
+            .zip(x[0].as_slice::<f64>())
+        {
             if *x < 0.0 {
                 return Err(format!("{x} is negative"));
             }
@@ -301,11 +329,16 @@ fn errors_of_kernels_name_the_kernel() {
     let half = HostKernel::new(Half);
     let x = Tensor::from([1.0f64, 4.0]);
     assert_eq!(
-        half.try_call(&[&Tensor::from(1.0f32)]).unwrap_err().to_string(),
+        half.try_call(&[&Tensor::from(1.0f32)])
+            .unwrap_err()
+            .to_string(),
         "`half`: it takes one f64"
     );
     let y = half.call(&[&(&x - 2.0)]).remove(0);
-    assert_eq!(y.try_to_vec::<f64>().unwrap_err().to_string(), "`Half`: -1 is negative");
+    assert_eq!(
+        y.try_to_vec::<f64>().unwrap_err().to_string(),
+        "`Half`: -1 is negative"
+    );
     // The evaluation can be retried, and others work.
     assert!(y.try_to_vec::<f64>().is_err());
     assert_eq!(half.call(&[&x])[0].to_vec::<f64>(), [0.5, 2.0]);
@@ -314,13 +347,22 @@ fn errors_of_kernels_name_the_kernel() {
     assert_eq!(grad(run)(&x).unwrap_err().to_string(), text);
     assert_eq!(jvp(run, &x, &x).unwrap_err().to_string(), text);
     let in_loop = |x: &Tensor| -> Result<Tensor> {
-        let body = |(): &(), x: &Tensor| -> Result<((), Tensor)> { Ok(((), half.try_call(&[x])?.remove(0))) };
+        let body = |(): &(), x: &Tensor| -> Result<((), Tensor)> {
+            Ok(((), half.try_call(&[x])?.remove(0)))
+        };
         Ok(scan(body, &(), x)?.1.sum(..))
     };
     assert_eq!(in_loop(&x).unwrap().item::<f64>(), 2.5);
     assert_eq!(grad(in_loop)(&x).unwrap_err().to_string(), text);
     let w = Param::new(x).unwrap();
-    assert_eq!(run(&w.tensor()).unwrap().backward().unwrap_err().to_string(), text);
+    assert_eq!(
+        run(&w.tensor())
+            .unwrap()
+            .backward()
+            .unwrap_err()
+            .to_string(),
+        text
+    );
 }
 
 /// S4.22: a graph has no cycle by construction, and the verifier refuses a program that was parsed with one.

@@ -97,9 +97,19 @@ fn gradients_flow_through_the_rule_of_a_function_on_host_values() {
     let (y, pullback) = vjp(|x: &Tensor| custom_call(&f, x), &x);
     close(&y, &[0.5f64.sin(), 2f64.sin()]);
     // A pullback can be called many times.
-    close(&pullback.call(&Tensor::from([1.0f64, 0.0])), &[0.5f64.cos(), 0.0]);
-    close(&pullback.call(&Tensor::from([0.0f64, 1.0])), &[0.0, 2f64.cos()]);
-    let (_, dy) = jvp(|x: &Tensor| custom_call(&f, x), &x, &Tensor::from([1.0f64, 2.0]));
+    close(
+        &pullback.call(&Tensor::from([1.0f64, 0.0])),
+        &[0.5f64.cos(), 0.0],
+    );
+    close(
+        &pullback.call(&Tensor::from([0.0f64, 1.0])),
+        &[0.0, 2f64.cos()],
+    );
+    let (_, dy) = jvp(
+        |x: &Tensor| custom_call(&f, x),
+        &x,
+        &Tensor::from([1.0f64, 2.0]),
+    );
     close(&dy, &[0.5f64.cos(), 2.0 * 2f64.cos()]);
     let (_, df) = linearize(|x: &Tensor| custom_call(&f, x), &x);
     close(&df.call(&x.ones_like()), &[0.5f64.cos(), 2f64.cos()]);
@@ -121,7 +131,10 @@ fn the_rule_is_differentiated_again_for_second_order() {
     // A Hessian is forward over reverse, and the rule reads the result, whose tangent needs the rule `jvp`.
     let forward = |x: &Tensor| -> Result<Tensor> { Ok(custom_call(&exp, x).sum(..)) };
     let error = hessian(forward)(&x).unwrap_err().to_string();
-    assert_eq!(error, "`HostExp`: it has no rule `jvp`, which forward mode needs");
+    assert_eq!(
+        error,
+        "`HostExp`: it has no rule `jvp`, which forward mode needs"
+    );
     let third = grad(|x: &Tensor| {
         grad(|x: &Tensor| grad(|x: &Tensor| custom_call(&exp, x).sum(..))(x).sum(..))(x).sum(..)
     })(&x);
@@ -164,14 +177,23 @@ fn gradcheck_reports_the_worst_element_of_orders_1_and_2() {
     }
     let error = gradcheck_elements(|x: &Tensor| doubled_softplus(x), &x, 1).unwrap_err();
     let text = error.to_string();
-    assert!(text.starts_with("the derivative of order 1 at element "), "{text}");
-    assert!(text.contains("of `argument` is ") && text.contains(", and differences give "), "{text}");
+    assert!(
+        text.starts_with("the derivative of order 1 at element "),
+        "{text}"
+    );
+    assert!(
+        text.contains("of `argument` is ") && text.contains(", and differences give "),
+        "{text}"
+    );
     // The first derivative is right, and the second one is not, because the saved value is not differentiable.
     let wrong = Arc::new(DetachedSquare);
     let run = |x: &Tensor| custom_call(&wrong, x);
     gradcheck_elements(run, &x, 1).unwrap();
     let error = gradcheck_elements(run, &x, 2).unwrap_err().to_string();
-    assert!(error.starts_with("the derivative of order 2 at element "), "{error}");
+    assert!(
+        error.starts_with("the derivative of order 2 at element "),
+        "{error}"
+    );
 }
 
 /// x², whose rule reads a value that host code computed.
@@ -199,8 +221,14 @@ fn a_function_of_tensor_operations_works_under_vmap_and_in_loops() {
     let values: Vec<f64> = flat.iter().map(|x| (x.exp() + 1.0).ln()).collect();
     let slopes: Vec<f64> = flat.iter().map(|x| 2.0 * sigmoid(*x)).collect();
     close(&vmap(doubled_softplus)(&x), &values);
-    close(&vmap(grad(|x: &Tensor| doubled_softplus(x).sum(..)))(&x), &slopes);
-    close(&grad(|x: &Tensor| vmap(doubled_softplus)(x).sum(..))(&x), &slopes);
+    close(
+        &vmap(grad(|x: &Tensor| doubled_softplus(x).sum(..)))(&x),
+        &slopes,
+    );
+    close(
+        &grad(|x: &Tensor| vmap(doubled_softplus)(x).sum(..))(&x),
+        &slopes,
+    );
     let rows = |x: &Tensor| {
         let (_, ys) = scan(|(): &(), x: &Tensor| ((), doubled_softplus(x)), &(), x);
         ys
@@ -259,7 +287,10 @@ fn a_batching_rule_computes_all_lanes_of_a_function_on_host_values() {
     };
     let error = inside(&x).unwrap_err().to_string();
     assert!(error.starts_with("`BatchedSin#"), "{error}");
-    assert!(error.contains("`backward on lanes`, which a derivative inside of `vmap` needs"), "{error}");
+    assert!(
+        error.contains("`backward on lanes`, which a derivative inside of `vmap` needs"),
+        "{error}"
+    );
 }
 
 /// The sum, the product, and the number of elements. It counts calls of its rule.
@@ -301,7 +332,10 @@ fn several_results_give_one_call_of_backward_with_all_cotangents() {
         assert_eq!(f.backward.load(Ordering::Relaxed), before + 1);
         (g.0.to_vec::<f64>(), g.1.to_vec::<f64>())
     };
-    assert_eq!(run(|y| &y.0 + &y.1 * 10.0), (vec![51.0, 71.0], vec![21.0, 31.0]));
+    assert_eq!(
+        run(|y| &y.0 + &y.1 * 10.0),
+        (vec![51.0, 71.0], vec![21.0, 31.0])
+    );
     assert_eq!(run(|y| y.0.clone()), (vec![1.0, 1.0], vec![1.0, 1.0]));
     assert_eq!(run(|y| y.1.clone()), (vec![5.0, 7.0], vec![2.0, 3.0]));
     // The number of elements has no derivative, and the rule does not run.
@@ -320,7 +354,13 @@ fn contributions_of_several_uses_add_up() {
         let y = custom_call(&f, x);
         (&y * &y).sum(..)
     })(&x);
-    close(&square, &[2.0 * 0.5f64.sin() * 0.5f64.cos(), 2.0 * 2f64.sin() * 2f64.cos()]);
+    close(
+        &square,
+        &[
+            2.0 * 0.5f64.sin() * 0.5f64.cos(),
+            2.0 * 2f64.sin() * 2f64.cos(),
+        ],
+    );
     let before = f.backward.load(Ordering::Relaxed);
     let diamond = grad(|x: &Tensor| {
         let y = custom_call(&f, x);

@@ -18,8 +18,16 @@ impl Kernel for Cube {
     fn run(&self, x: &[KernelInput<'_>], y: &mut [KernelOutput<'_>]) -> Result<(), String> {
         let x = x[0].as_slice::<f64>();
         let [cubes, signs] = y else { unreachable!() };
-        cubes.as_mut_slice::<f64>().iter_mut().zip(x).for_each(|(y, x)| *y = x * x * x);
-        signs.as_mut_slice::<bool>().iter_mut().zip(x).for_each(|(y, x)| *y = *x > 0.0);
+        cubes
+            .as_mut_slice::<f64>()
+            .iter_mut()
+            .zip(x)
+            .for_each(|(y, x)| *y = x * x * x);
+        signs
+            .as_mut_slice::<bool>()
+            .iter_mut()
+            .zip(x)
+            .for_each(|(y, x)| *y = *x > 0.0);
         Ok(())
     }
 
@@ -37,19 +45,34 @@ fn a_kernel_is_an_op_in_plans_loops_and_lanes() {
     let y = run(&(&x + 1.0)) * 2.0;
     assert!(!y.is_realised());
     assert_eq!(y.to_vec::<f64>(), [16.0, -2.0, 128.0, 6.75]);
-    assert_eq!(cube.call(&[&x])[1].to_vec::<bool>(), [true, false, true, true]);
+    assert_eq!(
+        cube.call(&[&x])[1].to_vec::<bool>(),
+        [true, false, true, true]
+    );
     // Strided operands are copied.
-    assert_eq!(run(&x.transpose()).to_vec::<f64>(), [1.0, 27.0, -8.0, 0.125]);
+    assert_eq!(
+        run(&x.transpose()).to_vec::<f64>(),
+        [1.0, 27.0, -8.0, 0.125]
+    );
     let slopes = [3.0, 12.0, 27.0, 0.75];
     let loss = |x: &Tensor| run(x).sum(..);
     assert_eq!(grad(loss)(&x).to_vec::<f64>(), slopes);
-    assert_eq!(hvp(loss, &x, &x.ones_like()).to_vec::<f64>(), [6.0, -12.0, 18.0, 3.0]);
+    assert_eq!(
+        hvp(loss, &x, &x.ones_like()).to_vec::<f64>(),
+        [6.0, -12.0, 18.0, 3.0]
+    );
     assert_eq!(vmap(run)(&x).to_vec::<f64>(), [1.0, -8.0, 27.0, 0.125]);
     assert_eq!(vmap(grad(loss))(&x).to_vec::<f64>(), slopes);
-    assert_eq!(vmap(vmap(run))(&x).to_vec::<f64>(), [1.0, -8.0, 27.0, 0.125]);
+    assert_eq!(
+        vmap(vmap(run))(&x).to_vec::<f64>(),
+        [1.0, -8.0, 27.0, 0.125]
+    );
     let rows = |x: &Tensor| scan(|(): &(), row: &Tensor| ((), run(row)), &(), x).1;
     assert_eq!(rows(&x).to_vec::<f64>(), [1.0, -8.0, 27.0, 0.125]);
-    assert_eq!(grad(|x: &Tensor| rows(x).sum(..))(&x).to_vec::<f64>(), slopes);
+    assert_eq!(
+        grad(|x: &Tensor| rows(x).sum(..))(&x).to_vec::<f64>(),
+        slopes
+    );
     let prefixed = run(&x.incr_batch_dims()).decr_batch_dims();
     assert_eq!(prefixed.to_vec::<f64>(), [1.0, -8.0, 27.0, 0.125]);
 }
@@ -65,10 +88,16 @@ fn plans_are_shared_by_calls_of_one_kernel_only() {
     assert_eq!(step(&cube, 2.0), [9.0]);
     let (y, log) = events::record(|| step(&cube.clone(), 3.0));
     assert_eq!(y, [28.0]);
-    assert!(!log.iter().any(|e| matches!(e, Event::Planned { .. })), "{log:?}");
+    assert!(
+        !log.iter().any(|e| matches!(e, Event::Planned { .. })),
+        "{log:?}"
+    );
     let (y, log) = events::record(|| step(&other, 3.0));
     assert_eq!(y, [28.0]);
-    assert!(log.iter().any(|e| matches!(e, Event::Planned { .. })), "{log:?}");
+    assert!(
+        log.iter().any(|e| matches!(e, Event::Planned { .. })),
+        "{log:?}"
+    );
 }
 
 /// Reads its operand as another type.
@@ -80,7 +109,8 @@ impl Kernel for Mistaken {
     }
 
     fn run(&self, x: &[KernelInput<'_>], y: &mut [KernelOutput<'_>]) -> Result<(), String> {
-        y[0].as_mut_slice::<f64>().copy_from_slice(x[0].as_slice::<f64>());
+        y[0].as_mut_slice::<f64>()
+            .copy_from_slice(x[0].as_slice::<f64>());
         Ok(())
     }
 }

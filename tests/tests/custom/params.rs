@@ -1,8 +1,8 @@
 //! Parameters and backward passes, as in PyTorch.
 
 use crate::functions::HostSin;
-use gradloom::{Backward, Param, custom_call, no_grad, while_loop, with_grad_hook};
 use gradloom::prelude::*;
+use gradloom::{Backward, Param, custom_call, no_grad, while_loop, with_grad_hook};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -85,7 +85,10 @@ fn a_retained_graph_can_be_followed_again() {
 #[test]
 fn a_cotangent_starts_the_pass_from_any_shape() {
     let w = param(&[1.0, 2.0]);
-    w.tensor().square().backward_with(&Tensor::from([1.0f64, 10.0])).unwrap();
+    w.tensor()
+        .square()
+        .backward_with(&Tensor::from([1.0f64, 10.0]))
+        .unwrap();
     assert_eq!(grads(&w), [2.0, 40.0]);
     let scalar = Param::new(Tensor::from(2.0f64)).unwrap();
     scalar.tensor().backward().unwrap();
@@ -118,8 +121,14 @@ fn the_graph_behind_a_tensor_can_be_printed() {
     assert!(sin.name().starts_with("HostSin#"));
     let (text, dot) = (sum.to_string(), sum.to_dot());
     let names = [sin.name(), format!("param#{}", w.id())];
-    for name in ["sum", "mul"].into_iter().chain(names.iter().map(String::as_str)) {
-        assert!(text.contains(name) && dot.contains(name), "{name}\n{text}\n{dot}");
+    for name in ["sum", "mul"]
+        .into_iter()
+        .chain(names.iter().map(String::as_str))
+    {
+        assert!(
+            text.contains(name) && dot.contains(name),
+            "{name}\n{text}\n{dot}"
+        );
     }
     // What is printed can be parsed.
     let program: gradloom_ir::Program = text.parse().unwrap();
@@ -154,7 +163,8 @@ fn hooks_see_and_replace_gradients() {
     assert!(w.grad().is_none());
     hook.remove();
     // A hook acts in transforms of closures as well.
-    let g = grad(|x: &Tensor| with_grad_hook(x, |ct| Some(ct * 3.0)).sum(..))(&Tensor::from([1.0f64]));
+    let g =
+        grad(|x: &Tensor| with_grad_hook(x, |ct| Some(ct * 3.0)).sum(..))(&Tensor::from([1.0f64]));
     assert_eq!(g.item::<f64>(), 3.0);
 }
 

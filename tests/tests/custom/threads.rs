@@ -18,7 +18,11 @@ fn concurrent_passes_over_shared_parameters_add_up() {
             let (f, w, shared) = (&f, &w, &shared);
             scope.spawn(move || {
                 for k in 0..n_passes {
-                    let x = if k % 2 == 0 { shared.clone() } else { w.tensor() };
+                    let x = if k % 2 == 0 {
+                        shared.clone()
+                    } else {
+                        w.tensor()
+                    };
                     let loss = (custom_call(f, &x) * 0.0 + &x * f64::from(i)).sum(..);
                     loss.backward().unwrap();
                 }

@@ -74,7 +74,10 @@ fn forward_of_an_impure_function_runs_at_each_call() {
     let x = Tensor::from([1.0f64, 2.0]);
     for _ in 0..5 {
         let n = CALLS.load(Ordering::SeqCst) as f64;
-        assert_eq!(impure(&x).to_vec::<f64>(), [(1.0 + n) * 3.0, (2.0 + n) * 3.0]);
+        assert_eq!(
+            impure(&x).to_vec::<f64>(),
+            [(1.0 + n) * 3.0, (2.0 + n) * 3.0]
+        );
     }
     for _ in 0..3 {
         let n = CALLS.load(Ordering::SeqCst) as f64;
@@ -93,7 +96,10 @@ fn companions_use_the_rule() {
         assert_eq!(caller::grad(&x).x.to_vec::<f64>(), [6.0, 6.0]);
         assert_eq!(grad(|x: &Tensor| caller(x))(&x).to_vec::<f64>(), [6.0, 6.0]);
         assert_eq!(pure_caller::grad(&x).x.to_vec::<f64>(), [12.0, 24.0]);
-        assert_eq!(grad(|x: &Tensor| pure_caller(x))(&x).to_vec::<f64>(), [12.0, 24.0]);
+        assert_eq!(
+            grad(|x: &Tensor| pure_caller(x))(&x).to_vec::<f64>(),
+            [12.0, 24.0]
+        );
         assert_eq!(pure_caller(&x).item::<f64>(), 15.0);
         let each = vmap(|x: &Tensor| pure_caller(x))(&x.reshape([2, 1]));
         assert_eq!(each.to_vec::<f64>(), [3.0, 12.0]);

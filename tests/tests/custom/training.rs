@@ -27,14 +27,19 @@ impl CustomFunction for Product {
 /// Bytes of memory that the process has, on Linux.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text.split_whitespace().nth(1).and_then(|n| n.parse::<usize>().ok());
+    let pages = text
+        .split_whitespace()
+        .nth(1)
+        .and_then(|n| n.parse::<usize>().ok());
     pages.unwrap_or(0) * 4096
 }
 
 /// S4.18, S4.37, S4.41: counts and memory are flat after 100 steps. `GRADLOOM_STEPS` sets the number of steps.
 #[test]
 fn a_training_loop_keeps_nothing() {
-    let steps = std::env::var("GRADLOOM_STEPS").ok().and_then(|n| n.parse().ok());
+    let steps = std::env::var("GRADLOOM_STEPS")
+        .ok()
+        .and_then(|n| n.parse().ok());
     let steps: usize = steps.unwrap_or(400);
     let counts = Counts::default();
     let f = Arc::new(Product(counts.clone()));
@@ -42,7 +47,10 @@ fn a_training_loop_keeps_nothing() {
     let [k0, k1, k2] = key.split_n();
     let x = k0.normal([16, 8], DType::F32);
     let target = x.sin().sum_keepdims(1);
-    let params = [k1.normal([8, 16], DType::F32) * 0.1, k2.normal([16, 1], DType::F32) * 0.1];
+    let params = [
+        k1.normal([8, 16], DType::F32) * 0.1,
+        k2.normal([16, 1], DType::F32) * 0.1,
+    ];
     let params = params.map(|w| Param::new(w).unwrap());
     // A history of losses keeps no graph.
     let mut losses = Vec::new();

@@ -74,7 +74,9 @@ fn lacks(program: &Program, of: &dyn Fn(&dyn Control) -> bool) -> Option<Op> {
             Op::CustomJvp => 1,
             _ => 0,
         };
-        programs.skip(skipped).find_map(|program| lacks(program, of))
+        programs
+            .skip(skipped)
+            .find_map(|program| lacks(program, of))
     })
 }
 
