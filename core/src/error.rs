@@ -224,6 +224,18 @@ pub enum Error {
     /// An op produced a NaN or an infinity inside of [`detect_anomaly`](crate::detect_anomaly).
     #[error("{0}")]
     Anomaly(Box<Anomaly>),
+    /// A custom function or a kernel of the user breaks its contract.
+    #[error("`{function}`: {fault}")]
+    Custom {
+        /// Name of the function.
+        function: String,
+        /// The breach.
+        fault: Box<CustomFault>,
+    },
+
+    /// A backward pass to parameters is not possible.
+    #[error("{0}")]
+    Backward(Box<BackwardFault>),
 
     /// Two trees that belong together have different structures.
     #[error(
@@ -262,6 +274,17 @@ impl Error {
         self
     }
 
+    /// Returns an error of code of the user, such as a kernel.
+    ///
+    /// ```
+    /// let error = gradloom::Error::of_host("solver", "no convergence after 100 steps");
+    /// assert_eq!(error.to_string(), "`solver`: no convergence after 100 steps");
+    /// ```
+    pub fn of_host(function: impl Into<String>, message: impl Into<String>) -> Error {
+        let message = message.into();
+        CustomFault::Failed { message }.into_error(function)
+    }
+
     /// Converts an error of a kernel, adding the name of the op.
     pub(crate) fn of_kernel(op: &'static str, fault: KernelFault) -> Error {
         match fault {
@@ -288,6 +311,9 @@ impl Error {
             KernelFault::DivisionByZero { element } => Error::DivisionByZero { op, element },
             KernelFault::OutOfMemory { bytes } => Error::OutOfMemory { op, bytes },
             KernelFault::Within { op, fault } => Error::of_kernel(op, *fault),
+            KernelFault::Host { kernel, message } => {
+                CustomFault::Failed { message }.into_error(kernel)
+            }
         }
     }
 }
@@ -608,6 +634,154 @@ impl ControlFault {
     pub(crate) fn into_error(self, by: &'static str) -> Error {
         let fault = Box::new(self);
         Error::Control { by, fault }
+    }
+}
+
+/// Breach of the contract of a custom function or of a kernel of the user.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CustomFault {
+    /// A derivative or a batch needs a rule that the function does not have.
+    #[error("it has no rule `{rule}`, which {needed_by} needs")]
+    NoRule {
+        /// Name of the method that is missing.
+        rule: &'static str,
+        /// Transform that needs it.
+        needed_by: &'static str,
+    },
+    /// `forward` returned no tensor.
+    #[error("`forward` returned no tensor")]
+    NoOutputs,
+    /// A rule returned another number of tensors than expected.
+    #[error("`{rule}` returned {found} tensor{}, expected {expected}", if *found == 1 { "" } else { "s" })]
+    Count {
+        /// Name of the rule.
+        rule: &'static str,
+        /// Number of tensors that it returned.
+        found: usize,
+        /// Expected number.
+        expected: usize,
+    },
+    /// A rule returned a tensor of another shape than that of its primal.
+    #[error("`{rule}` returned {found:?} as the shape for `{path}`, expected {expected:?}")]
+    Shape {
+        /// Name of the rule.
+        rule: &'static str,
+        /// Path of the input or result.
+        path: String,
+        /// Shape that the rule returned.
+        found: Vec<usize>,
+        /// Shape of the primal.
+        expected: Vec<usize>,
+    },
+    /// A rule returned a tensor of another dtype than that of its primal.
+    #[error("`{rule}` returned {found} for `{path}`, expected {expected}")]
+    DType {
+        /// Name of the rule.
+        rule: &'static str,
+        /// Path of the input or result.
+        path: String,
+        /// Dtype that the rule returned.
+        found: DType,
+        /// Dtype of the primal.
+        expected: DType,
+    },
+    /// A rule returned a number that is not finite, and the function checks this.
+    #[error("`{rule}` returned {value} at element {element} for `{path}`")]
+    NotFinite {
+        /// Name of the rule.
+        rule: &'static str,
+        /// Path of the input or result.
+        path: String,
+        /// Index of the element, in row-major order.
+        element: usize,
+        /// The number.
+        value: f64,
+    },
+    /// Something was asked of a context that `forward` did not save.
+    #[error("the context has no {what}: `forward` did not save it")]
+    ContextMissing {
+        /// The thing, such as `saved tensor 2`.
+        what: String,
+    },
+    /// The context was released.
+    #[error(
+        "its context was released at {at}; call `retain_graph` for a backward pass that keeps it"
+    )]
+    ContextReleased {
+        /// Place of the call that released it.
+        at: String,
+    },
+    /// The function reads a value that a transform traces and that is not an argument.
+    #[error("`forward` captures {aval}, which a transform traces: pass it as an argument")]
+    Captured {
+        /// Aval of the value.
+        aval: Aval,
+    },
+    /// A kernel without a derivative was differentiated.
+    #[error(
+        "the kernel has no derivative: implement `vjp`, or call it in `forward` of a `CustomFunction`"
+    )]
+    NoDerivative,
+    /// Code of the user returned an error: see [`Error::of_host`].
+    #[error("{message}")]
+    Failed {
+        /// Message of the code.
+        message: String,
+    },
+    /// A program that was parsed has no code for its custom functions.
+    #[error("the program was parsed from text, which does not hold the code of custom functions")]
+    Parsed,
+}
+
+impl CustomFault {
+    pub(crate) fn into_error(self, function: impl Into<String>) -> Error {
+        let (function, fault) = (function.into(), Box::new(self));
+        Error::Custom { function, fault }
+    }
+}
+
+/// Reason why a backward pass to parameters is not possible.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackwardFault {
+    /// A parameter would not be a float.
+    #[error("a `Param` holds a float, and this is {aval}; cast it, or keep it as a `Tensor`")]
+    NotFloat {
+        /// Aval of the value.
+        aval: Aval,
+    },
+    /// The result does not depend on a parameter.
+    #[error(
+        "`backward` of {aval}, which does not depend on a `Param`: compute it from `Param::tensor`, outside of `no_grad`"
+    )]
+    Disconnected {
+        /// Aval of the result.
+        aval: Aval,
+    },
+    /// An earlier backward pass has followed a part of the graph.
+    #[error(
+        "`backward` a second time through `{node}`, which the call at {first} has followed; use `retain_graph` there"
+    )]
+    Second {
+        /// The first op that was followed before.
+        node: String,
+        /// Place of the earlier call.
+        first: String,
+    },
+    /// A value of another shape or dtype would replace a parameter.
+    #[error("the parameter is {expected}, and this is {found}")]
+    Set {
+        /// Aval of the new value.
+        found: Aval,
+        /// Aval of the parameter.
+        expected: Aval,
+    },
+}
+
+impl BackwardFault {
+    pub(crate) fn into_error(self) -> Error {
+        Error::Backward(Box::new(self))
     }
 }
 

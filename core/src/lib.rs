@@ -162,6 +162,7 @@ mod call;
 mod check;
 mod composites;
 mod cost;
+pub mod custom;
 pub mod defaults;
 mod element;
 mod error;
@@ -171,6 +172,7 @@ mod function;
 mod graph;
 mod observe;
 pub mod optim;
+mod param;
 mod plan;
 mod profile;
 mod raise;
@@ -187,9 +189,11 @@ pub mod tree;
 
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
+pub use custom::{CustomFunction, FunctionContext, custom_call};
 pub use element::Element;
 pub use error::{
-    AnnotationFault, Anomaly, Error, Phase, PrefixFault, Result, TraceFault, VmapFault,
+    AnnotationFault, Anomaly, BackwardFault, CustomFault, Error, Phase, PrefixFault, Result,
+    TraceFault, VmapFault,
 };
 pub use evaluate::{Targets, evaluate, explain};
 pub use gradloom_ir::DType;
@@ -197,6 +201,7 @@ pub use gradloom_kernels::memory::pool::release_memory;
 pub use gradloom_kernels::threads::{set_threads, threads};
 pub use gradloom_macros::{Tree, traced};
 pub use observe::detect_anomaly;
+pub use param::{Backward, GradFn, GradHook, NoGrad, Param, no_grad, with_grad_hook};
 pub use profile::{KernelTime, Profile, profile};
 pub use random::{FoldIn, Key};
 pub use report::report;

@@ -12,6 +12,7 @@ macro_rules! chapters {
 chapters! {
     caching_and_purity = "caching-and-purity.md";
     control_flow = "control-flow.md";
+    custom_functions = "custom-functions.md";
     derivatives = "derivatives.md";
     dtypes_and_modes = "dtypes-and-modes.md";
     error_index = "error-index.md";
@@ -25,6 +26,7 @@ chapters! {
     limits = "limits.md";
     looking_at_programs = "looking-at-programs.md";
     operations = "operations.md";
+    parameters = "parameters.md";
     performance = "performance.md";
     random_numbers = "random-numbers.md";
     requirements = "requirements.md";

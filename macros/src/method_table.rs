@@ -526,6 +526,7 @@ const TRANSFORMS: &[(&str, &[usize])] = &[
     ("associative_scan", &[0]),
     ("checkpoint", &[0]),
     ("cond", &[1, 2]),
+    ("custom_call", &[0]),
     ("custom_jvp", &[0, 1]),
     ("custom_vjp", &[0, 1, 2]),
     ("fori_loop", &[1]),

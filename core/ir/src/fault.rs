@@ -207,6 +207,11 @@ pub enum Fault {
         /// The number.
         p: f64,
     },
+    /// Host code refuses its operands, or is missing.
+    Code {
+        /// The reason.
+        reason: String,
+    },
     /// A static argument is of the wrong kind.
     Static {
         /// The name of the argument.
@@ -360,6 +365,7 @@ impl fmt::Display for Problem<'_> {
             Fault::Probability { p } => {
                 write!(f, "`p` is {p:?}, expected a value from 0 to 1")
             }
+            Fault::Code { reason } => f.write_str(reason),
             Fault::Static { name, found } => write!(f, "`{name}` cannot be {found}"),
         }
     }

@@ -43,6 +43,8 @@ pub use entity::{Attr, Entity, SecondaryMap, Var};
 pub use fault::{Fault, OpError};
 pub use ops::{Kernel, Op};
 pub use poly::Poly;
-pub use program::{Eqn, Program, Programs, RematHint, Static, StaticArg, StaticKind};
+pub use program::{
+    Code, Eqn, HostCode, Program, Programs, RematHint, Static, StaticArg, StaticKind,
+};
 pub use symbol::Symbol;
 pub use verify::verify;

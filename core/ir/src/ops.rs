@@ -757,6 +757,16 @@ macro_rules! op_list {
                 CustomVjp = CUSTOM_VJP,
                 /// The linear part of a `custom_vjp`. Emitted only to be transposed.
                 CustomLin = CUSTOM_LIN,
+                /// The values of a custom function, whose rules are host code.
+                Custom = CUSTOM,
+                /// The tangents of a `custom`. Replaced by those of its rule when it is recorded.
+                CustomTangent = CUSTOM_TANGENT,
+                /// The cotangents of a `custom`. Replaced by those of its rule when it is recorded.
+                CustomCotangent = CUSTOM_COTANGENT,
+                /// The results of a `custom` for all lanes of a batch. Replaced by those of its rule when it is recorded.
+                CustomLanes = CUSTOM_LANES,
+                /// A kernel of the user, which is host code.
+                HostKernel = HOST_KERNEL,
             }
             calls {
                 /// A call of a traced function.

@@ -166,7 +166,10 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             StaticKind::Index => (r.below(5) as i64 - 2).into(),
             StaticKind::Count | StaticKind::KnownCount => (r.below(3) as i64).into(),
             StaticKind::Number | StaticKind::Fill | StaticKind::Probability => 1.0.into(),
-            StaticKind::Positions | StaticKind::Callee | StaticKind::Programs => {
+            StaticKind::Positions
+            | StaticKind::Callee
+            | StaticKind::Programs
+            | StaticKind::Code => {
                 unreachable!("only calls and ops that run programs have them")
             }
         }

@@ -202,7 +202,11 @@ impl Graph {
         for (node, at) in &self.nodes {
             lowering.node(node, args(&self.key[*at..]));
         }
-        lowering.finish(&self.targets)
+        let lowered = lowering.finish(&self.targets);
+        Lowered {
+            program: pass::without_rules(lowered.program),
+            ..lowered
+        }
     }
 }
 

@@ -55,6 +55,8 @@ thread_local! {
     /// True while the body of a function with a site is recorded. Functions that it calls are
     /// recorded with it.
     static RECORDING: Cell<bool> = const { Cell::new(false) };
+    /// True while ops on parameters are recorded as ops on other tensors.
+    static NO_GRAD: Cell<bool> = const { Cell::new(false) };
     /// First action of the recorded body that a cached plan would not repeat.
     static UNREPEATED_ACTION: Cell<Option<UnrepeatedAction>> = const { Cell::new(None) };
     /// Functions of traits that the recorded body calls.
@@ -182,6 +184,16 @@ pub(crate) fn unrepeated_action() -> Option<UnrepeatedAction> {
     UNREPEATED_ACTION
         .get()
         .or_else(|| untraced().ok().flatten())
+}
+
+/// Returns whether ops do not keep the path to parameters.
+pub(crate) fn ignores_params() -> bool {
+    NO_GRAD.get()
+}
+
+/// Sets whether ops do not keep the path to parameters. Returns the previous mode.
+pub(crate) fn ignore_params(on: bool) -> bool {
+    NO_GRAD.replace(on)
 }
 
 /// Returns whether this thread watches the ops that it records. Then no call runs from a plan.

@@ -1,7 +1,7 @@
 //! Scopes of transforms: values keep the path to the arguments while a scope is open.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 /// One run of a function by a transform. Open until the run ends.
 #[derive(Debug)]
@@ -21,6 +21,9 @@ impl Scope {
     }
 }
 
+/// The scope of all parameters. It is always open: `backward` follows the path to a parameter at any time.
+static PARAMS: LazyLock<Scopes> = LazyLock::new(|| Scopes::one(Scope::open()));
+
 /// Set of scopes in one word, because every value has one and most are empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scopes(Option<Arc<Vec<Arc<Scope>>>>);
@@ -28,6 +31,62 @@ pub(crate) struct Scopes(Option<Arc<Vec<Arc<Scope>>>>);
 impl Scopes {
     pub(crate) fn one(scope: Arc<Scope>) -> Scopes {
         Scopes(Some(Arc::new(vec![scope])))
+    }
+
+    /// Returns the set of values that depend on parameters and on nothing else that is traced.
+    pub(crate) fn of_params() -> Scopes {
+        PARAMS.clone()
+    }
+
+    /// Returns whether the scope of parameters is in the set.
+    pub(crate) fn has_params(&self) -> bool {
+        let Some(all) = &self.0 else { return false };
+        PARAMS.0.as_ref().is_some_and(|params| {
+            Arc::ptr_eq(all, params) || all.iter().any(|scope| Arc::ptr_eq(scope, &params[0]))
+        })
+    }
+
+    /// Returns whether no scope is open but that of parameters.
+    pub(crate) fn only_params_open(&self) -> bool {
+        let Some(params) = &PARAMS.0 else {
+            return false;
+        };
+        let others = self.0.iter().flat_map(|all| all.iter());
+        !others
+            .filter(|scope| !Arc::ptr_eq(scope, &params[0]))
+            .any(|scope| scope.is_open())
+    }
+
+    /// Returns the set without the scope of parameters.
+    pub(crate) fn without_params(self) -> Scopes {
+        if !self.has_params() {
+            return self;
+        }
+        let params = PARAMS.0.as_ref();
+        let is_other =
+            |scope: &&Arc<Scope>| params.is_some_and(|params| !Arc::ptr_eq(scope, &params[0]));
+        let all = self.0.iter().flat_map(|all| all.iter());
+        let others: Vec<Arc<Scope>> = all.filter(is_other).cloned().collect();
+        Scopes((!others.is_empty()).then(|| Arc::new(others)))
+    }
+
+    /// Returns whether each open scope is one of `other`.
+    pub(crate) fn is_within(&self, other: &Scopes) -> bool {
+        let all = self.0.iter().flat_map(|all| all.iter());
+        let mut open = all.filter(|scope| scope.is_open());
+        open.all(|scope| {
+            let mut others = other.0.iter().flat_map(|all| all.iter());
+            others.any(|other| Arc::ptr_eq(other, scope))
+        })
+    }
+
+    /// Returns whether no scope is in both sets.
+    pub(crate) fn is_apart(&self, other: &Scopes) -> bool {
+        let mut all = self.0.iter().flat_map(|all| all.iter());
+        !all.any(|scope| {
+            let mut others = other.0.iter().flat_map(|all| all.iter());
+            others.any(|other| Arc::ptr_eq(other, scope))
+        })
     }
 
     #[inline]

@@ -12,7 +12,7 @@ use gradloom_kernels::memory::Buffer;
 use qcell::{TCell, TCellOwner};
 use smallvec::SmallVec;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use triomphe::UniqueArc;
 
@@ -44,6 +44,8 @@ pub(crate) struct Value {
     origin: AtomicU8,
     /// Producing op. Meaningless unless `origin` is [`OP`].
     pub(crate) op: Op,
+    /// Number of the call of `backward` that has followed the op, or 0: see [`Value::spend`].
+    spent: AtomicU16,
     /// Sequence number of the value, greater than those of its operands; 0 if no op produces it.
     pub(crate) seq_no: u64,
     /// Upper bound of the length of the longest chain of pending ops and calls that ends here.
@@ -187,6 +189,7 @@ impl Value {
             call: Mutex::new(None),
             origin: AtomicU8::new(NOBODY),
             op: Op::Identity,
+            spent: AtomicU16::new(0),
             seq_no: 0,
             depth: AtomicU32::new(0),
             more: None,
@@ -271,6 +274,7 @@ impl Value {
         }
         if !self.scopes.is_empty() {
             self.scopes = Scopes::default();
+            *self.spent.get_mut() = 0;
         }
         match std::mem::take(&mut self.from.get_mut().0) {
             ValueOperands::None => None,
@@ -399,19 +403,44 @@ impl Value {
 
     /// Returns whether the value can be an argument of a call: it is ready or can be computed first.
     pub(crate) fn is_argument(&self) -> bool {
-        self.is_free() || !self.is_traced() && self.depth() != NEVER
+        let can_be = self.is_free() || !self.is_traced() && self.depth() != NEVER;
+        can_be && self.spent() == 0
     }
 
     /// Returns whether a transform is tracing through the value, so that its op has to stay.
     #[inline]
     pub(crate) fn is_traced(&self) -> bool {
+        self.is_in_scope() && self.spent() == 0
+    }
+
+    /// Returns whether an op on this value is traced.
+    #[inline]
+    pub(crate) fn is_in_scope(&self) -> bool {
         self.scopes.any_open()
+    }
+
+    /// Returns whether the value depends on a parameter.
+    pub(crate) fn depends_on_params(&self) -> bool {
+        self.scopes.has_params()
+    }
+
+    /// Returns the number of the call of `backward` that has followed the op, or 0.
+    pub(crate) fn spent(&self) -> u16 {
+        self.spent.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the `number`-th call of `backward` has followed the op, so that nothing needs the op once the
+    /// elements are ready. Does nothing if a transform that is not `backward` traces the value.
+    pub(crate) fn spend(&self, number: u16) {
+        if self.scopes.only_params_open() {
+            self.spent.store(number, Ordering::Relaxed);
+        }
     }
 
     /// Returns the open scopes whose arguments this value depends on.
     #[inline]
     pub(crate) fn scopes(&self) -> Scopes {
-        match self.is_traced() {
+        match self.is_in_scope() {
             true => self.scopes.clone(),
             false => Scopes::default(),
         }

@@ -2,13 +2,14 @@
 
 use super::{Out, Plan, aval};
 use crate::Aval;
+use crate::backend::HostKernel;
 use crate::backend::cpu::Equation;
 use crate::backend::{TaskBuilder, View};
-use gradloom_ir::op::control::{ScanParts, WhileBackParts, WhileParts, branches};
+use gradloom_ir::op::control::{ScanParts, WhileBackParts, WhileParts, branches, kernel_lanes};
 use gradloom_ir::{DType, Op, Program, pass};
 use gradloom_kernels::control;
 use gradloom_kernels::memory::Layout;
-use gradloom_kernels::task::{Body, BodyOut};
+use gradloom_kernels::task::{Body, BodyOut, Prepared};
 
 /// Lowers an equation whose op runs programs, and returns its results.
 pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
@@ -54,12 +55,27 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
             control::once(body(&program))
         }
         Op::CustomJvp | Op::CustomVjp => control::once(body(&branches(of.statics)[0])),
+        Op::Custom => return of.args[..of.outs.len()].to_vec(),
+        Op::HostKernel => host_kernel(of),
         op => unreachable!("`{op}` is only transposed"),
     };
     let outs = [of.outs, &scratch].concat();
     let mut made = b.kernels(&args, &outs, kernel);
     made.truncate(of.outs.len());
     made
+}
+
+/// Returns a kernel of the user, which runs for each lane.
+fn host_kernel(of: &Equation<'_>) -> Prepared {
+    let code = of.statics[0]
+        .code()
+        .and_then(|code| code.downcast::<HostKernel>());
+    let code = code.expect("the rule of the op refuses other code");
+    let lanes = kernel_lanes(of.statics);
+    let one = |shape: &[usize]| shape[lanes.len()..].to_vec();
+    let args = of.args.iter().map(|x| one(x.shape())).collect();
+    let outs = of.outs.iter().map(|y| one(y.shape())).collect();
+    code.prepared(args, outs, lanes.iter().product())
 }
 
 /// Returns the memory of a state before and after a turn.

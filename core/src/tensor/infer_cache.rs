@@ -55,6 +55,7 @@ pub(crate) fn infer_one(
     if let Ok(Some(inferred)) = known {
         return Ok(inferred);
     }
+    let refers_to_code = statics.first().is_some_and(|value| value.code().is_some());
     let out = infer(op, &statics, data, likes, 1)?.remove(0);
     let more = (!statics.is_empty() || !likes.is_empty()).then(|| {
         let likes = likes.iter().map(|l| (*l).clone()).collect();
@@ -62,7 +63,8 @@ pub(crate) fn infer_one(
     });
     let inferred = Inferred { out, more };
     let words = inferred.more.as_ref().map_or(0, |more| more.words.len());
-    if data.len() > MOST_OPERANDS || words > MOST_WORDS {
+    // Memoised host code would outlive its last user.
+    if data.len() > MOST_OPERANDS || words > MOST_WORDS || refers_to_code {
         return Ok(inferred);
     }
     let answer = Entry {

@@ -16,6 +16,7 @@ pub(crate) mod contract;
 mod convert;
 mod create;
 mod display;
+pub(crate) mod host_code;
 mod indexing;
 mod infer_cache;
 mod linalg;

@@ -14,6 +14,7 @@ use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
 use crate::{Aval, DType, Result, Tensor};
 use gradloom_ir::{Op, Static};
+use smallvec::SmallVec;
 use std::sync::Arc;
 use triomphe::UniqueArc;
 
@@ -176,6 +177,23 @@ pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
     fresh.with_batch_dims(x.batch_dims())
 }
 
+/// Returns a value equal to `x` that stands for a parameter. `statics` are those of its op.
+pub(crate) fn param_leaf(x: &Tensor, statics: [Static; 2]) -> Tensor {
+    let physical = x.physical();
+    let more = OpData::new(
+        statics.into_iter().collect(),
+        SmallVec::new(),
+        Box::default(),
+    );
+    let more = Some(Arc::new(more));
+    let fresh = value(physical.aval(), x.dtype(), Op::Custom, more, &[&physical]);
+    let Ok(mut fresh) = fresh else {
+        unreachable!("a physical tensor has no batch prefix")
+    };
+    fresh.set_scopes(physical.0.scopes().union(Scopes::of_params()));
+    Tensor(fresh.into()).with_batch_dims(x.batch_dims())
+}
+
 /// Returns the operands of an op.
 #[inline]
 fn of(data: &[&Tensor]) -> ValueOperands {
@@ -231,9 +249,12 @@ fn provenance(data: &[&Tensor]) -> Option<Provenance> {
     for x in data {
         oldest = oldest.max(x.0.seq_no);
         depth = depth.max(x.0.depth());
-        if x.0.is_traced() {
+        if x.0.is_in_scope() {
             scopes = scopes.union(x.0.scopes());
         }
+    }
+    if !scopes.is_empty() && recording::ignores_params() {
+        scopes = scopes.without_params();
     }
     // No op computes a value with a prefix, so its depth is the largest one.
     if depth == NEVER && data.iter().any(|x| x.batch_dims() > 0) {

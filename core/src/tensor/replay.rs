@@ -1,9 +1,10 @@
 //! Replay of programs: each equation is recorded on the tensors that its operands are bound to.
 
 use crate::graph::recording::is_watched;
+use crate::tensor::host_code::run_rule;
 use crate::tensor::record::record_many;
 use crate::{Aval, Result, Tensor, observe};
-use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var, pass};
+use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var, pass};
 use smallvec::SmallVec;
 
 /// Binding of a variable of a program.
@@ -133,16 +134,14 @@ pub(crate) fn replay_known(
     }
     let values: SecondaryMap<Var, &Tensor> = known.iter().map(|(v, x)| (*v, x)).collect();
     let mut rest = program.clone();
-    rest.eqns.retain(|eqn| match eqn.outs[..] {
-        [out] => match values.get(out) {
-            Some(x) => {
-                rest.params.push(out);
-                args.push(Bound::Tensor((*x).clone()));
-                false
-            }
-            None => true,
-        },
-        _ => true,
+    rest.eqns.retain(|eqn| {
+        let outs = eqn.outs.iter().map(|out| values.get(*out));
+        let Some(outs) = outs.collect::<Option<Vec<_>>>() else {
+            return true;
+        };
+        rest.params.extend(&eqn.outs);
+        args.extend(outs.into_iter().map(|x| Bound::Tensor((*x).clone())));
+        false
     });
     replay_bound(&pass::dce(rest), &args)
 }
@@ -197,7 +196,12 @@ impl Env {
         let statics: Vec<Static> = eqn.attrs.iter().map(|a| statik(*a)).collect();
         let data: Vec<&Tensor> = eqn.data().iter().map(|v| get(v).tensor()).collect();
         let likes: Vec<&Aval> = eqn.likes().iter().map(|v| get(v).aval()).collect();
-        let outs = record_many(eqn.op, statics, &data, &likes, eqn.outs.len())?;
+        let outs = match eqn.op {
+            Op::CustomTangent | Op::CustomCotangent | Op::CustomLanes => {
+                run_rule(eqn.op, &statics, &data)?
+            }
+            _ => record_many(eqn.op, statics, &data, &likes, eqn.outs.len())?,
+        };
         for (var, out) in eqn.outs.iter().zip(outs) {
             self.set(*var, Some(Bound::Tensor(out)));
         }

@@ -41,7 +41,7 @@ pub fn gradcheck<X: Tree, R: Outcome>(f: impl Fn(&X) -> R, x: &X) -> Result<(), 
 }
 
 #[track_caller]
-fn unwrap<T>(result: crate::Result<T>) -> T {
+pub(super) fn unwrap<T>(result: crate::Result<T>) -> T {
     crate::raise::expect(result)
 }
 
@@ -257,9 +257,9 @@ const N_DIRECTIONS: usize = 2;
 /// Step sizes and the tolerance of finite differences.
 ///
 /// The first size balances truncation and rounding; the others are smaller.
-struct Steps {
-    sizes: [f64; 4],
-    tolerance: f64,
+pub(super) struct Steps {
+    pub(super) sizes: [f64; 4],
+    pub(super) tolerance: f64,
 }
 
 const DOUBLE: Steps = Steps {
@@ -272,12 +272,20 @@ const SINGLE: Steps = Steps {
     tolerance: 4e-3,
 };
 
-fn is_single(leaves: &[Tensor]) -> bool {
+/// Returns the steps for arguments of these dtypes.
+pub(super) fn steps_of(leaves: &[Tensor]) -> Steps {
+    match is_single(leaves) {
+        true => SINGLE,
+        false => DOUBLE,
+    }
+}
+
+pub(super) fn is_single(leaves: &[Tensor]) -> bool {
     leaves.iter().any(|x| x.dtype() == DType::F32)
 }
 
 /// Converts the `f32` leaves of a tree to `f64`.
-fn in_f64<X: Tree>(x: &X) -> X {
+pub(super) fn in_f64<X: Tree>(x: &X) -> X {
     x.map(&mut |leaf| match leaf.dtype() {
         DType::F32 => leaf.cast(DType::F64),
         _ => leaf.clone(),
@@ -285,7 +293,7 @@ fn in_f64<X: Tree>(x: &X) -> X {
 }
 
 /// Returns whether `f` computes in `f64` throughout.
-fn takes<X: Tree, Y: Tree>(f: impl Fn(&X) -> Y, x: &X) -> bool {
+pub(super) fn takes<X: Tree, Y: Tree>(f: impl Fn(&X) -> Y, x: &X) -> bool {
     let run = || crate::raise::catch(|| Ok(f(x)));
     // A function may assert its dtype.
     match catch_unwind(AssertUnwindSafe(run)) {
@@ -301,10 +309,7 @@ fn differences_along<X: Tree, Y: Tree>(
     dx: &X,
 ) -> Result<(), Failure> {
     let (y, dy) = jvp(x, dx);
-    let steps = match is_single(&[leaves(x), leaves(&y)].concat()) {
-        true => SINGLE,
-        false => DOUBLE,
-    };
+    let steps = steps_of(&[leaves(x), leaves(&y)].concat());
     // Elements for which no step has agreed yet.
     let mut open: Vec<Open> = Vec::new();
     let tangents = Pairs::new("result", &dy, &y)?.pairs;

@@ -24,12 +24,14 @@
 //! errors of the terms.
 
 mod compare;
+mod elements;
 mod laws;
 mod op_by_op;
 mod source;
 
 pub use crate::call::{check_every_call, check_no_call};
 pub use compare::Failure;
+pub use elements::{WorstElement, gradcheck_elements};
 pub(crate) use laws::gradients_equal;
 pub use laws::{
     adjoint_identity, companions_equal_run_time_derivatives, finite_differences, gradcheck,

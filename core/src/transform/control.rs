@@ -624,17 +624,29 @@ pub(super) fn trace_on<Y>(
     let reads = StandInGuard::of_lanes();
     let (outs, y) = f(&inputs)?;
     drop(reads);
+    let part = cut(&inputs, since, &outs, true);
+    drop(scope);
+    events::emit(Event::Traced {
+        equations: part.program.eqns.len(),
+    });
+    let (program, captured) = without_shapes(part, inputs.len());
+    Ok(Traced {
+        program,
+        captured,
+        y,
+    })
+}
+
+/// Returns the program of a part of the graph, and the values that it captures. Its first parameters are `n_inputs`
+/// inputs.
+pub(super) fn without_shapes(part: GraphPart, n_inputs: usize) -> (Program, Vec<Tensor>) {
     let GraphPart {
         mut program,
         captured,
         ..
-    } = cut(&inputs, since, &outs, true);
-    drop(scope);
-    events::emit(Event::Traced {
-        equations: program.eqns.len(),
-    });
+    } = part;
     // Values of which only the shape is read are constants of the program.
-    let shapes = captured.iter().zip(&program.params[inputs.len()..]);
+    let shapes = captured.iter().zip(&program.params[n_inputs..]);
     let shapes: Vec<_> = shapes
         .filter_map(|(bound, param)| match bound {
             Bound::Aval(aval) => Some((*param, aval.clone())),
@@ -648,11 +660,8 @@ pub(super) fn trace_on<Y>(
         Bound::Tensor(x) => Some(x),
         Bound::Aval(_) => None,
     });
-    Ok(Traced {
-        program: pass::simplify(with_shapes(program, &shapes)),
-        captured: captured.collect(),
-        y,
-    })
+    let program = pass::simplify(with_shapes(program, &shapes));
+    (program, captured.collect())
 }
 
 /// Returns a program in which some variables are constants of a known shape.

@@ -1,14 +1,17 @@
 //! Functions with derivatives that the user wrote.
 
 use super::Outcome;
-use super::control::{Traced, avals, physical, together, trace, trace_on};
+use super::control::{Traced, avals, physical, together, trace, trace_on, without_shapes};
 use super::outcome::TransformSite;
+use super::trace::{ScopeGuard, cut, stand_ins};
 use crate::error::ControlFault;
+use crate::graph::seq_no::seq_no_of_all;
+use crate::graph::trace_scope::Scopes;
 use crate::tensor::record::record_many;
 use crate::tensor::replay::replay;
 use crate::tree::{leaves, with_physical};
 use crate::{Aval, Error, Result, Tensor, Tree, check};
-use gradloom_ir::{Op, Programs, Static, ad};
+use gradloom_ir::{Op, Programs, Static, Var, ad};
 use std::cell::RefCell;
 
 /// Returns a function with the values of `f`, whose tangents `rule` computes.
@@ -195,6 +198,49 @@ where
     Ok(with_physical(&body.y, &outs))
 }
 
+/// Records a call of a function whose arguments have no values, with the rule that it has in reverse mode.
+///
+/// `forward` maps the inputs to the results, and `backward` the inputs, the results and their cotangents to those of
+/// the inputs. The values that `backward` reads become results of the forward rule.
+pub(crate) fn custom_on_stand_ins(
+    operands: &[Tensor],
+    forward: impl FnOnce(&[Tensor]) -> Result<Vec<Tensor>>,
+    backward: impl FnOnce(&[Tensor], &[Tensor], &[Tensor]) -> Result<Vec<Tensor>>,
+) -> Result<Vec<Tensor>> {
+    let scope = ScopeGuard::open();
+    let since = seq_no_of_all();
+    let inputs = stand_ins(&avals(operands).collect::<Vec<_>>(), &scope);
+    let y = forward(&inputs)?;
+    let of_cts = ScopeGuard::open();
+    let since_back = seq_no_of_all();
+    let cts = stand_ins(&avals(&y).collect::<Vec<_>>(), &of_cts);
+    let pulled = backward(&inputs, &y, &cts)?;
+    let part = cut(&cts, since_back, &pulled, true);
+    drop(of_cts);
+    let (mut back, captured) = without_shapes(part, cts.len());
+    // What depends on the inputs is saved, and the rest are constants of all programs.
+    let of_inputs = Scopes::one(scope.0.clone());
+    let is_saved = |x: &Tensor| !x.0.scopes().is_apart(&of_inputs);
+    let (params, others) = back.params.split_at(cts.len());
+    let own = || others.iter().copied().zip(&captured);
+    let (saved, consts): (Vec<_>, Vec<_>) = own().partition(|(_, x)| is_saved(x));
+    let vars = |all: &[(Var, &Tensor)]| all.iter().map(|(v, _)| *v).collect::<Vec<Var>>();
+    back.params = [&vars(&saved), params, &vars(&consts)].concat();
+    let values = |all: &[(Var, &Tensor)]| all.iter().map(|(_, x)| (*x).clone()).collect::<Vec<_>>();
+    let (saved, consts) = (values(&saved), values(&consts));
+    let results = [&y[..], &saved].concat();
+    let n = inputs.len();
+    let forward = without_shapes(cut(&inputs, since, &results, true), n);
+    let body = without_shapes(cut(&inputs, since, &y, true), n);
+    drop(scope);
+    let programs = vec![
+        (body.0, body.1, n),
+        (forward.0, forward.1, n),
+        (back, consts, saved.len() + cts.len()),
+    ];
+    record(Op::CustomVjp, "custom_vjp", programs, operands, y.len())
+}
+
 /// A traced function with a rule for its derivative.
 #[derive(Debug)]
 pub struct RuleSite {
@@ -312,7 +358,7 @@ fn record(
 ) -> Result<Vec<Tensor>> {
     // A rule says nothing of the values that it captures, so they cannot have derivatives.
     let captured = programs.iter().flat_map(|(_, captured, _)| captured);
-    if let Some(traced) = captured.clone().find(|x| x.0.is_traced()) {
+    if let Some(traced) = captured.clone().find(|x| x.0.is_in_scope()) {
         let aval = traced.aval().clone();
         return Err(ControlFault::Captured { aval }.into_error(by));
     }

@@ -1,6 +1,6 @@
 //! Forward mode.
 
-use super::Outcome;
+use super::{Outcome, no_rule};
 use crate::check;
 use crate::error::ControlFault;
 use crate::tensor::replay::{Bound, replay_known};
@@ -71,8 +71,13 @@ pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>
 /// Returns the program on values and tangents. The tangents are the last parameters, after the captured
 /// values.
 pub(super) fn joint_program(program: Program, wrt: &[Var]) -> Result<ad::Jvp> {
-    if ad::reverse_only(&program).is_some() {
-        return Err(ControlFault::ReverseOnly.into_error("custom_vjp"));
+    if let Some(op) = ad::reverse_only(&program) {
+        return Err(no_rule(
+            &program,
+            op,
+            ControlFault::ReverseOnly,
+            "custom_vjp",
+        ));
     }
     let program = pass::simplify(program);
     let ad::Jvp { program, active } = ad::jvp(&program, wrt, Calls::Joint);

@@ -1,8 +1,8 @@
 //! Linear maps: the derivative at a point as a function, and the transpose of a linear function.
 
-use super::Outcome;
 use super::trace::{self, Trace};
 use super::vjp::{Pullback, pullback_of};
+use super::{Outcome, no_rule};
 use crate::error::ControlFault;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
@@ -52,8 +52,9 @@ where
     F: FnOnce(&X) -> R,
 {
     let trace: Trace<R::Tree> = trace::trace(f, x)?;
-    if ad::reverse_only(&trace.program).is_some() {
-        return Err(ControlFault::ReverseOnly.into_error("custom_vjp"));
+    if let Some(op) = ad::reverse_only(&trace.program) {
+        let fault = ControlFault::ReverseOnly;
+        return Err(no_rule(&trace.program, op, fault, "custom_vjp"));
     }
     let ad::Linearized {
         primal,

@@ -25,6 +25,7 @@ pub use associative_scan::{AssociativeScan, associative_scan};
 pub use control::{
     Checkpoint, LoopIndex, Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop,
 };
+pub(crate) use custom::custom_on_stand_ins;
 pub use custom::{RuleSite, custom_jvp, custom_vjp, with_jvp, with_vjp};
 pub use forward_level::ForwardLevel;
 pub use grad::{grad, hvp, value_and_grad};
@@ -36,10 +37,35 @@ pub use linear::{Pushforward, linear_transpose, linearize};
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
 pub(crate) use trace::{
-    AbstractTrace, LeafFunction, Trace, cut_behind, on_leaves, pending, stand_in, trace_abstract,
-    trace_leaves,
+    AbstractTrace, LeafFunction, ParamGraph, Trace, cut_behind, cut_to_params, on_leaves, pending,
+    stand_in, trace_abstract, trace_leaves,
 };
 pub(crate) use vjp::pullback_of;
 pub use vjp::{Pullback, vjp};
 pub(crate) use vmap::vmap_leaves;
 pub use vmap::{Vmap, vmap};
+
+use crate::error::{ControlFault, CustomFault};
+use crate::{Error, Result};
+use gradloom_ir::{Op, Program, ad};
+
+/// Returns an error if an op of a program has no reverse mode.
+pub(crate) fn check_reversible(program: &Program) -> Result<()> {
+    match ad::irreversible(program) {
+        Some(op) => Err(no_rule(
+            program,
+            op,
+            ControlFault::Irreversible,
+            "while_loop",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Returns the error for an op that lacks the rule of a mode: `fault`, unless it is a kernel of the user.
+fn no_rule(program: &Program, op: Op, fault: ControlFault, by: &'static str) -> Error {
+    match (op, ad::kernel_of(program)) {
+        (Op::HostKernel, Some(code)) => CustomFault::NoDerivative.into_error(code.get().name()),
+        _ => fault.into_error(by),
+    }
+}

@@ -15,7 +15,7 @@ use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
 use crate::tree::{frozen, leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
-use gradloom_ir::{Program, Var};
+use gradloom_ir::{Program, SecondaryMap, Var};
 use std::sync::Arc;
 
 /// Result of tracing a closure.
@@ -220,6 +220,53 @@ pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Pro
     (part.program, part.captured)
 }
 
+/// The graph between parameters and a result.
+pub(crate) struct ParamGraph {
+    /// `parameters..., captured... -> result`.
+    pub(crate) program: Program,
+    /// Bindings of the parameters of the program.
+    pub(crate) bound: Vec<Bound>,
+    /// The values of all variables that equations bind.
+    pub(crate) known: Vec<(Var, Tensor)>,
+    /// The values of all ops, and the ops that own several.
+    pub(crate) values: Vec<Shared>,
+}
+
+/// Extracts the program from `leaves`, which stand for parameters, to `y`. Values that do not depend on parameters are
+/// captured, and so are parameters that are not among the leaves.
+pub(crate) fn cut_to_params(leaves: &[Tensor], y: &Tensor) -> ParamGraph {
+    let outs = std::slice::from_ref(y);
+    let (part, values) = cut_until(leaves, WalkEnd::NoParams, outs, !leaves.is_empty());
+    let mut known: Vec<(Var, Tensor)> = Vec::new();
+    let mut found: SecondaryMap<Var, ()> = SecondaryMap::new();
+    for (value, source) in &values {
+        if let OriginKind::Node(node, out) = source.kind() {
+            let var = part.program.eqns[node as usize].outs[out as usize];
+            if found.insert(var, ()).is_none() {
+                known.push((var, Tensor::of(value)));
+            }
+        }
+    }
+    // Results of an op with several that nothing has used yet.
+    for (eqn, node) in part.program.eqns.iter().zip(&part.nodes) {
+        for (i, var) in (0..).zip(&eqn.outs) {
+            if !found.contains(*var) {
+                let source = ValueSource::Part(node.clone(), i);
+                known.push((*var, Tensor::new(&node.outs()[i as usize], source)));
+            }
+        }
+    }
+    let mut values: Vec<Shared> = values.into_iter().map(|(value, _)| value).collect();
+    values.extend(part.nodes);
+    let physical = leaves.iter().map(|leaf| Bound::Tensor(leaf.physical()));
+    ParamGraph {
+        program: part.program,
+        bound: physical.chain(part.captured).collect(),
+        known,
+        values,
+    }
+}
+
 /// A part of the graph as a program.
 pub(super) struct GraphPart {
     pub(super) program: Program,
@@ -236,14 +283,43 @@ pub(super) struct GraphPart {
 ///
 /// Programs know no batch prefixes: inputs and results are taken without theirs.
 pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
+    cut_until(inputs, WalkEnd::OlderThan(since), outs, dependent).0
+}
+
+/// Values at which a walk ends.
+#[derive(Clone, Copy)]
+enum WalkEnd {
+    /// Those whose sequence number is not greater.
+    OlderThan(u64),
+    /// Those that do not depend on parameters.
+    NoParams,
+}
+
+impl WalkEnd {
+    fn is_at(self, value: &Shared) -> bool {
+        match self {
+            WalkEnd::OlderThan(since) => value.seq_no <= since,
+            WalkEnd::NoParams => !value.depends_on_params(),
+        }
+    }
+}
+
+/// Extracts a program as [`cut`] does. If the walk ends at parameters, the second list has all values that it met.
+fn cut_until(
+    inputs: &[Tensor],
+    end: WalkEnd,
+    outs: &[Tensor],
+    dependent: bool,
+) -> (GraphPart, Vec<(Shared, Origin)>) {
     let mut engine = Engine::lock();
     let mut cut = TraceWalk {
         epoch: engine.next_epoch(),
         edges: &engine.edges,
-        since,
+        end,
         dependent,
         n_inputs: inputs.len(),
         nodes: Vec::new(),
+        values: Vec::new(),
         captured: Vec::new(),
     };
     for (i, input) in inputs.iter().enumerate() {
@@ -256,7 +332,10 @@ pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: boo
     walk(roots(), &mut cut, &mut Stack::default());
     let sources: Vec<Origin> = roots().map(|root| root.stamp.last()).collect();
     let TraceWalk {
-        nodes, captured, ..
+        nodes,
+        captured,
+        values,
+        ..
     } = cut;
     drop(engine);
     let mut lowering = Lowering::default();
@@ -268,21 +347,24 @@ pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: boo
     }
     let Lowered { program, likes } = lowering.finish(&sources);
     let captured = captured.into_iter().map(Bound::Tensor);
-    GraphPart {
+    let part = GraphPart {
         program,
         captured: captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
         nodes: nodes.into_iter().map(|(node, _)| node).collect(),
-    }
+    };
+    (part, values)
 }
 
 /// A graph walk that stops at inputs and at captured values, see [`cut`].
 struct TraceWalk<'a> {
     epoch: u64,
     edges: &'a Edges,
-    since: u64,
+    end: WalkEnd,
     dependent: bool,
     n_inputs: usize,
     nodes: Vec<(Shared, Vec<Origin>)>,
+    /// The values that the walk met, unless it ends at older ones.
+    values: Vec<(Shared, Origin)>,
     captured: Vec<Tensor>,
 }
 
@@ -293,6 +375,14 @@ impl TraceWalk<'_> {
         value.stamp.set(self.epoch, leaf);
         self.captured.push(Tensor::of(value));
     }
+
+    /// Notes a value that an op computes.
+    fn note(&mut self, value: &Shared, source: Origin) {
+        value.stamp.set(self.epoch, source);
+        if matches!(self.end, WalkEnd::NoParams) {
+            self.values.push((value.clone(), source));
+        }
+    }
 }
 
 impl<'a> Walker<'a> for TraceWalk<'a> {
@@ -301,7 +391,7 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
     }
 
     fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>) {
-        let producer = match value.seq_no <= self.since {
+        let producer = match self.end.is_at(value) {
             true => Producer::Nothing,
             false => value.producer(self.edges),
         };
@@ -309,9 +399,7 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
             Producer::Nothing => self.capture(value),
             Producer::Op(args) => stack.push(value, value, 0, args),
             Producer::Part(op, out) => match op.stamp.get(self.epoch).map(Origin::kind) {
-                Some(OriginKind::Node(node, _)) => {
-                    value.stamp.set(self.epoch, Origin::node(node, out))
-                }
+                Some(OriginKind::Node(node, _)) => self.note(value, Origin::node(node, out)),
                 Some(_) => self.capture(value),
                 None => stack.push(value, op, out, op.operands(self.edges)),
             },
@@ -335,7 +423,7 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
         let number = self.nodes.len() as u32;
         node.op.stamp.set(self.epoch, Origin::node(number, 0));
         let source = Origin::node(number, node.out);
-        node.value.stamp.set(self.epoch, source);
+        self.note(node.value, source);
         self.nodes.push((node.op.clone(), args));
     }
 }

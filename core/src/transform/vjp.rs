@@ -1,8 +1,7 @@
 //! Reverse mode.
 
 use super::trace::Trace;
-use super::{Outcome, trace};
-use crate::error::ControlFault;
+use super::{Outcome, check_reversible, trace};
 use crate::observe::in_backward;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
@@ -52,9 +51,7 @@ where
 
 /// Returns the value and the pullback of a traced function.
 pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y, Pullback<X, Y>)> {
-    if ad::irreversible(&trace.program).is_some() {
-        return Err(ControlFault::Irreversible.into_error("while_loop"));
-    }
+    check_reversible(&trace.program)?;
     let ad::Vjp {
         primal,
         pullback,

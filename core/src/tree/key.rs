@@ -194,7 +194,7 @@ impl<'a> CallKey<'a> {
         match x.is_argument() {
             true => self.leaves.push(leaf),
             false if x.aval.batch_dims() > 0 => self.meet(Obstacle::Prefixed),
-            false if x.is_traced() => self.meet(Obstacle::Traced),
+            false if x.is_in_scope() => self.meet(Obstacle::Traced),
             false => self.meet(Obstacle::Fails),
         }
     }

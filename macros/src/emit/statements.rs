@@ -340,7 +340,9 @@ impl<'a> Emitter<'a> {
                 ours!([#(#ns),*])
             }
             Static::All => ours!(..),
-            Static::Programs(_) => unreachable!("no traced function lowers to an op on programs"),
+            Static::Programs(_) | Static::Code(_) => {
+                unreachable!("no traced function lowers to an op on programs or host code")
+            }
             Static::DType(d) => {
                 let name = format_ident!("{d:?}");
                 ours!(#rt::DType::#name)

@@ -307,6 +307,7 @@ fn is_of_statics(fault: &Fault) -> bool {
     matches!(
         fault,
         Fault::Static { .. }
+            | Fault::Code { .. }
             | Fault::Arity { .. }
             | Fault::RepeatedAxis { .. }
             | Fault::Step { .. }

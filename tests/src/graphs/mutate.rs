@@ -143,7 +143,7 @@ fn another(value: &Static, rng: &mut Rng) -> Static {
             }
             Static::Programs(Programs::new(all))
         }
-        Static::Host(_) | Static::Dims(..) => {
+        Static::Host(_) | Static::Dims(..) | Static::Code(_) => {
             unreachable!("a graph has known static arguments")
         }
     }

@@ -46,15 +46,37 @@ pub fn reverse_only(program: &Program) -> Option<Op> {
     lacks(program, &|control| !control.is_forward())
 }
 
+/// Returns the code of a kernel of the user in a program, or in a program that it runs, whose results are floats.
+pub fn kernel_of(program: &Program) -> Option<&crate::Code> {
+    program.eqns.iter().find_map(|eqn| {
+        let is_float = |y: &Var| program.aval(*y).dtype.is_none_or(crate::DType::is_float);
+        let mut statics = eqn.attrs.iter().map(|attr| program.attr(*attr));
+        if eqn.op == Op::HostKernel && eqn.outs.iter().any(is_float) {
+            return statics.find_map(crate::Static::code);
+        }
+        let programs = statics.filter_map(crate::Static::programs).flatten();
+        programs.into_iter().find_map(kernel_of)
+    })
+}
+
 fn lacks(program: &Program, of: &dyn Fn(&dyn Control) -> bool) -> Option<Op> {
     program.eqns.iter().find_map(|eqn| {
         let control = eqn.op.control()?;
-        if of(control) {
+        let is_float = |y: &Var| program.aval(*y).dtype.is_none_or(crate::DType::is_float);
+        if of(control) && (eqn.op != Op::HostKernel || eqn.outs.iter().any(is_float)) {
             return Some(eqn.op);
         }
         let statics = eqn.attrs.iter().map(|attr| program.attr(*attr));
-        let mut inner = statics.filter_map(crate::Static::programs).flatten();
-        inner.find_map(|program| lacks(program, of))
+        let programs = statics.filter_map(crate::Static::programs).flatten();
+        // The programs of a `custom_vjp` are not differentiated, and of a `custom_jvp` only the rule is.
+        let skipped = match eqn.op {
+            Op::CustomVjp => usize::MAX,
+            Op::CustomJvp => 1,
+            _ => 0,
+        };
+        programs
+            .skip(skipped)
+            .find_map(|program| lacks(program, of))
     })
 }
 

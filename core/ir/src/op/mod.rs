@@ -213,9 +213,15 @@ impl Op {
         matches!(self.def().eval(), Eval::Call)
     }
 
-    /// Returns the ops that run programs, but for those that are only transposed.
+    /// Returns the ops that run programs, but for those that are only transposed, and those on host code.
     pub fn evaluated_control() -> impl Iterator<Item = &'static Op> + Clone {
-        Op::CONTROL.iter().filter(|op| **op != Op::CustomLin)
+        let others = |op: &&Op| **op != Op::CustomLin && !op.is_host_code();
+        Op::CONTROL.iter().filter(others)
+    }
+
+    /// Returns whether the op refers to host code: a custom function, or a kernel of the user.
+    pub fn is_host_code(self) -> bool {
+        self.static_at(StaticKind::Code).is_some()
     }
 
     /// Returns the rules that an op that runs programs has beside those of all ops.

@@ -19,7 +19,39 @@ pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;
 pub use signature::{Arg, Group, constants};
 
-use crate::Program;
+use crate::{Op, Program, SecondaryMap, Var};
+
+/// Replaces the results of `custom` equations by the operands that hold their values.
+///
+/// The result computes the same and has no derivative of the user.
+pub fn without_rules(mut program: Program) -> Program {
+    if !program.eqns.iter().any(|eqn| eqn.op == Op::Custom) {
+        return program;
+    }
+    let mut to: SecondaryMap<Var, Var> = SecondaryMap::new();
+    let find = |to: &SecondaryMap<Var, Var>, var: Var| to.get(var).copied().unwrap_or(var);
+    program.eqns.retain_mut(|eqn| {
+        for arg in &mut eqn.args {
+            *arg = find(&to, *arg);
+        }
+        if eqn.op == Op::Custom {
+            for (out, value) in eqn.outs.iter().zip(&eqn.args) {
+                to.insert(*out, *value);
+            }
+        }
+        eqn.op != Op::Custom
+    });
+    for out in &mut program.outs {
+        *out = find(&to, *out);
+    }
+    // A program that is kept must not keep the contexts of the calls.
+    for attr in &mut program.attrs {
+        if attr.code().is_some_and(|code| code.get().key().is_none()) {
+            *attr = 0.into();
+        }
+    }
+    program
+}
 
 /// Runs dead code elimination, folding and common subexpression elimination.
 pub fn simplify(program: Program) -> Program {

@@ -1,8 +1,10 @@
 //! Programs: straight-line functions in A-normal form (a jaxpr in JAX).
 
+mod code;
 mod programs;
 mod statics;
 
+pub use code::{Code, HostCode};
 pub use programs::Programs;
 pub(crate) use statics::dims_text;
 pub use statics::{Static, StaticArg, StaticKind};

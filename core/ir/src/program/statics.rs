@@ -1,6 +1,6 @@
 //! Static arguments: axes, shapes, dtypes and numbers that belong to the program, not to its data.
 
-use super::{Program, Programs};
+use super::{Code, Program, Programs};
 use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -80,6 +80,8 @@ pub enum StaticKind {
     Callee,
     /// The programs that the op runs.
     Programs,
+    /// Host code, or its name in a program that was parsed.
+    Code,
 }
 
 impl StaticKind {
@@ -101,6 +103,7 @@ impl StaticArg {
             StaticKind::KnownCount => value.int().is_some_and(|n| n >= 0),
             StaticKind::Callee => value.is_host(),
             StaticKind::Programs => value.programs().is_some(),
+            StaticKind::Code => value.code().is_some() || matches!(value, Static::Host(_)),
             StaticKind::Active => list(|active| {
                 let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
                 ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i))
@@ -172,6 +175,8 @@ pub enum Static {
     Dims(String, Vec<Option<Dim>>),
     /// Programs that the op runs.
     Programs(Programs),
+    /// Host code, such as the rules of a custom function.
+    Code(Code),
 }
 
 impl Static {
@@ -225,6 +230,14 @@ impl Static {
         }
     }
 
+    /// Returns the host code, if this is host code.
+    pub fn code(&self) -> Option<&Code> {
+        match self {
+            Static::Code(code) => Some(code),
+            _ => None,
+        }
+    }
+
     /// Returns whether the value is not known before the program runs.
     pub fn is_host(&self) -> bool {
         matches!(self, Static::Host(_) | Static::Dims(..))
@@ -255,10 +268,12 @@ impl Static {
             Static::Host(text) => (6, text.len() as u64),
             Static::Dims(text, _) => (7, text.len() as u64),
             Static::Programs(programs) => (8, programs.words().len() as u64),
+            Static::Code(code) => (9, code.get().key().unwrap_or(0)),
         }
     }
 
-    /// Appends an encoding of this value. Two encodings are equal if and only if the values are.
+    /// Appends an encoding of this value. Two encodings are equal if and only if the values are, but for
+    /// [host code](crate::HostCode::key) that does not change the value of its op.
     pub fn encode(&self, out: &mut Vec<u64>) {
         let (tag, bits) = self.bits();
         out.extend([u64::from(tag), bits]);
@@ -282,6 +297,7 @@ impl PartialEq for Static {
             (Static::Host(a), Static::Host(b)) => a == b,
             (Static::Dims(a, x), Static::Dims(b, y)) => a == b && x == y,
             (Static::Programs(a), Static::Programs(b)) => a == b,
+            (Static::Code(a), Static::Code(b)) => a == b,
             _ => self.bits() == other.bits(),
         }
     }
@@ -331,6 +347,12 @@ impl From<Programs> for Static {
     }
 }
 
+impl From<Code> for Static {
+    fn from(code: Code) -> Static {
+        Static::Code(code)
+    }
+}
+
 impl From<Vec<i64>> for Static {
     fn from(ns: Vec<i64>) -> Static {
         Static::Ints(ns)
@@ -352,6 +374,7 @@ impl fmt::Display for Static {
             Static::Host(text) => write!(f, "`{text}`"),
             Static::Dims(text, lens) => write!(f, "`{text}`:{}", dims_text(lens)),
             Static::Programs(programs) => fmt::Display::fmt(programs, f),
+            Static::Code(code) => fmt::Display::fmt(code, f),
         }
     }
 }

@@ -189,7 +189,7 @@ impl DataMut<'_> {
     }
 
     /// Returns the `len` elements from `start` on.
-    pub(crate) fn part_mut(&mut self, start: usize, len: usize) -> DataMut<'_> {
+    pub fn part_mut(&mut self, start: usize, len: usize) -> DataMut<'_> {
         match self {
             DataMut::F32(xs) => DataMut::F32(&mut xs[start..][..len]),
             DataMut::F64(xs) => DataMut::F64(&mut xs[start..][..len]),

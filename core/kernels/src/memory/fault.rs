@@ -33,6 +33,13 @@ pub enum KernelFault {
         /// Error of its kernel.
         fault: Box<KernelFault>,
     },
+    /// A kernel of the user failed.
+    Host {
+        /// Name of the kernel.
+        kernel: String,
+        /// Its message.
+        message: String,
+    },
     /// A result cannot be allocated.
     OutOfMemory {
         /// Size of the result.

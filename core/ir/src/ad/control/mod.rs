@@ -3,6 +3,7 @@
 mod body;
 mod checkpoint;
 mod custom;
+mod custom_code;
 mod scan;
 mod switch;
 mod while_back;
@@ -29,6 +30,12 @@ pub(super) fn tangents(
         Op::Checkpoint => checkpoint::tangents,
         Op::CustomJvp => custom::tangents_of_jvp,
         Op::CustomVjp => custom::tangents_of_vjp,
+        Op::Custom => return custom_code::tangents(b, eqn, dx),
+        // `ad::irreversible` and `ad::reverse_only` refuse a kernel with a result that is a float.
+        Op::HostKernel => {
+            b.append(eqn.clone());
+            return vec![None; eqn.outs.len()];
+        }
         op => unreachable!("`{op}` runs no programs"),
     };
     rule(b, eqn, dx, calls)
@@ -47,6 +54,7 @@ pub(super) fn cotangents(
         Op::Switch => switch::cotangents,
         Op::Checkpoint => checkpoint::cotangents,
         Op::CustomLin => custom::cotangents_of_lin,
+        Op::CustomTangent => return custom_code::cotangents(b, eqn, cts),
         op => unreachable!("`ad::irreversible` refuses `{op}`"),
     };
     rule(b, eqn, cts, linear)

@@ -11,12 +11,14 @@
 pub(crate) mod body;
 pub(crate) mod checkpoint;
 mod custom;
+mod custom_code;
 pub(crate) mod prune;
 pub(crate) mod scan;
 pub(crate) mod switch;
 mod while_back;
 pub(crate) mod while_loop;
 
+pub use custom_code::lanes as kernel_lanes;
 pub use scan::Parts as ScanParts;
 pub use switch::branches;
 pub use while_back::Parts as WhileBackParts;
@@ -30,6 +32,11 @@ pub(super) static CHECKPOINT: checkpoint::Checkpoint = checkpoint::Checkpoint;
 pub(super) static CUSTOM_JVP: custom::CustomJvp = custom::CustomJvp;
 pub(super) static CUSTOM_VJP: custom::CustomVjp = custom::CustomVjp;
 pub(super) static CUSTOM_LIN: custom::CustomLin = custom::CustomLin;
+pub(super) static CUSTOM: custom_code::Custom = custom_code::Custom;
+pub(super) static CUSTOM_TANGENT: custom_code::CustomTangent = custom_code::CustomTangent;
+pub(super) static CUSTOM_COTANGENT: custom_code::CustomCotangent = custom_code::CustomCotangent;
+pub(super) static CUSTOM_LANES: custom_code::CustomLanes = custom_code::CustomLanes;
+pub(super) static HOST_KERNEL: custom_code::HostKernel = custom_code::HostKernel;
 
 use crate::{Aval, Builder, Dim, Eqn, Fault, Program, Static, Var};
 

@@ -1,0 +1,408 @@
+//! Each error of custom functions and of backward passes, with its text.
+
+use gradloom::custom::{
+    Call, GradientValidator, HostKernel, Kernel, KernelInput, KernelOutput, try_custom_call,
+};
+use gradloom::prelude::*;
+use gradloom::{
+    Backward, BackwardFault, CustomFault, CustomFunction, FunctionContext, Param, jvp, no_grad,
+    scan,
+};
+use std::sync::Arc;
+
+/// A function that breaks its contract in a chosen way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Breach {
+    None,
+    NoOutputs,
+    Count,
+    Shape,
+    DType,
+    NotFinite,
+    MissingTensor,
+    MissingObject,
+    MissingList,
+    Fails,
+}
+
+struct Broken(Breach);
+
+impl CustomFunction for Broken {
+    type Input = Vec<Tensor>;
+    type Output = Vec<Tensor>;
+    type Saved = FunctionContext;
+    const CHECK_FINITE: bool = true;
+
+    fn forward(&self, x: &Vec<Tensor>, needs: &[bool]) -> Result<(Vec<Tensor>, FunctionContext)> {
+        let y = match self.0 {
+            Breach::NoOutputs => Vec::new(),
+            _ => vec![&x[0] * 2.0],
+        };
+        Ok((y, FunctionContext::new(needs)))
+    }
+
+    fn backward(&self, call: &Call<'_, Self>, ct: &Vec<Tensor>) -> Result<Vec<Tensor>> {
+        let ct = &ct[0] * 2.0;
+        Ok(match self.0 {
+            Breach::Count => vec![ct.clone(), ct],
+            Breach::Shape => vec![ct.sum(..)],
+            Breach::DType => vec![ct.cast(DType::F32)],
+            Breach::NotFinite => vec![ct / Tensor::from([1.0f64, 0.0])],
+            Breach::MissingTensor => vec![call.saved.saved_tensor(1)?.clone()],
+            Breach::MissingObject => vec![ct * *call.saved.object::<f64>()?],
+            Breach::MissingList => call.saved.saved_tensors::<2>()?.to_vec(),
+            Breach::Fails => return Err(Error::of_host("solver", "no convergence")),
+            _ => vec![ct],
+        })
+    }
+}
+
+/// Returns the error of the gradient, with the number of the call replaced.
+fn broken(breach: Breach) -> Error {
+    let f = Arc::new(Broken(breach));
+    let loss =
+        |x: &Tensor| -> Result<Tensor> { Ok(try_custom_call(&f, &vec![x.clone()])?[0].sum(..)) };
+    let mut error = grad(loss)(&Tensor::from([1.0f64, 2.0])).unwrap_err();
+    if let Error::Custom { function, .. } = &mut error {
+        *function = function.split('#').next().unwrap().to_owned();
+    }
+    error
+}
+
+#[track_caller]
+fn check(breach: Breach, fault: fn(&CustomFault) -> bool, text: &str) {
+    let error = broken(breach);
+    assert_eq!(error.to_string(), text);
+    let Error::Custom { fault: found, .. } = &error else {
+        panic!("{error}")
+    };
+    assert!(fault(found), "{found:?}");
+}
+
+/// S4.24, S4.27, S4.28, S4.29, S4.32, S4.39: each breach is an error of its own, which names the function.
+#[test]
+fn each_breach_of_the_contract_is_an_error_of_its_own() {
+    check(
+        Breach::NoOutputs,
+        |f| matches!(f, CustomFault::NoOutputs),
+        "`Broken`: `forward` returned no tensor",
+    );
+    check(
+        Breach::Count,
+        |f| matches!(f, CustomFault::Count { .. }),
+        "`Broken`: `backward` returned 2 tensors, expected 1",
+    );
+    check(
+        Breach::Shape,
+        |f| matches!(f, CustomFault::Shape { .. }),
+        "`Broken`: `backward` returned [] as the shape for `input[0]`, expected [2]",
+    );
+    check(
+        Breach::DType,
+        |f| matches!(f, CustomFault::DType { .. }),
+        "`Broken`: `backward` returned f32 for `input[0]`, expected f64",
+    );
+    check(
+        Breach::NotFinite,
+        |f| matches!(f, CustomFault::NotFinite { .. }),
+        "`Broken`: `backward` returned inf at element 1 for `input[0]`",
+    );
+    check(
+        Breach::MissingTensor,
+        |f| matches!(f, CustomFault::ContextMissing { .. }),
+        "`Broken`: the context has no saved tensor 1: `forward` did not save it",
+    );
+    check(
+        Breach::MissingObject,
+        |f| matches!(f, CustomFault::ContextMissing { .. }),
+        "`Broken`: the context has no object of type `f64`: `forward` did not save it",
+    );
+    check(
+        Breach::MissingList,
+        |f| matches!(f, CustomFault::ContextMissing { .. }),
+        "`Broken`: the context has no list of 2 saved tensors, but one of 0: `forward` did not save it",
+    );
+    check(
+        Breach::Fails,
+        |f| matches!(f, CustomFault::Failed { .. }),
+        "`solver`: no convergence",
+    );
+}
+
+/// A function that multiplies by a tensor that is no argument.
+struct Captures(Tensor);
+
+impl CustomFunction for Captures {
+    type Input = Tensor;
+    type Output = Tensor;
+    type Saved = ();
+
+    fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
+        Ok((x * &self.0, ()))
+    }
+
+    fn backward(&self, _: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
+        Ok(ct * &self.0)
+    }
+}
+
+/// S4.23: a captured value that is differentiated would lose its gradient.
+#[test]
+fn a_captured_value_that_a_transform_traces_is_an_error() {
+    let x = Tensor::from([3.0f64]);
+    let loss = |w: &Tensor| -> Result<Tensor> {
+        Ok(try_custom_call(&Arc::new(Captures(w.clone())), &x)?.sum(..))
+    };
+    assert_eq!(
+        grad(loss)(&x).unwrap_err().to_string(),
+        "`Captures`: `forward` captures f64[1], which a transform traces: pass it as an argument"
+    );
+    let constant = Arc::new(Captures(Tensor::from([2.0f64])));
+    let fine = |x: &Tensor| -> Result<Tensor> { Ok(try_custom_call(&constant, x)?.sum(..)) };
+    assert_eq!(grad(fine)(&x).unwrap().item::<f64>(), 2.0);
+}
+
+/// The text of an error, with the numbers of calls and lines replaced.
+fn text(error: &Error) -> String {
+    let (mut text, mut digits) = (String::new(), false);
+    for c in error.to_string().replace(file!(), "FILE").chars() {
+        if digits && (c.is_ascii_digit() || c == ':') {
+            continue;
+        }
+        digits = c == '#' || c == ':' && text.ends_with("FILE");
+        text.push(c);
+    }
+    text
+}
+
+/// S4.25: the error names the op and the place of the first pass.
+#[test]
+fn a_second_backward_pass_is_an_error_with_the_place_of_the_first() {
+    let f = Arc::new(Broken(Breach::None));
+    let w = Param::new(Tensor::from([1.0f64, 2.0])).unwrap();
+    let h = try_custom_call(&f, &vec![w.tensor()]).unwrap().remove(0);
+    let y = h.sum(..);
+    y.backward().unwrap();
+    let error = y.backward().unwrap_err();
+    assert_eq!(
+        text(&error),
+        "`backward` a second time through `sum`, which the call at FILE: has followed; use `retain_graph` there"
+    );
+    // A new result of an op that was followed.
+    let error = (&h * 2.0).sum(..).backward().unwrap_err();
+    assert_eq!(
+        text(&error),
+        "`backward` a second time through `Broken#`, which the call at FILE: has followed; use `retain_graph` there"
+    );
+    assert!(matches!(error, Error::Backward(f) if matches!(*f, BackwardFault::Second { .. })));
+    assert_eq!(w.grad().unwrap().to_vec::<f64>(), [2.0, 2.0]);
+}
+
+/// S4.24, S4.25: a context that was released by hand.
+#[test]
+fn a_released_context_is_an_error_with_the_place_of_the_release() {
+    let f = Arc::new(Broken(Breach::None));
+    let w = Param::new(Tensor::from([1.0f64, 2.0])).unwrap();
+    let y = try_custom_call(&f, &vec![w.tensor()])
+        .unwrap()
+        .remove(0)
+        .sum(..);
+    y.grad_fn().unwrap().release();
+    let error = y.backward().unwrap_err();
+    assert_eq!(
+        text(&error),
+        "`Broken#`: its context was released at FILE:; call `retain_graph` for a backward pass that keeps it"
+    );
+    assert!(w.grad().is_none());
+}
+
+/// S4.14, S4.23: a result that does not depend on a parameter, and one that is no number.
+#[test]
+fn a_disconnected_result_and_one_without_a_seed_are_errors() {
+    let w = Param::new(Tensor::from([1.0f64, 2.0])).unwrap();
+    let text = "`backward` of f64[], which does not depend on a `Param`: compute it from `Param::tensor`, outside of `no_grad`";
+    for y in [
+        Tensor::from(1.0f64),
+        no_grad(|| w.tensor().sum(..)),
+        w.tensor().argmax(0).cast(DType::F64),
+    ] {
+        match y.backward() {
+            Err(error) => assert_eq!(error.to_string(), text),
+            Ok(()) => assert_eq!(w.grad().unwrap().to_vec::<f64>(), [0.0, 0.0]),
+        }
+    }
+    assert_eq!(
+        w.tensor().backward().unwrap_err().to_string(),
+        "a gradient needs a result that is a single float, and this is f64[2]; sum it, or use `vjp`"
+    );
+    assert_eq!(
+        w.tensor()
+            .backward_with(&Tensor::from([1.0f64]))
+            .unwrap_err()
+            .to_string(),
+        "the cotangent of `result` is f64[1], expected f64[2]"
+    );
+}
+
+/// S4.13, S4.15: values and gradients of parameters are checked.
+#[test]
+fn a_parameter_takes_floats_of_its_shape_only() {
+    assert_eq!(
+        Param::new(Tensor::from([true])).unwrap_err().to_string(),
+        "a `Param` holds a float, and this is bool[1]; cast it, or keep it as a `Tensor`"
+    );
+    let w = Param::new(Tensor::from([1.0f64, 2.0])).unwrap();
+    assert_eq!(
+        w.set(Tensor::from([1.0f32, 2.0])).unwrap_err().to_string(),
+        "the parameter is f64[2], and this is f32[2]"
+    );
+    let error = w
+        .accumulate_grad(&Tensor::from(1.0f64))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("the gradient of `param#")
+            && error.ends_with("is f64[], expected f64[2]"),
+        "{error}"
+    );
+    let error = w
+        .accumulate_grad(&Tensor::from([1i64, 2]))
+        .unwrap_err()
+        .to_string();
+    assert!(error.ends_with("is i64[2], expected f64[2]"), "{error}");
+}
+
+/// S4.29: the validator can be used without a function.
+#[test]
+fn the_validator_checks_count_shape_dtype_and_numbers() {
+    let x = Tensor::from([1.0f64, 2.0]);
+    let check = GradientValidator::new("f");
+    let texts = [
+        check.check(&[&x], &[]),
+        check.check(&[&x], &[&x.sum(..)]),
+        check.check(&[&x], &[&x.cast(DType::I64)]),
+        check.clone().finite().check(&[&x], &[&(&x / 0.0)]),
+    ]
+    .map(|checked| checked.unwrap_err().to_string());
+    assert_eq!(
+        texts,
+        [
+            "`f`: `backward` returned 0 tensors, expected 1",
+            "`f`: `backward` returned [] as the shape for `input[0]`, expected [2]",
+            "`f`: `backward` returned i64 for `input[0]`, expected f64",
+            "`f`: `backward` returned inf at element 0 for `input[0]`",
+        ]
+    );
+    // The gradient of an input that is not a float is not read.
+    check.check(&[&Tensor::from([1i64])], &[&x]).unwrap();
+}
+
+/// A kernel that may fail.
+struct Half;
+
+impl Kernel for Half {
+    fn avals(&self, x: &[Aval]) -> Result<Vec<Aval>> {
+        match x {
+            [x] if x.dtype() == DType::F64 => Ok(vec![x.clone()]),
+            _ => Err(Error::of_host("half", "it takes one f64")),
+        }
+    }
+
+    fn run(&self, x: &[KernelInput<'_>], y: &mut [KernelOutput<'_>]) -> Result<(), String> {
+        for (y, x) in y[0]
+            .as_mut_slice::<f64>()
+            .iter_mut()
+            .zip(x[0].as_slice::<f64>())
+        {
+            if *x < 0.0 {
+                return Err(format!("{x} is negative"));
+            }
+            *y = x / 2.0;
+        }
+        Ok(())
+    }
+}
+
+/// S4.42: errors of kernels, and their missing derivatives, name the kernel.
+#[test]
+fn errors_of_kernels_name_the_kernel() {
+    let half = HostKernel::new(Half);
+    let x = Tensor::from([1.0f64, 4.0]);
+    assert_eq!(
+        half.try_call(&[&Tensor::from(1.0f32)])
+            .unwrap_err()
+            .to_string(),
+        "`half`: it takes one f64"
+    );
+    let y = half.call(&[&(&x - 2.0)]).remove(0);
+    assert_eq!(
+        y.try_to_vec::<f64>().unwrap_err().to_string(),
+        "`Half`: -1 is negative"
+    );
+    // The evaluation can be retried, and others work.
+    assert!(y.try_to_vec::<f64>().is_err());
+    assert_eq!(half.call(&[&x])[0].to_vec::<f64>(), [0.5, 2.0]);
+    let run = |x: &Tensor| -> Result<Tensor> { Ok(half.try_call(&[x])?.remove(0).sum(..)) };
+    let text = "`Half`: the kernel has no derivative: implement `vjp`, or call it in `forward` of a `CustomFunction`";
+    assert_eq!(grad(run)(&x).unwrap_err().to_string(), text);
+    assert_eq!(jvp(run, &x, &x).unwrap_err().to_string(), text);
+    let in_loop = |x: &Tensor| -> Result<Tensor> {
+        let body = |(): &(), x: &Tensor| -> Result<((), Tensor)> {
+            Ok(((), half.try_call(&[x])?.remove(0)))
+        };
+        Ok(scan(body, &(), x)?.1.sum(..))
+    };
+    assert_eq!(in_loop(&x).unwrap().item::<f64>(), 2.5);
+    assert_eq!(grad(in_loop)(&x).unwrap_err().to_string(), text);
+    let w = Param::new(x).unwrap();
+    assert_eq!(
+        run(&w.tensor())
+            .unwrap()
+            .backward()
+            .unwrap_err()
+            .to_string(),
+        text
+    );
+}
+
+/// S4.22: a graph has no cycle by construction, and the verifier refuses a program that was parsed with one.
+#[test]
+fn a_parsed_program_with_a_cycle_is_refused() {
+    let text = "(x: f64[2]) { y = custom[code=`f#1`, outs=1] z, x z = sin y return z }";
+    let error = match text.parse::<gradloom_ir::Program>() {
+        Err(error) => error.to_string(),
+        Ok(program) => gradloom_ir::verify(&program).join("\n"),
+    };
+    assert!(error.contains('z'), "{error}");
+}
+
+/// S4.26: values do not change, so a saved tensor cannot.
+#[test]
+fn a_saved_tensor_keeps_its_value_when_its_variable_changes() {
+    let f = Arc::new(Saves);
+    let w = Param::new(Tensor::from([2.0f64])).unwrap();
+    let mut x = w.tensor() * 1.0;
+    let y = try_custom_call(&f, &x).unwrap();
+    x += 100.0;
+    w.set(Tensor::from([50.0f64])).unwrap();
+    Backward::of(&y.sum(..)).run().unwrap();
+    assert_eq!(w.grad().unwrap().item::<f64>(), 4.0);
+    assert_eq!(x.item::<f64>(), 102.0);
+}
+
+/// x², which saves x.
+struct Saves;
+
+impl CustomFunction for Saves {
+    type Input = Tensor;
+    type Output = Tensor;
+    type Saved = Tensor;
+
+    fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, Tensor)> {
+        Ok((x.square(), x.clone()))
+    }
+
+    fn backward(&self, call: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
+        Ok(ct * call.saved * 2.0)
+    }
+}
