@@ -141,6 +141,7 @@
 //! - [`testing`] checks derivatives; `#[traced(check)]` generates tests that do.
 //! - [`events`], [`cache`], [`explain`]: observe and limit the plans of the run time.
 //!   [`set_threads`]: sets the number of threads.
+//! - `dump`, with the feature `trace`: writes tensors and the named values of traced functions to disk.
 //! - [`release_memory`] frees the buffers that are cached for later results.
 //! - [`report()`] tells how often traced functions were planned or recorded, why, and how long they
 //!   ran.
@@ -162,6 +163,8 @@ mod call;
 mod check;
 mod composites;
 mod cost;
+#[cfg(feature = "trace")]
+pub mod dump;
 mod element;
 mod error;
 mod evaluate;
@@ -170,6 +173,7 @@ mod function;
 mod graph;
 pub mod optim;
 mod plan;
+mod points;
 mod raise;
 pub mod random;
 mod recycle;

@@ -30,6 +30,7 @@ chapters! {
     tensors = "tensors.md";
     testing = "testing.md";
     traced_functions = "traced-functions.md";
+    tracing_to_disk = "tracing-to-disk.md";
     training = "training.md";
     trees_and_models = "trees-and-models.md";
     vmap = "vmap.md";

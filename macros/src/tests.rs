@@ -6,6 +6,7 @@ mod expansion_time;
 mod generated;
 mod methods;
 mod mutations;
+mod trace_points;
 
 use crate::derivative::programs;
 use crate::program::Body;

@@ -13,6 +13,7 @@ use crate::graph::recording::{
 };
 use crate::graph::run;
 use crate::graph::value::Shared;
+use crate::points::is_tracing;
 use crate::tree::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
 use crate::{Tensor, Tree};
 use std::any::Any;
@@ -287,7 +288,7 @@ fn runs_body(site: &'static LocalKey<CallSite>) -> bool {
         }
         return true;
     }
-    is_op_by_op() || runs_bodies()
+    is_op_by_op() || runs_bodies() || is_tracing()
 }
 
 /// Looks up a key. `Err(None)` means that the call is not cached, and should be recorded for the cache.

@@ -625,7 +625,7 @@ pub(super) fn trace_on<Y>(
         mut program,
         captured,
         ..
-    } = cut(&inputs, since, &outs, true);
+    } = cut(&inputs, since, &outs, true, &[]);
     drop(scope);
     events::emit(Event::Traced {
         equations: program.eqns.len(),

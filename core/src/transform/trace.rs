@@ -9,6 +9,7 @@ use crate::graph::topo::{Origin, OriginKind, Stack, WalkNode, Walker, walk};
 use crate::graph::trace_scope::Scope;
 use crate::graph::value::{Edges, Producer, Shared, ValueSource};
 use crate::plan::Lowered;
+use crate::points::{NotedPoint, PointLabel, PointNotes};
 use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
 use crate::tree::{frozen, leaves, with_leaves};
@@ -27,6 +28,8 @@ pub(crate) struct Trace<Y> {
     pub(crate) captured: Vec<Bound>,
     /// Variables that were computed during tracing, because the closure read values.
     pub(crate) known: Vec<(Var, Tensor)>,
+    /// Variables with a name that is traced to disk, in the order of execution.
+    pub(crate) points: Vec<(Var, PointLabel)>,
     /// Result on fresh values: its structure, and the avals of its leaves.
     pub(crate) y: Y,
 }
@@ -85,6 +88,7 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         n_inputs: trace.n_inputs,
         captured: trace.captured,
         known: trace.known,
+        points: trace.points,
         y: y.expect("the function was traced"),
     })
 }
@@ -127,22 +131,28 @@ pub(crate) fn trace_leaves(
         }
     });
     let fresh: Vec<Tensor> = fresh.collect();
+    let notes = PointNotes::begin();
     let y = f(&fresh)?;
+    let noted = notes.map_or_else(Vec::new, |notes| notes.take());
     let GraphPart {
         program,
         captured,
         nodes,
-    } = cut(&inputs, since, &y, true);
+        points,
+    } = cut(&inputs, since, &y, true, &noted);
     drop(close);
     let known = known(&program, nodes);
     events::emit(Event::Traced {
         equations: program.eqns.len(),
     });
+    let points = points.into_iter().zip(noted);
+    let points = points.filter_map(|(var, (_, label))| Some((var?, label)));
     Ok(Trace {
         program,
         n_inputs: inputs.len(),
         captured,
         known,
+        points: points.collect(),
         y,
     })
 }
@@ -163,7 +173,7 @@ fn known(program: &Program, nodes: Vec<Shared>) -> Vec<(Var, Tensor)> {
 /// Extracts the program from `inputs` to `outs` made of nodes younger than `since`. Returns it with
 /// the older values that it reads, which are bound to the parameters after the inputs.
 pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) {
-    let part = cut(inputs, since, outs, false);
+    let part = cut(inputs, since, outs, false, &[]);
     (part.program, part.captured)
 }
 
@@ -174,6 +184,8 @@ pub(super) struct GraphPart {
     pub(super) captured: Vec<Bound>,
     /// Node of each equation.
     nodes: Vec<Shared>,
+    /// Variable of each noted value, if it is in the program.
+    points: Vec<Option<Var>>,
 }
 
 /// Extracts the program from `inputs` to `outs`.
@@ -182,7 +194,13 @@ pub(super) struct GraphPart {
 /// not depend on an input. No node that depends on an input is older than `since`.
 ///
 /// Programs know no batch prefixes: inputs and results are taken without theirs.
-pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
+pub(super) fn cut(
+    inputs: &[Tensor],
+    since: u64,
+    outs: &[Tensor],
+    dependent: bool,
+    noted: &[NotedPoint],
+) -> GraphPart {
     let mut engine = Engine::lock();
     let mut cut = TraceWalk {
         epoch: engine.next_epoch(),
@@ -201,7 +219,13 @@ pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: boo
     }
     let roots = || outs.iter().map(Tensor::physical_value);
     walk(roots(), &mut cut, &mut Stack::default());
-    let sources: Vec<Origin> = roots().map(|root| root.stamp.last()).collect();
+    let mut sources: Vec<Origin> = roots().map(|root| root.stamp.last()).collect();
+    let noted = noted.iter().map(|(value, _)| {
+        let found = value.physical_value().stamp.get(cut.epoch)?;
+        sources.push(found);
+        Some(sources.len() - 1)
+    });
+    let noted: Vec<Option<usize>> = noted.collect();
     let TraceWalk {
         nodes, captured, ..
     } = cut;
@@ -213,12 +237,18 @@ pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: boo
     for (node, args) in &nodes {
         lowering.node(node, args.iter().copied());
     }
-    let Lowered { program, likes } = lowering.finish(&sources);
+    let Lowered { mut program, likes } = lowering.finish(&sources);
+    let points = noted
+        .into_iter()
+        .map(|i| i.map(|i| program.outs[i]))
+        .collect();
+    program.outs.truncate(outs.len());
     let captured = captured.into_iter().map(Bound::Tensor);
     GraphPart {
         program,
         captured: captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
         nodes: nodes.into_iter().map(|(node, _)| node).collect(),
+        points,
     }
 }
 

@@ -3,11 +3,12 @@
 use super::trace::Trace;
 use super::{Outcome, trace};
 use crate::error::ControlFault;
+use crate::points::PointLabel;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
 use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves, with_physical};
 use crate::{Aval, Result, Tensor, Tree, check};
-use gradloom_ir::{Program, ad};
+use gradloom_ir::{Program, Var, ad};
 
 /// Returns the value of `f` at `x`, and the pullback.
 ///
@@ -54,6 +55,8 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
     if ad::irreversible(&trace.program).is_some() {
         return Err(ControlFault::Irreversible.into_error("while_loop"));
     }
+    let points: Vec<Var> = trace.points.iter().map(|(var, _)| *var).collect();
+    let (vjp, cotangents) = ad::vjp_with_points(&trace.program, trace.wrt(), &points);
     let ad::Vjp {
         primal,
         pullback,
@@ -61,7 +64,7 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         active,
         nonzero,
         shape_only,
-    } = ad::vjp(&trace.program, trace.wrt());
+    } = vjp;
     let args = trace::args(&free_leaves(x), &trace.captured);
     let outs = replay_known(&primal, args, &trace.known)?;
     let (outs, residuals) = outs.split_at(n_outs);
@@ -71,6 +74,10 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         .zip(&shape_only)
         .map(|(r, shape_only)| r.kept(*shape_only));
     let y = with_physical(&trace.y, &outs);
+    let labels = trace.points.into_iter().map(|(_, label)| label);
+    let points = labels
+        .zip(cotangents)
+        .filter_map(|(label, i)| Some((i?, label)));
     let inner = Inner {
         program: pullback,
         residuals: residuals.collect(),
@@ -78,6 +85,7 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         nonzero,
         outs: leaves(&y).iter().map(|y| y.aval().clone()).collect(),
         args: free_leaves(x).iter().map(Tensor::batch_dims).collect(),
+        points: points.collect(),
     };
     let zeros = tree::zeros(x);
     let zero_cotangent = tree::zeros(&y);
@@ -120,6 +128,23 @@ struct Inner {
     outs: Vec<Aval>,
     /// Number of batch axes of each free leaf of the argument.
     args: Vec<usize>,
+    /// Named values, in the order of execution, with the index of the cotangent among the results
+    /// after those for the argument.
+    points: Vec<(usize, PointLabel)>,
+}
+
+impl Inner {
+    /// Writes the records of the cotangents of named values, the last value first. `found` has the
+    /// results of the program for which `nonzero` is true.
+    fn dump_points(&self, found: &[Bound], nonzero: &[bool]) {
+        let n = self.nonzero.iter().filter(|nonzero| **nonzero).count();
+        for (i, label) in self.points.iter().rev() {
+            if nonzero[n + i] {
+                let before = nonzero[..n + i].iter().filter(|nonzero| **nonzero).count();
+                label.dump_cotangent(found[before].tensor());
+            }
+        }
+    }
 }
 
 impl<X: Tree, Y: Tree> Pullback<X, Y> {
@@ -158,7 +183,11 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         let mut args = residuals.clone();
         let active = cts.into_iter().zip(active).filter(|(_, active)| **active);
         args.extend(active.map(|(ct, _)| Bound::Tensor(ct)));
-        let mut found = replay_bound(program, &args)?.into_iter();
+        let found = replay_bound(program, &args)?;
+        if !self.inner.points.is_empty() {
+            self.inner.dump_points(&found, &vec![true; found.len()]);
+        }
+        let mut found = found.into_iter();
         let mut nonzero = nonzero.iter();
         let mut frozen = frozen(&self.zeros).into_iter();
         Ok(self.zeros.map(&mut |zero| match frozen.next() {
@@ -239,6 +268,7 @@ impl LeafPullback {
             nonzero,
             outs,
             args: batch_dims,
+            points,
         } = &self.0;
         let params = program.params[residuals.len()..].iter();
         let (mut args, mut missing) = (residuals.clone(), Vec::new());
@@ -258,7 +288,11 @@ impl LeafPullback {
             }
         }
         let part = ad::with_zeros(program, residuals.len(), &missing);
-        let mut found = replay_bound(&part.program, &args)?.into_iter();
+        let found = replay_bound(&part.program, &args)?;
+        if !points.is_empty() {
+            self.0.dump_points(&found, &part.nonzero);
+        }
+        let mut found = found.into_iter();
         let mut left = part.nonzero.iter();
         Ok(nonzero
             .iter()

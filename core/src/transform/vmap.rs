@@ -175,7 +175,7 @@ fn on_lanes<R: Outcome>(
     let y = R::run(|| f(&one_lane))?;
     let GraphPart {
         program, captured, ..
-    } = cut(&inputs, since, &leaves(&y), true);
+    } = cut(&inputs, since, &leaves(&y), true, &[]);
     drop(scope);
     events::emit(Event::Traced {
         equations: program.eqns.len(),
