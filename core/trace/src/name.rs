@@ -19,9 +19,11 @@ pub fn sanitize_filename(name: &str) -> String {
 /// Returns the stem of the file of a record: [`sanitize_filename`], unless that is too long.
 pub(crate) fn stem(name: &str) -> String {
     let stem = sanitize_filename(name);
-    match stem.len() > LONGEST {
-        true => hashed_stem(name),
-        false => stem,
+    match stem.len() {
+        // A file name that is only an extension has none.
+        0 => "_".to_owned(),
+        n if n > LONGEST => hashed_stem(name),
+        _ => stem,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records.
 
 use crate::json::finite_or_null;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
 /// Description of one tensor.
@@ -53,6 +54,10 @@ impl TraceRecord {
     /// If the text is not a JSON object with the six fields that every record has, or a field has
     /// another type. Consistency is checked by [`TraceRecord::check`].
     pub fn from_json(text: &str) -> serde_json::Result<TraceRecord> {
+        // The derived parser also takes the fields as an array.
+        if text.trim_start().starts_with('[') {
+            return Err(serde_json::Error::custom("a record is a JSON object"));
+        }
         serde_json::from_str(text)
     }
 
