@@ -66,7 +66,7 @@
 //! - The stage is `forward` or `backward`. A backward record is the cotangent of the value, and has
 //!   the name `ct_h`. `layer_idx` is the iteration of the innermost loop of the first function in
 //!   the path that has a loop.
-//! - While points are traced, traced functions run their bodies op by op, with the same bits.
+//! - While points are traced, traced functions run their bodies instead of plans, with the same bits.
 //!   Results of derivatives are those of the companions, as always. The records of a backward pass
 //!   come from a second derivative, of the recorded body, unless the body may have side effects:
 //!   then this derivative is also the result, equal to rounding. See [`with_config`].

@@ -27,15 +27,18 @@ pub(crate) fn are_emitted() -> bool {
 impl EmitCx<'_> {
     /// Returns whether trace points of this function come from a second run of its body.
     ///
-    /// A body that may have side effects runs once only, and so does one with a host value that
+    /// A body that may have side effects runs once only, and so does one with an argument that
     /// cannot be copied.
     fn runs_twice(&self) -> bool {
-        let is_known = |param: &&Param| {
-            let is_static = matches!(param.kind, Kind::Static { .. }) && !param.by_ref;
+        let copied = |(i, param): (usize, &Param)| {
             let known = classify(&param.owned, &mut Errors::default());
-            !is_static || matches!(known, Kind::Static { .. })
+            param.by_ref
+                || match param.kind {
+                    Kind::Static { .. } => matches!(known, Kind::Static { .. }) && !param.receiver,
+                    Kind::Tensor | Kind::Tree => !param.receiver || self.asked_for.contains(&i),
+                }
         };
-        !self.calls.may_have_side_effects() && self.func.params.iter().all(|p| is_known(&p))
+        !self.calls.may_have_side_effects() && self.func.params.iter().enumerate().all(copied)
     }
 
     /// Returns the condition under which a body runs, and only runs once, for its trace points.
@@ -44,20 +47,20 @@ impl EmitCx<'_> {
         (are_emitted() && !self.runs_twice()).then(|| ours!(|| #rt::is_tracing()))
     }
 
-    /// Returns copies of the arguments that a call moves.
+    /// Returns a copy of an argument that a call moves.
+    fn copy_of(&self, param: &Param) -> TokenStream {
+        let (rt, ident) = (self.rt, &param.ident);
+        match param.kind {
+            Kind::Static { .. } => copy_host(rt, ident),
+            Kind::Tensor | Kind::Tree => ours!(#rt::copy(&#ident)),
+        }
+    }
+
+    /// Returns the statements that rebind the arguments that a call moves to copies.
     fn copies(&self) -> TokenStream {
-        let rt = self.rt;
-        let moved = self
-            .func
-            .params
-            .iter()
-            .filter(|p| !p.by_ref && p.view.is_none() && !p.receiver);
-        let copies = moved.map(|param| {
-            let ident = &param.ident;
-            let copy = match param.kind {
-                Kind::Static { .. } => copy_host(rt, ident),
-                Kind::Tensor | Kind::Tree => ours!(#rt::copy(&#ident)),
-            };
+        let moved = |p: &&Param| !p.by_ref && p.view.is_none() && !p.receiver;
+        let copies = self.func.params.iter().filter(moved).map(|param| {
+            let (ident, copy) = (&param.ident, self.copy_of(param));
             ours!(let #ident = #copy;)
         });
         copies.collect()
@@ -86,15 +89,16 @@ impl EmitCx<'_> {
         if !are_emitted() || !self.runs_twice() {
             return None;
         }
-        let (rt, copies, user) = (self.rt, self.copies(), self.user_function());
+        let (rt, user) = (self.rt, self.user_function());
         let args = self.func.params.iter().map(|param| match &param.view {
             Some(view) => view.lend(&param.ident.to_token_stream(), rt),
-            None => param.ident.to_token_stream(),
+            None if param.by_ref => param.ident.to_token_stream(),
+            None => self.copy_of(param),
         });
         Some(ours! {
             let _suspended = match #rt::is_tracing() {
                 true => {
-                    { #copies let _ = #user(#(#args),*); }
+                    let _ = #user(#(#args),*);
                     ::core::option::Option::Some(#rt::suspend())
                 }
                 false => ::core::option::Option::None,

@@ -41,9 +41,15 @@ pub(crate) fn instrument(func: &Func, block: &mut Block, rt: &TokenStream) {
     points.visit_block_mut(block);
     let name = segment(func);
     let scope = ours!(let _scope = #rt::enter_function(#name););
+    // Clippy wants items before statements.
+    let items = block
+        .stmts
+        .iter()
+        .take_while(|stmt| matches!(stmt, Stmt::Item(_)))
+        .count();
     block
         .stmts
-        .insert(0, Stmt::Expr(Expr::Verbatim(scope), None));
+        .insert(items, Stmt::Expr(Expr::Verbatim(scope), None));
 }
 
 /// Returns the part of the path for a function: `dense`, `attention` for `Attention::forward`, and
