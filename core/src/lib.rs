@@ -141,6 +141,7 @@
 //! - [`testing`] checks derivatives; `#[traced(check)]` generates tests that do.
 //! - [`events`], [`cache`], [`explain`]: observe and limit the plans of the run time.
 //!   [`set_threads`]: sets the number of threads.
+//! - `dump`, with the feature `trace`: writes tensors and the named values of traced functions to disk.
 //! - [`release_memory`] frees the buffers that are cached for later results.
 //! - [`report()`] tells how often traced functions were planned or recorded, why, and how long they
 //!   ran.
@@ -164,6 +165,8 @@ mod composites;
 mod cost;
 pub mod custom;
 pub mod defaults;
+#[cfg(feature = "trace")]
+pub mod dump;
 mod element;
 mod error;
 mod evaluate;
@@ -174,6 +177,7 @@ mod observe;
 pub mod optim;
 mod param;
 mod plan;
+mod points;
 mod profile;
 mod raise;
 pub mod random;

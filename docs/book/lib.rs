@@ -35,6 +35,7 @@ chapters! {
     testing = "testing.md";
     traces = "traces.md";
     traced_functions = "traced-functions.md";
+    tracing_to_disk = "tracing-to-disk.md";
     training = "training.md";
     trees_and_models = "trees-and-models.md";
     vmap = "vmap.md";

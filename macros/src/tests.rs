@@ -7,6 +7,7 @@ mod generated;
 mod methods;
 mod mutations;
 mod numbers;
+mod trace_points;
 
 use crate::derivative::programs;
 use crate::program::Body;

@@ -176,6 +176,48 @@ fn the_residual_choice_changes_no_bit() {
     assert!(repeated > 500, "{repeated} pullbacks recompute an equation");
 }
 
+/// Returns the results, and the cotangents that the pullback returns.
+fn run_vjp(vjp: &ad::Vjp, args: &[NdArray], cts: &[NdArray]) -> (Vec<NdArray>, Vec<NdArray>) {
+    let mut outs = evaluate(&vjp.primal, args);
+    let residuals = outs.split_off(vjp.n_outs);
+    let active = vjp.active.iter().filter(|active| **active).count();
+    let given: Vec<NdArray> = residuals.iter().chain(&cts[..active]).cloned().collect();
+    (outs, evaluate(&vjp.pullback, &given))
+}
+
+#[test]
+fn cotangents_of_points_change_no_bit_of_the_others() {
+    let mut random = Random(4);
+    let mut found = 0;
+    for _ in 0..2000 {
+        let n = 1 + random.below(12);
+        let program = program(&mut random, n);
+        let mut points: Vec<Var> = program.eqns.iter().map(|eqn| eqn.out()).collect();
+        points.retain(|_| random.below(3) == 0);
+        points.insert(0, program.params[0]);
+        let plain = ad::vjp(&program, &program.params);
+        let (with_points, index) = ad::vjp_with_points(&program, &program.params, &points);
+        for program in [&with_points.primal, &with_points.pullback] {
+            assert_eq!(verify(program), Vec::<String>::new(), "{program}");
+        }
+        let args = [vector(&mut random), vector(&mut random)];
+        let cts = [vector(&mut random), vector(&mut random)];
+        let of = || format!("{program}\n{}\n{}", plain.pullback, with_points.pullback);
+        let (y, ct) = run_vjp(&plain, &args, &cts);
+        let (traced_y, mut traced_ct) = run_vjp(&with_points, &args, &cts);
+        let of_points = traced_ct.split_off(ct.len());
+        same_bits(&y, &traced_y, &of);
+        same_bits(&ct, &traced_ct, &of);
+        assert_eq!(plain.nonzero, with_points.nonzero);
+        // The first point is the first parameter, which has a cotangent.
+        let first = index[0].expect("the results depend on it");
+        same_bits(&of_points[first..=first], &ct[..1], &of);
+        found += index.iter().flatten().count();
+        assert!(index.iter().flatten().all(|i| *i < of_points.len()));
+    }
+    assert!(found > 4000, "{found} points have cotangents");
+}
+
 #[test]
 fn equal_programs_give_equal_text() {
     let mut random = Random(3);

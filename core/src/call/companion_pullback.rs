@@ -176,6 +176,19 @@ pub fn companion_pullback<const N: usize>(
     CompanionPullback::of_operands(likes, bytes, run)
 }
 
+/// Returns a pullback that calls `shadow` first, only for its records on disk.
+#[cfg(feature = "trace")]
+pub(crate) fn with_shadow(pull: CompanionPullback, shadow: CompanionPullback) -> CompanionPullback {
+    let inner = pull.clone();
+    CompanionPullback {
+        run: Arc::new(move |cts| {
+            (shadow.run)(cts);
+            (inner.run)(cts)
+        }),
+        ..pull
+    }
+}
+
 /// Returns a result and the pullback of its residuals, which have this size and this pullback.
 pub fn saved_pullback<Y, S: Send + Sync + 'static, const N: usize>(
     likes: [Vec<Aval>; N],

@@ -14,6 +14,7 @@ use crate::graph::recording::{
 };
 use crate::graph::run;
 use crate::graph::value::Shared;
+use crate::points::is_tracing;
 use crate::tree::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
 use crate::{Tensor, Tree};
 use std::any::Any;
@@ -323,7 +324,7 @@ fn runs_body(site: &'static LocalKey<CallSite>) -> bool {
         }
         return true;
     }
-    is_watched() || runs_bodies()
+    is_watched() || runs_bodies() || is_tracing()
 }
 
 /// Looks up a key. `Err(None)` means that the call is not cached, and should be recorded for the cache.

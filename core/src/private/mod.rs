@@ -13,6 +13,8 @@ mod loops;
 mod optional;
 mod recorded;
 mod residual;
+#[cfg(feature = "trace")]
+mod shadow;
 mod step;
 mod tangent;
 
@@ -48,6 +50,11 @@ pub use crate::call::{
     CallPullback, CallRecording, CallResults, CallSite, Cotangents, OpaqueResult, begin,
     recorded as record_call, recorded_impure as record_impure, why_not_cached, why_not_keyed,
 };
+#[cfg(feature = "trace")]
+pub use crate::dump::{
+    PointArg, TracePoint, TracePointOfRef, UntracedPoint, enter_function, is_tracing, point_loop,
+    suspend,
+};
 pub use crate::function::{Function, Param};
 pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
 pub use crate::raise::catch;
@@ -77,6 +84,8 @@ pub use listing::Listing;
 pub use optional::*;
 pub use recorded::*;
 pub use residual::*;
+#[cfg(feature = "trace")]
+pub use shadow::*;
 pub use step::*;
 pub use tangent::*;
 

@@ -100,6 +100,7 @@ impl ForwardLevel {
             program,
             captured,
             nodes,
+            ..
         } = part;
         let known = known(&program, nodes);
         let wrt = program.params[..inputs.len()].to_vec();

@@ -11,6 +11,7 @@ use crate::graph::trace_scope::Scope;
 use crate::graph::value::{Edges, Producer, Shared, ValueSource};
 use crate::observe::{self, NodeOutput, TraceContext};
 use crate::plan::Lowered;
+use crate::points::{NotedPoint, PointLabel, PointNotes};
 use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
 use crate::tree::{frozen, leaves, with_leaves};
@@ -29,6 +30,8 @@ pub(crate) struct Trace<Y> {
     pub(crate) captured: Vec<Bound>,
     /// Variables that were computed during tracing, because the closure read values.
     pub(crate) known: Vec<(Var, Tensor)>,
+    /// Variables with a name that is traced to disk, in the order of execution.
+    pub(crate) points: Vec<(Var, PointLabel)>,
     /// Result on fresh values: its structure, and the avals of its leaves.
     pub(crate) y: Y,
 }
@@ -88,6 +91,7 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         n_inputs: trace.n_inputs,
         captured: trace.captured,
         known: trace.known,
+        points: trace.points,
         y: y.expect("the function was traced"),
     })
 }
@@ -130,22 +134,28 @@ pub(crate) fn trace_leaves(
         }
     });
     let fresh: Vec<Tensor> = fresh.collect();
+    let notes = PointNotes::begin();
     let y = f(&fresh)?;
+    let noted = notes.map_or_else(Vec::new, |notes| notes.take());
     let GraphPart {
         program,
         captured,
         nodes,
-    } = cut(&inputs, since, &y, true);
+        points,
+    } = cut_until(&inputs, WalkEnd::OlderThan(since), &y, true, &noted).0;
     drop(close);
     let known = known(&program, nodes);
     events::emit(Event::Traced {
         equations: program.eqns.len(),
     });
+    let points = points.into_iter().zip(noted);
+    let points = points.filter_map(|(var, (_, label))| Some((var?, label)));
     Ok(Trace {
         program,
         n_inputs: inputs.len(),
         captured,
         known,
+        points: points.collect(),
         y,
     })
 }
@@ -236,7 +246,7 @@ pub(crate) struct ParamGraph {
 /// captured, and so are parameters that are not among the leaves.
 pub(crate) fn cut_to_params(leaves: &[Tensor], y: &Tensor) -> ParamGraph {
     let outs = std::slice::from_ref(y);
-    let (part, values) = cut_until(leaves, WalkEnd::NoParams, outs, !leaves.is_empty());
+    let (part, values) = cut_until(leaves, WalkEnd::NoParams, outs, !leaves.is_empty(), &[]);
     let mut known: Vec<(Var, Tensor)> = Vec::new();
     let mut found: SecondaryMap<Var, ()> = SecondaryMap::new();
     for (value, source) in &values {
@@ -274,6 +284,8 @@ pub(super) struct GraphPart {
     pub(super) captured: Vec<Bound>,
     /// Node of each equation.
     pub(super) nodes: Vec<Shared>,
+    /// Variable of each noted value, if it is in the program.
+    points: Vec<Option<Var>>,
 }
 
 /// Extracts the program from `inputs` to `outs`.
@@ -283,7 +295,7 @@ pub(super) struct GraphPart {
 ///
 /// Programs know no batch prefixes: inputs and results are taken without theirs.
 pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
-    cut_until(inputs, WalkEnd::OlderThan(since), outs, dependent).0
+    cut_until(inputs, WalkEnd::OlderThan(since), outs, dependent, &[]).0
 }
 
 /// Values at which a walk ends.
@@ -310,6 +322,7 @@ fn cut_until(
     end: WalkEnd,
     outs: &[Tensor],
     dependent: bool,
+    noted: &[NotedPoint],
 ) -> (GraphPart, Vec<(Shared, Origin)>) {
     let mut engine = Engine::lock();
     let mut cut = TraceWalk {
@@ -330,7 +343,13 @@ fn cut_until(
     }
     let roots = || outs.iter().map(Tensor::physical_value);
     walk(roots(), &mut cut, &mut Stack::default());
-    let sources: Vec<Origin> = roots().map(|root| root.stamp.last()).collect();
+    let mut sources: Vec<Origin> = roots().map(|root| root.stamp.last()).collect();
+    let noted = noted.iter().map(|(value, _)| {
+        let found = value.physical_value().stamp.get(cut.epoch)?;
+        sources.push(found);
+        Some(sources.len() - 1)
+    });
+    let noted: Vec<Option<usize>> = noted.collect();
     let TraceWalk {
         nodes,
         captured,
@@ -345,12 +364,18 @@ fn cut_until(
     for (node, args) in &nodes {
         lowering.node(node, args.iter().copied());
     }
-    let Lowered { program, likes } = lowering.finish(&sources);
+    let Lowered { mut program, likes } = lowering.finish(&sources);
+    let points = noted
+        .into_iter()
+        .map(|i| i.map(|i| program.outs[i]))
+        .collect();
+    program.outs.truncate(outs.len());
     let captured = captured.into_iter().map(Bound::Tensor);
     let part = GraphPart {
         program,
         captured: captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
         nodes: nodes.into_iter().map(|(node, _)| node).collect(),
+        points,
     };
     (part, values)
 }

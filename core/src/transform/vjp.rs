@@ -3,11 +3,12 @@
 use super::trace::Trace;
 use super::{Outcome, check_reversible, trace};
 use crate::observe::in_backward;
+use crate::points::PointLabel;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
 use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves, with_physical};
 use crate::{Aval, Result, Tensor, Tree, check};
-use gradloom_ir::{Program, ad};
+use gradloom_ir::{Program, Var, ad};
 
 /// Returns the value of `f` at `x`, and the pullback.
 ///
@@ -52,6 +53,8 @@ where
 /// Returns the value and the pullback of a traced function.
 pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y, Pullback<X, Y>)> {
     check_reversible(&trace.program)?;
+    let points: Vec<Var> = trace.points.iter().map(|(var, _)| *var).collect();
+    let (vjp, cotangents) = ad::vjp_with_points(&trace.program, trace.wrt(), &points);
     let ad::Vjp {
         primal,
         pullback,
@@ -59,7 +62,7 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         active,
         nonzero,
         shape_only,
-    } = ad::vjp(&trace.program, trace.wrt());
+    } = vjp;
     let args = trace::args(&free_leaves(x), &trace.captured);
     let outs = replay_known(&primal, args, &trace.known)?;
     let (outs, residuals) = outs.split_at(n_outs);
@@ -69,6 +72,10 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         .zip(&shape_only)
         .map(|(r, shape_only)| r.kept(*shape_only));
     let y = with_physical(&trace.y, &outs);
+    let labels = trace.points.into_iter().map(|(_, label)| label);
+    let points = labels
+        .zip(cotangents)
+        .filter_map(|(label, i)| Some((i?, label)));
     let inner = Inner {
         program: pullback,
         residuals: residuals.collect(),
@@ -76,6 +83,7 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         nonzero,
         outs: leaves(&y).iter().map(|y| y.aval().clone()).collect(),
         args: free_leaves(x).iter().map(Tensor::batch_dims).collect(),
+        points: points.collect(),
     };
     let zeros = tree::zeros(x);
     let zero_cotangent = tree::zeros(&y);
@@ -118,6 +126,23 @@ struct Inner {
     outs: Vec<Aval>,
     /// Number of batch axes of each free leaf of the argument.
     args: Vec<usize>,
+    /// Named values, in the order of execution, with the index of the cotangent among the results
+    /// after those for the argument.
+    points: Vec<(usize, PointLabel)>,
+}
+
+impl Inner {
+    /// Writes the records of the cotangents of named values, the last value first. `found` has the
+    /// results of the program for which `nonzero` is true.
+    fn dump_points(&self, found: &[Bound], nonzero: &[bool]) {
+        let n = self.nonzero.iter().filter(|nonzero| **nonzero).count();
+        for (i, label) in self.points.iter().rev() {
+            if nonzero[n + i] {
+                let before = nonzero[..n + i].iter().filter(|nonzero| **nonzero).count();
+                label.dump_cotangent(found[before].tensor());
+            }
+        }
+    }
 }
 
 impl<X: Tree, Y: Tree> Pullback<X, Y> {
@@ -156,7 +181,11 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         let mut args = residuals.clone();
         let active = cts.into_iter().zip(active).filter(|(_, active)| **active);
         args.extend(active.map(|(ct, _)| Bound::Tensor(ct)));
-        let mut found = in_backward(|| replay_bound(program, &args))?.into_iter();
+        let found = in_backward(|| replay_bound(program, &args))?;
+        if !self.inner.points.is_empty() {
+            self.inner.dump_points(&found, &vec![true; found.len()]);
+        }
+        let mut found = found.into_iter();
         let mut nonzero = nonzero.iter();
         let mut frozen = frozen(&self.zeros).into_iter();
         Ok(self.zeros.map(&mut |zero| match frozen.next() {
@@ -237,6 +266,7 @@ impl LeafPullback {
             nonzero,
             outs,
             args: batch_dims,
+            points,
         } = &self.0;
         let params = program.params[residuals.len()..].iter();
         let (mut args, mut missing) = (residuals.clone(), Vec::new());
@@ -256,7 +286,11 @@ impl LeafPullback {
             }
         }
         let part = ad::with_zeros(program, residuals.len(), &missing);
-        let mut found = in_backward(|| replay_bound(&part.program, &args))?.into_iter();
+        let found = in_backward(|| replay_bound(&part.program, &args))?;
+        if !points.is_empty() {
+            self.0.dump_points(&found, &part.nonzero);
+        }
+        let mut found = found.into_iter();
         let mut left = part.nonzero.iter();
         Ok(nonzero
             .iter()

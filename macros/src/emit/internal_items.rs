@@ -145,7 +145,8 @@ impl EmitCx<'_> {
             let (x, asked) = (reference(d), asked());
             ours!(#asked[#i] && !#rt::all_floats(#x))
         });
-        ours!(if #rt::runs_bodies() #(|| #others)* { #recorded })
+        let traced = self.also_traced();
+        ours!(if #rt::runs_bodies() #traced #(|| #others)* { #recorded })
     }
 
     /// Returns the functions with which callers start reverse mode.
@@ -153,12 +154,17 @@ impl EmitCx<'_> {
         let (n, func) = (self.names, self.func);
         let (likes, recorded) = (self.likes(), self.when_bodies_run());
         let own = self.begin(&n.forward);
-        let own = ours!(#likes #recorded #own);
+        let arguments = self.forwarded();
         let Some(callers) = self.callers else {
+            let (again, asked) = (self.own(&n.internal_fwd), asked());
+            let shadow = self.with_shadow(&ours!(#again(#(#arguments,)* #asked)));
+            let own = ours!(#likes #recorded #shadow #own);
             return self.fwd_function(&n.internal_fwd, &self.asking(), &own);
         };
         let (asked, diff) = (asked(), func.params.iter().map(|param| param.diff));
-        let own = ours!(let #asked = [#(#diff),*]; #own);
+        let again = self.own(&n.internal_own);
+        let shadow = self.with_shadow(&ours!(#again(#(#arguments),*)));
+        let own = ours!(let #asked = [#(#diff),*]; #likes #recorded #shadow #own);
         let own = self.fwd_function(&n.internal_own, &self.inputs(), &own);
         let body = self.begin_asked(callers);
         let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &body);
@@ -223,12 +229,16 @@ impl EmitCx<'_> {
         let (likes, recorded) = (self.likes(), self.record_fwd());
         let (own, arguments) = (self.own(&self.names.internal_own), self.forwarded());
         let begin = self.begin(&self.names.callers_forward);
+        let again = self.own(&self.names.internal_fwd);
+        let shadow = self.with_shadow(&ours!(#again(#(#arguments,)* #asked)));
+        let traced = self.also_traced();
         ours! {
             if !(#(#more)||*) {
                 return #own(#(#arguments),*);
             }
             #likes
-            if #rt::runs_bodies() #(|| !#floats)* { #recorded }
+            if #rt::runs_bodies() #traced #(|| !#floats)* { #recorded }
+            #shadow
             #begin
         }
     }
@@ -287,11 +297,13 @@ impl EmitCx<'_> {
         let arguments = self.record();
         let (_, jvp) = self.recorders();
         let owned = self.owned();
+        let (traced, forward_points) = (self.also_traced(), self.with_forward_points());
         let body = ours! {
             #owned
-            if #rt::runs_bodies() #(|| #conditions)* {
+            if #rt::runs_bodies() #traced #(|| #conditions)* {
                 return #rt::#jvp(&#given, #arguments);
             }
+            #forward_points
             #body
         };
         (signature, body)
@@ -301,7 +313,7 @@ impl EmitCx<'_> {
     ///
     /// The arguments that callers may differentiate are copied into a tree, and the function is
     /// called on its parts.
-    fn record(&self) -> TokenStream {
+    pub(super) fn record(&self) -> TokenStream {
         let (rt, func) = (self.rt, self.func);
         let user = self.user_function();
         let tree = Ident::new("tree", Span::mixed_site());
@@ -344,7 +356,7 @@ impl EmitCx<'_> {
     }
 
     /// Returns the functions of the run time that record.
-    fn recorders(&self) -> (TokenStream, TokenStream) {
+    pub(super) fn recorders(&self) -> (TokenStream, TokenStream) {
         match self.func.output.result {
             None => (ours!(record_vjp), ours!(record_jvp)),
             Some(_) => (ours!(record_vjp_as), ours!(record_jvp_as)),
@@ -438,7 +450,7 @@ struct Residuals {
 }
 
 /// Returns the parameter with the flags for the requested cotangents.
-fn asked() -> Ident {
+pub(super) fn asked() -> Ident {
     Ident::new("asked", Span::mixed_site())
 }
 

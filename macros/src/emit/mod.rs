@@ -17,6 +17,7 @@ pub(crate) mod paths;
 pub(crate) mod program_text;
 mod residuals;
 pub(crate) mod rule;
+pub(crate) mod shadow;
 pub(crate) mod statements;
 mod vjp;
 pub(crate) mod vmap;

@@ -81,10 +81,12 @@ impl EmitCx<'_> {
             ours!(#grads { #(#fields),* })
         });
         let recorded = self.run_time_body(given);
+        let (traced, forward_points) = (self.also_traced(), self.with_forward_points());
         let body = ours! {
-            if #rt::runs_bodies() {
+            if #rt::runs_bodies() #traced {
                 #recorded
             } else {
+                #forward_points
                 let given = [#(#leaves),*];
                 let (y, (gradient, change)) = #hidden(#(#arguments,)* given)#question;
                 #rt::check_single(&y);

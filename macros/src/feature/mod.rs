@@ -7,3 +7,4 @@ pub(crate) mod dump;
 pub(crate) mod hvp;
 pub(crate) mod lint;
 pub(crate) mod selftest;
+pub(crate) mod trace_points;

@@ -9,6 +9,7 @@ use crate::emit::names::ItemNames;
 use crate::emit::rule;
 use crate::feature::lint;
 use crate::feature::selftest::selftest_items;
+use crate::feature::trace_points::instrument;
 use crate::input;
 use crate::input::Lint;
 use crate::input::args::Args;
@@ -114,6 +115,9 @@ pub(super) fn emit(
         false => TokenStream::new(),
     };
     strip_attributes(block);
+    if errors.is_empty() && fallback::unparsed(block).is_none() {
+        instrument(func, block, rt);
+    }
     if let Some(option) = &args.rule {
         rule::apply(option, func, block, rt, errors);
         // The body declares its own arguments.
@@ -188,6 +192,9 @@ pub(super) fn emit_body(
     strip_attributes(&mut plain);
     let calls = CachedCallEmitter::new(func, (block, &plain), &body, args, rt);
     strip_attributes(block);
+    if errors.is_empty() && fallback::unparsed(block).is_none() {
+        instrument(func, block, rt);
+    }
     let beside = wrap_body(func, &calls, None, (sig, block, attrs), rt, errors);
     debug_assert!(beside.is_none(), "the body stays in place");
 }

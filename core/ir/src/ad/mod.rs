@@ -15,6 +15,7 @@
 mod control;
 mod jvp;
 mod linearize;
+mod points;
 mod second;
 mod split;
 mod transpose;
@@ -101,11 +102,33 @@ pub struct Vjp {
 
 /// Returns the reverse mode of `program` with respect to the parameters `wrt`.
 pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
-    let program = pass::simplify(program.clone());
+    vjp_with_points(program, wrt, &[]).0
+}
+
+/// Returns [`vjp`], with the cotangents of the variables `points` as more results of the pullback.
+///
+/// They follow the cotangents of the parameters. The list has, for each point, the index of its
+/// cotangent among these results, or `None` if the cotangent is zero. All other results have the
+/// same bits as without points.
+pub fn vjp_with_points(
+    program: &Program,
+    wrt: &[Var],
+    points: &[Var],
+) -> (Vjp, Vec<Option<usize>>) {
+    let n_outs = program.outs.len();
+    let mut program = program.clone();
+    // As results, the points stay while the program is simplified.
+    program.outs.extend(points);
+    let mut program = pass::simplify(program);
+    let points = program.outs.split_off(n_outs);
+    let (joint, tangents) = match &points[..] {
+        [] => (jvp(&program, wrt, Calls::Split), Vec::new()),
+        points => points::jvp(&program, wrt, points),
+    };
     let Jvp {
         program: joint,
         active,
-    } = jvp(&program, wrt, Calls::Split);
+    } = joint;
     let joint = pass::cse(joint);
     let SplitProgram {
         known,
@@ -116,8 +139,19 @@ pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
     let n_residuals = residuals.len();
     let TransposedProgram {
         program: pullback,
-        nonzero,
+        mut nonzero,
     } = transpose(&linear, n_residuals);
+    let nonzero_points = nonzero.split_off(wrt.len());
+    let results = |i: usize| {
+        nonzero_points[..i]
+            .iter()
+            .filter(|nonzero| **nonzero)
+            .count()
+    };
+    let cotangents = tangents
+        .iter()
+        .map(|i| i.filter(|i| nonzero_points[*i]).map(results));
+    let cotangents = cotangents.collect();
     let pullback = pass::simplify(pullback);
     let (known, pullback) =
         pass::choose_residuals(known, pullback, program.outs.len(), n_residuals);
@@ -126,12 +160,13 @@ pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
     let pullback = pass::cse(pullback);
     let shape_only = split::shape_only(&pullback, n_residuals);
     let primal = pass::dce(known);
-    Vjp {
+    let vjp = Vjp {
         primal,
         pullback,
         n_outs: program.outs.len(),
         active,
         nonzero,
         shape_only,
-    }
+    };
+    (vjp, cotangents)
 }

@@ -136,6 +136,11 @@ impl<'a> CachedCallEmitter<'a> {
         }
     }
 
+    /// Returns whether the body may have side effects, so that it must not run twice.
+    pub(crate) fn may_have_side_effects(&self) -> bool {
+        matches!(self.purity, Purity::Impurity(..))
+    }
+
     /// Returns the causes of recorded calls, for warnings.
     pub(crate) fn causes(&self) -> Vec<Cause> {
         match &self.purity {

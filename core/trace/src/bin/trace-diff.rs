@@ -1,0 +1,122 @@
+//! `trace-diff A B`: compares two traces. Exits with 0 if they are equal, 1 if not, and 2 after an
+//! error.
+
+use gradloom_trace::{Diff, diff, read, report};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: trace-diff [--format text|markdown|json|html] [--output FILE] [--tolerance T] A B
+
+Compares two traces, each a folder of .trace files or a file of JSON lines, by name and in the
+order of execution. Prints a report, or writes it to FILE.
+
+  --format FORMAT   form of the report: text (default), markdown, json or html
+  --output FILE     file for the report; the first divergence is still printed
+  --tolerance T     relative difference up to which two tensors count as equal (default 0: equal hashes)
+
+Exit code: 0 if the traces are equal, 1 if they differ, 2 after an error. Two traces with nothing
+to compare are an error.";
+
+struct Options {
+    format: fn(&Diff) -> String,
+    output: Option<PathBuf>,
+    tolerance: f64,
+    a: PathBuf,
+    b: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        println!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    match options(args).and_then(|options| run(&options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(message) => {
+            eprintln!("trace-diff: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn options(args: Vec<std::ffi::OsString>) -> Result<Options, String> {
+    let (mut format, mut output, mut tolerance) = (report::text as fn(&Diff) -> String, None, 0.0);
+    let mut paths = Vec::new();
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let name = arg.to_string_lossy().into_owned();
+        let mut value = || {
+            args.next()
+                .ok_or_else(|| format!("`{name}` needs a value\n{USAGE}"))
+        };
+        match &*name {
+            "--format" => {
+                let value = value()?;
+                format = match &*value.to_string_lossy() {
+                    "text" => report::text,
+                    "markdown" => report::markdown,
+                    "json" => report::json,
+                    "html" => report::html,
+                    other => {
+                        return Err(format!(
+                            "`{other}` is not a format; use text, markdown, json or html"
+                        ));
+                    }
+                };
+            }
+            "--output" => output = Some(PathBuf::from(value()?)),
+            "--tolerance" => {
+                let value = value()?.to_string_lossy().into_owned();
+                let number = value
+                    .parse()
+                    .ok()
+                    .filter(|t: &f64| t.is_finite() && *t >= 0.0);
+                tolerance = number.ok_or_else(|| {
+                    format!("`{value}` is not a tolerance; give a number of at least 0")
+                })?;
+            }
+            other if other.starts_with("--") => {
+                return Err(format!("`{other}` is not an option\n{USAGE}"));
+            }
+            _ => paths.push(PathBuf::from(arg)),
+        }
+    }
+    let [a, b] = <[PathBuf; 2]>::try_from(paths).map_err(|paths| {
+        format!(
+            "two traces are compared, and {} given\n{USAGE}",
+            paths.len()
+        )
+    })?;
+    Ok(Options {
+        format,
+        output,
+        tolerance,
+        a,
+        b,
+    })
+}
+
+/// Compares the traces and reports. Returns whether they are equal.
+fn run(options: &Options) -> Result<bool, String> {
+    let words = |error: gradloom_trace::Error| error.to_string();
+    let (a, b) = (
+        read(&options.a).map_err(words)?,
+        read(&options.b).map_err(words)?,
+    );
+    let diff = diff(&a, &b, options.tolerance).map_err(words)?;
+    let report = (options.format)(&diff);
+    match &options.output {
+        None => print!("{report}"),
+        Some(path) => {
+            std::fs::write(path, report)
+                .map_err(|e| format!("cannot write `{}`: {e}", path.display()))?;
+            match diff.first() {
+                None => println!("no difference"),
+                Some(first) => println!("first divergence: {}", first.name),
+            }
+        }
+    }
+    Ok(diff.is_equal())
+}

@@ -1,0 +1,282 @@
+//! Comparison of two traces.
+
+use crate::{Entry, Error, Result, Trace, read_values};
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+
+/// Result of a comparison: one item for each record of either trace, in the order of execution.
+#[derive(Clone, Debug, Serialize)]
+pub struct Diff {
+    /// Folder or file of the first trace.
+    pub a: PathBuf,
+    /// Folder or file of the second trace.
+    pub b: PathBuf,
+    /// Relative difference up to which two tensors count as equal.
+    pub tolerance: f64,
+    /// The records, in the order of the first trace. A record that only the second one has follows
+    /// the record that it follows there.
+    pub items: Vec<Item>,
+}
+
+/// A pair of records of one name, or a record without a partner.
+#[derive(Clone, Debug, Serialize)]
+pub struct Item {
+    /// Name of the record.
+    pub name: String,
+    /// Number of the record among those of its name, from 1.
+    pub occurrence: usize,
+    /// Outcome of the comparison.
+    pub status: Status,
+    /// Facts that differ.
+    pub differences: Vec<Difference>,
+    /// Comparison of the elements, if both traces have them.
+    pub values: Option<ValueDifference>,
+    /// Relative difference of the root mean squares.
+    pub rms_difference: Option<f64>,
+    /// Place in the source that the record comes from, if a trace has it.
+    pub source: Option<String>,
+    /// Index of the layer, as a field of the record or in its name.
+    pub layer: Option<usize>,
+    /// Index of the token or step, as a field of the record or in its name.
+    pub sequence: Option<usize>,
+    /// Stage of the computation.
+    pub stage: Option<String>,
+}
+
+/// Outcome of the comparison of two records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// All facts are equal, or differ within the tolerance.
+    Equal,
+    /// A fact differs.
+    Different,
+    /// Only the first trace has the record.
+    Missing,
+    /// Only the second trace has the record.
+    Extra,
+}
+
+/// A fact that differs between two records, as text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Name of the field.
+    pub field: &'static str,
+    /// Value in the first trace.
+    pub a: String,
+    /// Value in the second trace.
+    pub b: String,
+}
+
+/// Comparison of the elements of two tensors.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ValueDifference {
+    /// Cosine of the angle between them: 1 if they point in one direction. It is 1 for two tensors
+    /// of zeros, and 0 if one of them is.
+    pub cosine_similarity: f64,
+    /// Greatest absolute difference. NaN differs from a number infinitely, and not from NaN.
+    pub max_difference: f64,
+    /// Index of the element with the greatest difference.
+    pub max_index: Vec<usize>,
+    /// Mean absolute difference.
+    pub mean_difference: f64,
+}
+
+impl Diff {
+    /// Returns whether all records are equal.
+    pub fn is_equal(&self) -> bool {
+        self.first().is_none()
+    }
+
+    /// Returns the first record that is not equal: the first divergence.
+    pub fn first(&self) -> Option<&Item> {
+        self.items.iter().find(|item| item.status != Status::Equal)
+    }
+
+    /// Returns the number of records with a status.
+    pub fn count(&self, status: Status) -> usize {
+        self.items
+            .iter()
+            .filter(|item| item.status == status)
+            .count()
+    }
+}
+
+/// Compares two traces by name, in the order of execution.
+///
+/// Records of one name are paired in order. A record without a partner is a difference. Optional
+/// fields are compared only if both records have them, so old records compare with newer ones.
+///
+/// If hashes differ, the tensors are still equal within a `tolerance`: if the greatest difference of
+/// the elements is at most `tolerance` times the larger root mean square, or if a trace has no
+/// elements, if the root mean squares differ by as much. The tolerance 0 asks for equal hashes.
+///
+/// # Errors
+///
+/// If a trace is empty, no name is in both, or a file of elements cannot be read: nothing compared
+/// is never equal.
+pub fn diff(a: &Trace, b: &Trace, tolerance: f64) -> Result<Diff> {
+    for trace in [a, b] {
+        if trace.entries.is_empty() {
+            let path = trace.path.clone();
+            return Err(Error::Empty { path });
+        }
+    }
+    let (of_a, of_b) = (numbered(a), numbered(b));
+    let keys: BTreeSet<&Key<'_>> = of_a.iter().map(|(key, _)| key).collect();
+    let partners: BTreeMap<&Key<'_>, &Entry> = of_b.iter().map(|(key, e)| (key, *e)).collect();
+    if !keys.iter().any(|key| partners.contains_key(*key)) {
+        let (a, b) = (a.path.clone(), b.path.clone());
+        return Err(Error::Disjoint { a, b });
+    }
+    // Records that only `b` has, after the record that they follow; `None` is the beginning.
+    let mut extras: BTreeMap<Option<&Key<'_>>, VecDeque<Item>> = BTreeMap::new();
+    let mut last = None;
+    for (key, entry) in &of_b {
+        match keys.contains(key) {
+            true => last = Some(key),
+            false => extras
+                .entry(last)
+                .or_default()
+                .push_back(alone(key, entry, Status::Extra)),
+        }
+    }
+    let mut items = Vec::from(extras.remove(&None).unwrap_or_default());
+    for (key, entry) in &of_a {
+        items.push(match partners.get(key) {
+            Some(partner) => compare(key, entry, partner, tolerance)?,
+            None => alone(key, entry, Status::Missing),
+        });
+        items.extend(extras.remove(&Some(key)).unwrap_or_default());
+    }
+    Ok(Diff {
+        a: a.path.clone(),
+        b: b.path.clone(),
+        tolerance,
+        items,
+    })
+}
+
+/// Name of a record, and its number among those of the name.
+type Key<'a> = (&'a str, usize);
+
+fn numbered(trace: &Trace) -> Vec<(Key<'_>, &Entry)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let entries = trace.entries.iter().map(|entry| {
+        let count = counts.entry(&entry.record.name).or_default();
+        *count += 1;
+        ((&*entry.record.name, *count), entry)
+    });
+    entries.collect()
+}
+
+fn alone(key: &Key<'_>, entry: &Entry, status: Status) -> Item {
+    let record = &entry.record;
+    Item {
+        name: key.0.to_owned(),
+        occurrence: key.1,
+        status,
+        differences: Vec::new(),
+        values: None,
+        rms_difference: None,
+        source: entry.source.clone(),
+        layer: record.layer_idx.or_else(|| record.parse_layer_index()),
+        sequence: record.seq_index.or_else(|| record.parse_sequence_index()),
+        stage: record.stage.clone().or_else(|| record.parse_stage()),
+    }
+}
+
+fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> {
+    let (x, y) = (&a.record, &b.record);
+    let mut differences = Vec::new();
+    let mut note = |field, a: &dyn std::fmt::Display, b: &dyn std::fmt::Display| {
+        let (a, b) = (a.to_string(), b.to_string());
+        if a != b {
+            differences.push(Difference { field, a, b });
+        }
+    };
+    let shape = |shape: &[usize]| format!("{shape:?}");
+    note("shape", &shape(&x.shape), &shape(&y.shape));
+    note("dtype", &x.dtype, &y.dtype);
+    if let (Some(i), Some(j)) = (x.seq_index, y.seq_index) {
+        note("seq_index", &i, &j);
+    }
+    if let (Some(i), Some(j)) = (x.layer_idx, y.layer_idx) {
+        note("layer_idx", &i, &j);
+    }
+    if let (Some(s), Some(t)) = (&x.stage, &y.stage) {
+        note("stage", s, t);
+    }
+    let same_hash = x.blake3.eq_ignore_ascii_case(&y.blake3);
+    let scale = x.rms.abs().max(y.rms.abs());
+    let rms_difference = match scale == 0.0 || x.rms.to_bits() == y.rms.to_bits() {
+        true => 0.0,
+        false => (x.rms - y.rms).abs() / scale,
+    };
+    let values = match (&a.values, &b.values) {
+        (Some(of_a), Some(of_b)) if x.shape == y.shape => {
+            let (of_a, of_b) = (read_values(of_a)?, read_values(of_b)?);
+            let fits = of_a.shape == of_b.shape;
+            fits.then(|| compare_values(&of_a.shape, &of_a.elements, &of_b.elements))
+        }
+        _ => None,
+    };
+    let within = match &values {
+        Some(values) => values.max_difference <= tolerance * scale,
+        None => rms_difference <= tolerance,
+    };
+    if !same_hash && !(tolerance > 0.0 && within) {
+        note("blake3", &x.blake3, &y.blake3);
+        note("rms", &x.rms, &y.rms);
+    }
+    let status = match differences.is_empty() {
+        true => Status::Equal,
+        false => Status::Different,
+    };
+    Ok(Item {
+        status,
+        differences,
+        values,
+        rms_difference: Some(rms_difference),
+        source: a.source.clone().or_else(|| b.source.clone()),
+        ..alone(key, a, status)
+    })
+}
+
+fn compare_values(shape: &[usize], a: &[f64], b: &[f64]) -> ValueDifference {
+    let (mut dot, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
+    let (mut most, mut at, mut sum) = (0.0, 0, 0.0);
+    for (i, (x, y)) in a.iter().zip(b).enumerate() {
+        dot += x * y;
+        of_a += x * x;
+        of_b += y * y;
+        let difference = match (x.is_nan(), y.is_nan()) {
+            (true, true) => 0.0,
+            (true, false) | (false, true) => f64::INFINITY,
+            // The difference of equal infinities is NaN.
+            _ if x == y => 0.0,
+            _ => (x - y).abs(),
+        };
+        sum += difference;
+        if difference > most {
+            (most, at) = (difference, i);
+        }
+    }
+    let cosine_similarity = match (of_a == 0.0, of_b == 0.0) {
+        (true, true) => 1.0,
+        (true, false) | (false, true) => 0.0,
+        _ => dot / (of_a.sqrt() * of_b.sqrt()),
+    };
+    let mut max_index = vec![0; shape.len()];
+    for (index, len) in max_index.iter_mut().zip(shape).rev() {
+        *index = at % (*len).max(1);
+        at /= (*len).max(1);
+    }
+    ValueDifference {
+        cosine_similarity,
+        max_difference: most,
+        max_index,
+        mean_difference: sum / a.len().max(1) as f64,
+    }
+}

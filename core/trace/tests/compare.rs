@@ -1,0 +1,396 @@
+//! Comparison of traces, and `trace-diff`.
+
+use gradloom_trace::{
+    Config, ElementType, Error, Format, Status, TraceRecord, Writer, diff, digest_f32, read, report,
+};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+/// A record to write: name, elements, layer.
+type Row<'a> = (&'a str, &'a [f32], Option<usize>);
+
+struct Traces(TempDir);
+
+impl Traces {
+    fn new() -> Traces {
+        Traces(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, config: impl Fn(Config) -> Config, rows: &[Row<'_>]) -> PathBuf {
+        let dir = self.path(name);
+        fs::create_dir_all(&dir).unwrap();
+        let writer = Writer::new(config(Config::new(&dir)));
+        let stores = writer.config().values;
+        for (i, (name, x, layer)) in rows.iter().enumerate() {
+            let mut record = digest_f32(x).record(name, &[x.len()], "F32");
+            record.layer_idx = *layer;
+            record.stage = layer.map(|_| "forward".to_owned());
+            let bytes: Vec<u8> = x.iter().flat_map(|x| x.to_le_bytes()).collect();
+            let values = stores.then_some((ElementType::F32, &bytes[..]));
+            writer
+                .write(&record, Some(format!("src/model.rs:{}:9", i + 1)), values)
+                .unwrap();
+        }
+        dir
+    }
+
+    /// Returns the reports without the name of the temporary folder.
+    fn clean(&self, text: &str) -> String {
+        text.replace(&self.0.path().display().to_string(), "DIR")
+    }
+}
+
+const A: [Row<'_>; 4] = [
+    ("t0/embeddings", &[1.0, 2.0], None),
+    ("t0/blk0/h", &[3.0, 4.0], Some(0)),
+    ("t0/blk1/h", &[0.5, -0.5], Some(1)),
+    ("t0/logits", &[1.0, 1.0], None),
+];
+
+const B: [Row<'_>; 4] = [
+    ("t0/embeddings", &[1.0, 2.0], None),
+    ("t0/blk0/h", &[3.0, 4.0], Some(0)),
+    ("t0/blk1/h", &[0.5, 0.0], Some(1)),
+    ("t0/logits", &[2.0, 1.0], None),
+];
+
+fn trace_diff(args: &[&str], a: &Path, b: &Path) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trace-diff"));
+    command.args(args).arg(a).arg(b).output().unwrap()
+}
+
+/// S3.42, S3.43: by name, in the order of execution, with the first divergence and its place.
+#[test]
+fn the_first_divergence_has_its_layer_and_its_line() {
+    let traces = Traces::new();
+    for (config, name) in [(Format::Files, "files"), (Format::Lines, "lines")] {
+        let with = |c: Config| c.format(config);
+        let (a, b) = (
+            traces.write(&format!("{name}-a"), with, &A),
+            traces.write(&format!("{name}-b"), with, &B),
+        );
+        let diff = diff(&read(&a).unwrap(), &read(&b).unwrap(), 0.0).unwrap();
+        let first = diff.first().unwrap();
+        assert_eq!(
+            (&*first.name, first.layer, first.source.as_deref()),
+            ("t0/blk1/h", Some(1), Some("src/model.rs:3:9"))
+        );
+        assert_eq!(diff.count(Status::Different), 2);
+    }
+}
+
+/// S3.43: the four reports.
+#[test]
+fn reports_show_hashes_and_values() {
+    let traces = Traces::new();
+    let (a, b) = (
+        traces.write("a", Config::with_values, &A),
+        traces.write(
+            "b",
+            Config::with_values,
+            &[B[0], B[1], B[2], ("t0/<extra|`row`>", &[0.0], None)],
+        ),
+    );
+    let diff = diff(&read(&a).unwrap(), &read(&b).unwrap(), 0.0).unwrap();
+    insta::assert_snapshot!("text", traces.clean(&report::text(&diff)));
+    insta::assert_snapshot!("markdown", traces.clean(&report::markdown(&diff)));
+    insta::assert_snapshot!("json", traces.clean(&report::json(&diff)));
+    insta::assert_snapshot!("html", traces.clean(&report::html(&diff)));
+    let values = diff.items[2].values.as_ref().unwrap();
+    assert_eq!(
+        (
+            values.max_difference,
+            &values.max_index[..],
+            values.mean_difference
+        ),
+        (0.5, &[1][..], 0.25)
+    );
+    assert!((values.cosine_similarity - 0.5f64.sqrt()).abs() < 1e-12);
+}
+
+/// S3.43: 0 if equal, 1 if different, 2 after an error.
+#[test]
+fn trace_diff_has_three_exit_codes() {
+    let traces = Traces::new();
+    let plain = |c| c;
+    let (a, b) = (traces.write("a", plain, &A), traces.write("b", plain, &B));
+    let lines = traces.write("lines", |c| c.format(Format::Lines), &A);
+    let code = |args: &[&str], a: &Path, b: &Path| trace_diff(args, a, b).status.code();
+    assert_eq!(code(&[], &a, &a), Some(0));
+    assert_eq!(
+        code(&[], &a, &lines),
+        Some(0),
+        "the form of a trace does not count"
+    );
+    assert_eq!(code(&[], &a, &lines.join("trace.jsonl")), Some(0));
+    assert_eq!(code(&[], &a, &b), Some(1));
+    for format in ["text", "markdown", "json", "html"] {
+        assert_eq!(code(&["--format", format], &a, &b), Some(1));
+    }
+    assert_eq!(code(&[], &a, &traces.path("none")), Some(2));
+    for args in [
+        &["--format", "xml"][..],
+        &["--tolerance", "-1"],
+        &["--tolerance", "x"],
+        &["--fast"],
+        &["one more"],
+        &["--output"],
+    ] {
+        assert_eq!(code(args, &a, &b), Some(2), "{args:?}");
+    }
+    let file = traces.path("report.html");
+    let output = trace_diff(
+        &["--format", "html", "--output", file.to_str().unwrap()],
+        &a,
+        &b,
+    );
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        "first divergence: t0/blk1/h\n"
+    );
+    assert!(
+        fs::read_to_string(file)
+            .unwrap()
+            .starts_with("<!DOCTYPE html>")
+    );
+}
+
+/// S3.43: nothing to compare is an error, never equal.
+#[test]
+fn nothing_to_compare_is_an_error() {
+    let traces = Traces::new();
+    let plain = |c| c;
+    let (a, empty) = (
+        traces.write("a", plain, &A),
+        traces.write("empty", plain, &[]),
+    );
+    let other = traces.write("other", plain, &[("x", &[1.0], None)]);
+    for (a, b) in [(&a, &empty), (&empty, &a), (&empty, &empty), (&a, &other)] {
+        let output = trace_diff(&[], a, b);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(output.stdout.is_empty());
+    }
+    let read = |path| read(path).unwrap();
+    let error = diff(&read(&a), &read(&empty), 0.0).unwrap_err();
+    assert!(matches!(error, Error::Empty { .. }));
+    assert_eq!(
+        traces.clean(&error.to_string()),
+        "`DIR/empty` has no records, so there is nothing to compare"
+    );
+    let error = diff(&read(&a), &read(&other), 0.0).unwrap_err();
+    assert_eq!(
+        traces.clean(&error.to_string()),
+        "no record of `DIR/a` has the name of a record of `DIR/other`, so there is nothing to compare"
+    );
+}
+
+/// S3.43: records without a partner are differences, in their place.
+#[test]
+fn missing_and_extra_records_are_differences() {
+    let traces = Traces::new();
+    let plain = |c| c;
+    let (all, some) = (
+        traces.write("all", plain, &A),
+        traces.write("some", plain, &[A[0], A[3]]),
+    );
+    let statuses = |a: &Path, b: &Path| {
+        let diff = diff(&read(a).unwrap(), &read(b).unwrap(), 0.0).unwrap();
+        Vec::from_iter(diff.items.into_iter().map(|item| (item.name, item.status)))
+    };
+    let wanted = |status| {
+        [
+            ("t0/embeddings", Status::Equal),
+            ("t0/blk0/h", status),
+            ("t0/blk1/h", status),
+            ("t0/logits", Status::Equal),
+        ]
+        .map(|(name, status)| (name.to_owned(), status))
+    };
+    assert_eq!(statuses(&all, &some), wanted(Status::Missing));
+    assert_eq!(statuses(&some, &all), wanted(Status::Extra));
+    assert_eq!(trace_diff(&[], &all, &some).status.code(), Some(1));
+    let twice = traces.write("twice", plain, &[A[0], A[0]]);
+    let once = traces.write("once", plain, &[A[0]]);
+    assert_eq!(
+        statuses(&twice, &once)[1].1,
+        Status::Missing,
+        "records of one name are counted"
+    );
+}
+
+/// S3.43: a tolerance, for another implementation with other sums.
+#[test]
+fn a_tolerance_compares_values_or_else_root_mean_squares() {
+    let traces = Traces::new();
+    let near: [Row<'_>; 1] = [("h", &[3.0, 4.001], None)];
+    let far: [Row<'_>; 1] = [("h", &[3.0, 4.0], None)];
+    for (form, tolerance, equal) in [
+        (false, 1e-3, true),
+        (false, 1e-5, false),
+        (true, 1e-3, true),
+        (true, 1e-5, false),
+        (true, 0.0, false),
+    ] {
+        let config = |c: Config| if form { c.with_values() } else { c };
+        let name = format!("{form}-{tolerance}");
+        let (a, b) = (
+            traces.write(&(name.clone() + "a"), config, &near),
+            traces.write(&(name + "b"), config, &far),
+        );
+        let diff = diff(&read(&a).unwrap(), &read(&b).unwrap(), tolerance).unwrap();
+        assert_eq!(diff.is_equal(), equal, "{form} {tolerance}");
+    }
+    // The root mean squares are equal, and the elements are not.
+    let (a, b) = (
+        traces.write("swap-a", Config::with_values, &[("h", &[3.0, 4.0], None)]),
+        traces.write("swap-b", Config::with_values, &[("h", &[4.0, 3.0], None)]),
+    );
+    assert!(
+        !diff(&read(&a).unwrap(), &read(&b).unwrap(), 1e-3)
+            .unwrap()
+            .is_equal()
+    );
+}
+
+/// S3.1, S3.30, S3.42: files of the Rust program of the document, with six and with nine fields.
+#[test]
+fn traces_of_bitnet_trace_are_read() {
+    let traces = Traces::new();
+    let (old, new) = (traces.path("old"), traces.path("new"));
+    for (dir, rest) in [
+        (&old, ""),
+        (
+            &new,
+            ",\n  \"seq_index\": 0,\n  \"layer_idx\": 3,\n  \"stage\": \"attention\"",
+        ),
+    ] {
+        fs::create_dir(dir).unwrap();
+        for (name, file) in [
+            ("t0/embeddings", "t0_embeddings"),
+            ("t0/blk3/q_proj", "t0_blk3_q_proj"),
+        ] {
+            let hash = blake3::hash(name.as_bytes()).to_hex();
+            let text = format!(
+                "{{\n  \"name\": \"{name}\",\n  \"shape\": [\n    1,\n    2560\n  ],\n  \"dtype\": \"BF16\",\n  \"blake3\": \"{hash}\",\n  \"rms\": 0.9982,\n  \"num_elements\": 2560{rest}\n}}"
+            );
+            fs::write(dir.join(format!("{file}.trace")), text).unwrap();
+        }
+    }
+    assert_eq!(trace_diff(&[], &old, &new).status.code(), Some(0));
+    let record = &read(&new).unwrap().entries[0].record;
+    assert_eq!((record.layer_idx, &*record.dtype), (Some(3), "BF16"));
+}
+
+/// S3.43: each fact that differs is named.
+#[test]
+fn every_fact_is_compared() {
+    let traces = Traces::new();
+    let base = TraceRecord {
+        seq_index: Some(1),
+        layer_idx: Some(2),
+        stage: Some("forward".to_owned()),
+        ..digest_f32(&[1.0, 2.0]).record("h", &[2], "F32")
+    };
+    let changed = [
+        (
+            "shape",
+            TraceRecord {
+                shape: vec![1, 2],
+                ..base.clone()
+            },
+        ),
+        (
+            "dtype",
+            TraceRecord {
+                dtype: "F64".to_owned(),
+                ..base.clone()
+            },
+        ),
+        (
+            "blake3",
+            TraceRecord {
+                blake3: "0".repeat(64),
+                ..base.clone()
+            },
+        ),
+        (
+            "seq_index",
+            TraceRecord {
+                seq_index: Some(3),
+                ..base.clone()
+            },
+        ),
+        (
+            "layer_idx",
+            TraceRecord {
+                layer_idx: Some(3),
+                ..base.clone()
+            },
+        ),
+        (
+            "stage",
+            TraceRecord {
+                stage: Some("backward".to_owned()),
+                ..base.clone()
+            },
+        ),
+    ];
+    let write = |name: &str, record: &TraceRecord| {
+        let dir = traces.path(name);
+        Writer::new(Config::new(&dir))
+            .write(record, None, None)
+            .unwrap();
+        read(&dir).unwrap()
+    };
+    let a = write("a", &base);
+    for (field, record) in changed {
+        let diff = diff(&a, &write(field, &record), 0.0).unwrap();
+        let fields: Vec<_> = diff.items[0].differences.iter().map(|d| d.field).collect();
+        assert_eq!(fields, [field]);
+    }
+    let absent = TraceRecord {
+        seq_index: None,
+        layer_idx: None,
+        stage: None,
+        ..base
+    };
+    assert!(
+        diff(&a, &write("absent", &absent), 0.0).unwrap().is_equal(),
+        "old records have no context"
+    );
+}
+
+/// NaN and infinities in stored values.
+#[test]
+fn values_that_are_no_numbers_are_compared() {
+    let traces = Traces::new();
+    let row = |x: &'static [f32]| -> [Row<'static>; 1] { [("h", x, None)] };
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    let a = traces.write(
+        "a",
+        Config::with_values,
+        &row(Box::leak(Box::new([nan, inf, 1.0]))),
+    );
+    let b = traces.write(
+        "b",
+        Config::with_values,
+        &row(Box::leak(Box::new([nan, inf, nan]))),
+    );
+    let diff = |a, b| diff(&read(a).unwrap(), &read(b).unwrap(), 1e-3).unwrap();
+    assert!(diff(&a, &a).is_equal());
+    let found = diff(&a, &b);
+    let values = found.items[0].values.as_ref().unwrap();
+    assert_eq!(
+        (values.max_difference, &values.max_index[..]),
+        (f64::INFINITY, &[2][..])
+    );
+    assert!(!found.is_equal());
+    assert!(report::json(&found).contains("\"equal\": false"));
+}
