@@ -98,6 +98,7 @@ impl CachedPlan {
                 label,
                 bytes,
                 flops,
+                ..
             } = &tasks[i];
             let kind = SliceKind::Task {
                 plan: self.id,

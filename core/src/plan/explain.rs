@@ -67,6 +67,8 @@ impl Plan {
 /// Description of a task for a timeline.
 pub(crate) struct TaskDescription {
     pub(crate) label: String,
+    /// Results of the equations of the task, by name, if the program is known.
+    pub(crate) values: Vec<String>,
     /// Bytes of operands and results.
     pub(crate) bytes: usize,
     pub(crate) flops: Option<u64>,
@@ -78,6 +80,10 @@ impl Plan {
         let tasks = self.tasks.iter().zip(&self.kinds).zip(&self.eqns);
         let describe = |((task, kind), eqns): ((&Task, &TaskKind), &Eqns)| TaskDescription {
             label: kind.to_string(),
+            values: program.map_or_else(Vec::new, |program| {
+                let outs = eqns.iter().flat_map(|i| &program.eqns[*i as usize].outs);
+                outs.map(|out| program.show(*out)).collect()
+            }),
             bytes: task.args().iter().chain(task.outs()).map(bytes).sum(),
             flops: program
                 .and_then(|program| work(program, eqns))

@@ -122,6 +122,12 @@ impl<X: Tree, Y: Tree> Trace<X, Y> {
         &self.program
     }
 
+    /// Returns what the parameters after the inputs are bound to.
+    #[cfg(feature = "view")]
+    pub(super) fn bound(&self) -> &[Bound] {
+        &self.captured
+    }
+
     /// Returns dtype and shape of each leaf of the argument.
     pub fn inputs(&self) -> &[Aval] {
         &self.inputs

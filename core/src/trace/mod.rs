@@ -23,6 +23,8 @@
 //! ```
 
 mod function;
+#[cfg(feature = "view")]
+mod page;
 mod text;
 mod traced_tensor;
 
