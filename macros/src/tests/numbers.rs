@@ -68,8 +68,8 @@ fn arithmetic_on_numbers_is_part_of_a_value() {
         "n: u8",
         "let k = n + 9; let y = x * n as f64; if y.dim(0) > 2 { y / k as f64 } else { y }",
         &[
-            (1, "(n as f64)"),
             (1, "(u8::checked_add (n , 9) ? as f64)"),
+            (1, "(n as f64)"),
             (1, "{ let _ = u8::checked_add (n , 9) ? ; true }"),
         ],
     );
