@@ -717,3 +717,24 @@ fn a_dropped_level_frees_its_tangents() {
     gradloom::evaluate((&dy, &dx)).unwrap();
     assert_eq!(dy.to_vec::<f32>()[0], 1f32.exp());
 }
+
+/// The page of a trace has the source lines, both programs, the plan, and statistics of the right values.
+#[cfg(feature = "view")]
+#[test]
+fn pages_of_traces() {
+    let x = Tensor::from([[1.0f32, 2.0]]);
+    let w = Tensor::from([[3.0f32], [f32::INFINITY]]);
+    let t = trace(|x: &Tensor| (x.matmul(&w) * 2.0).sum(..), &x);
+    let page = t.page("dense").html();
+    assert!(page.contains("core/tests/traces.rs") && page.contains("matmul"));
+    assert!(
+        !page.contains("infinite"),
+        "no statistics without an argument"
+    );
+    let page = t.page_of("dense", &x).html();
+    assert!(page.contains("ct_") && page.contains("infinit"), "{page}");
+    // An argument that has no gradient has no pullback, and a page all the same.
+    let n = Tensor::from([1i64, 2]);
+    let t = trace(|n: &Tensor| n + 1, &n);
+    assert!(t.page("count").html().contains("add"));
+}

@@ -6,8 +6,8 @@ use crate::plan::{Lowered, Plan};
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, Env};
 use crate::tree::leaves;
-use crate::{Aval, Result, Tensor, Tree};
-use gradloom_ir::{Program, pass};
+use crate::{Result, Tensor, Tree};
+use gradloom_ir::pass;
 use gradloom_kernels::memory::Buffer;
 use gradloom_view::{Metadata, Page, PlanStep, PlanTable, SourceLine, Statistics, VarInfo};
 
