@@ -191,6 +191,7 @@ mod traced;
 mod transform;
 pub mod tree;
 
+pub use __private::SavedCotangents;
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
 pub use custom::{CustomFunction, FunctionContext, custom_call};

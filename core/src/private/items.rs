@@ -116,6 +116,54 @@ macro_rules! __sizes {
             let bytes: ::core::option::Option<$crate::__private::Formula> = $size;
             bytes?.eval(dims)
         }
+
+        /// Returns the cotangents of the arguments, given the cotangent of the result.
+        ///
+        /// # Panics
+        ///
+        /// If an operation does not accept the shape or dtype of a leaf of `ct`.
+        #[track_caller]
+        pub fn pullback(&self, ct: &impl $crate::Tree) -> $crate::SavedCotangents {
+            $crate::__private::pull_saved(ct, |leaves| self.pull(leaves))
+        }
+    };
+}
+
+/// Implements `Tree` for a struct of residuals with these fields.
+///
+/// Its leaves are the tensors. Residuals of calls are opaque.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __residual_tree {
+    ($saved:ident, [$($field:ident),*]) => {
+        impl $crate::Tree for $saved {
+            fn visit(&self, f: &mut dyn ::core::ops::FnMut(&$crate::Tensor)) {
+                $($crate::__private::Residual::visit(&self.$field, f);)*
+            }
+            fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut $crate::Tensor)) {
+                $($crate::__private::Residual::visit_mut(&mut self.$field, f);)*
+            }
+            fn map(
+                &self,
+                f: &mut dyn ::core::ops::FnMut(&$crate::Tensor) -> $crate::Tensor,
+            ) -> Self {
+                let mut mapped = ::core::clone::Clone::clone(self);
+                $crate::Tree::visit_mut(&mut mapped, &mut |x| *x = f(x));
+                mapped
+            }
+            fn paths(
+                &self,
+                prefix: &str,
+                out: &mut ::std::vec::Vec<::std::string::String>,
+            ) {
+                $($crate::__private::residual_paths(
+                    &self.$field,
+                    prefix,
+                    ::core::stringify!($field),
+                    out,
+                );)*
+            }
+        }
     };
 }
 

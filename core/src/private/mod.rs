@@ -25,7 +25,8 @@ pub use crate::{
     __begin as begin_call, __cached as cached, __check_all_floats as check_all_floats,
     __grads as grads, __if_declared as if_declared, __lanes as lanes, __levels as levels,
     __loops as loops, __own_facts as own_facts, __pullback as pullback, __register as register,
-    __sizes as sizes, __unconfirmed as unconfirmed, __unkeyed as unkeyed,
+    __residual_tree as residual_tree, __sizes as sizes, __unconfirmed as unconfirmed,
+    __unkeyed as unkeyed,
 };
 
 pub use crate::annotation::{

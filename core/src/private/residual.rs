@@ -1,9 +1,10 @@
 //! Sizes of residuals.
 
 use crate::__private::{List, Step};
-use crate::call::companion_pullback::CompanionPullback;
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
 use crate::call::leaf_range::LeafRange;
-use crate::{Aval, Tensor};
+use crate::observe::in_backward;
+use crate::{Aval, Tensor, Tree};
 use gradloom_ir::Static;
 use std::collections::HashSet;
 
@@ -18,6 +19,76 @@ pub struct ResidualBytes {
 pub trait Residual {
     /// Adds the tensors of the field to the total.
     fn keep(&self, total: &mut ResidualBytes);
+    /// Calls `f` with each tensor of the field.
+    fn visit(&self, _f: &mut dyn FnMut(&Tensor)) {}
+    /// Calls `f` with each tensor of the field, which it may replace.
+    fn visit_mut(&mut self, _f: &mut dyn FnMut(&mut Tensor)) {}
+}
+
+/// Appends the path of each tensor of a field.
+pub fn residual_paths(
+    residual: &impl Residual,
+    prefix: &str,
+    field: &'static str,
+    out: &mut Vec<String>,
+) {
+    let mut n = 0;
+    residual.visit(&mut |_| n += 1);
+    match n {
+        1 => out.push(format!("{prefix}.{field}")),
+        n => out.extend((0..n).map(|i| format!("{prefix}.{field}[{i}]"))),
+    }
+}
+
+/// Cotangents of the arguments of a traced function, as the `pullback` of its residuals returns them.
+///
+/// ```
+/// use gradloom::prelude::*;
+///
+/// #[traced]
+/// fn scaled(x: &Tensor, w: &Tensor) -> Tensor {
+///     (x * w).sin()
+/// }
+///
+/// let (x, w) = (Tensor::from([0.0f64, 1.0]), Tensor::from([2.0f64, 0.0]));
+/// let (y, saved) = scaled::saved(&x, &w);
+/// evaluate((&y, &saved))?; // the residuals are a tree, and may be sent to another thread
+/// let ct = std::thread::spawn(move || saved.pullback(&Tensor::from([1.0f64, 1.0]))).join().unwrap();
+/// assert_eq!(ct.tensor(0).unwrap().to_vec::<f64>(), [2.0, 0.0]);
+/// assert_eq!(ct.tensor(1).unwrap().to_vec::<f64>(), [0.0, 1.0]);
+/// # Ok::<(), Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct SavedCotangents(LeafCotangents);
+
+impl SavedCotangents {
+    /// Returns the cotangents of the leaves of a parameter, in order. `None`, or no entry, stands for zero.
+    ///
+    /// # Panics
+    ///
+    /// If the function has fewer parameters.
+    pub fn leaves(&self, param: usize) -> &[Option<Tensor>] {
+        self.0.leaves(param)
+    }
+
+    /// Returns the cotangent of a parameter that is a tensor, or `None` if it is zero.
+    ///
+    /// # Panics
+    ///
+    /// If the function has fewer parameters.
+    pub fn tensor(&self, param: usize) -> Option<&Tensor> {
+        self.leaves(param).first()?.as_ref()
+    }
+}
+
+/// Calls the pullback of a struct of residuals with the leaves of a cotangent.
+pub fn pull_saved(
+    ct: &impl Tree,
+    pull: impl FnOnce(&[Option<Tensor>]) -> LeafCotangents,
+) -> SavedCotangents {
+    let mut given = Vec::new();
+    ct.visit(&mut |leaf| given.push(Some(leaf.clone())));
+    SavedCotangents(in_backward(|| pull(&given)))
 }
 
 /// Returns the number of bytes that the fields of a struct of residuals keep alive.
@@ -33,15 +104,29 @@ impl Residual for Tensor {
             total.bytes += self.aval().bytes();
         }
     }
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        f(self);
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        f(self);
+    }
 }
 
 impl<const N: usize> Residual for [LeafRange; N] {
     fn keep(&self, _: &mut ResidualBytes) {}
 }
 
-impl<T: Residual> Residual for List<T> {
+impl<T: Residual + Clone> Residual for List<T> {
     fn keep(&self, total: &mut ResidualBytes) {
         self.iter().for_each(|part| part.keep(total));
+    }
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.iter().for_each(|part| part.visit(f));
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        let mut parts = self.to_vec();
+        parts.iter_mut().for_each(|part| part.visit_mut(f));
+        *self = parts.into();
     }
 }
 
@@ -57,6 +142,13 @@ impl Residual for Vec<Step> {
             step.tensors().keep(total);
             step.calls().keep(total);
         }
+    }
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.iter().for_each(|step| step.tensors().visit(f));
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        self.iter_mut()
+            .for_each(|step| step.tensors_mut().visit_mut(f));
     }
 }
 

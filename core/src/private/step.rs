@@ -83,6 +83,10 @@ impl Step {
         &self.tensors
     }
 
+    pub(crate) fn tensors_mut(&mut self) -> &mut List<Tensor> {
+        &mut self.tensors
+    }
+
     /// Returns the residuals of which only dtype and shape are known.
     pub fn likes(&self) -> &List<Aval> {
         &self.likes

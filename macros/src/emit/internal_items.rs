@@ -26,13 +26,17 @@ impl EmitCx<'_> {
             .iter()
             .map(|(name, ty, doc)| ours!(#[doc = #doc] pub #name: #ty));
         let names = fields.iter().map(|(name, ..)| name);
+        let all = names.clone();
         ours! {
             #(#attrs)*
             #allow
             #attr
             #[doc = #doc]
-            #[derive(::core::clone::Clone)]
+            #[derive(::core::clone::Clone, ::core::fmt::Debug)]
             #vis struct #saved { #(#declared),* }
+
+            #(#attrs)*
+            #rt::residual_tree!(#saved, [#(#all),*]);
 
             #(#attrs)*
             #allow
@@ -369,12 +373,18 @@ impl EmitCx<'_> {
         let saved = &n.saved;
         let vis = self.vis();
         let field = Ident::new("pull", Span::mixed_site());
+        let given = Ident::new("cotangents", Span::mixed_site());
         let doc = "Residuals of the recorded program.".to_owned();
         let items = self.saved_struct(
             Struct::public(saved),
             &[(field.clone(), ours!(#rt::CompanionPullback), doc)],
             &ours!(::core::option::Option::None),
-            &TokenStream::new(),
+            &ours! {
+                #[track_caller]
+                fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::LeafCotangents {
+                    self.#field.call(#given)
+                }
+            },
         );
         let out = &func.output.ty;
         let inputs = self.inputs();
