@@ -68,6 +68,7 @@ impl Plan {
 pub(crate) struct TaskDescription {
     pub(crate) label: String,
     /// Results of the equations of the task, by name, if the program is known.
+    #[cfg(feature = "view")]
     pub(crate) values: Vec<String>,
     /// Bytes of operands and results.
     pub(crate) bytes: usize,
@@ -80,6 +81,7 @@ impl Plan {
         let tasks = self.tasks.iter().zip(&self.kinds).zip(&self.eqns);
         let describe = |((task, kind), eqns): ((&Task, &TaskKind), &Eqns)| TaskDescription {
             label: kind.to_string(),
+            #[cfg(feature = "view")]
             values: program.map_or_else(Vec::new, |program| {
                 let outs = eqns.iter().flat_map(|i| &program.eqns[*i as usize].outs);
                 outs.map(|out| program.show(*out)).collect()
