@@ -313,18 +313,21 @@ fn bits_of_integers_are_counted_and_shifted() {
     let t = Tensor::from(x);
     assert_eq!(
         t.bitwise_count().to_vec::<i64>(),
-        x.map(|x| x.count_ones().into())
+        x.map(|x| i64::from(x.count_ones()))
     );
-    assert_eq!(t.clz().to_vec::<i64>(), x.map(|x| x.leading_zeros().into()));
+    assert_eq!(
+        t.clz().to_vec::<i64>(),
+        x.map(|x| i64::from(x.leading_zeros()))
+    );
     let y = x.map(|x| x as i32 ^ 0x40);
     let t32 = Tensor::from(y);
     assert_eq!(
         t32.bitwise_count().to_vec::<i64>(),
-        y.map(|y| y.count_ones().into())
+        y.map(|y| i64::from(y.count_ones()))
     );
     assert_eq!(
         t32.clz().to_vec::<i64>(),
-        y.map(|y| y.leading_zeros().into())
+        y.map(|y| i64::from(y.leading_zeros()))
     );
     for n in [0i64, 1, 31, 63] {
         let expected = x.map(|x| ((x as u64) >> n) as i64);

@@ -165,7 +165,7 @@ fn errors_are_returned() {
     let folder = tempfile::tempdir().unwrap();
     let x = Tensor::from([1.0f32, 2.0]);
     let label = Tensor::from(7i64);
-    let wrong = x.unsqueeze(0).cross_entropy(&label.unsqueeze(0));
+    let wrong = x.unsqueeze(0).cross_entropy(label.unsqueeze(0));
     let error = with_config(Config::new(folder.path()), || dump_trace("loss", &wrong)).unwrap_err();
     assert!(matches!(error, Error::Tensor { .. }));
     assert!(

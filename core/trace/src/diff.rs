@@ -226,7 +226,7 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
         Some(values) => values.max_difference <= tolerance * scale,
         None => rms_difference <= tolerance,
     };
-    if !same_hash && !(tolerance > 0.0 && within) {
+    if !(same_hash || tolerance > 0.0 && within) {
         note("blake3", &x.blake3, &y.blake3);
         note("rms", &x.rms, &y.rms);
     }

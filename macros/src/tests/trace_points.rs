@@ -41,7 +41,45 @@ fn a_body_has_a_scope_points_and_counters() {
     let file: syn::File = syn::parse2(with_points(source)).expect("an expansion is a file");
     let user = file.items[0].to_token_stream();
     let user = prettyplease::unparse(&syn::parse_quote!(#user));
-    insta::assert_snapshot!(user, @"");
+    insta::assert_snapshot!(user, @r#"
+    #[allow(dead_code)]
+    fn f(x: &Tensor, n: usize) -> Tensor {
+        let recording = ::gradloom::__private::cached!(
+            | results | results.tensor(); new "::f", [0 leaf "x" x, 1 number "n" & n]
+        );
+        let y: Tensor = {
+            ::gradloom::__private::register!(f::__reverse_loops, f::__forward_loops);
+            fn __traced_body(x: &Tensor, n: usize) -> Tensor {
+                let _scope = ::gradloom::__private::enter_function("f");
+                let mut h = x.sin();
+                {
+                    use ::gradloom::__private::{
+                        TracePoint as _, TracePointOfRef as _, UntracedPoint as _,
+                    };
+                    (&&&::gradloom::__private::PointArg(&h))
+                        .trace_point("h", (::core::file!(), 2, 17));
+                }
+                {
+                    let mut turns = ::gradloom::__private::point_loop();
+                    for _ in 0..n {
+                        turns.next();
+                        h = h.exp();
+                        {
+                            use ::gradloom::__private::{
+                                TracePoint as _, TracePointOfRef as _, UntracedPoint as _,
+                            };
+                            (&&&::gradloom::__private::PointArg(&h))
+                                .trace_point("h", (::core::file!(), 3, 25));
+                        }
+                    }
+                }
+                h
+            }
+            __traced_body(x, n)
+        };
+        recording.end(y)
+    }
+    "#);
 }
 
 /// S3.4: without the feature, nothing is emitted.
@@ -67,7 +105,7 @@ fn points_are_values_that_are_computed_from_tensors() {
         ("let h = x * 2.0 + y; let g = &h - x; h + g", &["h", "g"]),
         (
             "let (a, b) = (x.sin(), n + 1); let c = a * b as f64; c",
-            &["a"],
+            &["a", "c"],
         ),
         ("let (a, b) = pair(x); a + b", &["a", "b"]),
         ("let h: Tensor = made(n); h", &["h"]),

@@ -26,9 +26,9 @@ pub fn html(diff: &Diff) -> String {
         None => page.push_str("<p class=\"none\">No difference.</p>\n"),
         Some(first) => {
             let title = escape(&title(first));
-            let _ = write!(
+            let _ = writeln!(
                 page,
-                "<div class=\"first\"><strong>First divergence: {title}</strong><ul>\n"
+                "<div class=\"first\"><strong>First divergence: {title}</strong><ul>"
             );
             for line in details(first) {
                 let _ = writeln!(page, "<li>{}</li>", escape(&line));
