@@ -20,7 +20,7 @@ impl CustomFunction for Product {
 
     fn backward(&self, call: &Call<'_, Self>, ct: &Tensor) -> Result<Self::Input> {
         let (x, w, _) = call.saved;
-        Ok((ct.matmul(&w.transpose()), x.transpose().matmul(ct)))
+        Ok((ct.matmul(w.transpose()), x.transpose().matmul(ct)))
     }
 }
 
