@@ -167,7 +167,7 @@ fn check_each<X: Tree>(
                 };
                 if nearest
                     .as_ref()
-                    .is_none_or(|best| !(found.error() >= best.error()))
+                    .is_none_or(|best| found.error().total_cmp(&best.error()).is_lt())
                 {
                     nearest = Some(found);
                 }
@@ -179,7 +179,7 @@ fn check_each<X: Tree>(
                 }
             }
             let Some(found) = nearest else { continue };
-            let is_worse = |worst: &WorstElement| !(found.error() <= worst.error());
+            let is_worse = |worst: &WorstElement| found.error().total_cmp(&worst.error()).is_gt();
             if worst.as_ref().is_none_or(is_worse) {
                 worst = Some(found);
             }

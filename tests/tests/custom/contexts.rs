@@ -144,7 +144,7 @@ fn a_context_is_dropped_when_no_backward_pass_runs() {
     // An error between forward and backward.
     let fails = |x: &Vec<Tensor>| -> Result<Tensor> {
         let y = custom_call(&f, x);
-        Ok(y.matmul(&Tensor::from([1.0f64, 2.0])))
+        Ok(y.matmul(Tensor::from([1.0f64, 2.0])))
     };
     assert!(grad(fails)(&x).is_err());
     assert_eq!((counts.made(), counts.dropped()), (3, 3));

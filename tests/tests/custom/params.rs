@@ -202,7 +202,7 @@ fn closures_and_parameters_nest() {
     assert_eq!(g.item::<f64>(), 6.0);
     w.zero_grad();
     let doubled = while_loop(
-        |y: &Tensor| y.sum(..).lt(&Tensor::from(20.0f64)),
+        |y: &Tensor| y.sum(..).lt(Tensor::from(20.0f64)),
         |y: &Tensor| y * 2.0,
         &w.tensor(),
     );

@@ -20,7 +20,7 @@ impl CustomFunction for Product {
 
     fn backward(&self, call: &Call<'_, Self>, ct: &Tensor) -> Result<Self::Input> {
         let (x, w, _) = call.saved;
-        Ok((ct.matmul(&w.transpose()), x.transpose().matmul(ct)))
+        Ok((ct.matmul(w.transpose()), x.transpose().matmul(ct)))
     }
 }
 
@@ -52,7 +52,7 @@ fn a_training_loop_keeps_nothing() {
         k2.normal([16, 1], DType::F32) * 0.1,
     ];
     let params = params.map(|w| Param::new(w).unwrap());
-    // A history of losses keeps no graph.
+    // A history of losses that were read keeps no graph.
     let mut losses = Vec::new();
     let (mut planned, mut memory) = (0, 0);
     for step in 0..steps {
@@ -67,8 +67,8 @@ fn a_training_loop_keeps_nothing() {
         }
         if step % 10 == 9 {
             loss.item::<f32>();
+            losses.push(loss);
         }
-        losses.push(loss);
         assert_eq!(counts.made(), 2 * (step + 1));
         assert_eq!(counts.dropped(), counts.made());
         if step == 99 {
@@ -76,12 +76,15 @@ fn a_training_loop_keeps_nothing() {
             memory = resident();
         }
     }
-    let (first, last) = (losses[9].item::<f32>(), losses[steps - 1].item::<f32>());
+    let (first, last) = (
+        losses[0].item::<f32>(),
+        losses[losses.len() - 1].item::<f32>(),
+    );
     assert!(last < 0.5 * first, "{first} {last}");
     // Other tests of this process may plan, so the bound is that of one plan in ten steps.
     let planned = events::counts().planned - planned;
     assert!(planned <= steps as u64 / 10, "{planned} plans");
     let grown = resident().saturating_sub(memory);
     println!("{steps} steps: {planned} plans and {grown} bytes after step 100");
-    assert!(grown < 64 << 20, "{grown} bytes");
+    assert!(grown < 16 << 20, "{grown} bytes");
 }
