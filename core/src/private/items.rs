@@ -129,40 +129,34 @@ macro_rules! __sizes {
     };
 }
 
-/// Implements `Tree` for a struct of residuals with these fields.
+/// The methods of `Tree` of a struct of residuals with these fields.
 ///
 /// Its leaves are the tensors. Residuals of calls are opaque.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __residual_tree {
-    ($saved:ident, [$($field:ident),*]) => {
-        impl $crate::Tree for $saved {
-            fn visit(&self, f: &mut dyn ::core::ops::FnMut(&$crate::Tensor)) {
-                $($crate::__private::Residual::visit(&self.$field, f);)*
-            }
-            fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut $crate::Tensor)) {
-                $($crate::__private::Residual::visit_mut(&mut self.$field, f);)*
-            }
-            fn map(
-                &self,
-                f: &mut dyn ::core::ops::FnMut(&$crate::Tensor) -> $crate::Tensor,
-            ) -> Self {
-                let mut mapped = ::core::clone::Clone::clone(self);
-                $crate::Tree::visit_mut(&mut mapped, &mut |x| *x = f(x));
-                mapped
-            }
-            fn paths(
-                &self,
-                prefix: &str,
-                out: &mut ::std::vec::Vec<::std::string::String>,
-            ) {
-                $($crate::__private::residual_paths(
-                    &self.$field,
-                    prefix,
-                    ::core::stringify!($field),
-                    out,
-                );)*
-            }
+    ([$($field:ident),*]) => {
+        fn visit(&self, f: &mut dyn ::core::ops::FnMut(&$crate::Tensor)) {
+            $($crate::__private::Residual::visit(&self.$field, f);)*
+        }
+        fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut $crate::Tensor)) {
+            $($crate::__private::Residual::visit_mut(&mut self.$field, f);)*
+        }
+        fn map(
+            &self,
+            f: &mut dyn ::core::ops::FnMut(&$crate::Tensor) -> $crate::Tensor,
+        ) -> Self {
+            let mut mapped = ::core::clone::Clone::clone(self);
+            $crate::Tree::visit_mut(&mut mapped, &mut |x| *x = f(x));
+            mapped
+        }
+        fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
+            $($crate::__private::residual_paths(
+                &self.$field,
+                prefix,
+                ::core::stringify!($field),
+                out,
+            );)*
         }
     };
 }

@@ -36,7 +36,10 @@ impl EmitCx<'_> {
             #vis struct #saved { #(#declared),* }
 
             #(#attrs)*
-            #rt::residual_tree!(#saved, [#(#all),*]);
+            #allow
+            impl #rt::Tree for #saved {
+                #rt::residual_tree!([#(#all),*]);
+            }
 
             #(#attrs)*
             #allow
