@@ -21,6 +21,7 @@
 //! reads a default is recorded at each call, because its result depends on more than its arguments.
 
 use crate::DType;
+use crate::graph::recording;
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -49,6 +50,7 @@ thread_local! {
 
 /// Returns the default dtype of this thread.
 pub fn dtype() -> DType {
+    recording::impure_call();
     DTYPE.get()
 }
 
@@ -58,6 +60,7 @@ pub fn dtype() -> DType {
 /// assert_eq!(gradloom::defaults::device().to_string(), "cpu");
 /// ```
 pub fn device() -> Device {
+    recording::impure_call();
     DEVICE.get()
 }
 

@@ -738,3 +738,67 @@ fn pages_of_traces() {
     let t = trace(|n: &Tensor| n + 1, &n);
     assert!(t.page("count").html().contains("add"));
 }
+
+/// Inputs that are made of one tensor are different nodes, and `multiply` has the operands of the call.
+#[test]
+fn inputs_of_one_tensor_are_told_apart() {
+    let v = Tensor::from([1.0f32, 2.0]);
+    let _trace = TraceContext::new();
+    let a = TracedTensor::named_input(&v, "a");
+    let b = TracedTensor::named_input(&v, "b");
+    let names = |x: &TracedTensor| -> Vec<Option<String>> {
+        let inputs = x.node().inputs().iter();
+        inputs.map(|i| i.node.name().map(str::to_owned)).collect()
+    };
+    let [one, two] = ["a", "b"].map(|name| Some(name.to_owned()));
+    assert_eq!(names(&a.multiply(&b).unwrap()), [one.clone(), two.clone()]);
+    assert_eq!(names(&b.multiply(&a).unwrap()), [two.clone(), one.clone()]);
+    assert_eq!(names(&a.apply(|v| v * &*b).unwrap()), [one, two]);
+}
+
+/// Results that do not depend on the argument are repeated, as by `vmap` of a call.
+#[test]
+fn batched_programs_have_lanes_in_each_result() {
+    let w = Tensor::from([2.0f32, 3.0]);
+    let t = trace(
+        |x: &Tensor| vec![x * 2.0, w.clone()],
+        &Tensor::scalar(1.0f32),
+    );
+    let lanes = Tensor::from([1.0f32, 2.0, 3.0, 4.0]);
+    let program = t.vmap_program(4).unwrap();
+    let found = run(&program, &[lanes.clone(), w.clone()]).unwrap();
+    let expected = vmap(|x: &Tensor| t.call(x))(&lanes);
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found.shape(), expected.shape());
+        assert_eq!(found.to_vec::<f32>(), expected.to_vec::<f32>());
+    }
+}
+
+/// A parameter that a traced closure uses for the first time is captured with the path to it.
+#[test]
+fn parameters_are_captured() {
+    let x = Tensor::from(2.0f64);
+    let p = gradloom::Param::new(Tensor::from(3.0f64)).unwrap();
+    let t = trace(|x: &Tensor| x * p.tensor(), &x);
+    assert!(t.captured()[0].requires_grad());
+    (t.call(&x) * p.tensor()).backward().unwrap();
+    assert_eq!(p.grad().unwrap().item::<f64>(), 12.0);
+}
+
+#[traced(pure)]
+fn of_the_default(x: &Tensor) -> Tensor {
+    x.cast(default_dtype())
+}
+
+fn default_dtype() -> DType {
+    gradloom::defaults::dtype()
+}
+
+/// A function that reads a default is recorded at each call, also if it claims to be pure.
+#[test]
+fn a_default_is_read_at_each_call() {
+    let x = Tensor::from([1.0f32]);
+    assert_eq!(of_the_default(&x).dtype(), DType::F32);
+    let _wide = gradloom::defaults::set_dtype(DType::F64);
+    assert_eq!(of_the_default(&x).dtype(), DType::F64);
+}

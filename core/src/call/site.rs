@@ -58,6 +58,8 @@ struct KnownCall {
 struct Callee {
     call: Arc<CachedCall>,
     template: Option<Rc<Template>>,
+    /// Whether another recording of the body has the ops of this one.
+    is_comparable: bool,
 }
 
 /// A result without its tensors.
@@ -163,7 +165,10 @@ impl CallSite {
         let callee = callee.clone();
         // A plan for distinct arguments also runs calls with equal ones, whose body may record
         // other ops. Such calls are not checked.
-        if checks::is_due(&known[i].unchecked) && key.has_aliases_of(&known[i].key) {
+        if callee.is_comparable
+            && checks::is_due(&known[i].unchecked)
+            && key.has_aliases_of(&known[i].key)
+        {
             return LookUpResult::Checked(callee);
         }
         self.calls.found();
@@ -340,7 +345,7 @@ fn look_up(
         return Err(Some(CallRecording::of_outer()));
     };
     match found {
-        LookUpResult::Plan(Callee { call, template }) => {
+        LookUpResult::Plan(Callee { call, template, .. }) => {
             if let Some(plan) = call.plan_id() {
                 events::emit(Event::Hit { plan });
             }
@@ -587,14 +592,23 @@ impl OpenRecording {
             (None, Shape::Typed) => Ok(None),
             (None, Shape::Cached(template)) => Ok(Some(template)),
         };
-        let RecordedNumbers { trace, found } = numbers.unwrap_or_default();
+        let RecordedNumbers {
+            trace,
+            found,
+            is_mixed,
+        } = numbers.unwrap_or_default();
         let (number_leaves, tensors) = found.unzip();
         self.args.extend(tensors.into_iter().flatten());
         let call = call.and_then(|template| {
             let (backward, record) = (kept.backward, self.record());
             let call = cached_call(&self.args, number_leaves, &results, backward, record)?;
             let call = Arc::new(call);
-            Ok(Callee { call, template })
+            let is_comparable = !is_mixed;
+            Ok(Callee {
+                call,
+                template,
+                is_comparable,
+            })
         });
         drop(results);
         let rest = call.as_ref().ok().map(|Callee { call, .. }| {

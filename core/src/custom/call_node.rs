@@ -3,12 +3,12 @@
 use super::GradientValidator;
 use crate::error::CustomFault;
 use crate::graph::recording;
-use crate::graph::trace_scope::Scopes;
+use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::value::{NEVER, Value};
 use crate::raise::{catch, expect};
 use crate::tensor::host_code::{CallCode, RuleCall, Rules, statics_of};
 use crate::tensor::record::record_many;
-use crate::transform::{custom_on_stand_ins, stand_in};
+use crate::transform::{captured_by, custom_on_stand_ins, stand_in};
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_leaves, with_physical};
 use crate::{Aval, Error, Result, Tensor, Tree};
@@ -241,13 +241,14 @@ fn call_on_values<F: CustomFunction>(
     operands: &[Tensor],
 ) -> Result<F::Output> {
     let needs: Vec<bool> = operands.iter().map(needs_grad).collect();
+    let since = seq_no_of_all();
     let (y, saved) = catch(|| f.forward(x, &needs))?;
     let saved = ContextRef::new(saved);
     let values = outputs(&**f, &y)?;
-    let scopes = operands.iter().map(|x| x.0.scopes());
-    let scopes = scopes.fold(Scopes::default(), Scopes::union);
-    let captured = values.iter().find(|y| !y.0.scopes().is_within(&scopes));
-    if let Some(captured) = captured {
+    if let Some(captured) = captured_by(operands, since, &values)
+        .iter()
+        .find(|x| needs_grad(x))
+    {
         let aval = captured.aval().clone();
         return Err(CustomFault::Captured { aval }.into_error(f.name()));
     }

@@ -156,6 +156,9 @@ pub(crate) struct RecordedNumbers {
     pub(crate) trace: Option<NumberTrace>,
     /// The numbers that become arguments of the plan, and their present values.
     pub(crate) found: Option<(NumberLeaves, Vec<Shared>)>,
+    /// True if some numbers were recorded as tensors before the origin of another one was found to be unclear.
+    /// Later recordings have other ops, so they cannot be compared with this one.
+    pub(crate) is_mixed: bool,
 }
 
 thread_local! {
@@ -265,6 +268,7 @@ impl Recording {
             Origins::Cached(cached) => (cached.params, Some(cached.sources.len())),
         };
         let is_found = !self.failed && n == Some(self.recorded.len());
+        let is_mixed = !is_found && !self.leaves.is_empty();
         let found = is_found.then(|| {
             let (leaves, tensors): (SmallVec<_>, Vec<_>) = self.leaves.into_iter().unzip();
             let leaves = NumberLeaves {
@@ -280,6 +284,7 @@ impl Recording {
                 recorded: self.recorded,
             }),
             found,
+            is_mixed,
         }
     }
 }

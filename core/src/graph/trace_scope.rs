@@ -70,16 +70,6 @@ impl Scopes {
         Scopes((!others.is_empty()).then(|| Arc::new(others)))
     }
 
-    /// Returns whether each open scope is one of `other`.
-    pub(crate) fn is_within(&self, other: &Scopes) -> bool {
-        let all = self.0.iter().flat_map(|all| all.iter());
-        let mut open = all.filter(|scope| scope.is_open());
-        open.all(|scope| {
-            let mut others = other.0.iter().flat_map(|all| all.iter());
-            others.any(|other| Arc::ptr_eq(other, scope))
-        })
-    }
-
     /// Returns whether no scope is in both sets.
     pub(crate) fn is_apart(&self, other: &Scopes) -> bool {
         let mut all = self.0.iter().flat_map(|all| all.iter());

@@ -12,10 +12,11 @@ pub use grad_fn::GradFn;
 use crate::error::BackwardFault;
 use crate::graph::recording;
 use crate::graph::run;
+use crate::graph::value::{NEVER, Shared};
 use crate::raise::expect;
-use crate::tensor::record::{MAX_PENDING_OPS, param_leaf};
+use crate::tensor::record::{MAX_PENDING_OPS, param_leaf, record_elementwise};
 use crate::{Error, Result, Tensor};
-use gradloom_ir::{self as ir, Code, Fault, HostCode, Static};
+use gradloom_ir::{self as ir, Code, Fault, HostCode, Op, Static};
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
@@ -196,6 +197,14 @@ impl Param {
     /// If the shape or dtype is not that of the parameter.
     pub fn set(&self, value: Tensor) -> Result<()> {
         recording::impure_call();
+        let value = match value.0.depends_on_params() {
+            // No pass follows the path beyond the new value, so it is not kept.
+            true => {
+                let _untraced = NoGrad::new();
+                record_elementwise(Op::Identity, &[&value])?
+            }
+            false => value,
+        };
         // Steps that read no value would make an endless chain of promises.
         if value.0.depth() >= MAX_PENDING_OPS {
             run::realise(std::slice::from_ref(value.physical_value()))?;
@@ -316,19 +325,35 @@ impl Slot {
         }
     }
 
-    /// Adds to the gradient. The lock is held, so passes on several threads add up.
+    /// Adds to the gradient.
+    ///
+    /// The sum is recorded without the lock, because that may compute, and code of the user that runs then may use
+    /// the parameter. If another thread has added meanwhile, the sum is recorded again.
     fn accumulate(&self, ct: &Tensor) -> Result<()> {
         self.check(ct)?;
+        if ct.0.depth() == NEVER {
+            return Err(recording::no_elements());
+        }
         let _untraced = NoGrad::new();
-        let mut state = self.lock();
-        let sum = match &state.grad {
-            Some(old) => old + ct,
-            None => ct.clone(),
-        };
-        let old = state.grad.replace(sum);
-        drop(state);
-        drop(old);
-        Ok(())
+        loop {
+            let before = self.lock().grad.clone();
+            let sum = match &before {
+                Some(old) => old + ct,
+                None => ct.clone(),
+            };
+            let mut state = self.lock();
+            let is_same = match (&state.grad, &before) {
+                (None, None) => true,
+                (Some(now), Some(before)) => Shared::ptr_eq(&now.0, &before.0),
+                _ => false,
+            };
+            if is_same {
+                let old = state.grad.replace(sum);
+                drop(state);
+                drop(old);
+                return Ok(());
+            }
+        }
     }
 }
 

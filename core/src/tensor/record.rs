@@ -162,6 +162,16 @@ pub(crate) fn record_binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
     record_one(op, [], &[&x, &y], &[])
 }
 
+/// Returns a value equal to `x` that is another one for traces.
+pub(crate) fn alias(x: &Tensor) -> Tensor {
+    let physical = x.physical();
+    let fresh = value(physical.aval(), x.dtype(), Op::Identity, None, &[&physical]);
+    let Ok(fresh) = fresh else {
+        unreachable!("a physical tensor has no batch prefix")
+    };
+    Tensor(fresh.into()).with_batch_dims(x.batch_dims())
+}
+
 /// Returns a value equal to `x` that depends on `scope`, so that a transform can trace from it.
 pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
     let physical = x.physical();

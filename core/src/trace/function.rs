@@ -9,8 +9,8 @@ use crate::transform::{self, AbstractTrace, Outcome, on_leaves, stand_in, trace_
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_leaves, with_physical};
 use crate::{Aval, Error, Result, Targets, Tensor, Tree};
-use gradloom_ir::batch::batch;
-use gradloom_ir::{Program, Var, ad, pass};
+use gradloom_ir::batch::{Batch, batch};
+use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var, ad, pass};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -89,6 +89,27 @@ fn share_shapes(program: &mut Program, captured: &mut Vec<Bound>) {
             .is_some_and(|param| !shared.contains_key(param))
     });
     program.params.retain(|param| !shared.contains_key(param));
+}
+
+/// Appends the equation that repeats a value along a new first axis.
+fn repeated(program: &mut Program, x: Var, n: usize) -> Var {
+    let one = program.aval(x).clone();
+    let lens = one.shape.known().unwrap_or_default();
+    let lens: Vec<usize> = std::iter::once(n).chain(lens).collect();
+    let shape = lens.iter().map(|len| *len as i64).collect();
+    let (out, attr) = (Var(program.n_vars()), Attr(program.attrs.len() as u32));
+    program.attrs.push(Static::Ints(shape));
+    program.eqns.push(Eqn {
+        outs: vec![out],
+        op: Op::BroadcastTo,
+        attrs: vec![attr],
+        args: vec![x],
+    });
+    let shape = (&lens[..]).into();
+    program
+        .avals
+        .insert(out, gradloom_ir::Aval { shape, ..one });
+    out
 }
 
 /// Returns a path as an identifier of the text form: `x.layers[1].w` is `x_layers_1_w`.
@@ -264,7 +285,12 @@ impl<X: Tree, Y: Tree> Trace<X, Y> {
         let each: Vec<bool> = params.map(|i| i < self.inputs.len()).collect();
         let batched = batch(&self.program, &each, n);
         let batched = batched.map_err(|op| crate::error::VmapFault::NoRule { op }.into_error())?;
-        Ok(pass::simplify(batched.program))
+        let Batch { mut program, each } = batched;
+        for i in (0..each.len()).filter(|i| !each[*i]) {
+            let out = program.outs[i];
+            program.outs[i] = repeated(&mut program, out, n);
+        }
+        Ok(pass::simplify(program))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::observe::{
     Attribute, NodeOutput, TraceContext, TraceHandle, TraceNode, leaf, note_line,
 };
 use crate::raise::{catch, expect};
+use crate::tensor::record::alias;
 use crate::{DType, Result, Tensor};
 use std::borrow::Cow;
 use std::ops::{self, Deref};
@@ -49,6 +50,8 @@ impl TracedTensor {
 
     #[track_caller]
     fn of_leaf(tensor: &Tensor, node: TraceNode) -> TracedTensor {
+        // Inputs that are made of one tensor are different inputs.
+        let tensor = &alias(tensor);
         let Some(trace) = TraceContext::current() else {
             let node = Arc::new(node);
             return TracedTensor::new(tensor, NodeOutput { node, index: 0 });

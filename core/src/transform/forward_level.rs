@@ -13,7 +13,8 @@ use std::cell::RefCell;
 ///
 /// [`jvp`](super::jvp()) is the same for a closure. A level is for code that is not one, such as a loop that
 /// decides as it goes which tangents to read. Levels nest: a tangent of the inner level is an ordinary tensor
-/// of the outer one. What depends on a level keeps its ops until the level is dropped.
+/// of the outer one. The tangent of the inner level is read first: a tangent of the outer level does not depend on
+/// the inner one. What depends on a level keeps its ops until the level is dropped.
 ///
 /// ```
 /// # use gradloom::{ForwardLevel, Tensor};

@@ -37,8 +37,8 @@ pub use linear::{Pushforward, linear_transpose, linearize};
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
 pub(crate) use trace::{
-    AbstractTrace, LeafFunction, ParamGraph, Trace, cut_behind, cut_to_params, on_leaves, pending,
-    stand_in, trace_abstract, trace_leaves,
+    AbstractTrace, LeafFunction, ParamGraph, Trace, captured_by, cut_behind, cut_to_params,
+    on_leaves, pending, stand_in, trace_abstract, trace_leaves,
 };
 pub(crate) use vjp::pullback_of;
 pub use vjp::{Pullback, vjp};

@@ -142,7 +142,14 @@ pub(crate) fn trace_leaves(
         captured,
         nodes,
         points,
-    } = cut_until(&inputs, WalkEnd::OlderThan(since), &y, true, &noted).0;
+    } = cut_until(
+        &inputs,
+        WalkEnd::OlderThan(since),
+        &y,
+        Include::Dependent,
+        &noted,
+    )
+    .0;
     drop(close);
     let known = known(&program, nodes);
     events::emit(Event::Traced {
@@ -191,7 +198,7 @@ pub(crate) fn trace_abstract(
     let reads = StandInGuard::of_trace();
     let y = f(&inputs)?;
     drop(reads);
-    let part = cut(&inputs, since, &y, false);
+    let part = cut_but_params(&inputs, since, &y);
     drop(scope);
     let recorded = context.close();
     let node = |node: &Shared| recorded.on_log(|log| log.find_op(node));
@@ -246,7 +253,10 @@ pub(crate) struct ParamGraph {
 /// captured, and so are parameters that are not among the leaves.
 pub(crate) fn cut_to_params(leaves: &[Tensor], y: &Tensor) -> ParamGraph {
     let outs = std::slice::from_ref(y);
-    let (part, values) = cut_until(leaves, WalkEnd::NoParams, outs, !leaves.is_empty(), &[]);
+    let (part, values) = {
+        let include = Include::dependent_or_all(!leaves.is_empty());
+        cut_until(leaves, WalkEnd::NoParams, outs, include, &[])
+    };
     let mut known: Vec<(Var, Tensor)> = Vec::new();
     let mut found: SecondaryMap<Var, ()> = SecondaryMap::new();
     for (value, source) in &values {
@@ -295,7 +305,46 @@ pub(super) struct GraphPart {
 ///
 /// Programs know no batch prefixes: inputs and results are taken without theirs.
 pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
-    cut_until(inputs, WalkEnd::OlderThan(since), outs, dependent, &[]).0
+    let include = Include::dependent_or_all(dependent);
+    cut_until(inputs, WalkEnd::OlderThan(since), outs, include, &[]).0
+}
+
+/// As [`cut`] of all younger values, except that values that depend on parameters and on no input are captured.
+///
+/// The leaf of a parameter leads to it, so it is captured even if it is younger.
+fn cut_but_params(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> GraphPart {
+    let include = Include::AllButParams;
+    cut_until(inputs, WalkEnd::OlderThan(since), outs, include, &[]).0
+}
+
+/// Returns the tensors besides the operands on which the results of code depend, if they may be differentiated.
+/// The code ran after `since`.
+pub(crate) fn captured_by(operands: &[Tensor], since: u64, outs: &[Tensor]) -> Vec<Tensor> {
+    let captured = cut_but_params(operands, since, outs).captured.into_iter();
+    let tensors = captured.filter_map(|bound| match bound {
+        Bound::Tensor(x) => Some(x),
+        Bound::Aval(_) => None,
+    });
+    tensors.filter(|x| x.0.is_in_scope()).collect()
+}
+
+/// Nodes that belong to a program that is cut out of the graph.
+#[derive(Clone, Copy)]
+enum Include {
+    /// Those that depend on an input.
+    Dependent,
+    All,
+    /// All except those that depend on parameters and on no input.
+    AllButParams,
+}
+
+impl Include {
+    fn dependent_or_all(dependent: bool) -> Include {
+        match dependent {
+            true => Include::Dependent,
+            false => Include::All,
+        }
+    }
 }
 
 /// Values at which a walk ends.
@@ -321,7 +370,7 @@ fn cut_until(
     inputs: &[Tensor],
     end: WalkEnd,
     outs: &[Tensor],
-    dependent: bool,
+    include: Include,
     noted: &[NotedPoint],
 ) -> (GraphPart, Vec<(Shared, Origin)>) {
     let mut engine = Engine::lock();
@@ -329,7 +378,7 @@ fn cut_until(
         epoch: engine.next_epoch(),
         edges: &engine.edges,
         end,
-        dependent,
+        include,
         n_inputs: inputs.len(),
         nodes: Vec::new(),
         values: Vec::new(),
@@ -385,7 +434,7 @@ struct TraceWalk<'a> {
     epoch: u64,
     edges: &'a Edges,
     end: WalkEnd,
-    dependent: bool,
+    include: Include,
     n_inputs: usize,
     nodes: Vec<(Shared, Vec<Origin>)>,
     /// The values that the walk met, unless it ends at older ones.
@@ -433,11 +482,15 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
 
     fn finish(&mut self, node: &WalkNode<'a>) {
         let args: Vec<Origin> = node.args.iter().map(|arg| arg.stamp.last()).collect();
-        let depends = !self.dependent
-            || args.iter().any(|source| match source.kind() {
-                OriginKind::Node(..) => true,
-                OriginKind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
-            });
+        let of_input = args.iter().any(|source| match source.kind() {
+            OriginKind::Node(..) => true,
+            OriginKind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
+        });
+        let depends = match self.include {
+            Include::Dependent => of_input,
+            Include::All => true,
+            Include::AllButParams => of_input || !node.op.depends_on_params(),
+        };
         if !depends {
             // An op with several results is not a leaf itself. Each result is captured when it is
             // used.

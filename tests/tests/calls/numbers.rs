@@ -465,3 +465,29 @@ fn a_number_is_data_for_each_shape() {
     }
     assert_eq!(recordings("of_shape"), 10);
 }
+
+#[traced]
+fn clipped(w: &Tensor, g: &Tensor, lr: f64) -> Tensor {
+    w * (1.0 - lr) - g * lr.min(0.1)
+}
+
+#[traced]
+fn warmed_up(w: &Tensor, g: &Tensor, step: usize) -> Tensor {
+    w * 0.999f64.powi(step as i32) - g * (step as f64 / 3.0).min(1.0)
+}
+
+/// A number that is the same in two recordings beside one that differs: no check of a call may fail.
+#[test]
+fn numbers_that_saturate() {
+    let (w, g) = (Tensor::from([1.0f32]), Tensor::from([2.0f32]));
+    for _ in 0..20 {
+        for lr in [0.5, 0.3, 0.05] {
+            let checked = check_every_call(|| clipped(&w, &g, lr));
+            assert_eq!(bits(&checked), bits(&op_by_op(|| clipped(&w, &g, lr))));
+        }
+        for step in [3, 4, 5] {
+            let checked = check_every_call(|| warmed_up(&w, &g, step));
+            assert_eq!(bits(&checked), bits(&op_by_op(|| warmed_up(&w, &g, step))));
+        }
+    }
+}

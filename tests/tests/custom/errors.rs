@@ -406,3 +406,109 @@ impl CustomFunction for Saves {
         Ok(ct * call.saved * 2.0)
     }
 }
+
+/// A layer that holds what it multiplies with.
+struct Times(Tensor);
+
+impl CustomFunction for Times {
+    type Input = Tensor;
+    type Output = Tensor;
+    type Saved = ();
+
+    fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
+        Ok((x * &self.0, ()))
+    }
+
+    fn backward(&self, _: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
+        Ok(ct * &self.0)
+    }
+}
+
+/// A layer that holds a parameter, and asks for its value in `forward`.
+struct Weighted(Param);
+
+impl CustomFunction for Weighted {
+    type Input = Tensor;
+    type Output = Tensor;
+    type Saved = ();
+
+    fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
+        Ok((x * self.0.tensor(), ()))
+    }
+
+    fn backward(&self, _: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
+        Ok(ct * self.0.tensor())
+    }
+}
+
+/// A captured value that is differentiated is refused, also if the argument depends on the same transform or on
+/// another parameter.
+#[test]
+fn a_captured_value_would_lose_its_gradient() {
+    fn is_captured<T>(result: Result<T>) {
+        match result.err() {
+            Some(Error::Custom { fault, .. }) => {
+                assert!(matches!(*fault, CustomFault::Captured { .. }), "{fault}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    let three = Tensor::from(3.0f64);
+    let of_x = |x: &Tensor| try_custom_call(&Arc::new(Times(x * 2.0)), x);
+    is_captured(grad(of_x)(&three));
+    let of_pair = |x: &(Tensor, Tensor)| try_custom_call(&Arc::new(Times(x.1.clone())), &x.0);
+    is_captured(grad(of_pair)(&(three.clone(), Tensor::from(4.0f64))));
+    let (p, q) = (
+        Param::new(three.clone()).unwrap(),
+        Param::new(Tensor::from(5.0f64)).unwrap(),
+    );
+    let h = p.tensor() * 2.0;
+    is_captured(try_custom_call(&Arc::new(Weighted(q.clone())), &h));
+    is_captured(try_custom_call(&Arc::new(Weighted(p.clone())), &h));
+    // Constants may be captured, and so may parameters whose path is not asked for.
+    let y = try_custom_call(&Arc::new(Times(Tensor::from(7.0f64))), &h).unwrap();
+    y.backward().unwrap();
+    assert_eq!(p.grad().unwrap().item::<f64>(), 14.0);
+    assert!(no_grad(|| try_custom_call(&Arc::new(Weighted(q.clone())), &h)).is_ok());
+}
+
+/// A gradient of a lane of many is no gradient of a parameter.
+#[test]
+fn gradients_without_elements_are_refused() {
+    let p = Param::new(Tensor::from(3.0f64)).unwrap();
+    let x = Tensor::from([5.0f64, 6.0]);
+    let _ = vmap(|x: &Tensor| {
+        let y = x * p.tensor();
+        assert_eq!(y.backward().unwrap_err(), Error::Lane);
+        assert_eq!(p.accumulate_grad(&y).unwrap_err(), Error::Lane);
+        y
+    })(&x);
+    assert!(p.grad().is_none());
+}
+
+/// A kernel that asks for the gradient of the parameter to which its result is added.
+struct Peek(Param);
+
+impl Kernel for Peek {
+    fn avals(&self, x: &[Aval]) -> Result<Vec<Aval>> {
+        Ok(x.to_vec())
+    }
+
+    fn run(&self, x: &[KernelInput<'_>], y: &mut [KernelOutput<'_>]) -> Result<(), String> {
+        let _ = self.0.grad();
+        y[0].as_mut_slice::<f64>()[0] = x[0].as_slice::<f64>()[0];
+        Ok(())
+    }
+}
+
+/// Adding to a slot may compute, and code that runs then may use the parameter.
+#[test]
+fn a_slot_is_not_locked_while_its_sum_is_computed() {
+    let p = Param::new(Tensor::from(3.0f64)).unwrap();
+    let kernel = HostKernel::new(Peek(p.clone()));
+    for _ in 0..300 {
+        let x = kernel.call(&[&Tensor::from(1.0f64)]).remove(0);
+        p.accumulate_grad(&x).unwrap();
+    }
+    assert_eq!(p.grad().unwrap().item::<f64>(), 300.0);
+}
