@@ -467,7 +467,7 @@ fn a_number_is_data_for_each_shape() {
 }
 
 #[traced]
-fn clipped(w: &Tensor, g: &Tensor, lr: f64) -> Tensor {
+fn saturated(w: &Tensor, g: &Tensor, lr: f64) -> Tensor {
     w * (1.0 - lr) - g * lr.min(0.1)
 }
 
@@ -482,8 +482,8 @@ fn numbers_that_saturate() {
     let (w, g) = (Tensor::from([1.0f32]), Tensor::from([2.0f32]));
     for _ in 0..20 {
         for lr in [0.5, 0.3, 0.05] {
-            let checked = check_every_call(|| clipped(&w, &g, lr));
-            assert_eq!(bits(&checked), bits(&op_by_op(|| clipped(&w, &g, lr))));
+            let checked = check_every_call(|| saturated(&w, &g, lr));
+            assert_eq!(bits(&checked), bits(&op_by_op(|| saturated(&w, &g, lr))));
         }
         for step in [3, 4, 5] {
             let checked = check_every_call(|| warmed_up(&w, &g, step));
