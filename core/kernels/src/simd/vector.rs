@@ -156,7 +156,7 @@ pub(crate) fn prefetch_to_write<T>(at: *mut T) {
     // SAFETY: a prefetch never faults, and every x86-64 CPU either has the instruction or ignores
     // it. rustc emits it for CPUs with the feature `prfchw` only, hence the assembly.
     unsafe {
-        std::arch::asm!("prefetchw [{0}]", in(reg) at, options(nomem, nostack, preserves_flags));
+        std::arch::asm!("prefetchw [{0}]", in(reg) at, options(readonly, nostack, preserves_flags));
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = at;
