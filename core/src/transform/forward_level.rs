@@ -68,7 +68,8 @@ impl ForwardLevel {
 
     fn try_dual(&self, x: &Tensor, dx: &Tensor) -> Result<Tensor> {
         check::floats(x, "x")?;
-        check::beside("tangent", x, "x", &[dx.clone()], check::avals(&[x.clone()]))?;
+        let (one, tangent) = (std::slice::from_ref(x), std::slice::from_ref(dx));
+        check::beside("tangent", x, "x", tangent, check::avals(one))?;
         let input = traced_input(x, &self.scope.0);
         self.duals.borrow_mut().push(Dual {
             input: input.clone(),

@@ -118,12 +118,13 @@ leveled! {
 #[inline(always)]
 unsafe fn blocks<S: Simd, T: Float>(of: &Small<T>) {
     let [m, k, n] = of.mkn;
-    // A right operand without contiguous rows is copied.
-    let mut copied = [T::ZERO; STEPS * SIDE];
+    // A right operand without contiguous rows is copied. Otherwise there is nothing to initialise.
+    let mut copies = None;
     for product in 0..of.n_products {
         let [a, b, c] = of.steps.map(|step| product * step);
         let (a, mut b, c) = (of.a.after(a), of.b.after(b), of.c.from(0, c));
         if b.cols != 1 {
+            let copied = copies.get_or_insert([T::ZERO; STEPS * SIDE]);
             for (p, row) in copied.chunks_exact_mut(n).enumerate().take(k) {
                 for (j, y) in row.iter_mut().enumerate() {
                     // SAFETY: `p < k` and `j < n`, so the caller guarantees the element.
