@@ -229,7 +229,7 @@ fn along(x: &Tensor, axis: usize) -> Tensor {
 fn repeated(x: &Tensor, n: usize) -> Tensor {
     let mut y = x * n;
     for i in 0..n {
-        y = y + x * i;
+        y += x * i;
     }
     y
 }
