@@ -106,7 +106,7 @@ fn attributes() {
     let trace = TraceContext::new();
     let x = TracedTensor::input(&Tensor::from([[1.0f32, 2.0]]));
     let _ = x
-        .rms_norm(&Tensor::ones([2], DType::F32), 1e-5)
+        .rms_norm(Tensor::ones([2], DType::F32), 1e-5)
         .cast(DType::F64)
         .transpose();
     let attributes: Vec<String> = trace.nodes()[1..]
@@ -491,7 +491,11 @@ fn run_checks_arguments() {
     let wrong = [Tensor::from([1.0f64]), Tensor::from([1.0f32, 2.0])];
     let messages: Vec<String> = wrong
         .iter()
-        .map(|x| run(t.program(), &[x.clone()]).unwrap_err().to_string())
+        .map(|x| {
+            run(t.program(), std::slice::from_ref(x))
+                .unwrap_err()
+                .to_string()
+        })
         .chain([run(t.program(), &[]).unwrap_err().to_string()])
         .chain([t.try_call(&wrong[0]).unwrap_err().to_string()])
         .chain([run(&dense::PROGRAM.parse().unwrap(), &[])
