@@ -22,7 +22,7 @@ use std::panic::Location;
 /// with_config(Config::new(folder), || dump_trace("blk0/h", &x))?;
 /// let record = &read(folder)?.entries[0].record;
 /// assert_eq!((&record.shape[..], &*record.dtype), (&[2, 2][..], "I64"));
-/// # Ok::<(), gradloom::dump::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub fn dump_trace(name: &str, x: &Tensor) -> Result<(), Error> {
 ///     dump_trace_with_context("attn_norm", &x, Some(0), Some(3), Some("attention"))
 /// })?;
 /// assert_eq!(read(folder)?.entries[0].record.layer_idx, Some(3));
-/// # Ok::<(), gradloom::dump::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors

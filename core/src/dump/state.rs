@@ -216,7 +216,7 @@ impl Drop for Scope {
 /// });
 /// let record = &read(folder)?.entries[0].record;
 /// assert_eq!((&*record.name, record.seq_index), ("t3/embed/embeddings", Some(3)));
-/// # Ok::<(), gradloom::dump::Error>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn scope(name: &str) -> Scope {
     let segment = || Segment {

@@ -60,7 +60,7 @@ impl Tensor {
     /// # use gradloom::{DType, Tensor};
     /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]).incr_batch_dims();
     /// let sums = x.sum(..);
-    /// assert_eq!(sums.shape(), []);
+    /// assert!(sums.shape().is_empty());
     /// assert_eq!(sums.decr_batch_dims().to_vec::<f32>(), [3.0, 7.0]);
     /// ```
     ///

@@ -16,7 +16,8 @@
 //!
 //! let x = Tensor::from([1.0f32, 2.0]);
 //! let t = trace(|x: &Tensor| x * 2.0 + 1.0, &x);
-//! let names: Vec<&str> = t.nodes().iter().map(|node| node.operation()).collect();
+//! let nodes = t.nodes();
+//! let names: Vec<&str> = nodes.iter().map(|node| node.operation()).collect();
 //! assert_eq!(names, ["multiply", "add"]);
 //! assert_eq!(t.call(&x).to_vec::<f32>(), [3.0, 5.0]);
 //! assert_eq!(gradloom::grad(|x: &Tensor| t.call(x).sum(..))(&x).to_vec::<f32>(), [2.0, 2.0]);
