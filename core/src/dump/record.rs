@@ -154,27 +154,15 @@ fn digest_of(buffer: &Buffer) -> (Digest, ElementType) {
 
 /// Returns the elements as little-endian bytes.
 fn bytes_of(buffer: &Buffer) -> Vec<u8> {
+    fn bytes<T: Element, const N: usize>(buffer: &Buffer, of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+        elements(buffer).iter().flat_map(|x: &T| of(*x)).collect()
+    }
     match buffer.dtype() {
-        DType::F32 => elements(buffer)
-            .iter()
-            .flat_map(|x: &f32| x.to_le_bytes())
-            .collect(),
-        DType::F64 => elements(buffer)
-            .iter()
-            .flat_map(|x: &f64| x.to_le_bytes())
-            .collect(),
-        DType::I32 => elements(buffer)
-            .iter()
-            .flat_map(|x: &i32| x.to_le_bytes())
-            .collect(),
-        DType::I64 => elements(buffer)
-            .iter()
-            .flat_map(|x: &i64| x.to_le_bytes())
-            .collect(),
-        DType::Bool => elements(buffer)
-            .iter()
-            .map(|x: &bool| u8::from(*x))
-            .collect(),
+        DType::F32 => bytes(buffer, f32::to_le_bytes),
+        DType::F64 => bytes(buffer, f64::to_le_bytes),
+        DType::I32 => bytes(buffer, i32::to_le_bytes),
+        DType::I64 => bytes(buffer, i64::to_le_bytes),
+        DType::Bool => bytes(buffer, |x: bool| [u8::from(x)]),
     }
 }
 

@@ -207,6 +207,18 @@ pub(crate) fn watches(how: Watch) -> bool {
     WATCHES.get() & how as u8 != 0
 }
 
+/// Runs `f` while this thread watches its ops in this way. Restores the previous setting, even if `f` panics.
+pub(crate) fn watching<R>(how: Watch, f: impl FnOnce() -> R) -> R {
+    struct WatchGuard(Watch, bool);
+    impl Drop for WatchGuard {
+        fn drop(&mut self) {
+            set_watch(self.0, self.1);
+        }
+    }
+    let _before = WatchGuard(how, set_watch(how, true));
+    f()
+}
+
 /// Sets whether this thread watches its ops in this way. Returns the previous setting.
 pub(crate) fn set_watch(how: Watch, on: bool) -> bool {
     let before = watches(how);

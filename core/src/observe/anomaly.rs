@@ -2,7 +2,7 @@
 
 use crate::error::{Anomaly, Phase};
 use crate::graph::engine::Engine;
-use crate::graph::recording::{Watch, set_watch};
+use crate::graph::recording::{Watch, watching};
 use crate::graph::value::{Producer, Shared, State};
 use crate::{Error, Result};
 use gradloom_kernels::memory::Buffer;
@@ -47,15 +47,7 @@ pub(crate) fn in_backward<R>(f: impl FnOnce() -> R) -> R {
 /// With [`Error::Anomaly`](crate::Error::Anomaly), at the line of the call. It is an `Err` inside of a function that returns `Result` and is
 /// traced or differentiated.
 pub fn detect_anomaly<R>(f: impl FnOnce() -> R) -> R {
-    /// Restores the previous mode, even if `f` panics.
-    struct ModeGuard(bool);
-    impl Drop for ModeGuard {
-        fn drop(&mut self) {
-            set_watch(Watch::Anomaly, self.0);
-        }
-    }
-    let _before = ModeGuard(set_watch(Watch::Anomaly, true));
-    f()
+    watching(Watch::Anomaly, f)
 }
 
 /// Returns the name of the op with these results, and its operands.

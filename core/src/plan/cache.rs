@@ -12,8 +12,8 @@ use gradloom_ir::{Program, hash, pass};
 use gradloom_kernels::memory::Buffer;
 use gradloom_kernels::task::Leaf;
 use gradloom_kernels::timeline::{self, SliceKind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 /// Largest total length of all keys in words (256 MiB).
@@ -44,6 +44,8 @@ pub(crate) struct CachedPlan {
     key: Box<[u64]>,
     /// Program before simplification, and the number of its leaves. `None` if the program is long.
     source: Option<(Program, usize)>,
+    /// Descriptions of the tasks, once a profile has asked for them.
+    tasks: OnceLock<Vec<TaskDescription>>,
     /// True if the entry has left the cache.
     evicted: AtomicBool,
     /// True if a call has used the entry since the last eviction.
@@ -60,6 +62,7 @@ impl CachedPlan {
             plan,
             key: key.into(),
             source: small.then_some((lowered.program, n_leaves)),
+            tasks: OnceLock::new(),
             evicted: AtomicBool::new(false),
             touched: AtomicBool::new(false),
         }
@@ -73,7 +76,7 @@ impl CachedPlan {
         results: &mut Vec<Option<Arc<Buffer>>>,
     ) -> Result<()> {
         match timeline::is_on() {
-            false => self.plan.run(leaves, given, results)?,
+            false => self.plan.run(leaves, given, results, |_| ())?,
             true => self.run_timed(leaves, given, results)?,
         }
         events::emit(Event::Ran { plan: self.id });
@@ -88,11 +91,13 @@ impl CachedPlan {
         given: &mut Donations,
         results: &mut Vec<Option<Arc<Buffer>>>,
     ) -> Result<()> {
-        let program = self.source.as_ref();
-        let program = program.map(|(program, _)| pass::simplify(program.clone()));
-        let tasks = self.plan.descriptions(program.as_ref());
+        let tasks = self.tasks.get_or_init(|| {
+            let program = self.source.as_ref();
+            let program = program.map(|(program, _)| pass::simplify(program.clone()));
+            self.plan.descriptions(program.as_ref())
+        });
         let mut start = Instant::now();
-        let mut after = |i: usize| {
+        let after = |i: usize| {
             let end = Instant::now();
             let TaskDescription {
                 label,
@@ -108,7 +113,7 @@ impl CachedPlan {
             timeline::note(label.clone(), kind, start, end);
             start = Instant::now();
         };
-        self.plan.run_watched(leaves, given, results, &mut after)
+        self.plan.run(leaves, given, results, after)
     }
 
     /// Returns the program before simplification and the number of its leaves.

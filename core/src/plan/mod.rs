@@ -114,7 +114,7 @@ impl Plan {
         self.n_equations
     }
 
-    /// Computes the results and appends them to `results`.
+    /// Computes the results and appends them to `results`. Calls `after` with the index of each task that ran.
     ///
     /// Each fills its buffer in row-major order.
     ///
@@ -127,34 +127,14 @@ impl Plan {
         leaves: &[Leaf<'_>],
         given: &mut Donations,
         results: &mut Vec<Option<Arc<Buffer>>>,
+        after: impl FnMut(usize),
     ) -> Result<()> {
-        let ran = self.try_run(leaves, given, results);
-        ran.map_err(|(task, fault)| Error::of_kernel(self.name(task), fault))
-    }
-
-    /// Does the same as [`run`](Self::run), and calls `after` with the index of each task that ran.
-    pub(crate) fn run_watched(
-        &self,
-        leaves: &[Leaf<'_>],
-        given: &mut Donations,
-        results: &mut Vec<Option<Arc<Buffer>>>,
-        after: &mut dyn FnMut(usize),
-    ) -> Result<()> {
-        let ran = self.run_tasks(leaves, given, results, after);
+        let ran = self.try_run(leaves, given, results, after);
         ran.map_err(|(task, fault)| Error::of_kernel(self.name(task), fault))
     }
 
     /// Does the same as [`run`](Self::run), but returns errors with the index of the failed task.
     pub(crate) fn try_run(
-        &self,
-        leaves: &[Leaf<'_>],
-        given: &mut Donations,
-        all: &mut Vec<Option<Arc<Buffer>>>,
-    ) -> Result<(), (usize, KernelFault)> {
-        self.run_tasks(leaves, given, all, |_| ())
-    }
-
-    fn run_tasks(
         &self,
         leaves: &[Leaf<'_>],
         given: &mut Donations,

@@ -31,6 +31,14 @@ impl Bound {
         }
     }
 
+    /// Returns the tensor, if it is one.
+    pub(crate) fn into_tensor(self) -> Option<Tensor> {
+        match self {
+            Bound::Tensor(x) => Some(x),
+            Bound::Aval(_) => None,
+        }
+    }
+
     /// Returns the binding, of which a tensor has no batch prefix: programs know all axes.
     fn physical(&self) -> Bound {
         match self {

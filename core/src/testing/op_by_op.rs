@@ -1,6 +1,6 @@
 //! Evaluation without laziness: every op runs as soon as it is recorded.
 
-use crate::graph::recording::{Watch, set_watch};
+use crate::graph::recording::{Watch, watching};
 
 /// Runs `f` without laziness on this thread: each op is evaluated alone, as soon as it is recorded.
 ///
@@ -17,13 +17,5 @@ use crate::graph::recording::{Watch, set_watch};
 /// assert!(y.is_realised());
 /// ```
 pub fn op_by_op<T>(f: impl FnOnce() -> T) -> T {
-    /// Restores the previous mode, even if `f` panics.
-    struct ModeGuard(bool);
-    impl Drop for ModeGuard {
-        fn drop(&mut self) {
-            set_watch(Watch::OpByOp, self.0);
-        }
-    }
-    let _before = ModeGuard(set_watch(Watch::OpByOp, true));
-    f()
+    watching(Watch::OpByOp, f)
 }

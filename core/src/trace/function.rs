@@ -163,11 +163,8 @@ impl<X: Tree, Y: Tree> Trace<X, Y> {
     ///
     /// Values of which only the shape is read are not kept.
     pub fn captured(&self) -> Vec<Tensor> {
-        let tensor = |bound: &Bound| match bound {
-            Bound::Tensor(x) => Some(x.clone()),
-            Bound::Aval(_) => None,
-        };
-        self.captured.iter().filter_map(tensor).collect()
+        let captured = self.captured.iter().cloned();
+        captured.filter_map(Bound::into_tensor).collect()
     }
 
     /// Returns the operations, each after its operands. A number beside a tensor is an attribute of the
@@ -324,9 +321,6 @@ pub fn pending(targets: impl Targets) -> (Program, Vec<Tensor>) {
     let mut outs = Vec::new();
     targets.visit(&mut |leaf| outs.push(leaf.physical()));
     let (program, captured) = transform::pending(&outs);
-    let read = captured.into_iter().filter_map(|bound| match bound {
-        Bound::Tensor(x) => Some(x),
-        Bound::Aval(_) => None,
-    });
+    let read = captured.into_iter().filter_map(Bound::into_tensor);
     (program, read.collect())
 }

@@ -656,10 +656,7 @@ pub(super) fn without_shapes(part: GraphPart, n_inputs: usize) -> (Program, Vec<
     program
         .params
         .retain(|param| !shapes.iter().any(|(shape, _)| shape == param));
-    let captured = captured.into_iter().filter_map(|bound| match bound {
-        Bound::Tensor(x) => Some(x),
-        Bound::Aval(_) => None,
-    });
+    let captured = captured.into_iter().filter_map(Bound::into_tensor);
     let program = pass::simplify(with_shapes(program, &shapes));
     (program, captured.collect())
 }

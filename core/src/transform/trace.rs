@@ -253,10 +253,8 @@ pub(crate) struct ParamGraph {
 /// captured, and so are parameters that are not among the leaves.
 pub(crate) fn cut_to_params(leaves: &[Tensor], y: &Tensor) -> ParamGraph {
     let outs = std::slice::from_ref(y);
-    let (part, values) = {
-        let include = Include::dependent_or_all(!leaves.is_empty());
-        cut_until(leaves, WalkEnd::NoParams, outs, include, &[])
-    };
+    let include = Include::dependent_or_all(!leaves.is_empty());
+    let (part, values) = cut_until(leaves, WalkEnd::NoParams, outs, include, &[]);
     let mut known: Vec<(Var, Tensor)> = Vec::new();
     let mut found: SecondaryMap<Var, ()> = SecondaryMap::new();
     for (value, source) in &values {
@@ -321,10 +319,7 @@ fn cut_but_params(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> GraphPart {
 /// The code ran after `since`.
 pub(crate) fn captured_by(operands: &[Tensor], since: u64, outs: &[Tensor]) -> Vec<Tensor> {
     let captured = cut_but_params(operands, since, outs).captured.into_iter();
-    let tensors = captured.filter_map(|bound| match bound {
-        Bound::Tensor(x) => Some(x),
-        Bound::Aval(_) => None,
-    });
+    let tensors = captured.filter_map(Bound::into_tensor);
     tensors.filter(|x| x.0.is_in_scope()).collect()
 }
 

@@ -407,38 +407,32 @@ impl CustomFunction for Saves {
     }
 }
 
-/// A layer that holds what it multiplies with.
-struct Times(Tensor);
+/// A layer that multiplies with what a closure returns.
+struct Times<F>(F);
 
-impl CustomFunction for Times {
+impl<F: Fn() -> Tensor + Send + Sync + 'static> CustomFunction for Times<F> {
     type Input = Tensor;
     type Output = Tensor;
     type Saved = ();
 
     fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
-        Ok((x * &self.0, ()))
+        Ok((x * self.0(), ()))
     }
 
     fn backward(&self, _: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
-        Ok(ct * &self.0)
+        Ok(ct * self.0())
     }
 }
 
-/// A layer that holds a parameter, and asks for its value in `forward`.
-struct Weighted(Param);
+/// Returns `x` times what the closure returns, by a custom function.
+fn times(x: &Tensor, factor: impl Fn() -> Tensor + Send + Sync + 'static) -> Result<Tensor> {
+    try_custom_call(&Arc::new(Times(factor)), x)
+}
 
-impl CustomFunction for Weighted {
-    type Input = Tensor;
-    type Output = Tensor;
-    type Saved = ();
-
-    fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
-        Ok((x * self.0.tensor(), ()))
-    }
-
-    fn backward(&self, _: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
-        Ok(ct * self.0.tensor())
-    }
+/// Returns the value of a parameter, asked for when the closure runs.
+fn value_of(p: &Param) -> impl Fn() -> Tensor + Send + Sync + 'static {
+    let p = p.clone();
+    move || p.tensor()
 }
 
 /// A captured value that is differentiated is refused, also if the argument depends on the same transform or on
@@ -454,22 +448,28 @@ fn a_captured_value_would_lose_its_gradient() {
         }
     }
     let three = Tensor::from(3.0f64);
-    let of_x = |x: &Tensor| try_custom_call(&Arc::new(Times(x * 2.0)), x);
+    let of_x = |x: &Tensor| {
+        let factor = x * 2.0;
+        times(x, move || factor.clone())
+    };
     is_captured(grad(of_x)(&three));
-    let of_pair = |x: &(Tensor, Tensor)| try_custom_call(&Arc::new(Times(x.1.clone())), &x.0);
+    let of_pair = |(x, w): &(Tensor, Tensor)| {
+        let w = w.clone();
+        times(x, move || w.clone())
+    };
     is_captured(grad(of_pair)(&(three.clone(), Tensor::from(4.0f64))));
     let (p, q) = (
         Param::new(three.clone()).unwrap(),
         Param::new(Tensor::from(5.0f64)).unwrap(),
     );
     let h = p.tensor() * 2.0;
-    is_captured(try_custom_call(&Arc::new(Weighted(q.clone())), &h));
-    is_captured(try_custom_call(&Arc::new(Weighted(p.clone())), &h));
+    is_captured(times(&h, value_of(&q)));
+    is_captured(times(&h, value_of(&p)));
     // Constants may be captured, and so may parameters whose path is not asked for.
-    let y = try_custom_call(&Arc::new(Times(Tensor::from(7.0f64))), &h).unwrap();
+    let y = times(&h, || Tensor::from(7.0f64)).unwrap();
     y.backward().unwrap();
     assert_eq!(p.grad().unwrap().item::<f64>(), 14.0);
-    assert!(no_grad(|| try_custom_call(&Arc::new(Weighted(q.clone())), &h)).is_ok());
+    assert!(no_grad(|| times(&h, value_of(&q))).is_ok());
 }
 
 /// A gradient of a lane of many is no gradient of a parameter.

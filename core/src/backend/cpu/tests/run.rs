@@ -17,7 +17,7 @@ pub(super) fn run(program: &Program, args: &[View]) -> Result<Vec<View>, KernelF
     let leaves: Vec<_> = args.iter().map(|x| Leaf::Held(&x.buffer)).collect();
     let mut outs = Vec::new();
     plan(program, args)
-        .try_run(&leaves, &mut Donations::new(), &mut outs)
+        .try_run(&leaves, &mut Donations::new(), &mut outs, |_| ())
         .map_err(|(_, fault)| fault)?;
     let views = outs.into_iter().flatten().zip(&program.outs);
     Ok(views
