@@ -573,11 +573,11 @@ fn one_of_each() -> Vec<Error> {
         evaluate(&x.take(i64s(&[2]).zeros_like() + 7, 0)).unwrap_err(),
         vmap(|x: &Tensor| Ok(x * x.sum(..).try_item::<f32>()?))(x).unwrap_err(),
         vmap(|x: &Tensor| Ok(x * 2.0))(&f32s(&[])).unwrap_err(),
-        trace(|x: &Tensor| Ok(x * x.try_item::<f32>()?), x).unwrap_err(),
+        trace(|x: &Tensor| Ok(x * x.sum(..).try_item::<f32>()?), x).unwrap_err(),
         gradloom::trace::parse("").unwrap_err(),
         gradloom::detect_anomaly(|| failed(&|x| (x * 0.0).log())),
         Error::of_host("solver", "no convergence"),
-        x.backward().unwrap_err(),
+        x.sum(..).backward().unwrap_err(),
     ]
 }
 
