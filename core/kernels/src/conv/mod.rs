@@ -2,15 +2,15 @@
 //!
 //! For each element of a batch and each group of channels, a convolution is the product of the
 //! weights, `[outer, inner * taps]`, and of [`columns`] that hold the windows, `[inner *
-//! taps, windows]`. The columns are written in blocks that fit the cache. Groups with few channels,
-//! as in depthwise convolutions, are added up directly, in [planes with padding](padded).
+//! taps, windows]`. Rows of results that fill vectors are added up without columns, in [planes with
+//! padding](padded), if these fit the cache. Otherwise the columns are written in blocks that fit it.
 //!
 //! All sums have an order that depends on shapes alone: blocks and parts of the batch do not depend
 //! on the number of threads.
 
 mod columns;
-mod direct;
 mod padded;
+mod products;
 
 use crate::gemm::{self, Batch, Gemm, Matrix};
 use crate::memory::aligned_vec::AlignedVec;
@@ -42,8 +42,17 @@ const BLOCK: usize = 1 << 17;
 /// Minimum number of windows in a block of columns.
 const MIN_WINDOWS: usize = 128;
 
-/// Number of pairs of channels of a group up to which it is added up directly.
+/// Number of pairs of channels of a group up to which it is always added up without columns.
 const DIRECT_PAIRS: usize = 4;
+
+/// Length of the rows of results from which they fill vectors well.
+const FULL_ROW: usize = 12;
+
+/// Maximum number of elements of the planes with padding of a group.
+const PLANES: usize = 1 << 18;
+
+/// Number of parts of the work from which output channels are not split.
+const TASKS: usize = 8;
 
 /// Maximum number of parts of the batch, whose products for the weights are added up at last.
 const PARTS: usize = 8;
@@ -71,14 +80,30 @@ impl Conv {
         self.sizes().contains(&0) || self.batch == 0 || self.groups == 0
     }
 
-    fn is_direct(&self) -> bool {
+    fn has_few_pairs(&self) -> bool {
         self.inner * self.outer <= DIRECT_PAIRS
+    }
+
+    /// Returns whether sums over planes with padding of `n` channels need no columns.
+    fn is_direct(&self, padded: &Padded, n: usize) -> bool {
+        let fits = padded.n_columns() >= FULL_ROW && n * padded.len() <= PLANES;
+        let dense = padded.steps().iter().all(|step| *step == 1);
+        self.has_few_pairs() || (fits && dense && !self.windows.are_elements())
+    }
+
+    /// Returns the number of parts into which `n` channels of results are split for threads.
+    fn n_parts(&self, n: usize) -> usize {
+        let wanted = TASKS.div_ceil(self.batch * self.groups).min(n);
+        (1..=wanted)
+            .rev()
+            .find(|parts| n.is_multiple_of(*parts))
+            .unwrap_or(1)
     }
 
     /// Returns the estimated time on one thread.
     fn nanos<T: Gemm>(&self) -> usize {
         let mkn = [self.outer, self.depth(), self.windows.n_windows()];
-        let one = match self.is_direct() {
+        let one = match self.has_few_pairs() {
             true => mkn.iter().product::<usize>() / 4,
             false => T::nanos(mkn),
         };
@@ -153,13 +178,51 @@ pub fn input_t(dtype: DType, of: Conv) -> Prepared {
 /// Returns the kernel of the transpose in `w`, on `x` and `z`.
 pub fn weight_t(dtype: DType, of: Conv) -> Prepared {
     fn typed<T: Gemm + Plain>(of: Conv) -> Prepared {
+        let padded = Padded::of_results(&of.windows);
         Box::new(move |args, outs| {
             let w = T::slice_mut(&mut outs[0]);
-            weights(&of, T::slice(args[0]), T::slice(args[1]), w);
+            weights(&of, &padded, T::slice(args[0]), T::slice(args[1]), w);
             Ok(())
         })
     }
     on_number!(dtype, typed(of))
+}
+
+/// Sums over the windows of planes with padding, for each part of the channels of results.
+///
+/// `ins` and `outs` are the numbers of channels of a group, and `weight` returns the weight for a group,
+/// a channel of results, and an element of the windows of all `ins`.
+fn sum_windows<T: Gemm + Plain>(
+    of: &Conv,
+    padded: &Padded,
+    [ins, outs]: [usize; 2],
+    x: &[T],
+    weight: impl Fn(usize, usize, usize) -> T,
+    out: &mut [T],
+) {
+    thread_local! {
+        static WEIGHTS: Scratch = const { Scratch::new(AlignedVec::new()) };
+    }
+    let n_parts = of.n_parts(outs);
+    let n_of_part = outs / n_parts;
+    let len = of.sizes()[1] / n_parts;
+    with_slices(&WEIGHTS, [of.groups * of.sizes()[1]], |[packed]| {
+        for (i, packed) in packed.chunks_exact_mut(len).enumerate() {
+            let (group, first) = (i / n_parts, i % n_parts * n_of_part);
+            padded::pack(n_of_part, packed, |channel, tap| {
+                weight(group, first + channel, tap)
+            });
+        }
+        let (packed, n_out) = (&*packed, out.len() / (of.batch * of.groups * n_parts));
+        for_each_chunk(out, n_out, of.nanos::<T>() / n_parts, |i, out| {
+            let n_x = x.len() / (of.batch * of.groups);
+            let weights = part(packed, i % (of.groups * n_parts), len);
+            with_scratch([padded.scratch_len(ins)], |[planes]| {
+                padded.copy(part(x, i / n_parts, n_x), &mut planes[..ins * padded.len()]);
+                padded.sum(planes, weights, n_of_part, out);
+            });
+        });
+    });
 }
 
 fn convolve<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], w: &[T], z: &mut [T]) {
@@ -167,16 +230,13 @@ fn convolve<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], w: &[T], z: &m
         return z.fill(T::ZERO);
     }
     let ([n_x, n_w, n_z], depth) = (of.sizes(), of.depth());
+    if of.is_direct(padded, of.inner) {
+        let weight = |group, outer, tap| w[group * n_w + outer * depth + tap];
+        return sum_windows(of, padded, [of.inner, of.outer], x, weight, z);
+    }
     let n_windows = of.windows.n_windows();
     for_each_chunk(z, n_z, of.nanos::<T>(), |i, z| {
         let (x, w) = (part(x, i, n_x), part(w, i % of.groups, n_w));
-        if of.is_direct() {
-            return with_scratch([of.inner * padded.len()], |[planes]| {
-                padded.copy(x, planes);
-                let each = z.chunks_exact_mut(of.windows.n_windows());
-                (each.zip(w.chunks_exact(depth))).for_each(|(z, w)| padded.sum(planes, w, z));
-            });
-        }
         let mut times = |columns: &[T], first: usize, n: usize| {
             let stride = columns.len() / depth;
             product(
@@ -204,6 +264,14 @@ fn inputs<T: Gemm + Plain>(of: &Conv, padded: &Padded, z: &[T], w: &[T], x: &mut
         return x.fill(T::ZERO);
     }
     let ([n_x, n_w, n_z], depth) = (of.sizes(), of.depth());
+    if of.is_direct(padded, of.outer) {
+        let n_taps = of.windows.n_taps();
+        let weight = |group, inner, at| {
+            let (outer, tap) = (at / n_taps, at % n_taps);
+            w[group * n_w + outer * depth + inner * n_taps + tap]
+        };
+        return sum_windows(of, padded, [of.outer, of.inner], z, weight, x);
+    }
     let n_windows = of.windows.n_windows();
     for_each_chunk(x, n_x, of.nanos::<T>(), |i, x| {
         let (z, w) = (part(z, i, n_z), part(w, i % of.groups, n_w));
@@ -216,21 +284,8 @@ fn inputs<T: Gemm + Plain>(of: &Conv, padded: &Padded, z: &[T], w: &[T], x: &mut
                 false,
             );
         };
-        if !of.is_direct() && of.windows.are_elements() {
+        if of.windows.are_elements() {
             return times(x, 0, n_windows);
-        }
-        if of.is_direct() {
-            let n_taps = of.windows.n_taps();
-            let sizes = [of.outer * padded.len(), of.outer * n_taps];
-            return with_scratch(sizes, |[planes, weights]| {
-                padded.copy(z, planes);
-                let each = x.chunks_exact_mut(of.windows.n_elements());
-                for (x, w) in each.zip((0..).map(|inner| &w[inner * n_taps..])) {
-                    let of_outers = weights.chunks_exact_mut(n_taps).zip(w.chunks(depth));
-                    of_outers.for_each(|(to, w)| to.copy_from_slice(&w[..n_taps]));
-                    padded.sum(planes, weights, x);
-                }
-            });
         }
         x.fill(T::ZERO);
         of.each_block(|first, n| {
@@ -242,7 +297,7 @@ fn inputs<T: Gemm + Plain>(of: &Conv, padded: &Padded, z: &[T], w: &[T], x: &mut
     });
 }
 
-fn weights<T: Gemm + Plain>(of: &Conv, x: &[T], z: &[T], w: &mut [T]) {
+fn weights<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], z: &[T], w: &mut [T]) {
     thread_local! {
         static TOTALS: Scratch = const { Scratch::new(AlignedVec::new()) };
     }
@@ -255,7 +310,7 @@ fn weights<T: Gemm + Plain>(of: &Conv, x: &[T], z: &[T], w: &mut [T]) {
     let of_part = |i: usize, w: &mut [T]| {
         let (at, group) = (i / of.groups, i % of.groups);
         let members = at * of.batch / n_parts..(at + 1) * of.batch / n_parts;
-        weights_of_part(of, (x, z), group, members, w);
+        weights_of_part((of, padded), (x, z), group, members, w);
     };
     if n_parts == 1 {
         return for_each_chunk(w, n_w, of.nanos::<T>(), of_part);
@@ -274,7 +329,7 @@ fn weights<T: Gemm + Plain>(of: &Conv, x: &[T], z: &[T], w: &mut [T]) {
 
 /// Adds up the products for the weights of a group over the given elements of the batch.
 fn weights_of_part<T: Gemm + Plain>(
-    of: &Conv,
+    (of, padded): (&Conv, &Padded),
     (x, z): (&[T], &[T]),
     group: usize,
     members: std::ops::Range<usize>,
@@ -286,8 +341,12 @@ fn weights_of_part<T: Gemm + Plain>(
     for member in members {
         let i = member * of.groups + group;
         let (x, z) = (part(x, i, n_x), part(z, i, n_z));
-        if of.is_direct() {
-            direct::weights(x, z, w, of);
+        let direct = of.is_direct(padded, of.inner) && products::fill_lanes(padded);
+        if direct || of.has_few_pairs() {
+            with_scratch([of.inner * padded.len()], |[planes]| {
+                padded.copy(x, planes);
+                products::add(padded, planes, z, w);
+            });
             continue;
         }
         let mut times = |columns: &[T], first: usize, n: usize| {

@@ -1,14 +1,14 @@
-//! Sums over the elements of windows, without columns: for groups with few channels.
+//! Sums over the elements of windows, without columns.
 //!
 //! A plane is copied with its padding, so that no window has an element outside. Along the last axis, the
 //! copy has the elements at distance of the stride next to each other. So neighbouring windows read
 //! neighbouring elements, and a vector of results is a chain of multiply-adds, one for each element of
-//! the windows.
+//! the windows. A tile of such vectors, for several output channels, stays in registers.
 
 use crate::simd::lanes::{Identity, Map, map};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
-use crate::simd::vector::Vector;
+use crate::simd::vector::{LANES, Vector};
 use crate::windows::Windows;
 use gradloom_ir::op::windows::{MAX_AXES, WindowAxis};
 
@@ -115,6 +115,7 @@ impl Padded {
         [part * last.stride, part]
     }
 
+    /// Returns the offset of a row of a plane with its padding.
     fn row(&self, plane: usize, row: usize) -> usize {
         (plane * self.axes[1].padded + row) * self.row_len()[0]
     }
@@ -122,6 +123,25 @@ impl Padded {
     fn column(&self, at: usize) -> usize {
         let stride = self.axes[2].stride;
         at % stride * self.row_len()[1] + at / stride
+    }
+
+    /// Returns the offset of the first window of row `i` of the results.
+    pub(super) fn first(&self, i: usize) -> usize {
+        let [planes, rows, _] = &self.axes;
+        self.row(i / rows.count * planes.stride, i % rows.count * rows.stride)
+    }
+
+    /// Returns the offsets of the elements of a window from its first one.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a window has an element outside of the padding.
+    pub(super) fn taps(&self) -> &[usize] {
+        let [planes, rows, columns] = self.counts();
+        let farthest = self.taps.iter().max().expect("a window has elements");
+        let end = self.first(planes * rows - 1) + farthest + columns;
+        assert!(end <= self.len(), "windows lie inside the padding");
+        &self.taps
     }
 
     /// Returns the number of elements of a plane with its padding.
@@ -134,9 +154,59 @@ impl Padded {
         copy_rows(self, planes, padded);
     }
 
-    /// Writes the sum of the products of the weights and the elements of each window, for all planes.
-    pub(super) fn sum<T: Number>(&self, padded: &[T], weights: &[T], out: &mut [T]) {
-        sum_rows(self, padded, weights, out);
+    /// Returns the number of elements of scratch for the planes of `n` channels.
+    ///
+    /// Vectors that are loaded at the end of the last row reach beyond it.
+    pub(super) fn scratch_len(&self, n: usize) -> usize {
+        n * self.len() + LANES
+    }
+
+    /// Returns the length of the rows of results.
+    pub(super) fn n_columns(&self) -> usize {
+        self.axes[MAX_AXES - 1].count
+    }
+
+    /// Returns the distance between elements of the planes that are next to each other in the input.
+    pub(super) fn steps(&self) -> [usize; MAX_AXES] {
+        self.axes.map(|axis| axis.step)
+    }
+
+    /// Returns the number of planes of results, the number of rows of each, and their length.
+    pub(super) fn counts(&self) -> [usize; MAX_AXES] {
+        self.axes.map(|axis| axis.count)
+    }
+
+    /// Writes the sums of the products of weights and elements of each window, for `n` output channels.
+    ///
+    /// `padded` has the planes of all input channels and `weights` is [packed](pack).
+    pub(super) fn sum<T: Number>(&self, padded: &[T], weights: &[T], n: usize, out: &mut [T]) {
+        sum_rows(self, padded, weights, n, out);
+    }
+}
+
+/// Maximum number of output channels of a tile.
+const ROWS: usize = 6;
+
+/// Number of results of a row for which the weights of a tile are read again and again.
+const STRETCH: usize = 64;
+
+/// Returns the first output channel of each tile and the number of its channels.
+fn tiles(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    let n_tiles = n.div_ceil(ROWS);
+    (0..n_tiles).map(move |i| (i * n / n_tiles, (i + 1) * n / n_tiles - i * n / n_tiles))
+}
+
+/// Copies the weights of `n` output channels so that those of a tile, for one element of the windows, are
+/// neighbours.
+///
+/// `weight` returns the weight of an output channel and an element of the windows of all input channels.
+pub(super) fn pack<T: Copy>(n: usize, packed: &mut [T], weight: impl Fn(usize, usize) -> T) {
+    let depth = packed.len() / n;
+    for (first, rows) in tiles(n) {
+        let packed = &mut packed[first * depth..][..rows * depth];
+        for (i, to) in packed.chunks_exact_mut(rows).enumerate() {
+            (first..).zip(to).for_each(|(row, to)| *to = weight(row, i));
+        }
     }
 }
 
@@ -179,93 +249,122 @@ impl<V: Vector> Map<V, 0, 1> for Splat<V> {
 }
 
 leveled! {
-    fn sum_rows<S, T: Number>(of: &Padded, padded: &[T], weights: &[T], out: &mut [T]) {
-        let [planes, rows, columns] = &of.axes;
-        let farthest = of.row((planes.count - 1) * planes.stride, (rows.count - 1) * rows.stride)
-            + of.taps.iter().max().expect("a window has elements")
-            + columns.count;
-        assert!(farthest <= of.len(), "windows lie inside the padding");
-        assert_eq!(padded.len() / of.len(), weights.len() / of.taps.len());
-        for (i, out) in out.chunks_exact_mut(columns.count).enumerate() {
-            let first = of.row(i / rows.count * planes.stride, i % rows.count * rows.stride);
-            assert!(i < planes.count * rows.count, "a row of results");
-            let mut done = 0;
-            while done < out.len() {
-                let left = out.len() - done;
-                let channels = padded.chunks_exact(of.len()).map(|plane| &plane[first + done..]);
-                // SAFETY: the row `first` and the offsets of its last window lie inside the plane, as
-                // asserted for the farthest row.
-                done += unsafe {
-                    match left / <T::Vectors<S>>::N {
-                        4.. => strip::<T::Vectors<S>, 4>(channels, of, weights, &mut out[done..]),
-                        1.. => strip::<T::Vectors<S>, 1>(channels, of, weights, &mut out[done..]),
-                        0 => part::<T::Vectors<S>>(channels, of, weights, &mut out[done..]),
+    fn sum_rows<S, T: Number>(of: &Padded, padded: &[T], weights: &[T], n: usize, out: &mut [T]) {
+        let [planes, rows, columns] = of.counts();
+        let n_taps = of.taps().len();
+        let depth = weights.len() / n;
+        let n_channels = depth / n_taps;
+        assert_eq!(weights.len(), n * n_channels * n_taps);
+        assert!(of.scratch_len(n_channels) <= padded.len(), "the scratch has space for vectors");
+        let n_windows = planes * rows * columns;
+        assert_eq!(out.len(), n * n_windows);
+        for row in 0..planes * rows {
+            for start in (0..columns).step_by(STRETCH) {
+                let len = STRETCH.min(columns - start);
+                for (channel, height) in tiles(n) {
+                    let x = &padded[of.first(row) + start..];
+                    let weights = &weights[channel * depth..][..height * depth];
+                    let to = &mut out[channel * n_windows + row * columns + start..];
+                    let tile = Tile { of, x, weights, n_windows, len };
+                    // SAFETY: all windows lie inside the padding (`taps`), and the scratch is longer
+                    // than the planes by at least what the vectors of a strip exceed.
+                    unsafe {
+                        match height {
+                            1 => tile.strips::<T::Vectors<S>, 1>(to),
+                            2 => tile.strips::<T::Vectors<S>, 2>(to),
+                            3 => tile.strips::<T::Vectors<S>, 3>(to),
+                            4 => tile.strips::<T::Vectors<S>, 4>(to),
+                            5 => tile.strips::<T::Vectors<S>, 5>(to),
+                            _ => tile.strips::<T::Vectors<S>, ROWS>(to),
+                        }
                     }
-                };
+                }
             }
         }
     }
 }
 
-/// Writes `K` vectors of results, and returns the number of their elements.
-///
-/// # Safety
-///
-/// Each channel must have as many elements from each offset on.
-#[inline(always)]
-unsafe fn strip<'a, V: Vector, const K: usize>(
-    channels: impl Iterator<Item = &'a [V::T]>,
-    of: &Padded,
-    weights: &[V::T],
-    out: &mut [V::T],
-) -> usize
-where
-    V::T: 'a,
-{
-    let mut sums = [V::splat(V::T::ZERO); K];
-    for (x, weights) in channels.zip(weights.chunks_exact(of.taps.len())) {
-        for (tap, weight) in of.taps.iter().zip(weights) {
-            let weight = V::splat(*weight);
-            for (k, sum) in sums.iter_mut().enumerate() {
-                // SAFETY: the caller guarantees `K` vectors from each offset on.
-                let x = unsafe { V::load(x.as_ptr().add(*tap + k * V::N)) };
-                *sum = weight.fma(x, *sum);
-            }
-        }
-    }
-    let out = &mut out[..K * V::N];
-    for (sum, out) in sums.iter().zip(out.chunks_exact_mut(V::N)) {
-        // SAFETY: a chunk has the elements of a vector.
-        unsafe { sum.store(out.as_mut_ptr()) };
-    }
-    K * V::N
+/// Part of a row of results, for neighbouring output channels.
+struct Tile<'a, T> {
+    of: &'a Padded,
+    /// The planes, from the first element of the first window on.
+    x: &'a [T],
+    weights: &'a [T],
+    /// Distance between the results of neighbouring channels.
+    n_windows: usize,
+    /// Number of results of each channel.
+    len: usize,
 }
 
-/// As [`strip`], for less than a vector of results.
-///
-/// # Safety
-///
-/// As for [`strip`], with the elements of `out`.
-#[inline(always)]
-unsafe fn part<'a, V: Vector>(
-    channels: impl Iterator<Item = &'a [V::T]>,
-    of: &Padded,
-    weights: &[V::T],
-    out: &mut [V::T],
-) -> usize
-where
-    V::T: 'a,
-{
-    let n = out.len();
-    let mut sum = V::splat(V::T::ZERO);
-    for (x, weights) in channels.zip(weights.chunks_exact(of.taps.len())) {
-        for (tap, weight) in of.taps.iter().zip(weights) {
-            // SAFETY: the caller guarantees `n` elements from each offset on.
-            let x = unsafe { V::load_some(x.as_ptr().add(*tap), n) };
-            sum = V::splat(*weight).fma(x, sum);
+impl<T: Number> Tile<'_, T> {
+    /// Writes the results of `M` channels.
+    ///
+    /// # Safety
+    ///
+    /// Each channel must have as many elements from each offset on as whole vectors cover.
+    #[inline(always)]
+    unsafe fn strips<V: Vector<T = T>, const M: usize>(&self, out: &mut [T]) {
+        assert!((M - 1) * self.n_windows + self.len <= out.len());
+        let mut done = 0;
+        while done < self.len {
+            let left = self.len - done;
+            // SAFETY: the caller guarantees the vectors.
+            done += unsafe {
+                match left.div_ceil(V::N) {
+                    3.. if M <= 2 && V::N < STRETCH / 2 => self.strip::<V, M, 4>(done, out),
+                    2.. => self.strip::<V, M, 2>(done, out),
+                    _ => self.strip::<V, M, 1>(done, out),
+                }
+            };
         }
     }
-    // SAFETY: `out` has `n` elements.
-    unsafe { sum.store_some(out.as_mut_ptr(), n) };
-    n
+
+    /// Writes up to `K` vectors of results of `M` channels, and returns the number of their elements.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Tile::strips`]. `out` must have the results of `M` channels.
+    #[inline(always)]
+    unsafe fn strip<V: Vector<T = T>, const M: usize, const K: usize>(
+        &self,
+        done: usize,
+        out: &mut [T],
+    ) -> usize {
+        let mut sums = [[V::splat(T::ZERO); K]; M];
+        let mut weights = self.weights.as_ptr();
+        let mut plane = self.x[done..].as_ptr();
+        for _ in 0..self.weights.len() / (M * self.of.taps.len()) {
+            for tap in &self.of.taps {
+                // SAFETY: the caller guarantees `K` vectors from each offset on, and there are `M`
+                // weights for each element of the windows.
+                unsafe {
+                    let mut x = [V::splat(T::ZERO); K];
+                    for (k, x) in x.iter_mut().enumerate() {
+                        *x = V::load(plane.wrapping_add(*tap + k * V::N));
+                    }
+                    for (m, sums) in sums.iter_mut().enumerate() {
+                        let weight = V::splat(*weights.add(m));
+                        for (x, sum) in x.iter().zip(sums) {
+                            *sum = weight.fma(*x, *sum);
+                        }
+                    }
+                    weights = weights.add(M);
+                }
+            }
+            plane = plane.wrapping_add(self.of.len());
+        }
+        // Indices, because an iterator over part of the sums would keep them in memory.
+        for m in 0..M {
+            let out = &mut out[m * self.n_windows..][..self.len];
+            for k in 0..K {
+                let out = &mut out[(done + k * V::N).min(self.len)..];
+                // SAFETY: `out` has the elements of a vector, or those that are stored.
+                match out.len() >= V::N {
+                    true => unsafe { sums[m][k].store(out.as_mut_ptr()) },
+                    false => unsafe { sums[m][k].store_some(out.as_mut_ptr(), out.len()) },
+                }
+            }
+        }
+        (K * V::N).min(self.len - done)
+    }
 }

@@ -70,7 +70,7 @@ fn check(batch: usize, groups: usize, inner: usize, outer: usize, axes: [WindowA
     let [mut x_found, mut w_found, mut z_found] = [n_x, n_w, n_z].map(|n| vec![9.0; n]);
     convolve(&of, &Padded::of_results(&of.windows), &x, &w, &mut z_found);
     inputs(&of, &Padded::of_inputs(&of.windows), &z, &w, &mut x_found);
-    weights(&of, &x, &z, &mut w_found);
+    weights(&of, &Padded::of_results(&of.windows), &x, &z, &mut w_found);
     assert!(z_found == z_sums, "{of:?}");
     assert!(x_found == x_sums, "{of:?}");
     assert!(w_found == w_sums, "{of:?}");
@@ -96,6 +96,18 @@ fn groups_with_few_channels_give_the_sums_over_all_terms() {
         let columns = axis(len, 3, stride, 1 + len % 2, before);
         check(2, 3, 2, 2, [axis(7, 2, 2, 3, -1), columns]);
         check(2, 3, 1, 1, [axis(3, 1, 4, 1, 0), columns]);
+    }
+}
+
+#[test]
+fn groups_with_many_channels_give_the_sums_over_all_terms() {
+    // Rows of several stretches, and of results that fill no vector; channels that fill no tile.
+    for (len, stride, before) in [(200, 1, 1), (66, 3, -2), (19, 1, 0), (14, 1, 1), (37, 2, 3)] {
+        let columns = axis(len, 3, stride, 1 + len % 2, before);
+        check(2, 2, 3, 7, [axis(7, 2, 1, 3, -1), columns]);
+        check(1, 1, 5, 13, [axis(5, 3, 1, 1, 1), columns]);
+        check(1, 1, 4, 16, [axis(1, 1, 1, 1, 0), columns]);
+        check(9, 1, 6, 4, [axis(6, 3, 2, 1, 1), columns]);
     }
 }
 
