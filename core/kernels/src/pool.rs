@@ -178,13 +178,16 @@ fn choose<const K: usize, T: Number>(
         left.copy_from_slice(vs);
         windows.each_row(at, |start| {
             let (x, y) = (&xs[start..][..last.len], &mut out[start..][..last.len]);
-            let windows = x.chunks_exact(K).zip(y.chunks_exact_mut(K));
+            let windows = x.as_chunks::<K>().0.iter().zip(y.as_chunks_mut::<K>().0);
             for ((x, y), (most, left)) in windows.zip(most.iter().zip(&mut *left)) {
-                for k in 0..K {
-                    let wins = !most.above(x[k]);
-                    y[k] = if wins { *left } else { T::ZERO };
-                    *left = if wins { T::ZERO } else { *left };
+                // Locals, because loads and stores that depend on a comparison are slow.
+                let (mut numbers, mut number) = ([T::ZERO; K], *left);
+                for (x, to) in x.iter().zip(&mut numbers) {
+                    let wins = !most.above(*x);
+                    *to = if wins { number } else { T::ZERO };
+                    number = if wins { T::ZERO } else { number };
                 }
+                (*y, *left) = (numbers, number);
             }
         });
     }
