@@ -7,7 +7,7 @@ use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
 use crate::simd::vector::Floats;
 use crate::task::{Prepared, map};
-use crate::threads::for_each_chunk;
+use crate::threads::{for_each_chunk, threads};
 use gradloom_ir::DType;
 
 /// Variance over the middle axis of `[a, r, b]`, with the divisor of the squares, or its root.
@@ -28,9 +28,14 @@ pub fn variance_columns(dtype: DType, arb: [usize; 3], divisor: usize, root: Roo
 /// Logarithm of the sum of the exponentials over the middle axis of `[a, r, b]`, none of which is 0.
 pub fn logsumexp_columns(dtype: DType, arb: [usize; 3]) -> Prepared {
     fn typed<T: Float + Plain>([_, r, b]: [usize; 3]) -> Prepared {
-        // Threads share the columns.
-        let n = if b.is_multiple_of(STRIP) { STRIP } else { b };
         map(move |xs: &[T], out: &mut [T]| {
+            // Threads share the columns. Long parts of rows are read faster.
+            let parts = b.div_ceil(STRIP).max(threads());
+            let n = b
+                / (1..=parts)
+                    .rev()
+                    .find(|n| b.is_multiple_of(*n))
+                    .unwrap_or(1);
             for_each_chunk(out, n, xs.len() / 2, |i, out| {
                 let first = i * n / b * r * b + i * n % b;
                 with_scratch([n, n], |scratch| {
@@ -42,8 +47,8 @@ pub fn logsumexp_columns(dtype: DType, arb: [usize; 3]) -> Prepared {
     on_float!(dtype, typed(arb))
 }
 
-/// Number of columns that a thread computes at a time.
-const STRIP: usize = 256;
+/// Maximum number of columns that a thread computes at a time: three such rows fit in the L1 cache.
+const STRIP: usize = 2048;
 
 leveled! {
     fn logsumexp_of<S, T: Float>(
