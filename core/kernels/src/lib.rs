@@ -48,8 +48,6 @@ pub mod reduce;
 pub mod rows;
 pub mod scan;
 mod simd;
-#[cfg(all(test, not(debug_assertions)))]
-mod speed;
 pub mod task;
 pub mod threads;
 pub mod timeline;
