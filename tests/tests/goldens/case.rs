@@ -63,23 +63,32 @@ impl Expected {
     }
 }
 
-/// Returns the cases of all files of a folder, in the order of their families.
-pub(crate) fn read_folder(folder: &Path) -> Vec<Case> {
-    let entries = std::fs::read_dir(folder)
-        .unwrap_or_else(|e| panic!("cannot read the folder {}: {e}", folder.display()));
-    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+/// Returns the cases of all files of a folder, in the order of their families, and the names of those that
+/// do not have the form of a case.
+pub(crate) fn read_folder(folder: &Path) -> Result<(Vec<Case>, Vec<String>), String> {
+    let cannot = |what: &str, path: &Path, e: &dyn std::fmt::Display| {
+        format!("cannot {what} {}: {e}", path.display())
+    };
+    let entries = folder.read_dir();
+    let entries = entries.map_err(|e| cannot("read the folder", folder, &e))?;
+    let mut paths: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "json"));
     paths.sort();
-    let mut cases = Vec::new();
-    for path in paths
-        .iter()
-        .filter(|p| p.extension().is_some_and(|e| e == "json"))
-    {
-        let text = std::fs::read_to_string(path).unwrap();
-        let file: Value = serde_json::from_str(&text).unwrap();
+    let (mut cases, mut malformed) = (Vec::new(), Vec::new());
+    for path in paths {
+        let text = std::fs::read_to_string(&path).map_err(|e| cannot("read", &path, &e))?;
+        let file: Value = serde_json::from_str(&text).map_err(|e| cannot("parse", &path, &e))?;
         // An index of the folder lists no cases.
-        cases.extend(file["cases"].as_array().into_iter().flatten().map(case));
+        for v in file["cases"].as_array().into_iter().flatten() {
+            match std::panic::catch_unwind(|| case(v)) {
+                Ok(case) => cases.push(case),
+                Err(_) => malformed.push(format!("{}/{}", v["family"], v["name"])),
+            }
+        }
     }
-    cases
+    Ok((cases, malformed))
 }
 
 fn case(v: &Value) -> Case {

@@ -56,31 +56,69 @@ struct Row {
 fn main() -> ExitCode {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens");
     let sets = match std::env::var_os("GRADLOOM_GOLDENS") {
-        Some(folder) => vec![("goldens", PathBuf::from(folder))],
+        Some(folder) => vec![("goldens", from_workspace(PathBuf::from(folder)))],
         None => vec![("more goldens", own.join("more")), ("goldens", own)],
     };
-    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
-    let filter = filter.unwrap_or_default();
+    let filter = filter(std::env::args().skip(1));
     // Panics are reported with their case.
     std::panic::set_hook(Box::new(|_| {}));
     let (mut n_failed, mut n_all) = (0, 0);
     for (name, folder) in sets {
-        let (passed, n) = run(&folder, &filter);
+        let (passed, n) = match run(&folder, filter.as_deref().unwrap_or_default()) {
+            Ok(counts) => counts,
+            Err(e) => {
+                eprintln!("{e}");
+                return ExitCode::FAILURE;
+            }
+        };
         println!("{name}: {passed} of {n}");
         n_failed += n - passed;
         n_all += n;
     }
-    match n_failed == 0 && n_all > 0 {
+    // A filter of other tests of the crate may fit no case.
+    match n_failed == 0 && (n_all > 0 || filter.is_some()) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
     }
 }
 
+/// Returns a folder that is relative to the current folder, or else to that of the workspace: cargo runs
+/// the tests of a crate in the folder of the crate.
+fn from_workspace(folder: PathBuf) -> PathBuf {
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let workspace = crate_folder.parent().unwrap_or(crate_folder);
+    match folder.exists() {
+        true => folder,
+        false => workspace.join(folder),
+    }
+}
+
+/// Returns the first argument that is neither an option of a test program nor its value.
+fn filter(mut args: impl Iterator<Item = String>) -> Option<String> {
+    const WITH_VALUE: [&str; 6] = [
+        "--test-threads",
+        "--skip",
+        "--format",
+        "--color",
+        "--logfile",
+        "-Z",
+    ];
+    while let Some(arg) = args.next() {
+        if WITH_VALUE.contains(&&*arg) {
+            args.next();
+        } else if !arg.starts_with('-') {
+            return Some(arg);
+        }
+    }
+    None
+}
+
 /// Runs the cases of a folder whose name or family contains `filter`, and prints their table. Returns the
 /// numbers of passed and of all cases.
-fn run(folder: &Path, filter: &str) -> (usize, usize) {
-    let mut cases = case::read_folder(folder);
+fn run(folder: &Path, filter: &str) -> Result<(usize, usize), String> {
+    let (mut cases, mut malformed) = case::read_folder(folder)?;
     cases.retain(|case| case.name.contains(filter) || case.family.contains(filter));
+    malformed.retain(|name| name.contains(filter));
     let mut table: BTreeMap<&str, Row> = BTreeMap::new();
     for case in &cases {
         let row = table.entry(&case.family).or_default();
@@ -104,7 +142,11 @@ fn run(folder: &Path, filter: &str) -> (usize, usize) {
             println!("{}/{}: {line}", case.family, case.name);
         }
     }
-    print(&table)
+    for name in &malformed {
+        println!("{name}: the file does not describe a case as `tests/goldens/README.md` does");
+    }
+    let (passed, n) = print(&table);
+    Ok((passed, n + malformed.len()))
 }
 
 /// Returns the function with the name of the case, of its own family if several have the name.
