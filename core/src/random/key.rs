@@ -123,13 +123,16 @@ impl Key {
     /// assert_eq!(walks.shape(), [3]);
     /// ```
     pub fn split_lanes(self, n: usize) -> Key {
-        let words: Vec<Tensor> = (0..n as u64)
-            .map(|i| self.made_by(i).tensor().clone())
-            .collect();
-        Key(KeyRepr::Op(match words.is_empty() {
-            true => Tensor::zeros([0, 2], DType::I64),
-            false => Tensor::stack(&words, 0),
-        }))
+        let key = self.tensor();
+        let keys = [&[n], &key.shape()[..key.rank() - 1]].concat();
+        let mut data = Tensor::arange(n, DType::I64);
+        for _ in 1..keys.len() {
+            data = data.unsqueeze(-1);
+        }
+        let key = key.unsqueeze(0).broadcast_to([&keys[..], &[2]].concat());
+        let data = data.broadcast_to(&keys[..]);
+        let made = record::record_one(Op::FoldIn, [], &[&key, &data], &[]);
+        Key(KeyRepr::Op(expect(made)))
     }
 
     /// Returns a key with the same words, for a function that borrows its key.

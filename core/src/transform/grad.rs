@@ -66,11 +66,11 @@ where
     move |x: &X| R::wrap_made(try_value_and_grad(&f, x), made)
 }
 
-pub(super) fn try_value_and_grad<X, R, F>(f: &F, x: &X) -> Result<(R::Tree, X)>
+pub(super) fn try_value_and_grad<X, R, F>(f: F, x: &X) -> Result<(R::Tree, X)>
 where
     X: Tree,
     R: Outcome<Tree: Loss>,
-    F: Fn(&X) -> R,
+    F: FnOnce(&X) -> R,
 {
     let (y, pullback) = try_vjp(f, x)?;
     check::scalar(y.loss())?;
@@ -96,9 +96,9 @@ pub fn hvp<X, R, F>(f: F, x: &X, v: &X) -> R::Wrap<X>
 where
     X: Tree,
     R: Outcome<Tree: Loss>,
-    F: Fn(&X) -> R,
+    F: FnOnce(&X) -> R,
 {
-    let gradient = |x: &X| Uncaught(try_value_and_grad(&f, x).map(|(_, g)| g));
+    let gradient = |x: &X| Uncaught(try_value_and_grad(f, x).map(|(_, g)| g));
     R::wrap(
         joint(gradient, x)
             .and_then(|map| map.call(v))
