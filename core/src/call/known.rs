@@ -5,7 +5,10 @@
 //! reads the answers from the type of the closure.
 
 use super::facts::{Facts, Marker, NoFacts};
-use crate::{Aval, AxisIndex, Checkpoint, DType, Key, NewAxis, Rest, Scan, Tensor, Tree, Vmap};
+use crate::{
+    AssociativeScan, Aval, AxisIndex, Checkpoint, DType, Key, NewAxis, Rest, Scan, Tensor, Tree,
+    Vmap,
+};
 use std::borrow::Cow;
 use std::cell::{Ref, RefMut};
 use std::cmp;
@@ -170,6 +173,7 @@ holders! {
     OfTreeSet K: [K] BTreeSet<K> where K => K;
     OfOption T: [T] Option<T> where T;
     OfResult T: [T, E] Result<T, E> where T, E;
+    OfOptimiser (): [F] AssociativeScan<F> where F;
     OfOptimiser (): [F] Checkpoint<F> where F;
     OfOptimiser (): [F] Scan<F> where F;
     OfOptimiser (): [F] Vmap<F> where F;

@@ -450,7 +450,7 @@ impl PurityVisitor<'_> {
         }
     }
 
-    /// Judges a call of `Scan::new`, `Vmap::new` or `Checkpoint::new`.
+    /// Judges a call of `new` of a type of this library that holds the function of a transform.
     fn builder(&mut self, path: &Path, function: &Val, what: &str, span: Span) -> Val {
         let (ty, _) = ends(path);
         let mut owner = path.clone();

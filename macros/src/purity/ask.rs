@@ -356,7 +356,7 @@ impl PurityVisitor<'_> {
         self.ask_callee(ours!(<#ty>::#mark(#rt::some())), what, span, vec![mark]);
     }
 
-    /// Lets rustc refuse a path that is called and is no constructor.
+    /// Lets rustc refuse a path that is called and is not a constructor.
     pub(super) fn ask_constructor(&mut self, path: &Path, what: &str, span: Span) {
         let rt = self.rt;
         let constructor = ours!({

@@ -250,7 +250,7 @@ impl PurityVisitor<'_> {
         self.method_of_class(call, receiver, &rows, mask, args, what)
     }
 
-    /// Judges a method of `Scan`, `Vmap` or `Checkpoint`.
+    /// Judges a method of a type of this library that holds the function of a transform.
     fn method_of_builder(
         &mut self,
         builder: &Val,
@@ -265,8 +265,14 @@ impl PurityVisitor<'_> {
             return builder.clone();
         }
         self.passed_on(&call.args, args, &what, span);
-        match name {
-            "call" => self.apply(function, args, &what, span),
+        match (&builder.ty, name) {
+            // The function takes two slices of the only argument.
+            (Ty::Transform(ty, _), "call") if ty == "AssociativeScan" => {
+                let xs = args.first().cloned().unwrap_or_else(Val::unknown);
+                self.apply(function, &[xs.clone(), xs.clone()], &what, span);
+                super::pattern::behind(&xs)
+            }
+            (_, "call") => self.apply(function, args, &what, span),
             _ => builder.clone(),
         }
     }

@@ -2,7 +2,7 @@
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
-use gradloom::{Checkpoint, Scan, Vmap};
+use gradloom::{AssociativeScan, Checkpoint, Scan, Vmap};
 use gradloom::{
     checkpoint, cond, custom_jvp, custom_vjp, fori_loop, linear_transpose, linearize, map, scan,
     switch, tree, while_loop,
@@ -162,6 +162,8 @@ bodies! {
     checkpointed_scan |x, xs| { let (last, _) = gradloom::Scan::new(step).checkpoint().call(x, xs); last }
     counted_scan |x, xs| { let (last, _) = Scan::new(|c: &Tensor, _: &()| (c.sin(), ())).turns(3).call(x, &()); last + xs.sum(0) }
     scan_in_a_local |x, xs| { let rnn = Scan::new(step).checkpoint(); let (last, _) = rnn.clone().call(x, xs); let (y, _) = rnn.call(&last, xs); y }
+    associative_scan_along_an_axis |x, xs| { let sums = AssociativeScan::new(|a: &Tensor, b: &Tensor| a + b).axis(1).reverse().call(xs); sums.sum(0) * x }
+    associative_scan_of_a_name_in_a_local |x, xs| { let sums = AssociativeScan::new(added).reverse(); sums.call(xs).sum(0) * x }
     vmap_with_axes |x, xs| { let y = Vmap::new(|(x, y): &(Tensor, Tensor)| x * y).in_axes((0, None)).out_axes(1).call(&(xs.clone(), x.clone())); y.sum(1) }
     vmap_of_a_name_with_axes |x, xs| { let y = Vmap::new(sinf).in_axes(1).call(xs); y.sum(1) * x }
     kept_checkpoint |x, xs| { let y = Checkpoint::new(sinf).keep(&["sin"]).call(x); y * xs.sum(0) }
