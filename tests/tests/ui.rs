@@ -63,7 +63,7 @@ fn a_mistake_has_at_most_two_errors_and_no_panic_of_the_macro() {
         // The name is defined twice, and rustc reports each field that the user's struct lacks,
         // both for reads and for construction.
         ("names/of_the_struct_of_gradients.stderr", 3),
-        // Its type is no tree, which each companion needs.
+        // Its type is not a tree, which each companion needs.
         ("warning/a_wrapper_that_is_passed_as_a_tensor.stderr", 3),
         // Three functions, each with a mistake.
         ("shape/a_float_beside_an_integer_tensor.stderr", 6),

@@ -229,7 +229,7 @@ impl CallSite {
         drop(old);
     }
 
-    /// Explains a miss by the difference from the most similar key. A number that changes is no data of the
+    /// Explains a miss by the difference from the most similar key. A number that changes is not data of the
     /// user's if it has become an argument of the plan.
     fn compare(&self, key: &OwnedKey, has_number_leaves: bool) -> Reason {
         if self.evicted.take() {

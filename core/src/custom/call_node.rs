@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex};
 /// use gradloom::prelude::*;
 /// use std::sync::Arc;
 ///
-/// /// The square, computed by code that is no tensor operation, with a bounded gradient.
+/// /// The square, computed by code that is not a tensor operation, with a bounded gradient.
 /// struct Clipped {
 ///     most: f64,
 /// }

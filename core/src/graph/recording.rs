@@ -250,7 +250,7 @@ impl StandInGuard {
         }
     }
 
-    /// They stand for a lane of `vmap` or a turn of a loop. Ops on them are no nodes of a trace: those that
+    /// They stand for a lane of `vmap` or a turn of a loop. Ops on them are not nodes of a trace: those that
     /// compute all lanes or turns are.
     pub(crate) fn of_lanes() -> StandInGuard {
         StandInGuard {

@@ -31,7 +31,7 @@ pub(crate) fn in_backward<R>(f: impl FnOnce() -> R) -> R {
 /// of derivatives included. So `f` is slower, and its results have the same bits. The error names the op, the
 /// index of the first such element, the pass (forward or backward), and the line of the call.
 ///
-/// An infinity is no anomaly if an operand has one, as the `-inf` of a mask, or if the op has no operands. A
+/// An infinity is not an anomaly if an operand has one, as the `-inf` of a mask, or if the op has no operands. A
 /// NaN in a tensor that `f` was given is one.
 ///
 /// ```should_panic

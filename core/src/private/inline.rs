@@ -87,7 +87,7 @@ impl<T: Tree> TreeOperand<Vec<T>> for PartOf<'_, [T]> {
     }
 }
 
-/// Other parts, which method resolution reaches only if the part is no tree. They have no leaves.
+/// Other parts, which method resolution reaches only if the part is not a tree. They have no leaves.
 pub trait SkippedPart<T> {
     /// Form in which a recorded closure takes the part.
     type Captured: Tree;

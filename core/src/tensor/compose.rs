@@ -349,7 +349,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the dtype is no float, or there are too many numbers.
+    /// If the dtype is not a float, or there are too many numbers.
     #[track_caller]
     pub fn linspace(start: f64, stop: f64, count: usize, dtype: DType) -> Tensor {
         expect_float("linspace", dtype);
@@ -370,7 +370,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the dtype is no float, or there are too many numbers.
+    /// If the dtype is not a float, or there are too many numbers.
     #[track_caller]
     pub fn logspace(start: f64, stop: f64, count: usize, dtype: DType) -> Tensor {
         expect_float("logspace", dtype);
@@ -389,7 +389,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the dtype is no float, or there are too many numbers.
+    /// If the dtype is not a float, or there are too many numbers.
     #[track_caller]
     pub fn hann(count: usize, dtype: DType) -> Tensor {
         expect_float("hann", dtype);

@@ -30,7 +30,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, or the dtype is no float.
+    /// If there are less than two axes, or the dtype is not a float.
     #[track_caller]
     pub fn qr(&self) -> (Tensor, Tensor) {
         let [q, r] = factors(Op::Qr, self);
@@ -53,7 +53,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, the matrices are not square, or the dtype is no float.
+    /// If there are less than two axes, the matrices are not square, or the dtype is not a float.
     #[track_caller]
     pub fn eigh(&self) -> (Tensor, Tensor) {
         let [w, v] = factors(Op::Eigh, self);
@@ -78,7 +78,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, or the dtype is no float.
+    /// If there are less than two axes, or the dtype is not a float.
     #[track_caller]
     pub fn svd(&self) -> (Tensor, Tensor, Tensor) {
         let [u, s, vt] = factors(Op::Svd, self);
@@ -98,7 +98,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, the matrices are not square, or the dtype is no float.
+    /// If there are less than two axes, the matrices are not square, or the dtype is not a float.
     #[track_caller]
     pub fn slogdet(&self) -> (Tensor, Tensor) {
         let [sign, log] = factors(Op::Slogdet, self);

@@ -40,7 +40,7 @@ impl Options {
         while let Some(name) = args.next() {
             let mut value = || args.next().ok_or(format!("`{name}` needs a value"));
             let number = |text: String| {
-                let wrong = format!("`{text}` is no number; give `{name}` a whole number");
+                let wrong = format!("`{text}` is not a number; give `{name}` a whole number");
                 text.parse::<u32>().map_err(|_| wrong)
             };
             match name.as_str() {

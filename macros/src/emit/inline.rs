@@ -1,4 +1,4 @@
-//! Emits code of the body that is no program: code that moves tensors between trees, and code that
+//! Emits code of the body that is not a program: code that moves tensors between trees, and code that
 //! is recorded.
 
 use super::internal_items::nested;

@@ -139,7 +139,7 @@ fn snake(name: &str) -> String {
     out
 }
 
-/// Returns the name of the type of an impl block, with the types in it that are no parameters:
+/// Returns the name of the type of an impl block, with the types in it that are not parameters:
 /// `LayerF32` for `impl Layer<f32>`, and `Layer` for `impl<T> Layer<T>`.
 fn type_name(owner: &Owner) -> String {
     let Type::Path(p) = &owner.self_ty else {

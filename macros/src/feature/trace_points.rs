@@ -321,7 +321,7 @@ impl VisitMut for PointVisitor<'_> {
         visit_mut::visit_expr_let_mut(self, e);
     }
 
-    /// Skips items of the body, which are no part of the function.
+    /// Skips items of the body, which are not part of the function.
     fn visit_item_mut(&mut self, _: &mut syn::Item) {}
 }
 

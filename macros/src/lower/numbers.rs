@@ -207,7 +207,7 @@ impl Uses {
         }
     }
 
-    /// Notes a use of a name that is no operand of a tensor.
+    /// Notes a use of a name that is not an operand of a tensor.
     fn other_use(&mut self, name: &str) {
         if self.params.contains_key(name) {
             self.others.insert(name.to_owned());

@@ -216,7 +216,7 @@ fn a_released_context_is_an_error_with_the_place_of_the_release() {
     assert!(w.grad().is_none());
 }
 
-/// S4.14, S4.23: a result that does not depend on a parameter, and one that is no number.
+/// S4.14, S4.23: a result that does not depend on a parameter, and one that is not a number.
 #[test]
 fn a_disconnected_result_and_one_without_a_seed_are_errors() {
     let w = Param::new(Tensor::from([1.0f64, 2.0])).unwrap();

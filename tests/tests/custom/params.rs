@@ -81,7 +81,7 @@ fn a_retained_graph_can_be_followed_again() {
     assert_eq!(grads(&w), [8.0, 16.0]);
 }
 
-/// S4.14: a result that is no number has a cotangent.
+/// S4.14: a result that is not a number has a cotangent.
 #[test]
 fn a_cotangent_starts_the_pass_from_any_shape() {
     let w = param(&[1.0, 2.0]);

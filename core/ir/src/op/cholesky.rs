@@ -20,7 +20,7 @@ methods! { cholesky {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, the matrices are not square, or the dtype is no float.
+    /// If there are less than two axes, the matrices are not square, or the dtype is not a float.
     fn cholesky(x: Data);
 } }
 

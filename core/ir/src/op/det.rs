@@ -19,7 +19,7 @@ methods! { det {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, the matrices are not square, or the dtype is no float.
+    /// If there are less than two axes, the matrices are not square, or the dtype is not a float.
     fn det(x: Data);
 } }
 

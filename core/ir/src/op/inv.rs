@@ -17,7 +17,7 @@ methods! { inv {
     ///
     /// # Panics
     ///
-    /// If there are less than two axes, the matrices are not square, or the dtype is no float.
+    /// If there are less than two axes, the matrices are not square, or the dtype is not a float.
     fn inv(x: Data);
 } }
 

@@ -47,7 +47,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     dtype: |_, args| shape::number(args[0].dtype, true),
     methods: METHODS,
     // dy is the sum of dx times the product of the elements before, and of those after. There is no
-    // division, so zeros are no exception.
+    // division, so zeros are not an exception.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, x) = (dx[0]?, eqn.args[0]);
         let [axes, keepdims] = [eqn.attrs[0], eqn.attrs[1]];

@@ -24,7 +24,7 @@ methods! { solve {
     /// # Panics
     ///
     /// If the matrices are not square, `b` does not have as many rows, the other axes do not
-    /// broadcast to those of `b`, or the dtypes differ or are no floats.
+    /// broadcast to those of `b`, or the dtypes differ or are not floats.
     fn solve(x: Data, b: Data, form: Number(0), transposed: Switch(false));
 
     /// [`Tensor::solve`] for lower triangular matrices. The elements above the diagonal are not read.

@@ -1,4 +1,4 @@
-//! Lowers code that is no equation: constructors and changes of trees, which move tensors, and code
+//! Lowers code that is not an equation: constructors and changes of trees, which move tensors, and code
 //! that is recorded at run time as one step of the program.
 //!
 //! Whether an expression is recorded is a [`Choice`]: the body is lowered again with it, so that
@@ -869,7 +869,7 @@ fn makes_optimiser(expr: &Expr) -> bool {
     names.any(|s| OPTIMISERS.contains(&&*unraw(&s.ident)))
 }
 
-/// Returns whether a value is a tuple with tensors of which one part is no tree, or may be none: a
+/// Returns whether a value is a tuple with tensors of which one part is not a tree, or may be none: a
 /// number, or a field that is copied or moved.
 pub(super) fn has_number(value: &Value, tuple: &Expr) -> bool {
     let (Value::Tuple(values), Expr::Tuple(tuple)) = (value, peel(tuple)) else {

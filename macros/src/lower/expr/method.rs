@@ -421,7 +421,7 @@ fn is_of_numbers(method: &str) -> bool {
     is_of_values(method) && !CHANGES.contains(&method)
 }
 
-/// Returns whether a written type is that of a tree that is no tensor.
+/// Returns whether a written type is that of a tree that is not a tensor.
 fn is_other_tree(ty: &syn::Type) -> bool {
     let kind = classify(ty, &mut Errors::default());
     is_tree_type(ty) && !matches!(kind, crate::input::Kind::Tensor)

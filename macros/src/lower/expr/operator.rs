@@ -421,7 +421,7 @@ impl Cx<'_> {
             Op::BitXor => syn::parse_quote!(#x ^ (#y)),
             Op::ShiftLeft => syn::parse_quote!(#x << (#y)),
             Op::ShiftRight => syn::parse_quote!(#x >> (#y)),
-            op => unreachable!("`{op}` is no operator"),
+            op => unreachable!("`{op}` is not an operator"),
         };
         let values = vec![Value::Host(left.clone()), Value::Host(right.clone())];
         self.computed(values, |_| expr)

@@ -36,7 +36,7 @@ const COMPARE: [&str; 15] = [
     "starts_with",
 ];
 
-/// Methods of a collection whose results are no tensors.
+/// Methods of a collection whose results are not tensors.
 const COUNTS: [&str; 6] = [
     "capacity",
     "contains",
@@ -62,7 +62,7 @@ const FILLS: [&str; 12] = [
     "truncate",
 ];
 
-/// Types of the standard library that are no trees.
+/// Types of the standard library that are not trees.
 pub(in crate::lower) const NO_TREES: [&str; 13] = [
     "Arc", "Cell", "Cow", "HashMap", "HashSet", "Mutex", "Rc", "RefCell", "RwLock", "String",
     "bool", "char", "str",

@@ -229,7 +229,7 @@ impl Cx<'_> {
         if let (Value::Tensor { .. }, Expr::Index(_)) = (&parts, left) {
             self.diagnostics.errors.push(
                 left,
-                "the elements of a tensor cannot be assigned; choose them with `condition.select(&x, &y)`, or join parts with `Tensor::concat`",
+                "the elements of a tensor cannot be assigned; write `x = x.set(index, &y)`, which returns a copy with other elements, or choose elements with `condition.select(&x, &y)`",
             );
             return Err(Abort::Error);
         }
