@@ -229,7 +229,7 @@ impl ModeGuard {
 
     /// Returns the epoch in which a tensor became a node of the graph, or `None` if it is not one.
     pub fn epoch_of(&self, x: &Tensor) -> Option<u64> {
-        self.0.borrow().epoch_of(x)
+        self.0.borrow().epoch_of(x.physical_value())
     }
 
     /// Returns whether a tensor is a node of an earlier epoch, whose operation has been freed.

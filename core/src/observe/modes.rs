@@ -1,11 +1,11 @@
 //! Modes of evaluation of a thread, and the graphs of the ops that are recorded in them.
 
+use crate::Result;
 use crate::graph::engine::Engine;
 use crate::graph::recording::{Watch, set_watch};
 use crate::graph::run;
 use crate::graph::trace_scope::{GraphEpoch, Scope, Scopes};
 use crate::graph::value::{self, Edges, NEVER, Producer, Shared, Value};
-use crate::{Result, Tensor};
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -235,9 +235,9 @@ impl ModeGraph {
         value::release(values);
     }
 
-    /// Returns the epoch of this graph to which a tensor belongs.
-    pub(crate) fn epoch_of(&self, x: &Tensor) -> Option<u64> {
-        x.physical_value().epoch_in(self.epoch.graph)
+    /// Returns the epoch of this graph to which a value belongs.
+    pub(crate) fn epoch_of(&self, x: &Value) -> Option<u64> {
+        x.epoch_in(self.epoch.graph)
     }
 }
 
