@@ -71,6 +71,16 @@ fn list_of(dtype: DType, n: usize) -> usize {
         % LISTS
 }
 
+/// Returns size in bytes and number of the small buffers in the free lists of this thread.
+pub(crate) fn free_buffers() -> [usize; 2] {
+    let found = BUFFERS.try_with(|buffers| {
+        let buffers = buffers.try_borrow().ok()?;
+        let n = buffers.lists.iter().map(Vec::len).sum();
+        Some([buffers.bytes, n])
+    });
+    found.ok().flatten().unwrap_or_default()
+}
+
 /// Returns the only handle to a buffer of `n` unspecified elements.
 ///
 /// The caller writes them before it reads them.

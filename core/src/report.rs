@@ -29,8 +29,9 @@
 //! Calls are always counted. Times are measured after the first [`start`] or [`of`].
 
 use crate::events::{self, Counts};
-use crate::function;
 use crate::function::{Reason, Summary};
+use crate::{function, recycle};
+use gradloom_kernels::memory::pool;
 use std::fmt;
 use std::time::Duration;
 
@@ -66,6 +67,44 @@ pub fn of<R>(body: impl FnOnce() -> R) -> (R, Report) {
     let before = report();
     let result = body();
     (result, report().since(&before))
+}
+
+/// Returns the memory of the elements of all tensors of the process.
+///
+/// Small buffers that other threads keep for reuse count as live: up to 4 MiB for each thread that computes.
+///
+/// ```
+/// use gradloom::{Tensor, report};
+///
+/// let before = report::memory();
+/// let x = Tensor::from(vec![1.0f32; 1 << 20]);
+/// let during = report::memory();
+/// assert_eq!(during.live_bytes - before.live_bytes, 4 << 20);
+/// drop(x);
+/// assert_eq!(report::memory().live_bytes, before.live_bytes);
+/// ```
+pub fn memory() -> Memory {
+    let ([bytes, buffers], [free, n_free]) = (pool::living(), recycle::free_buffers());
+    // Other threads may compute meanwhile.
+    Memory {
+        live_bytes: bytes.saturating_sub(free),
+        live_buffers: buffers.saturating_sub(n_free),
+        free_bytes: free + pool::pooled(),
+    }
+}
+
+/// Memory of elements. Arenas and scratch memory of plans, which are reused, are not included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// Size in bytes of the buffers that tensors, residuals, results of calls and constants of plans hold. A buffer
+    /// may be larger than its elements.
+    pub live_bytes: usize,
+    /// Number of these buffers. Buffers without elements do not count.
+    pub live_buffers: usize,
+    /// Size in bytes of the buffers that are kept for later results. [`release_memory`](crate::release_memory) frees
+    /// the large ones.
+    pub free_bytes: usize,
 }
 
 /// Calls of traced functions. `Display` prints a table.

@@ -11,12 +11,31 @@ use crate::memory::fault::KernelFault;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Size in bytes from which blocks are pooled.
 pub const LARGE: usize = 32 << 10;
 
 /// Largest size of one pool in bytes. The oldest blocks are freed first.
 const CAPACITY: usize = 256 << 20;
+
+/// Size in bytes and number of all [`PooledVec`]s that are not empty.
+///
+/// Small ones that are kept for reuse are counted, and pooled memory is not.
+static LIVING: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+
+/// Returns size in bytes and number of all [`PooledVec`]s of the process that are not empty.
+pub fn living() -> [usize; 2] {
+    LIVING.each_ref().map(|n| n.load(Ordering::Relaxed))
+}
+
+/// Returns the size in bytes of the memory in the pools.
+pub fn pooled() -> usize {
+    fn of<T: Element>() -> usize {
+        lock(T::pool()).bytes
+    }
+    of::<f32>() + of::<f64>() + of::<i32>() + of::<i64>() + of::<bool>()
+}
 
 /// Elements whose memory returns to the pool when they are dropped, if it is large.
 #[derive(Debug)]
@@ -62,9 +81,18 @@ impl<T: Element> PooledVec<T> {
         let from_pool = large.then(|| lock(T::pool()).take(n));
         if let Some(mut vector) = from_pool.flatten() {
             vector.set_len(n);
-            return Ok(PooledVec(vector));
+            return Ok(PooledVec::new(vector));
         }
-        fresh(n).map(PooledVec)
+        fresh(n).map(PooledVec::new)
+    }
+
+    fn new(vector: AlignedVec<T>) -> PooledVec<T> {
+        let bytes = bytes(&vector);
+        if bytes > 0 {
+            LIVING[0].fetch_add(bytes, Ordering::Relaxed);
+            LIVING[1].fetch_add(1, Ordering::Relaxed);
+        }
+        PooledVec(vector)
     }
 
     /// Returns the capacity in bytes.
@@ -127,7 +155,12 @@ fn lock<T>(pool: &Mutex<BufferPool<T>>) -> std::sync::MutexGuard<'_, BufferPool<
 
 impl<T: Element> Drop for PooledVec<T> {
     fn drop(&mut self) {
-        if bytes(&self.0) >= LARGE {
+        let bytes = bytes(&self.0);
+        if bytes > 0 {
+            LIVING[0].fetch_sub(bytes, Ordering::Relaxed);
+            LIVING[1].fetch_sub(1, Ordering::Relaxed);
+        }
+        if bytes >= LARGE {
             let dropped = lock(T::pool()).put(std::mem::take(&mut self.0));
             // The lock is released before the memory is freed.
             drop(dropped);
@@ -137,7 +170,7 @@ impl<T: Element> Drop for PooledVec<T> {
 
 impl<T: Element> From<Vec<T>> for PooledVec<T> {
     fn from(data: Vec<T>) -> PooledVec<T> {
-        let block = PooledVec(data.into());
+        let block = PooledVec::new(data.into());
         let apart = size_of_val(&*block) >= LARGE && block.as_ptr().align_offset(ALIGN) != 0;
         // An aligned copy pays off because buffers are read often. If memory is short, the vector
         // stays.
