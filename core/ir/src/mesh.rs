@@ -320,37 +320,3 @@ impl fmt::Display for Tiling {
         write!(f, "[{}]", dims.join(", "))
     }
 }
-
-/// How the values of several devices become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reduce {
-    /// The sum. Integers wrap.
-    Sum,
-    /// The largest value; NaN if there is one.
-    Max,
-    /// The smallest value; NaN if there is one.
-    Min,
-    /// The product. Integers wrap.
-    Prod,
-}
-
-impl Reduce {
-    /// All kinds.
-    pub const ALL: [Reduce; 4] = [Reduce::Sum, Reduce::Max, Reduce::Min, Reduce::Prod];
-
-    /// Returns the name in the text form.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reduce::Sum => "sum",
-            Reduce::Max => "max",
-            Reduce::Min => "min",
-            Reduce::Prod => "prod",
-        }
-    }
-}
-
-impl fmt::Display for Reduce {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
