@@ -773,6 +773,8 @@ macro_rules! op_list {
                 HostKernel = HOST_KERNEL,
                 /// A program that each device of a mesh runs on its parts of the operands.
                 ShardMap = SHARD_MAP,
+                /// A program that is divided over the devices of a mesh.
+                Sharded = SHARDED,
             }
             collective {
                 /// One value made of those of all devices of a group: their sum, maximum, minimum or product.

@@ -149,7 +149,8 @@ fn values(kind: StaticKind) -> Vec<Static> {
         | StaticKind::Mesh
         | StaticKind::Tilings
         | StaticKind::Reduce
-        | StaticKind::Pairs => {
+        | StaticKind::Pairs
+        | StaticKind::Specs => {
             unreachable!("only calls, collectives and ops that run programs have them")
         }
     }

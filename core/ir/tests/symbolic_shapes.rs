@@ -179,7 +179,8 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             | StaticKind::Mesh
             | StaticKind::Tilings
             | StaticKind::Reduce
-            | StaticKind::Pairs => {
+            | StaticKind::Pairs
+            | StaticKind::Specs => {
                 unreachable!("only calls, collectives and ops that run programs have them")
             }
         }

@@ -56,6 +56,7 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
         }
         Op::CustomJvp | Op::CustomVjp => control::once(body(&branches(of.statics)[0])),
         Op::ShardMap => spmd::kernel(of.statics),
+        Op::Sharded => control::once(body(&spmd::divided(of.statics))),
         Op::Custom => return of.args[..of.outs.len()].to_vec(),
         Op::HostKernel => host_kernel(of),
         op => unreachable!("`{op}` is only transposed"),

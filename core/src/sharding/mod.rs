@@ -7,6 +7,7 @@ mod collectives;
 mod context;
 mod placement;
 mod shard_map;
+mod sharded;
 mod specs;
 mod tensor;
 
@@ -17,6 +18,8 @@ pub use collectives::{
 pub use gradloom_ir::sharding::{
     AxisRef, DimSharding, Link, Mesh, MeshAxis, Part, Reduction, ShardingError, ShardingSpec,
 };
+pub use gradloom_ir::spmd::{Collective, Explanation, Speed};
 pub use shard_map::{ShardMap, shard_map};
+pub use sharded::{explain_sharding, sharded};
 pub use specs::Specs;
 pub use tensor::with_sharding;

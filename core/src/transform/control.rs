@@ -585,7 +585,7 @@ impl<F> Checkpoint<F> {
 }
 
 /// Traces a function on stand-ins for the leaves of `x`.
-pub(super) fn trace<X: Tree, R: Outcome>(
+pub(crate) fn trace<X: Tree, R: Outcome>(
     f: impl FnOnce(&X) -> R,
     x: &X,
 ) -> Result<Traced<R::Tree>> {
@@ -607,10 +607,10 @@ pub(crate) fn physical(tensors: &[Tensor]) -> Vec<Tensor> {
 }
 
 /// A function as a program, `inputs..., captured... -> results...`.
-pub(super) struct Traced<Y> {
-    pub(super) program: Program,
-    pub(super) captured: Vec<Tensor>,
-    pub(super) y: Y,
+pub(crate) struct Traced<Y> {
+    pub(crate) program: Program,
+    pub(crate) captured: Vec<Tensor>,
+    pub(crate) y: Y,
 }
 
 /// Traces a function on values without elements. It returns the results and something else.

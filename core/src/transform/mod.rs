@@ -25,7 +25,7 @@ pub use associative_scan::{AssociativeScan, associative_scan};
 pub use control::{
     Checkpoint, LoopIndex, Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop,
 };
-pub(crate) use control::{physical, without_shapes};
+pub(crate) use control::{Traced, physical, trace as trace_body, without_shapes};
 pub(crate) use custom::custom_on_stand_ins;
 pub use custom::{RuleSite, custom_jvp, custom_vjp, with_jvp, with_vjp};
 pub use forward_level::ForwardLevel;

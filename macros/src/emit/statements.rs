@@ -345,7 +345,8 @@ impl<'a> Emitter<'a> {
             | Static::Mesh(_)
             | Static::Tilings(_)
             | Static::Reduce(_)
-            | Static::Sharding(_) => {
+            | Static::Sharding(_)
+            | Static::Specs(..) => {
                 unreachable!("no traced function lowers to an op on programs, host code or devices")
             }
             Static::DType(d) => {

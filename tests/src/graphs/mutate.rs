@@ -149,7 +149,8 @@ fn another(value: &Static, rng: &mut Rng) -> Static {
         | Static::Mesh(_)
         | Static::Tilings(_)
         | Static::Reduce(_)
-        | Static::Sharding(_) => {
+        | Static::Sharding(_)
+        | Static::Specs(..) => {
             unreachable!("a graph has known static arguments, and no devices")
         }
     }

@@ -41,7 +41,7 @@ pub use class::{
     Bilinear, Binary, BinaryRule, BinaryTranspose, Bits, Compare, Factorization, InferRule,
     Jacobian, Linear, Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
 };
-pub use collective::{Collective, Variance};
+pub use collective::{CollectiveOp, Variance};
 pub use control::Control;
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
@@ -103,7 +103,7 @@ macro_rules! define_modules {
             }
 
             /// Returns the rules that an op on the values of several devices has beside those of all ops.
-            pub fn collective(self) -> Option<&'static Collective> {
+            pub fn collective(self) -> Option<&'static CollectiveOp> {
                 match self {
                     $(Op::$s_var => Some(&collective::$s_mod::OP),)*
                     _ => None,

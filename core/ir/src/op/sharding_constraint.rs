@@ -1,7 +1,7 @@
+use super::control::sharded::with_lane_dim;
 use super::lanes::{Lane, Lanes};
 use super::nd_array::{Application, NdArray};
 use super::{AxesRule, Count, Kernel, Linear, OpFacts, Operands, axes, shape};
-use crate::sharding::{DimSharding, ShardingSpec};
 use crate::{Builder, Fault, Op, StaticKind};
 
 /// `sharding_constraint[spec] x`: `x`, which is placed on the devices of a mesh as the spec says.
@@ -40,9 +40,7 @@ pub(super) static OP: Linear = Linear {
 fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let statics = of.statics();
     let spec = statics[0].sharding()?;
-    let dims = [&[DimSharding::open(Vec::new())], spec.dims()].concat();
-    let (replicated, partial) = (spec.replicated_axes().to_vec(), spec.partial().to_vec());
-    let spec = ShardingSpec::new(spec.mesh(), dims, replicated, partial).ok()?;
+    let spec = with_lane_dim(spec)?;
     let (spec, x) = (b.attr(spec), of.each(b, 0)?);
     let y = b.emit(Op::ShardingConstraint, &[spec], &[x]);
     Some(vec![Lane::Each(y)])

@@ -2,10 +2,11 @@
 
 use super::{Code, Program, Programs};
 use crate::mesh::{MeshAxes, Tiling};
-use crate::sharding::{Reduction, ShardingSpec};
+use crate::sharding::{Mesh, Reduction, ShardingSpec};
 use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// A static argument of an op: its name in the text form and in messages, and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +95,8 @@ pub enum StaticKind {
     Pairs,
     /// How a tensor is placed on the devices of a mesh.
     Sharding,
+    /// How tensors are placed on the devices of a mesh, one spec or none for each.
+    Specs,
 }
 
 impl StaticKind {
@@ -120,6 +123,7 @@ impl StaticArg {
             StaticKind::Tilings => value.tilings().is_some(),
             StaticKind::Reduce => value.reduce().is_some(),
             StaticKind::Sharding => value.sharding().is_some(),
+            StaticKind::Specs => value.specs().is_some(),
             StaticKind::Pairs => list(|ends| {
                 let differ = |side: usize| {
                     let mut ends: Vec<_> = ends.iter().skip(side).step_by(2).collect();
@@ -210,6 +214,8 @@ pub enum Static {
     Reduce(Reduction),
     /// How a tensor is placed on the devices of a mesh.
     Sharding(Box<ShardingSpec>),
+    /// How tensors are placed on the devices of a mesh. One without a spec may be placed in any way.
+    Specs(Arc<Mesh>, Vec<Option<ShardingSpec>>),
 }
 
 impl Static {
@@ -295,6 +301,14 @@ impl Static {
         }
     }
 
+    /// Returns the mesh and the specs, if these are specs of several tensors.
+    pub fn specs(&self) -> Option<(&Arc<Mesh>, &[Option<ShardingSpec>])> {
+        match self {
+            Static::Specs(mesh, specs) => Some((mesh, specs)),
+            _ => None,
+        }
+    }
+
     /// Returns how values become one, if this says it.
     pub fn reduce(&self) -> Option<Reduction> {
         match self {
@@ -338,6 +352,7 @@ impl Static {
             Static::Tilings(all) => (11, all.len() as u64),
             Static::Reduce(reduce) => (12, *reduce as u64),
             Static::Sharding(spec) => (13, spec.rank() as u64),
+            Static::Specs(_, specs) => (14, specs.len() as u64),
         }
     }
 
@@ -356,7 +371,7 @@ impl Static {
             Static::Programs(programs) => out.extend(programs.words()),
             Static::Mesh(mesh) => mesh.encode(out),
             Static::Tilings(all) => all.iter().for_each(|tiling| tiling.encode(out)),
-            Static::Sharding(_) => {
+            Static::Sharding(_) | Static::Specs(..) => {
                 let text = self.to_string();
                 out.push(text.len() as u64);
                 out.extend(text.bytes().map(u64::from));
@@ -377,6 +392,7 @@ impl PartialEq for Static {
             (Static::Mesh(a), Static::Mesh(b)) => a == b,
             (Static::Tilings(a), Static::Tilings(b)) => a == b,
             (Static::Sharding(a), Static::Sharding(b)) => a == b,
+            (Static::Specs(a, x), Static::Specs(b, y)) => a == b && x == y,
             _ => self.bits() == other.bits(),
         }
     }
@@ -394,6 +410,7 @@ impl Hash for Static {
             Static::Mesh(mesh) => mesh.hash(state),
             Static::Tilings(all) => all.hash(state),
             Static::Sharding(spec) => spec.hash(state),
+            Static::Specs(mesh, specs) => (mesh, specs).hash(state),
             _ => {}
         }
     }
@@ -490,6 +507,14 @@ impl fmt::Display for Static {
             Static::Reduce(reduce) => fmt::Display::fmt(reduce, f),
             // A spec only names its mesh.
             Static::Sharding(spec) => write!(f, "{} {spec}", spec.mesh()),
+            Static::Specs(mesh, specs) => {
+                let one = |spec: &Option<ShardingSpec>| {
+                    spec.as_ref()
+                        .map_or("_".to_owned(), ShardingSpec::to_string)
+                };
+                let specs: Vec<String> = specs.iter().map(one).collect();
+                write!(f, "{mesh} ({})", specs.join(", "))
+            }
         }
     }
 }

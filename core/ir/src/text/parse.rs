@@ -2,7 +2,7 @@
 
 use crate::entity::var_number;
 use crate::mesh::{MeshAxes, Tiling};
-use crate::sharding::{Mesh, Reduction, ShardingSpec};
+use crate::sharding::{Mesh, Reduction, ShardingError, ShardingSpec};
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, Programs, RematHint, SecondaryMap,
     Shape, Static, Symbol, Var,
@@ -425,24 +425,38 @@ impl<'a> Parser<'a> {
         Ok(mesh.into())
     }
 
-    /// Parses a mesh and a spec. Each ends with a `>`.
+    /// Parses a mesh and a spec, or a list of specs.
     fn sharding(&mut self) -> Parsed<Static> {
         let start = self.mark();
-        let (text, mut at) = (self.text, self.at);
-        let mut part = || {
-            let rest = &text[at..];
-            let end = rest.find('>').map_or(rest.len(), |end| end + 1);
-            at += end;
-            &rest[..end]
+        let mesh: Mesh = self
+            .until_angle()
+            .parse()
+            .map_err(|error: ShardingError| self.error_at(start, error.to_string()))?;
+        let mesh = Arc::new(mesh);
+        if !self.eat("(") {
+            return Ok(self.spec(&mesh)?.into());
+        }
+        let one = |p: &mut Self| match p.eat("_") {
+            true => Ok(None),
+            false => p.spec(&mesh).map(Some),
         };
-        let (mesh, spec) = (part(), part());
-        self.at = at;
-        let parsed = || {
-            let mesh: Mesh = mesh.parse()?;
-            ShardingSpec::parse(&Arc::new(mesh), spec)
-        };
-        let spec = parsed().map_err(|error| self.error_at(start, error.to_string()))?;
-        Ok(spec.into())
+        let specs = self.list(")", one)?;
+        Ok(Static::Specs(mesh, specs))
+    }
+
+    fn spec(&mut self, mesh: &Arc<Mesh>) -> Parsed<ShardingSpec> {
+        let start = self.mark();
+        let text = self.until_angle();
+        let spec = ShardingSpec::parse(mesh, text);
+        spec.map_err(|error| self.error_at(start, error.to_string()))
+    }
+
+    /// Returns the text up to and including the next `>`, with which meshes and specs end.
+    fn until_angle(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let end = rest.find('>').map_or(rest.len(), |end| end + 1);
+        self.at += end;
+        &rest[..end]
     }
 
     /// Parses `[{data}, {}]`.

@@ -1,4 +1,4 @@
-use super::{Collective, CollectiveRule, OVER, Variance, axis, changed, joined, size, times};
+use super::{CollectiveOp, CollectiveRule, OVER, Variance, axis, changed, joined, size, times};
 use crate::op::{Count, OpFacts, Operands, axes, shape};
 use crate::{Op, StaticKind};
 
@@ -6,7 +6,7 @@ use crate::{Op, StaticKind};
 ///
 /// All devices of the group have the same result. If `varying` is true, it counts as one that differs between
 /// them: each device has a cotangent of its own.
-pub(in crate::op) static OP: Collective = Collective {
+pub(in crate::op) static OP: CollectiveOp = CollectiveOp {
     name: "all_gather",
     statics: &[
         StaticKind::Axis.named("axis"),

@@ -1,10 +1,10 @@
-use super::{Collective, CollectiveRule, OVER, Variance, sum};
+use super::{CollectiveOp, CollectiveRule, OVER, Variance, sum};
 use crate::op::{Count, NdArray, OpFacts, Operands, axes, not_linear, shape};
 use crate::sharding::Reduction;
 use crate::{Builder, Eqn, Op, Static, StaticKind, Var};
 
 /// `all_reduce[reduce, over] x`: the sum, maximum, minimum or product of the values of a group.
-pub(in crate::op) static OP: Collective = Collective {
+pub(in crate::op) static OP: CollectiveOp = CollectiveOp {
     name: "all_reduce",
     statics: &[StaticKind::Reduce.named("reduce"), OVER],
     operands: Operands::Fixed(1, 0),

@@ -1,10 +1,10 @@
-use super::{Collective, CollectiveRule, OVER, Variance, axis, changed, divided, part, size};
+use super::{CollectiveOp, CollectiveRule, OVER, Variance, axis, changed, divided, part, size};
 use crate::op::{Count, OpFacts, Operands, axes, shape};
 use crate::{Op, StaticKind};
 
 /// `all_slice[axis, over] x`: the part along `axis` that belongs to the device, of a value that is equal on all
 /// devices of its group.
-pub(in crate::op) static OP: Collective = Collective {
+pub(in crate::op) static OP: CollectiveOp = CollectiveOp {
     name: "all_slice",
     statics: &[StaticKind::Axis.named("axis"), OVER],
     operands: Operands::Fixed(1, 0),

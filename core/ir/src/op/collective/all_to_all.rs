@@ -1,12 +1,12 @@
 use super::{
-    Collective, CollectiveRule, OVER, Variance, axis, changed, divided, joined, part, size, times,
+    CollectiveOp, CollectiveRule, OVER, Variance, axis, changed, divided, joined, part, size, times,
 };
 use crate::op::{Count, OpFacts, Operands, axes, lanes, shape};
 use crate::{Op, StaticKind};
 
 /// `all_to_all[split, concat, over] x`: each value of a group is cut along the axis `split`, and device `i` gets
 /// part `i` of each, one after the other along the axis `concat`.
-pub(in crate::op) static OP: Collective = Collective {
+pub(in crate::op) static OP: CollectiveOp = CollectiveOp {
     name: "all_to_all",
     statics: &[
         StaticKind::Axis.named("split"),

@@ -1,9 +1,9 @@
-use super::{Collective, CollectiveRule, OVER, Variance};
+use super::{CollectiveOp, CollectiveRule, OVER, Variance};
 use crate::op::{Count, NdArray, OpFacts, Operands, axes, lanes};
 use crate::{DType, Shape};
 
 /// `axis_index[over]`: the position of the device in its group, an `i64` of rank 0.
-pub(in crate::op) static OP: Collective = Collective {
+pub(in crate::op) static OP: CollectiveOp = CollectiveOp {
     name: "axis_index",
     statics: &[OVER],
     operands: Operands::Fixed(0, 0),

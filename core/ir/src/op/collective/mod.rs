@@ -49,7 +49,7 @@ use crate::{
 };
 
 /// An op on the values of several devices, with one result.
-pub struct Collective {
+pub struct CollectiveOp {
     /// The name in the text form.
     pub name: &'static str,
     /// The static arguments.
@@ -76,7 +76,7 @@ pub struct Collective {
     pub facts: OpFacts,
 }
 
-/// The derivative of a [`Collective`].
+/// The derivative of a [`CollectiveOp`].
 #[derive(Clone, Copy)]
 pub enum CollectiveRule {
     /// Zero, for the given reason.
@@ -211,7 +211,7 @@ pub(crate) fn sum(b: &mut Builder, x: Var, over: Attr) -> Var {
     b.emit(Op::AllReduce, &[sum, over], &[x])
 }
 
-impl OpDef for Collective {
+impl OpDef for CollectiveOp {
     fn name(&self) -> &'static str {
         self.name
     }

@@ -1,11 +1,11 @@
-use super::{Collective, CollectiveRule, OVER, Variance, size};
+use super::{CollectiveOp, CollectiveRule, OVER, Variance, size};
 use crate::op::{Count, NdArray, OpFacts, Operands, axes, shape};
 use crate::{Fault, Op, Static, StaticKind};
 
 /// `ppermute[pairs, over] x`: the value of the device that sends to this one, and zeros if none does.
 ///
 /// A device sends to one device at most, and gets from one at most.
-pub(in crate::op) static OP: Collective = Collective {
+pub(in crate::op) static OP: CollectiveOp = CollectiveOp {
     name: "ppermute",
     statics: &[StaticKind::Pairs.named("pairs"), OVER],
     operands: Operands::Fixed(1, 0),

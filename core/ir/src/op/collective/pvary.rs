@@ -1,10 +1,10 @@
-use super::{Collective, CollectiveRule, OVER, Variance, sum};
+use super::{CollectiveOp, CollectiveRule, OVER, Variance, sum};
 use crate::op::{Count, OpFacts, Operands, axes, shape};
 
 /// `pvary[over] x`: `x`, which is equal on all devices of a group, as a value that may differ between them.
 ///
 /// It moves nothing. It marks where the cotangents of the devices are added up.
-pub(in crate::op) static OP: Collective = Collective {
+pub(in crate::op) static OP: CollectiveOp = CollectiveOp {
     name: "pvary",
     statics: &[OVER],
     operands: Operands::Fixed(1, 0),

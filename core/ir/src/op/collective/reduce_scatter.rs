@@ -1,10 +1,10 @@
-use super::{Collective, CollectiveRule, OVER, Variance, axis, changed, divided, part, size};
+use super::{CollectiveOp, CollectiveRule, OVER, Variance, axis, changed, divided, part, size};
 use crate::op::{Count, NdArray, OpFacts, Operands, axes, shape};
 use crate::{Op, StaticKind};
 
 /// `reduce_scatter[axis, over] x`: the part along `axis` that belongs to the device, of the sum of the values of
 /// its group.
-pub(in crate::op) static OP: Collective = Collective {
+pub(in crate::op) static OP: CollectiveOp = CollectiveOp {
     name: "reduce_scatter",
     statics: &[StaticKind::Axis.named("axis"), OVER],
     operands: Operands::Fixed(1, 0),
