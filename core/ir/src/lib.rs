@@ -24,6 +24,7 @@ mod fault;
 pub mod flow;
 pub mod hash;
 pub mod indexing;
+pub mod mesh;
 pub mod op;
 mod ops;
 pub mod pass;

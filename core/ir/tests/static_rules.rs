@@ -139,8 +139,15 @@ fn values(kind: StaticKind) -> Vec<Static> {
         StaticKind::Epsilon | StaticKind::Number | StaticKind::Fill | StaticKind::Probability => {
             all.extend([0.0, -1.0, 2.0, f64::NAN].map(Static::Float))
         }
-        StaticKind::Positions | StaticKind::Callee | StaticKind::Programs | StaticKind::Code => {
-            unreachable!("only calls and ops that run programs have them")
+        StaticKind::Positions
+        | StaticKind::Callee
+        | StaticKind::Programs
+        | StaticKind::Code
+        | StaticKind::Mesh
+        | StaticKind::Tilings
+        | StaticKind::Reduce
+        | StaticKind::Pairs => {
+            unreachable!("only calls, collectives and ops that run programs have them")
         }
     }
     all

@@ -169,8 +169,12 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             StaticKind::Positions
             | StaticKind::Callee
             | StaticKind::Programs
-            | StaticKind::Code => {
-                unreachable!("only calls and ops that run programs have them")
+            | StaticKind::Code
+            | StaticKind::Mesh
+            | StaticKind::Tilings
+            | StaticKind::Reduce
+            | StaticKind::Pairs => {
+                unreachable!("only calls, collectives and ops that run programs have them")
             }
         }
     };

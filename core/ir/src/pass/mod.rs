@@ -8,6 +8,7 @@ mod decompose;
 mod fold;
 mod fuse;
 mod residuals;
+mod segments;
 mod signature;
 
 pub use cover::{Pattern, Patterns, Piece, Values, cover};
@@ -17,6 +18,7 @@ pub use decompose::{decompose, decompose_some};
 pub use fold::fold;
 pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;
+pub use segments::{DeviceStep, segments, without_variance};
 pub use signature::{Arg, Group, constants};
 
 use crate::{Op, Program, SecondaryMap, Var};

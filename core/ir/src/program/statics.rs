@@ -1,6 +1,7 @@
 //! Static arguments: axes, shapes, dtypes and numbers that belong to the program, not to its data.
 
 use super::{Code, Program, Programs};
+use crate::mesh::{MeshAxes, Reduce, Tiling};
 use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -82,6 +83,14 @@ pub enum StaticKind {
     Programs,
     /// Host code, or its name in a program that was parsed.
     Code,
+    /// Axes of a mesh, each with its number of devices.
+    Mesh,
+    /// How values are divided along the axes of a mesh, one for each.
+    Tilings,
+    /// How the values of several devices become one.
+    Reduce,
+    /// The positions in a group of the devices that send and receive: `[from, to, from, to]`.
+    Pairs,
 }
 
 impl StaticKind {
@@ -104,6 +113,18 @@ impl StaticArg {
             StaticKind::Callee => value.is_host(),
             StaticKind::Programs => value.programs().is_some(),
             StaticKind::Code => value.code().is_some() || matches!(value, Static::Host(_)),
+            StaticKind::Mesh => value.mesh().is_some(),
+            StaticKind::Tilings => value.tilings().is_some(),
+            StaticKind::Reduce => value.reduce().is_some(),
+            StaticKind::Pairs => list(|ends| {
+                let differ = |side: usize| {
+                    let mut ends: Vec<_> = ends.iter().skip(side).step_by(2).collect();
+                    ends.sort_unstable();
+                    ends.windows(2).all(|pair| pair[0] != pair[1])
+                };
+                let whole = ends.len().is_multiple_of(2) && ends.iter().all(|end| *end >= 0);
+                whole && differ(0) && differ(1)
+            }),
             StaticKind::Active => list(|active| {
                 let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
                 ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i))
@@ -177,6 +198,12 @@ pub enum Static {
     Programs(Programs),
     /// Host code, such as the rules of a custom function.
     Code(Code),
+    /// Axes of a mesh.
+    Mesh(MeshAxes),
+    /// Divisions of values along the axes of a mesh.
+    Tilings(Vec<Tiling>),
+    /// How the values of several devices become one.
+    Reduce(Reduce),
 }
 
 impl Static {
@@ -238,6 +265,30 @@ impl Static {
         }
     }
 
+    /// Returns the axes, if these are axes of a mesh.
+    pub fn mesh(&self) -> Option<&MeshAxes> {
+        match self {
+            Static::Mesh(mesh) => Some(mesh),
+            _ => None,
+        }
+    }
+
+    /// Returns the divisions, if these are divisions of values.
+    pub fn tilings(&self) -> Option<&[Tiling]> {
+        match self {
+            Static::Tilings(all) => Some(all),
+            _ => None,
+        }
+    }
+
+    /// Returns how values become one, if this says it.
+    pub fn reduce(&self) -> Option<Reduce> {
+        match self {
+            Static::Reduce(reduce) => Some(*reduce),
+            _ => None,
+        }
+    }
+
     /// Returns whether the value is not known before the program runs.
     pub fn is_host(&self) -> bool {
         matches!(self, Static::Host(_) | Static::Dims(..))
@@ -269,6 +320,9 @@ impl Static {
             Static::Dims(text, _) => (7, text.len() as u64),
             Static::Programs(programs) => (8, programs.words().len() as u64),
             Static::Code(code) => (9, code.get().key().unwrap_or(0)),
+            Static::Mesh(mesh) => (10, mesh.axes().len() as u64),
+            Static::Tilings(all) => (11, all.len() as u64),
+            Static::Reduce(reduce) => (12, *reduce as u64),
         }
     }
 
@@ -285,6 +339,8 @@ impl Static {
                 out.extend(text.bytes().chain(known.bytes()).map(u64::from));
             }
             Static::Programs(programs) => out.extend(programs.words()),
+            Static::Mesh(mesh) => mesh.encode(out),
+            Static::Tilings(all) => all.iter().for_each(|tiling| tiling.encode(out)),
             _ => {}
         }
     }
@@ -298,6 +354,8 @@ impl PartialEq for Static {
             (Static::Dims(a, x), Static::Dims(b, y)) => a == b && x == y,
             (Static::Programs(a), Static::Programs(b)) => a == b,
             (Static::Code(a), Static::Code(b)) => a == b,
+            (Static::Mesh(a), Static::Mesh(b)) => a == b,
+            (Static::Tilings(a), Static::Tilings(b)) => a == b,
             _ => self.bits() == other.bits(),
         }
     }
@@ -312,6 +370,8 @@ impl Hash for Static {
             Static::Ints(ns) => ns.hash(state),
             Static::Host(text) | Static::Dims(text, _) => text.hash(state),
             Static::Programs(programs) => programs.words().hash(state),
+            Static::Mesh(mesh) => mesh.hash(state),
+            Static::Tilings(all) => all.hash(state),
             _ => {}
         }
     }
@@ -353,13 +413,32 @@ impl From<Code> for Static {
     }
 }
 
+impl From<MeshAxes> for Static {
+    fn from(mesh: MeshAxes) -> Static {
+        Static::Mesh(mesh)
+    }
+}
+
+impl From<Vec<Tiling>> for Static {
+    fn from(all: Vec<Tiling>) -> Static {
+        Static::Tilings(all)
+    }
+}
+
+impl From<Reduce> for Static {
+    fn from(reduce: Reduce) -> Static {
+        Static::Reduce(reduce)
+    }
+}
+
 impl From<Vec<i64>> for Static {
     fn from(ns: Vec<i64>) -> Static {
         Static::Ints(ns)
     }
 }
 
-/// Prints `3`, `0.5`, `true`, `[0, 1]`, `all`, `f32`, or a host expression between backticks.
+/// Prints `3`, `0.5`, `true`, `[0, 1]`, `all`, `f32`, `{data: 4}`, `([{data}, {}])`, `sum`, or a host
+/// expression between backticks.
 impl fmt::Display for Static {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -375,6 +454,12 @@ impl fmt::Display for Static {
             Static::Dims(text, lens) => write!(f, "`{text}`:{}", dims_text(lens)),
             Static::Programs(programs) => fmt::Display::fmt(programs, f),
             Static::Code(code) => fmt::Display::fmt(code, f),
+            Static::Mesh(mesh) => fmt::Display::fmt(mesh, f),
+            Static::Tilings(all) => {
+                let all: Vec<String> = all.iter().map(Tiling::to_string).collect();
+                write!(f, "({})", all.join(", "))
+            }
+            Static::Reduce(reduce) => fmt::Display::fmt(reduce, f),
         }
     }
 }

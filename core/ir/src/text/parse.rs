@@ -1,6 +1,7 @@
 //! The parser of programs.
 
 use crate::entity::var_number;
+use crate::mesh::{MeshAxes, Reduce, Tiling};
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, Programs, RematHint, SecondaryMap,
     Shape, Static, Symbol, Var,
@@ -348,6 +349,12 @@ impl<'a> Parser<'a> {
         if self.eat("<") {
             return Ok(self.programs()?.into());
         }
+        if self.eat("{") {
+            return self.mesh();
+        }
+        if self.eat("(") {
+            return Ok(self.list(")", Parser::tiling)?.into());
+        }
         let start = self.mark();
         if let Some(text) = self.host()? {
             if !self.eat(":") {
@@ -376,6 +383,7 @@ impl<'a> Parser<'a> {
             "all" => Some(Static::All),
             _ => None,
         };
+        let reduce = || Reduce::ALL.into_iter().find(|reduce| reduce.name() == word);
         let nan = || {
             Some(Static::Float(f64::from_bits(
                 u64::from_str_radix(word.strip_prefix("nan:")?, 16).ok()?,
@@ -383,6 +391,7 @@ impl<'a> Parser<'a> {
         };
         let value = value
             .or_else(|| DType::from_name(word).map(Static::DType))
+            .or_else(|| reduce().map(Static::Reduce))
             .or_else(|| word.parse().ok().map(Static::Int))
             .or_else(nan)
             .or_else(|| word.parse().ok().map(Static::Float));
@@ -393,6 +402,32 @@ impl<'a> Parser<'a> {
                 format!("`{word}` is not a value of a static argument"),
             )
         })
+    }
+
+    /// Parses axes of a mesh after the `{`.
+    fn mesh(&mut self) -> Parsed<Static> {
+        let start = self.mark();
+        let axis = |p: &mut Self| {
+            let name = Symbol::new(p.word()?);
+            p.expect(":")?;
+            let at = p.mark();
+            let len = usize::try_from(p.integer()?).ok();
+            len.map(|len| (name, len))
+                .ok_or_else(|| p.error_at(at, "a number of devices is not negative".into()))
+        };
+        let axes = self.list("}", axis)?;
+        let mesh = MeshAxes::new(axes).map_err(|what| self.error_at(start, what))?;
+        Ok(mesh.into())
+    }
+
+    /// Parses `[{data}, {}]`.
+    fn tiling(&mut self) -> Parsed<Tiling> {
+        self.expect("[")?;
+        let dim = |p: &mut Self| {
+            p.expect("{")?;
+            p.list("}", |p| p.word().map(Symbol::new))
+        };
+        Ok(Tiling(self.list("]", dim)?))
     }
 
     /// Opens a scope.
