@@ -4,6 +4,8 @@
 //! numbered in row-major order. The *group* of a device along some axes has the devices that differ
 //! from it in these axes only.
 
+pub use crate::sharding::Reduction as Reduce;
+
 use crate::Symbol;
 use std::fmt;
 
@@ -318,39 +320,5 @@ impl fmt::Display for Tiling {
         };
         let dims: Vec<String> = self.0.iter().map(dim).collect();
         write!(f, "[{}]", dims.join(", "))
-    }
-}
-
-/// How the values of several devices become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reduce {
-    /// The sum. Integers wrap.
-    Sum,
-    /// The largest value; NaN if there is one.
-    Max,
-    /// The smallest value; NaN if there is one.
-    Min,
-    /// The product. Integers wrap.
-    Prod,
-}
-
-impl Reduce {
-    /// All kinds.
-    pub const ALL: [Reduce; 4] = [Reduce::Sum, Reduce::Max, Reduce::Min, Reduce::Prod];
-
-    /// Returns the name in the text form.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reduce::Sum => "sum",
-            Reduce::Max => "max",
-            Reduce::Min => "min",
-            Reduce::Prod => "prod",
-        }
-    }
-}
-
-impl fmt::Display for Reduce {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }

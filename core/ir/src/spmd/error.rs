@@ -39,6 +39,13 @@ pub enum SpmdError {
         /// The axis.
         axis: AxisRef,
     },
+    /// A parameter is partial, and must be whole or split here.
+    PartialParam {
+        /// The parameter.
+        value: String,
+        /// The axis.
+        axis: AxisRef,
+    },
     /// The program calls another function, whose program is not known here.
     Call {
         /// The op.
@@ -64,6 +71,10 @@ impl fmt::Display for SpmdError {
             SpmdError::Partial { value, axis } => write!(
                 f,
                 "the spec of `{value}` is partial along {axis}; only parameters can be partial"
+            ),
+            SpmdError::PartialParam { value, axis } => write!(
+                f,
+                "`{value}` is partial along {axis}, which an operand of a `shard_map` cannot be"
             ),
             SpmdError::Call { op } => write!(
                 f,

@@ -291,12 +291,18 @@ impl Sharded {
 
     /// Returns the specs of the parameters.
     pub fn param_specs(&self) -> Vec<ShardingSpec> {
-        self.params.iter().map(|layout| self.grid.spec(layout)).collect()
+        self.params
+            .iter()
+            .map(|layout| self.grid.spec(layout))
+            .collect()
     }
 
     /// Returns the specs of the results.
     pub fn out_specs(&self) -> Vec<ShardingSpec> {
-        self.outs.iter().map(|layout| self.grid.spec(layout)).collect()
+        self.outs
+            .iter()
+            .map(|layout| self.grid.spec(layout))
+            .collect()
     }
 
     /// Returns the spec with which each variable is computed.

@@ -10,12 +10,13 @@ use super::factors::shape_of;
 use super::grid::{Atom, Layout};
 use super::local::{LocalEqn, local_shape};
 use super::reshard::Step;
-use super::{Sharded, name_of};
+use super::{Sharded, SpmdError, name_of};
 use crate::hash::HashMap;
-use crate::mesh::{MeshAxes, Reduce};
+use crate::mesh::{MeshAxes, Tiling};
 use crate::op::Fails;
 use crate::sharding::{Reduction, ShardingSpec};
-use crate::{Attr, Aval, Builder, DType, Op, Program, Static, Var};
+use crate::{Attr, Aval, Builder, DType, Op, Program, Programs, Static, Var};
+use std::cmp::Ordering;
 
 /// The program of one device, and the specs of its parameters and results.
 #[derive(Clone, Debug)]
@@ -69,10 +70,80 @@ impl Sharded {
         let outs = outs.collect();
         Partitioned {
             program: emitter.b.finish(params, outs),
-            axes: self.mesh_axes(&(0..self.grid.axes().len() as u8).map(Atom).collect::<Vec<_>>()),
+            axes: self.mesh_axes(
+                &(0..self.grid.axes().len() as u8)
+                    .map(Atom)
+                    .collect::<Vec<_>>(),
+            ),
             params: self.param_specs(),
             outs: self.out_specs(),
         }
+    }
+
+    /// Returns a program with the operands and results of the whole program, that runs the program of
+    /// [`Sharded::partition`] by a `shard_map`.
+    ///
+    /// Operands are padded to equal parts before, and the padding of results is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If a parameter is partial: a `shard_map` has no such operands.
+    pub fn to_shard_map(&self) -> Result<Program, SpmdError> {
+        let Partitioned {
+            program: body,
+            axes,
+            ..
+        } = self.partition();
+        let mut b = Builder::new();
+        let tiling = |layout: &Layout| {
+            let names = |atoms: &Vec<Atom>| atoms.iter().map(|a| self.grid.name(*a)).collect();
+            Tiling(layout.dims.iter().map(names).collect())
+        };
+        let whole = |layout: &Layout, local: &[usize]| -> Vec<usize> {
+            let parts = layout.dims.iter().map(|atoms| self.grid.n_parts(atoms));
+            local.iter().zip(parts).map(|(len, n)| len * n).collect()
+        };
+        let (mut params, mut args) = (Vec::new(), Vec::new());
+        for (var, layout) in self.program.params.iter().zip(&self.params) {
+            if let Some((axis, _)) = self.grid.spec(layout).partial().first() {
+                return Err(SpmdError::PartialParam {
+                    value: name_of(&self.program, *var),
+                    axis: *axis,
+                });
+            }
+            let param = b.param(self.program.aval(*var).clone());
+            if let Some(name) = self.program.names.get(*var) {
+                b.name(param, name);
+            }
+            let local = local_shape(&self.grid, &self.program, *var, layout);
+            let mut arg = param;
+            for (dim, len) in whole(layout, &local).into_iter().enumerate() {
+                arg = resized(&mut b, arg, dim, len);
+            }
+            params.push(param);
+            args.push(arg);
+        }
+        let tilings = |layouts: &[Layout]| layouts.iter().map(tiling).collect::<Vec<_>>();
+        let statics = [
+            b.attr(Programs::new(vec![body])),
+            b.attr(axes),
+            b.attr(tilings(&self.params)),
+            b.attr(tilings(&self.outs)),
+        ];
+        let outs = match self.outs.len() {
+            // An equation binds something.
+            0 => Vec::new(),
+            n => b.emit_many(Op::ShardMap, &statics, &args, n),
+        };
+        let outs = self.program.outs.iter().zip(outs).map(|(var, mut out)| {
+            let shape = shape_of(&self.program, *var).expect("all shapes are known");
+            for (dim, len) in shape.into_iter().enumerate() {
+                out = resized(&mut b, out, dim, len);
+            }
+            out
+        });
+        let outs = outs.collect();
+        Ok(b.finish(params, outs))
     }
 
     /// Returns the static argument of a collective over atoms.
@@ -111,7 +182,11 @@ impl Emitter<'_> {
     }
 
     fn shape(&self, local: Var) -> Vec<usize> {
-        self.b.aval(local).shape.known().expect("parts have known shapes")
+        self.b
+            .aval(local)
+            .shape
+            .known()
+            .expect("parts have known shapes")
     }
 
     fn dtype(&self, local: Var) -> DType {
@@ -147,7 +222,7 @@ impl Emitter<'_> {
                 self.resized(x, *from, lens[*from])
             }
             Step::AllReduce { kind, atoms } => {
-                let statics = [self.b.attr(reduce(*kind)), self.over(atoms)];
+                let statics = [self.b.attr(*kind), self.over(atoms)];
                 self.b.emit(Op::AllReduce, &statics, &[x])
             }
             Step::ReduceScatter { dim, atom } => {
@@ -163,28 +238,8 @@ impl Emitter<'_> {
         self.b.attr(dim as i64)
     }
 
-    /// Returns `x` with padding after the elements of a dim, or without, so that it has a length.
     fn resized(&mut self, x: Var, dim: usize, len: usize) -> Var {
-        let shape = self.shape(x);
-        let ints = |f: &dyn Fn(usize) -> i64| -> Static {
-            (0..shape.len()).map(f).collect::<Vec<i64>>().into()
-        };
-        match len.cmp(&shape[dim]) {
-            std::cmp::Ordering::Equal => x,
-            std::cmp::Ordering::Less => {
-                let starts = ints(&|_| 0);
-                let stops = ints(&|i| if i == dim { len } else { shape[i] } as i64);
-                let steps = ints(&|_| 1);
-                let statics = [starts, stops, steps].map(|value| self.b.attr(value));
-                self.b.emit(Op::Slice, &statics, &[x, x])
-            }
-            std::cmp::Ordering::Greater => {
-                let none = ints(&|_| 0);
-                let high = ints(&|i| if i == dim { len - shape[dim] } else { 0 } as i64);
-                let statics = [none.clone(), high, none].map(|value| self.b.attr(value));
-                self.b.emit(Op::PadZeros, &statics, &[x, x])
-            }
-        }
+        resized(&mut self.b, x, dim, len)
     }
 
     /// Emits an equation on parts.
@@ -233,7 +288,12 @@ impl Emitter<'_> {
             return local;
         }
         let shape = local_shape(&self.of.grid, &self.of.program, var, layout);
-        let dtype = self.of.program.aval(var).dtype.expect("all dtypes are known");
+        let dtype = self
+            .of
+            .program
+            .aval(var)
+            .dtype
+            .expect("all dtypes are known");
         self.filled(&shape, 0.into(), dtype)
     }
 
@@ -294,13 +354,27 @@ impl Emitter<'_> {
     }
 }
 
-fn reduce(kind: Reduction) -> Reduce {
-    match kind {
-        Reduction::Sum => Reduce::Sum,
-        Reduction::Max => Reduce::Max,
-        Reduction::Min => Reduce::Min,
-        Reduction::Prod => Reduce::Prod,
-    }
+/// Returns `x` with zeros after the elements of a dim, or without the last ones, so that it has a
+/// length.
+fn resized(b: &mut Builder, x: Var, dim: usize, len: usize) -> Var {
+    let shape = b.aval(x).shape.known().expect("parts have known shapes");
+    let ints = |f: &dyn Fn(usize) -> i64| -> Static {
+        (0..shape.len()).map(f).collect::<Vec<i64>>().into()
+    };
+    let (op, statics) = match len.cmp(&shape[dim]) {
+        Ordering::Equal => return x,
+        Ordering::Less => {
+            let stops = ints(&|i| if i == dim { len } else { shape[i] } as i64);
+            (Op::Slice, [ints(&|_| 0), stops, ints(&|_| 1)])
+        }
+        Ordering::Greater => {
+            let added = (len - shape[dim]) as i64;
+            let high = ints(&|i| if i == dim { added } else { 0 });
+            (Op::PadZeros, [ints(&|_| 0), high, ints(&|_| 0)])
+        }
+    };
+    let statics = statics.map(|value| b.attr(value));
+    b.emit(op, &statics, &[x, x])
 }
 
 /// Returns the element that does not change a reduction.

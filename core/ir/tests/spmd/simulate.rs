@@ -6,10 +6,10 @@ use gradloom_ir::spmd::Partitioned;
 use gradloom_ir::{DType, Program, SecondaryMap, Static, Var};
 
 /// A generator of random numbers (xorshift64*).
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn new(seed: u64) -> Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
         Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -20,12 +20,12 @@ impl Rng {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() >> 33) as usize % n
     }
 
     /// Returns a number from 0 to 1.
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
@@ -44,7 +44,11 @@ fn parts(x: &NdArray, spec: &ShardingSpec, dtype: DType, rng: &mut Rng) -> Vec<N
         .map(|device| {
             let ranges = spec.ranges(&x.shape, device).unwrap();
             NdArray::build(&local, |i| {
-                let at: Vec<usize> = i.iter().zip(&ranges).map(|(i, range)| i + range.start).collect();
+                let at: Vec<usize> = i
+                    .iter()
+                    .zip(&ranges)
+                    .map(|(i, range)| i + range.start)
+                    .collect();
                 let is_inside = at.iter().zip(&ranges).all(|(i, range)| *i < range.end);
                 if is_inside { x.spread(&at) } else { padding }
             })
@@ -79,7 +83,7 @@ fn parts(x: &NdArray, spec: &ShardingSpec, dtype: DType, rng: &mut Rng) -> Vec<N
 }
 
 /// Returns the results of all devices.
-pub fn run_on_parts(
+pub(crate) fn run_on_parts(
     whole: &Program,
     of: &Partitioned,
     args: &[NdArray],
