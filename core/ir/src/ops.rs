@@ -739,6 +739,10 @@ macro_rules! op_list {
                 ///
                 /// The shape before.
                 PadZerosT = pad_zeros_t,
+                /// The operand, placed on the devices of a mesh as a spec says.
+                ///
+                /// Same shape.
+                ShardingConstraint = sharding_constraint,
             }
             control {
                 /// A loop over the slices of tensors along axis 0, with state that each turn replaces.

@@ -602,7 +602,7 @@ pub(super) fn avals(tensors: &[Tensor]) -> impl Iterator<Item = Aval> {
 }
 
 /// Returns the tensors without their batch prefixes.
-pub(super) fn physical(tensors: &[Tensor]) -> Vec<Tensor> {
+pub(crate) fn physical(tensors: &[Tensor]) -> Vec<Tensor> {
     tensors.iter().map(Tensor::physical).collect()
 }
 
@@ -639,7 +639,7 @@ pub(super) fn trace_on<Y>(
 
 /// Returns the program of a part of the graph, and the values that it captures. Its first parameters are `n_inputs`
 /// inputs.
-pub(super) fn without_shapes(part: GraphPart, n_inputs: usize) -> (Program, Vec<Tensor>) {
+pub(crate) fn without_shapes(part: GraphPart, n_inputs: usize) -> (Program, Vec<Tensor>) {
     let GraphPart {
         mut program,
         captured,

@@ -344,7 +344,8 @@ impl<'a> Emitter<'a> {
             | Static::Code(_)
             | Static::Mesh(_)
             | Static::Tilings(_)
-            | Static::Reduce(_) => {
+            | Static::Reduce(_)
+            | Static::Sharding(_) => {
                 unreachable!("no traced function lowers to an op on programs, host code or devices")
             }
             Static::DType(d) => {

@@ -148,7 +148,8 @@ fn another(value: &Static, rng: &mut Rng) -> Static {
         | Static::Code(_)
         | Static::Mesh(_)
         | Static::Tilings(_)
-        | Static::Reduce(_) => {
+        | Static::Reduce(_)
+        | Static::Sharding(_) => {
             unreachable!("a graph has known static arguments, and no devices")
         }
     }

@@ -1,7 +1,8 @@
 //! Static arguments: axes, shapes, dtypes and numbers that belong to the program, not to its data.
 
 use super::{Code, Program, Programs};
-use crate::mesh::{MeshAxes, Reduce, Tiling};
+use crate::mesh::{MeshAxes, Tiling};
+use crate::sharding::{Reduction, ShardingSpec};
 use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -91,6 +92,8 @@ pub enum StaticKind {
     Reduce,
     /// The positions in a group of the devices that send and receive: `[from, to, from, to]`.
     Pairs,
+    /// How a tensor is placed on the devices of a mesh.
+    Sharding,
 }
 
 impl StaticKind {
@@ -116,6 +119,7 @@ impl StaticArg {
             StaticKind::Mesh => value.mesh().is_some(),
             StaticKind::Tilings => value.tilings().is_some(),
             StaticKind::Reduce => value.reduce().is_some(),
+            StaticKind::Sharding => value.sharding().is_some(),
             StaticKind::Pairs => list(|ends| {
                 let differ = |side: usize| {
                     let mut ends: Vec<_> = ends.iter().skip(side).step_by(2).collect();
@@ -203,7 +207,9 @@ pub enum Static {
     /// Divisions of values along the axes of a mesh.
     Tilings(Vec<Tiling>),
     /// How the values of several devices become one.
-    Reduce(Reduce),
+    Reduce(Reduction),
+    /// How a tensor is placed on the devices of a mesh.
+    Sharding(Box<ShardingSpec>),
 }
 
 impl Static {
@@ -281,8 +287,16 @@ impl Static {
         }
     }
 
+    /// Returns the spec, if this is one.
+    pub fn sharding(&self) -> Option<&ShardingSpec> {
+        match self {
+            Static::Sharding(spec) => Some(spec),
+            _ => None,
+        }
+    }
+
     /// Returns how values become one, if this says it.
-    pub fn reduce(&self) -> Option<Reduce> {
+    pub fn reduce(&self) -> Option<Reduction> {
         match self {
             Static::Reduce(reduce) => Some(*reduce),
             _ => None,
@@ -323,6 +337,7 @@ impl Static {
             Static::Mesh(mesh) => (10, mesh.axes().len() as u64),
             Static::Tilings(all) => (11, all.len() as u64),
             Static::Reduce(reduce) => (12, *reduce as u64),
+            Static::Sharding(spec) => (13, spec.rank() as u64),
         }
     }
 
@@ -341,6 +356,11 @@ impl Static {
             Static::Programs(programs) => out.extend(programs.words()),
             Static::Mesh(mesh) => mesh.encode(out),
             Static::Tilings(all) => all.iter().for_each(|tiling| tiling.encode(out)),
+            Static::Sharding(_) => {
+                let text = self.to_string();
+                out.push(text.len() as u64);
+                out.extend(text.bytes().map(u64::from));
+            }
             _ => {}
         }
     }
@@ -356,6 +376,7 @@ impl PartialEq for Static {
             (Static::Code(a), Static::Code(b)) => a == b,
             (Static::Mesh(a), Static::Mesh(b)) => a == b,
             (Static::Tilings(a), Static::Tilings(b)) => a == b,
+            (Static::Sharding(a), Static::Sharding(b)) => a == b,
             _ => self.bits() == other.bits(),
         }
     }
@@ -372,6 +393,7 @@ impl Hash for Static {
             Static::Programs(programs) => programs.words().hash(state),
             Static::Mesh(mesh) => mesh.hash(state),
             Static::Tilings(all) => all.hash(state),
+            Static::Sharding(spec) => spec.hash(state),
             _ => {}
         }
     }
@@ -425,9 +447,15 @@ impl From<Vec<Tiling>> for Static {
     }
 }
 
-impl From<Reduce> for Static {
-    fn from(reduce: Reduce) -> Static {
+impl From<Reduction> for Static {
+    fn from(reduce: Reduction) -> Static {
         Static::Reduce(reduce)
+    }
+}
+
+impl From<ShardingSpec> for Static {
+    fn from(spec: ShardingSpec) -> Static {
+        Static::Sharding(Box::new(spec))
     }
 }
 
@@ -460,6 +488,8 @@ impl fmt::Display for Static {
                 write!(f, "({})", all.join(", "))
             }
             Static::Reduce(reduce) => fmt::Display::fmt(reduce, f),
+            // A spec only names its mesh.
+            Static::Sharding(spec) => write!(f, "{} {spec}", spec.mesh()),
         }
     }
 }

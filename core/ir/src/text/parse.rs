@@ -1,7 +1,8 @@
 //! The parser of programs.
 
 use crate::entity::var_number;
-use crate::mesh::{MeshAxes, Reduce, Tiling};
+use crate::mesh::{MeshAxes, Tiling};
+use crate::sharding::{Mesh, Reduction, ShardingSpec};
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, Programs, RematHint, SecondaryMap,
     Shape, Static, Symbol, Var,
@@ -9,6 +10,7 @@ use crate::{
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A syntax error in the text form of a program or flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -356,6 +358,9 @@ impl<'a> Parser<'a> {
             return Ok(self.list(")", Parser::tiling)?.into());
         }
         let start = self.mark();
+        if self.text[start..].starts_with("mesh @") {
+            return self.sharding();
+        }
         if let Some(text) = self.host()? {
             if !self.eat(":") {
                 return Ok(Static::Host(text));
@@ -383,7 +388,7 @@ impl<'a> Parser<'a> {
             "all" => Some(Static::All),
             _ => None,
         };
-        let reduce = || Reduce::ALL.into_iter().find(|reduce| reduce.name() == word);
+        let reduce = || Reduction::from_name(word);
         let nan = || {
             Some(Static::Float(f64::from_bits(
                 u64::from_str_radix(word.strip_prefix("nan:")?, 16).ok()?,
@@ -418,6 +423,26 @@ impl<'a> Parser<'a> {
         let axes = self.list("}", axis)?;
         let mesh = MeshAxes::new(axes).map_err(|what| self.error_at(start, what))?;
         Ok(mesh.into())
+    }
+
+    /// Parses a mesh and a spec. Each ends with a `>`.
+    fn sharding(&mut self) -> Parsed<Static> {
+        let start = self.mark();
+        let (text, mut at) = (self.text, self.at);
+        let mut part = || {
+            let rest = &text[at..];
+            let end = rest.find('>').map_or(rest.len(), |end| end + 1);
+            at += end;
+            &rest[..end]
+        };
+        let (mesh, spec) = (part(), part());
+        self.at = at;
+        let parsed = || {
+            let mesh: Mesh = mesh.parse()?;
+            ShardingSpec::parse(&Arc::new(mesh), spec)
+        };
+        let spec = parsed().map_err(|error| self.error_at(start, error.to_string()))?;
+        Ok(spec.into())
     }
 
     /// Parses `[{data}, {}]`.

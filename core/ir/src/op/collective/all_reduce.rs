@@ -1,6 +1,6 @@
 use super::{Collective, CollectiveRule, OVER, Variance, sum};
-use crate::mesh::Reduce;
 use crate::op::{Count, NdArray, OpFacts, Operands, axes, not_linear, shape};
+use crate::sharding::Reduction;
 use crate::{Builder, Eqn, Op, Static, StaticKind, Var};
 
 /// `all_reduce[reduce, over] x`: the sum, maximum, minimum or product of the values of a group.
@@ -10,7 +10,7 @@ pub(in crate::op) static OP: Collective = Collective {
     operands: Operands::Fixed(1, 0),
     shape: |_, args| Ok(args[0].shape.clone()),
     dtype: |statics, args| match statics[0].reduce() {
-        Some(Reduce::Sum | Reduce::Prod) => shape::number(args[0].dtype, true),
+        Some(Reduction::Sum | Reduction::Prod) => shape::number(args[0].dtype, true),
         _ => Ok(args[0].dtype),
     },
     rule: CollectiveRule::Tangent { tangent, transpose },
@@ -30,17 +30,17 @@ pub(in crate::op) static OP: Collective = Collective {
     facts: OpFacts::opaque(axes::ELEMENTWISE),
 };
 
-fn join(kind: Reduce, x: f64, y: f64) -> f64 {
+fn join(kind: Reduction, x: f64, y: f64) -> f64 {
     match kind {
-        Reduce::Sum => x + y,
-        Reduce::Prod => x * y,
+        Reduction::Sum => x + y,
+        Reduction::Prod => x * y,
         _ if x.is_nan() || y.is_nan() => f64::NAN,
-        Reduce::Max => x.max(y),
-        Reduce::Min => x.min(y),
+        Reduction::Max => x.max(y),
+        Reduction::Min => x.min(y),
     }
 }
 
-fn kind(b: &Builder, eqn: &Eqn) -> Reduce {
+fn kind(b: &Builder, eqn: &Eqn) -> Reduction {
     let kind = b.static_of(eqn.attrs[0]).reduce();
     kind.expect("the rules check the kind")
 }
@@ -48,10 +48,10 @@ fn kind(b: &Builder, eqn: &Eqn) -> Reduce {
 fn tangent(b: &mut Builder, eqn: &Eqn, dx: Var) -> Var {
     match kind(b, eqn) {
         // dy is the sum of the dx of the group.
-        Reduce::Sum => b.emit_on(Op::AllReduce, eqn, dx)[0],
-        Reduce::Max => of_extremum(b, eqn, dx, Op::Lt),
-        Reduce::Min => of_extremum(b, eqn, dx, Op::Gt),
-        Reduce::Prod => of_product(b, eqn, dx),
+        Reduction::Sum => b.emit_on(Op::AllReduce, eqn, dx)[0],
+        Reduction::Max => of_extremum(b, eqn, dx, Op::Lt),
+        Reduction::Min => of_extremum(b, eqn, dx, Op::Gt),
+        Reduction::Prod => of_product(b, eqn, dx),
     }
 }
 
@@ -95,7 +95,7 @@ fn of_product(b: &mut Builder, eqn: &Eqn, dx: Var) -> Var {
 /// The sum of a group is one value, and each device has its cotangent.
 fn transpose(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var {
     match kind(b, eqn) {
-        Reduce::Sum => b.emit(Op::Pvary, &[eqn.attrs[1]], &[ct]),
-        Reduce::Max | Reduce::Min | Reduce::Prod => not_linear(&OP),
+        Reduction::Sum => b.emit(Op::Pvary, &[eqn.attrs[1]], &[ct]),
+        Reduction::Max | Reduction::Min | Reduction::Prod => not_linear(&OP),
     }
 }

@@ -207,7 +207,7 @@ fn joined(parts: &[NdArray], axis: usize) -> NdArray {
 
 /// Emits `all_reduce[sum]`.
 pub(crate) fn sum(b: &mut Builder, x: Var, over: Attr) -> Var {
-    let sum = b.attr(crate::mesh::Reduce::Sum);
+    let sum = b.attr(crate::sharding::Reduction::Sum);
     b.emit(Op::AllReduce, &[sum, over], &[x])
 }
 
