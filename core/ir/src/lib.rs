@@ -10,7 +10,7 @@
 //! dtype and shape.
 //!
 //! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`flow`],
-//! [`cost`], [`text`], [`mod@verify`], [`sharding`].
+//! [`cost`], [`text`], [`mod@verify`], [`sharding`], [`spmd`].
 
 pub mod ad;
 pub mod aval;
@@ -31,6 +31,7 @@ pub mod pass;
 pub mod poly;
 pub mod program;
 pub mod sharding;
+pub mod spmd;
 mod symbol;
 pub mod text;
 pub mod verify;

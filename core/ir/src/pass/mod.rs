@@ -14,7 +14,7 @@ mod signature;
 pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
 pub use dce::dce;
-pub use decompose::decompose;
+pub use decompose::{decompose, decompose_some};
 pub use fold::fold;
 pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;
