@@ -17,6 +17,7 @@ mod liveness;
 mod memory_plan;
 pub(crate) mod numbers;
 mod results;
+mod spmd;
 mod steps;
 
 use crate::backend::TaskKind;

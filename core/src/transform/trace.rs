@@ -50,11 +50,15 @@ pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
 
 /// An open scope, which is closed when this is dropped, even if the traced function panics.
 #[derive(Debug)]
-pub(super) struct ScopeGuard(pub(super) Arc<Scope>);
+pub(crate) struct ScopeGuard(pub(super) Arc<Scope>);
 
 impl ScopeGuard {
-    pub(super) fn open() -> ScopeGuard {
+    pub(crate) fn open() -> ScopeGuard {
         ScopeGuard(Scope::open())
+    }
+
+    pub(crate) fn scope(&self) -> &Arc<Scope> {
+        &self.0
     }
 }
 
@@ -66,22 +70,27 @@ impl Drop for ScopeGuard {
 
 /// Returns a tensor without elements that stands for a lane while ops are recorded, or for a structure.
 pub(crate) fn stand_in(aval: &Aval) -> Tensor {
-    stand_in_of(StandIn::Lane, aval)
+    stand_in_for(StandIn::Lane, aval)
 }
 
 /// Returns values that stand for lanes and depend on a scope.
-pub(super) fn stand_ins(avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
-    stand_ins_of(StandIn::Lane, avals, scope)
+pub(crate) fn stand_ins(avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
+    stand_ins_for(StandIn::Lane, avals, scope)
 }
 
-fn stand_in_of(of: StandIn, aval: &Aval) -> Tensor {
+fn stand_in_for(of: StandIn, aval: &Aval) -> Tensor {
     let whole = Aval::new(aval.dtype(), aval.physical_shape());
     Tensor::new(&whole, ValueSource::StandIn(of)).with_batch_dims(aval.batch_dims())
 }
 
-fn stand_ins_of(of: StandIn, avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
-    let one = |aval| traced_input(&stand_in_of(of, aval), &scope.0);
+fn stand_ins_for(of: StandIn, avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
+    let one = |aval| traced_input(&stand_in_for(of, aval), &scope.0);
     avals.iter().map(one).collect()
+}
+
+/// Returns a value without elements, which depends on a scope.
+pub(crate) fn stand_in_of(aval: &Aval, scope: &Arc<Scope>) -> Tensor {
+    traced_input(&stand_in(aval), scope)
 }
 
 /// Traces `f` on fresh values equal to the leaves of `x`.
@@ -193,7 +202,7 @@ pub(crate) fn trace_abstract(
     let scope = ScopeGuard::open();
     let since = seq_no_of_all();
     let avals: Vec<Aval> = x.iter().map(|x| x.aval().clone()).collect();
-    let inputs = stand_ins_of(StandIn::Argument, &avals, &scope);
+    let inputs = stand_ins_for(StandIn::Argument, &avals, &scope);
     let context = TraceContext::new();
     for (input, name) in inputs.iter().zip(names) {
         let value = input.physical_value();
@@ -301,8 +310,8 @@ fn cut_with_values(leaves: &[Tensor], end: WalkEnd, y: &Tensor) -> DependentGrap
 }
 
 /// A part of the graph as a program.
-pub(super) struct GraphPart {
-    pub(super) program: Program,
+pub(crate) struct GraphPart {
+    pub(crate) program: Program,
     /// Values that are bound to the parameters after the inputs.
     pub(super) captured: Vec<Bound>,
     /// Node of each equation.
@@ -317,7 +326,7 @@ pub(super) struct GraphPart {
 /// not depend on an input. No node that depends on an input is older than `since`.
 ///
 /// Programs know no batch prefixes: inputs and results are taken without theirs.
-pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
+pub(crate) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
     let include = Include::dependent_or_all(dependent);
     cut_until(inputs, WalkEnd::OlderThan(since), outs, include, &[]).0
 }
