@@ -31,6 +31,7 @@ chapters! {
     random_numbers = "random-numbers.md";
     requirements = "requirements.md";
     shapes = "shapes.md";
+    stablehlo = "stablehlo.md";
     tensors = "tensors.md";
     testing = "testing.md";
     traces = "traces.md";

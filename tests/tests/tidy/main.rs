@@ -61,6 +61,11 @@ fn packages_depend_only_on_lower_layers() {
         ["gradloom-ir"],
         "gradloom-view draws programs of the macro and of the run time"
     );
+    assert_eq!(
+        section(&read("core/stablehlo/Cargo.toml"), "dependencies"),
+        ["gradloom-ir", "gradloom-maths"],
+        "gradloom-stablehlo exports programs of the macro and of the run time"
+    );
     let kernels = section(&read("core/kernels/Cargo.toml"), "dependencies");
     assert!(
         !kernels.contains(&"gradloom".into()),
