@@ -20,6 +20,7 @@ mod more;
 mod movement;
 mod nn;
 mod reduction;
+mod xla;
 
 use case::Case;
 use check::{FIELDS, Report};
@@ -63,10 +64,14 @@ fn main() -> ExitCode {
     let filter = filter.unwrap_or_default();
     // Panics are reported with their case.
     std::panic::set_hook(Box::new(|_| {}));
+    let python = gradloom_tests::xla::python("conformance cases in XLA");
     let (mut n_failed, mut n_all) = (0, 0);
     for (name, folder) in sets {
         let (passed, n) = run(&folder, &filter);
         println!("{name}: {passed} of {n}");
+        if let Some(python) = &python {
+            n_failed += xla::run(python, &selected(&folder, &filter));
+        }
         n_failed += n - passed;
         n_all += n;
     }
@@ -79,8 +84,7 @@ fn main() -> ExitCode {
 /// Runs the cases of a folder whose name or family contains `filter`, and prints their table. Returns the
 /// numbers of passed and of all cases.
 fn run(folder: &Path, filter: &str) -> (usize, usize) {
-    let mut cases = case::read_folder(folder);
-    cases.retain(|case| case.name.contains(filter) || case.family.contains(filter));
+    let cases = selected(folder, filter);
     let mut table: BTreeMap<&str, Row> = BTreeMap::new();
     for case in &cases {
         let row = table.entry(&case.family).or_default();
@@ -105,6 +109,13 @@ fn run(folder: &Path, filter: &str) -> (usize, usize) {
         }
     }
     print(&table)
+}
+
+/// Returns the cases of a folder whose name or family contains `filter`.
+fn selected(folder: &Path, filter: &str) -> Vec<Case> {
+    let mut cases = case::read_folder(folder);
+    cases.retain(|case| case.name.contains(filter) || case.family.contains(filter));
+    cases
 }
 
 /// Returns the function with the name of the case, of its own family if several have the name.

@@ -39,12 +39,21 @@ fn rounding(dtype: DType) -> f64 {
     }
 }
 
+/// The size that a difference is compared with.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// The largest element: elements of a sum share their rounding.
+    Largest,
+    /// The element itself.
+    Own,
+}
+
 /// Compares tensors.
 ///
 /// # Errors
 ///
 /// Describes the first difference that rounding does not explain.
-fn near(found: &Tensor, expected: &Tensor) -> Result<(), String> {
+fn near(found: &Tensor, expected: &Tensor, by: Scale) -> Result<(), String> {
     if found.dtype() != expected.dtype() || found.shape() != expected.shape() {
         return Err(format!("{}, expected {}", found.aval(), expected.aval()));
     }
@@ -58,8 +67,14 @@ fn near(found: &Tensor, expected: &Tensor) -> Result<(), String> {
     let numbers = |x: &Tensor| x.cast(DType::F64).to_vec::<f64>();
     let (found, numbers) = (numbers(found), numbers(expected));
     let finite: Vec<f64> = numbers.iter().copied().filter(|x| x.is_finite()).collect();
-    let tolerance = rounding(expected.dtype()) * scale(&finite);
+    let rounding = rounding(expected.dtype());
+    let largest = scale(&finite);
     for (i, (x, y)) in found.iter().zip(&numbers).enumerate() {
+        let tolerance = match by {
+            Scale::Largest => rounding * largest,
+            // Numbers near zeros of a function, and numbers that are almost denormal, have absolute errors.
+            Scale::Own => rounding * (y.abs() + 1e-3) + 1e-37,
+        };
         let equal = x == y || x.is_nan() && y.is_nan() || (x - y).abs() <= tolerance;
         if !equal {
             return Err(format!("element {i} is {x:e}, expected {y:e}"));
@@ -69,12 +84,12 @@ fn near(found: &Tensor, expected: &Tensor) -> Result<(), String> {
 }
 
 /// Compares lists of tensors.
-fn all_near(found: &[Tensor], expected: &[Tensor]) -> Result<(), String> {
+fn all_near(found: &[Tensor], expected: &[Tensor], by: Scale) -> Result<(), String> {
     if found.len() != expected.len() {
         return Err(format!("{} results, expected {}", found.len(), expected.len()));
     }
     let mut pairs = found.iter().zip(expected).enumerate();
-    pairs.try_for_each(|(i, (x, y))| near(x, y).map_err(|e| format!("result {i}: {e}")))
+    pairs.try_for_each(|(i, (x, y))| near(x, y, by).map_err(|e| format!("result {i}: {e}")))
 }
 
 /// Panics with the messages of cases that failed.

@@ -78,7 +78,7 @@ fn table() -> String {
     text
 }
 
-/// `GRADLOOM_TABLES=write` writes the table.
+/// `BLESS=1` writes the table.
 #[test]
 fn the_book_has_the_table_of_exported_ops() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book/src/stablehlo.md");
@@ -87,9 +87,9 @@ fn the_book_has_the_table_of_exported_ops() {
     let (before, rest) = text.split_once(begin).expect("the chapter has a place for the table");
     let (found, after) = rest.split_once(end).expect("the table has an end");
     let expected = table();
-    if std::env::var_os("GRADLOOM_TABLES").is_some() {
+    if std::env::var_os("BLESS").is_some() {
         std::fs::write(&path, [before, begin, &expected, end, after].concat()).unwrap();
         return;
     }
-    assert_eq!(found, expected, "`GRADLOOM_TABLES=write` writes the table");
+    assert_eq!(found, expected, "`BLESS=1` writes the table");
 }

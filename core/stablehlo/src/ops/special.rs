@@ -184,11 +184,21 @@ fn quotient(t: &mut Text, of: &[[f64; 8]; 2], x: &Value) -> Value {
     t.div(&top, &bottom)
 }
 
-/// Appends `digamma(x)`, minus infinity at 0.
+/// Appends `digamma(x)`, which is infinite at zeros.
 fn digamma_of(t: &mut Text, x: &Value) -> Value {
     let y = t.same("chlo.digamma", &[x]);
+    let at_0 = t.over(-1, x);
     let is_0 = t.compare_to(Order::Eq, x, 0);
-    t.replace(&is_0, f64::NEG_INFINITY, &y)
+    t.select(&is_0, &at_0, &y)
+}
+
+/// Appends the sum of `(x + k)^-s` over `k >= 0`, which is infinite at zeros.
+fn zeta(t: &mut Text, s: &Value, x: &Value) -> Value {
+    let y = t.same("chlo.zeta", &[s, x]);
+    let power = t.neg(s);
+    let at_0 = t.binary("power", x, &power);
+    let is_0 = t.compare_to(Order::Eq, x, 0);
+    t.select(&is_0, &at_0, &y)
 }
 
 pub(super) fn digamma(t: &mut Text, of: &Equation<'_>) -> Value {
@@ -215,12 +225,12 @@ pub(super) fn polygamma(t: &mut Text, of: &Equation<'_>) -> Value {
     let one = t.full_like(1, &x);
     let negative = t.compare_to(Order::Lt, &x, 0);
     let at = t.select(&negative, &r, &x);
-    let sum = t.same("chlo.zeta", &[&s, &at]);
+    let sum = zeta(t, &s, &at);
     let parts = [&r, &x].map(|x| {
         let from = t.sub(&one, x);
         // The terms are not read elsewhere.
         let from = t.select(&negative, &from, &one);
-        t.same("chlo.zeta", &[&s, &from])
+        zeta(t, &s, &from)
     });
     let below = t.sub(&parts[0], &parts[1]);
     let below = signed(t, &below);
