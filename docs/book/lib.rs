@@ -33,6 +33,7 @@ chapters! {
     requirements = "requirements.md";
     shapes = "shapes.md";
     sharding = "sharding.md";
+    stablehlo = "stablehlo.md";
     tensors = "tensors.md";
     testing = "testing.md";
     traces = "traces.md";

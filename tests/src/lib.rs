@@ -8,6 +8,7 @@ pub mod observe;
 pub mod panics;
 pub mod rng;
 pub mod steady;
+pub mod xla;
 
 use gradloom::{DType, Tensor};
 use gradloom_ir::{

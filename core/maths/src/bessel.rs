@@ -76,7 +76,8 @@ fn series<const N: usize>(terms: &[f64; N], t: f64) -> f64 {
     terms[0] + t * first - second
 }
 
-const SMALL_0: [f64; 30] = [
+/// Series of `exp(-x) I0(x)` in `x / 4 - 1`, for `x` up to 8.
+pub const SMALL_0: [f64; 30] = [
     0.33839763720473803,
     -0.3046826723431984,
     0.17162090152220877,
@@ -109,7 +110,8 @@ const SMALL_0: [f64; 30] = [
     -4.4153416464793395e-18,
 ];
 
-const LARGE_0: [f64; 27] = [
+/// Series of `sqrt(x) exp(-x) I0(x)` in `16 / x - 1`, for `x` above 8.
+pub const LARGE_0: [f64; 27] = [
     0.4022452055070544,
     0.0033691164782556943,
     6.889758346916825e-05,
@@ -139,7 +141,8 @@ const LARGE_0: [f64; 27] = [
     1.193650890845982e-18,
 ];
 
-const SMALL_1: [f64; 29] = [
+/// Series of `exp(-x) I1(x) / x` in `x / 4 - 1`, for `x` up to 8.
+pub const SMALL_1: [f64; 29] = [
     0.12629359322181682,
     -0.17641651835783406,
     0.1026436586898471,
@@ -171,7 +174,8 @@ const SMALL_1: [f64; 29] = [
     2.7779141127610464e-18,
 ];
 
-const LARGE_1: [f64; 27] = [
+/// Series of `sqrt(x) exp(-x) I1(x)` in `16 / x - 1`, for `x` above 8.
+pub const LARGE_1: [f64; 27] = [
     0.38928811750914005,
     -0.009761097491361469,
     -0.00011058893876262371,

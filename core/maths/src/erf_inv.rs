@@ -8,7 +8,7 @@ use crate::{Arith, Float, log};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// Dividend and divisor for `|x| <= 0.85`, the coefficients of the highest powers first.
-const CENTRE: [[f64; 8]; 2] = [
+pub const CENTRE: [[f64; 8]; 2] = [
     [
         2509.0809287301227,
         33430.57558358813,
@@ -31,7 +31,7 @@ const CENTRE: [[f64; 8]; 2] = [
     ],
 ];
 /// The same for the tails.
-const TAIL: [[f64; 8]; 2] = [
+pub const TAIL: [[f64; 8]; 2] = [
     [
         0.0007745450142783414,
         0.022723844989269184,
@@ -54,7 +54,7 @@ const TAIL: [[f64; 8]; 2] = [
     ],
 ];
 /// The same within `e^-25` of the ends.
-const END: [[f64; 8]; 2] = [
+pub const END: [[f64; 8]; 2] = [
     [
         2.0103343992922881e-07,
         2.7115555687434876e-05,

@@ -85,3 +85,14 @@ pub use pow::pow;
 pub use roots::{cbrt, hypot, logaddexp};
 pub use sigmoid::{gelu_tanh, mish, sigmoid, tanh};
 pub use trig::{cos, fast_cos, fast_sin, fast_tan, in_fast_range, sin, tan};
+
+/// Coefficients, for code that evaluates the functions elsewhere.
+pub mod tables {
+    pub use crate::bessel::{
+        LARGE_0 as BESSEL_I0_LARGE, LARGE_1 as BESSEL_I1_LARGE, SMALL_0 as BESSEL_I0_SMALL,
+        SMALL_1 as BESSEL_I1_SMALL,
+    };
+    pub use crate::erf_inv::{
+        CENTRE as QUANTILE_CENTRE, END as QUANTILE_END, TAIL as QUANTILE_TAIL,
+    };
+}

@@ -15,7 +15,7 @@ pub(crate) struct Report {
     pub(crate) differences: Vec<String>,
 }
 
-type Tensors = Vec<Tensor>;
+pub(crate) type Tensors = Vec<Tensor>;
 
 /// Values and derivatives of a function, by closures or by companions.
 struct Derived<'a> {
@@ -153,7 +153,7 @@ fn note(
     });
 }
 
-fn differences(got: &[Tensor], expected: &[Expected]) -> Vec<String> {
+pub(crate) fn differences(got: &[Tensor], expected: &[Expected]) -> Vec<String> {
     if got.len() != expected.len() {
         return vec![format!(
             "{} tensors, expected {}",
@@ -168,12 +168,12 @@ fn differences(got: &[Tensor], expected: &[Expected]) -> Vec<String> {
 }
 
 /// Returns the differentiated inputs.
-fn picked(case: &Case, x: &Tensors) -> Tensors {
+pub(crate) fn picked(case: &Case, x: &Tensors) -> Tensors {
     case.diff.iter().map(|i| x[*i].clone()).collect()
 }
 
 /// Returns `f` as a function of the differentiated inputs.
-fn with_inputs<Y>(case: &Case, x: &Tensors, f: impl Fn(&Tensors) -> Y) -> impl Fn(&Tensors) -> Y {
+pub(crate) fn with_inputs<Y>(case: &Case, x: &Tensors, f: impl Fn(&Tensors) -> Y) -> impl Fn(&Tensors) -> Y {
     move |part: &Tensors| {
         let mut all = x.clone();
         for (i, x) in case.diff.iter().zip(part) {

@@ -20,6 +20,7 @@ mod more;
 mod movement;
 mod nn;
 mod reduction;
+mod xla;
 
 use case::Case;
 use check::{FIELDS, Report};
@@ -62,16 +63,22 @@ fn main() -> ExitCode {
     let filter = filter(std::env::args().skip(1));
     // Panics are reported with their case.
     std::panic::set_hook(Box::new(|_| {}));
+    let python = gradloom_tests::xla::python("conformance cases in XLA");
     let (mut n_failed, mut n_all) = (0, 0);
     for (name, folder) in sets {
-        let (passed, n) = match run(&folder, filter.as_deref().unwrap_or_default()) {
-            Ok(counts) => counts,
+        let selected = selected(&folder, filter.as_deref().unwrap_or_default());
+        let (cases, malformed) = match selected {
+            Ok(selected) => selected,
             Err(e) => {
                 eprintln!("{e}");
                 return ExitCode::FAILURE;
             }
         };
+        let (passed, n) = run(&cases, &malformed);
         println!("{name}: {passed} of {n}");
+        if let Some(python) = &python {
+            n_failed += xla::run(python, &cases);
+        }
         n_failed += n - passed;
         n_all += n;
     }
@@ -113,14 +120,18 @@ fn filter(mut args: impl Iterator<Item = String>) -> Option<String> {
     None
 }
 
-/// Runs the cases of a folder whose name or family contains `filter`, and prints their table. Returns the
-/// numbers of passed and of all cases.
-fn run(folder: &Path, filter: &str) -> Result<(usize, usize), String> {
+/// Returns the cases of a folder whose name or family contains `filter`, and the names of malformed ones.
+fn selected(folder: &Path, filter: &str) -> Result<(Vec<Case>, Vec<String>), String> {
     let (mut cases, mut malformed) = case::read_folder(folder)?;
     cases.retain(|case| case.name.contains(filter) || case.family.contains(filter));
     malformed.retain(|name| name.contains(filter));
+    Ok((cases, malformed))
+}
+
+/// Runs cases, and prints their table. Returns the numbers of passed and of all cases.
+fn run(cases: &[Case], malformed: &[String]) -> (usize, usize) {
     let mut table: BTreeMap<&str, Row> = BTreeMap::new();
-    for case in &cases {
+    for case in cases {
         let row = table.entry(&case.family).or_default();
         let function = function_of(case);
         let reports = match function {
@@ -142,11 +153,11 @@ fn run(folder: &Path, filter: &str) -> Result<(usize, usize), String> {
             println!("{}/{}: {line}", case.family, case.name);
         }
     }
-    for name in &malformed {
+    for name in malformed {
         println!("{name}: the file does not describe a case as `tests/goldens/README.md` does");
     }
     let (passed, n) = print(&table);
-    Ok((passed, n + malformed.len()))
+    (passed, n + malformed.len())
 }
 
 /// Returns the function with the name of the case, of its own family if several have the name.

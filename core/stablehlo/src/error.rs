@@ -1,0 +1,85 @@
+//! Errors of the export.
+
+use gradloom_ir::{Op, OpError};
+use std::fmt;
+
+/// Reason why a program has no StableHLO form.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExportError {
+    /// The dtype or a length of a value is unknown. [`specialise`](crate::specialise) gives lengths.
+    UnknownType {
+        /// The op that computes the value, or `None` for a parameter.
+        op: Option<Op>,
+        /// What is known, as in `f32[B, 3]`.
+        aval: String,
+    },
+    /// A static argument is a host expression, whose value is known only when the program runs.
+    HostStatic {
+        /// The op.
+        op: Op,
+        /// The name of the static argument.
+        name: &'static str,
+        /// The host expression.
+        text: String,
+    },
+    /// The op runs host code: a custom function without a program, or a kernel of the user.
+    HostCode {
+        /// The op.
+        op: Op,
+        /// The name of the function or kernel.
+        name: String,
+    },
+    /// The program calls another traced function. The program of a trace has the callee's ops instead.
+    Call {
+        /// The op.
+        op: Op,
+        /// The path of the callee.
+        callee: String,
+    },
+    /// The op exists only to be transposed.
+    OnlyTransposed {
+        /// The op.
+        op: Op,
+    },
+    /// The number of types given for the parameters is wrong.
+    Arity {
+        /// Number of types.
+        found: usize,
+        /// Number of parameters.
+        expected: usize,
+    },
+    /// An op refuses operands of the types given for the parameters.
+    Refused(Box<OpError>),
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExportError::UnknownType { op, aval } => {
+                match op {
+                    Some(op) => write!(f, "a result of `{op}` is `{aval}`")?,
+                    None => write!(f, "a parameter is `{aval}`")?,
+                }
+                f.write_str(": StableHLO wants numbers; give the types of the parameters to `specialise`")
+            }
+            ExportError::HostStatic { op, name, text } => {
+                write!(f, "`{name}` of `{op}` is the host expression `{text}`, which is known only at run time; export a trace")
+            }
+            ExportError::HostCode { op, name } => {
+                write!(f, "`{op}` runs the host code `{name}`, which has no program")
+            }
+            ExportError::Call { op, callee } => {
+                write!(f, "`{op}` calls `{callee}`, whose program is not part of this one; export a trace")
+            }
+            ExportError::OnlyTransposed { op } => {
+                write!(f, "`{op}` has no forward form: export its transpose")
+            }
+            ExportError::Arity { found, expected } => {
+                write!(f, "{found} types for {expected} parameters")
+            }
+            ExportError::Refused(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+impl std::error::Error for ExportError {}

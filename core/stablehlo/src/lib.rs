@@ -1,0 +1,132 @@
+//! Programs of gradloom as [StableHLO](https://openxla.org/stablehlo) text, for XLA and the tools around it.
+//!
+//! [`export`] writes a module with one function, `@main`, that has the parameters and results of a
+//! program. Programs come from traced functions and closures, and derivatives are programs, too.
+//!
+//! ```
+//! use gradloom_ir::Program;
+//!
+//! let program: Program = "(x: f32[2, 3], b: f32[3]) { y = add x, b  z = tanh y  return z }".parse()?;
+//! let text = gradloom_stablehlo::export(&program, "layer")?;
+//! assert!(text.contains("func.func public @main(%x: tensor<2x3xf32>, %b: tensor<3xf32>) -> tensor<2x3xf32>"));
+//! assert!(text.contains("stablehlo.tanh"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Equal results
+//!
+//! Integers, bools and random bits are equal to those of gradloom, and floats up to rounding. These differ:
+//!
+//! - An op that fails in gradloom has an unspecified value: integer division by zero, and an index or a
+//!   label out of range. `gather` takes the nearest slice instead, and `scatter` skips the update.
+//! - A singular vector is NaN where its singular value is 0.
+//! - The derivative of a `while` loop runs the first turns again for each turn, because StableHLO has no
+//!   memory whose size is computed. It takes time quadratic in the number of turns.
+//!
+//! # Errors
+//!
+//! [`ExportError`] lists what has no StableHLO form: host code and calls of functions whose programs are
+//! elsewhere. Names as lengths, as in `f32[B, 3]`, are replaced by [`specialise`].
+
+mod equation;
+mod error;
+mod ops;
+mod text;
+
+pub use error::ExportError;
+
+use gradloom_ir::{Aval, Builder, Program, SecondaryMap, Static, Var};
+use std::fmt::Write;
+use text::{Text, Value};
+
+/// Returns a module of StableHLO text with the function `@main`, which computes the program.
+///
+/// `name` is that of the module; characters that MLIR does not allow become `_`.
+///
+/// # Errors
+///
+/// If a length is not a number, or an op has no StableHLO form.
+pub fn export(program: &Program, name: &str) -> Result<String, ExportError> {
+    let mut t = Text::new();
+    let mut params = Vec::with_capacity(program.params.len());
+    for (i, param) in program.params.iter().enumerate() {
+        let unknown = |aval| ExportError::UnknownType { op: None, aval };
+        let ty = equation::type_of(program, *param).map_err(unknown)?;
+        let own = program.names.get(*param).filter(|name| is_identifier(name));
+        let name = own.map_or_else(|| format!("%arg.{i}"), |name| format!("%{name}"));
+        params.push((t.named(&name, ty.element, &ty.shape), name));
+    }
+    let args: Vec<Value> = params.iter().map(|(value, _)| value.clone()).collect();
+    let outs = ops::program(&mut t, program, &args)?;
+    t.give("return", &outs);
+
+    let ty = |x: &Value| text::type_of(x.element, &x.shape);
+    let params: Vec<String> = params.iter().map(|(x, name)| format!("{name}: {}", ty(x))).collect();
+    let results: Vec<String> = outs.iter().map(ty).collect();
+    let results = match &results[..] {
+        [one] => one.clone(),
+        _ => format!("({})", results.join(", ")),
+    };
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let mut module = String::new();
+    let _ = writeln!(module, "module @m_{name} {{");
+    let _ = writeln!(module, "  func.func public @main({}) -> {results} {{", params.join(", "));
+    module += &t.finish();
+    module += "  }\n}\n";
+    Ok(module)
+}
+
+/// Returns whether a name can be that of a value of MLIR beside the numbers of other values.
+fn is_identifier(name: &str) -> bool {
+    let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    name.chars().all(letters) && name.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+/// Returns the program for parameters of the given types: lengths that are names become numbers.
+///
+/// # Errors
+///
+/// If the number of types is wrong, or an op refuses its operands.
+///
+/// ```
+/// use gradloom_ir::{Aval, DType, Program};
+///
+/// let program: Program = "(x: f32[B, 3]) { y = exp x  return y }".parse()?;
+/// assert!(gradloom_stablehlo::export(&program, "f").is_err());
+/// let program = gradloom_stablehlo::specialise(&program, &[Aval::new(DType::F32, &[8, 3])])?;
+/// assert!(gradloom_stablehlo::export(&program, "f")?.contains("tensor<8x3xf32>"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn specialise(program: &Program, params: &[Aval]) -> Result<Program, ExportError> {
+    if params.len() != program.params.len() {
+        return Err(ExportError::Arity {
+            found: params.len(),
+            expected: program.params.len(),
+        });
+    }
+    let mut b = Builder::new();
+    let mut vars: SecondaryMap<Var, Var> = SecondaryMap::new();
+    for (param, aval) in program.params.iter().zip(params) {
+        vars.insert(*param, b.param(aval.clone()));
+    }
+    let find = |vars: &SecondaryMap<Var, Var>, var: Var| {
+        *vars.get(var).expect("a variable is bound before it is read")
+    };
+    for eqn in &program.eqns {
+        let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+        let attrs: Vec<_> = statics.into_iter().map(|value| b.attr(value)).collect();
+        let args: Vec<Var> = eqn.args.iter().map(|arg| find(&vars, *arg)).collect();
+        let outs = b.try_emit(eqn.op, &attrs, &args, eqn.outs.len());
+        let outs = outs.map_err(|error| ExportError::Refused(Box::new(error)))?;
+        vars.extend(eqn.outs.iter().copied().zip(outs));
+    }
+    for (var, name) in program.names.iter() {
+        if let Some(var) = vars.get(var) {
+            b.name(*var, name);
+        }
+    }
+    let [params, outs] =
+        [&program.params, &program.outs].map(|all| all.iter().map(|v| find(&vars, *v)).collect());
+    Ok(b.finish(params, outs))
+}
+

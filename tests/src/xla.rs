@@ -1,0 +1,140 @@
+//! Runs StableHLO text with XLA, in Python processes.
+//!
+//! The environment variable `GRADLOOM_PYTHON` names a Python with the package `jax`. Tests that need it say that they
+//! are skipped without.
+
+use gradloom::{DType, Tensor};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+/// A module, with arguments for its function.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// A name for messages, of one line.
+    pub name: String,
+    /// The StableHLO text.
+    pub text: String,
+    /// The arguments.
+    pub args: Vec<Tensor>,
+}
+
+/// Returns the Python that runs modules, or `None` after a line that says that `tests` are skipped.
+pub fn python(tests: &str) -> Option<String> {
+    let python = std::env::var("GRADLOOM_PYTHON").ok();
+    if python.is_none() {
+        println!(
+            "{tests} are skipped: `GRADLOOM_PYTHON=python-with-jax cargo test --workspace --test stablehlo --test goldens` runs them"
+        );
+    }
+    python
+}
+
+fn bytes(x: &Tensor) -> Vec<u8> {
+    match x.dtype() {
+        DType::F32 => x.to_vec::<f32>().iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DType::F64 => x.to_vec::<f64>().iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DType::I32 => x.to_vec::<i32>().iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DType::I64 => x.to_vec::<i64>().iter().flat_map(|x| x.to_le_bytes()).collect(),
+        _ => x.to_vec::<bool>().into_iter().map(u8::from).collect(),
+    }
+}
+
+fn tensor(dtype: &str, shape: &[usize], bytes: &[u8]) -> Tensor {
+    macro_rules! read {
+        ($t:ty) => {{
+            let (chunks, _) = bytes.as_chunks::<{ size_of::<$t>() }>();
+            let numbers: Vec<$t> = chunks.iter().map(|x| <$t>::from_le_bytes(*x)).collect();
+            Tensor::from_vec(numbers, shape)
+        }};
+    }
+    match dtype {
+        "f32" => read!(f32),
+        "f64" => read!(f64),
+        "i32" => read!(i32),
+        "i64" => read!(i64),
+        _ => Tensor::from_vec(bytes.iter().map(|x| *x != 0).collect::<Vec<bool>>(), shape),
+    }
+}
+
+/// Returns a tensor as a line: dtype, shape and bytes.
+fn line(x: &Tensor) -> String {
+    let shape: Vec<String> = x.shape().iter().map(usize::to_string).collect();
+    let mut text = format!("{} [{}] ", x.dtype(), shape.join(","));
+    bytes(x).iter().for_each(|byte| {
+        let _ = write!(text, "{byte:02x}");
+    });
+    text
+}
+
+fn parsed(line: &str) -> Option<Tensor> {
+    let mut words = line.split(' ');
+    let (dtype, shape, hex) = (words.next()?, words.next()?, words.next()?);
+    let lens = shape.trim_matches(['[', ']']).split(',').filter(|len| !len.is_empty());
+    let shape: Vec<usize> = lens.map(|len| len.parse().ok()).collect::<Option<_>>()?;
+    let byte = |i: usize| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok();
+    let bytes: Vec<u8> = (0..hex.len() / 2).map(byte).collect::<Option<_>>()?;
+    Some(tensor(dtype, &shape, &bytes))
+}
+
+/// Runs the functions and returns their results, or the first line of XLA's error for each.
+///
+/// # Panics
+///
+/// If the Python does not run.
+pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
+    if jobs.is_empty() {
+        return Vec::new();
+    }
+    let n_workers = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let share = jobs.len().div_ceil(n_workers);
+    let shares: Vec<_> = jobs.chunks(share).collect();
+    std::thread::scope(|scope| {
+        let workers = shares.into_iter().map(|jobs| scope.spawn(move || run_share(python, jobs)));
+        let workers: Vec<_> = workers.collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
+    })
+}
+
+fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
+    let mut input = String::new();
+    for job in jobs {
+        let _ = writeln!(input, "job {} {}", job.args.len(), job.text.lines().count());
+        job.args.iter().for_each(|arg| {
+            let _ = writeln!(input, "{}", line(arg));
+        });
+        input += &job.text;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let name = |what: &str| {
+        std::env::temp_dir().join(format!("gradloom-xla-{}-{number}.{what}", std::process::id()))
+    };
+    let (from, to) = (name("in"), name("out"));
+    std::fs::write(&from, input).expect("the temporary folder can be written");
+    let status = Command::new(python)
+        .arg(folder.join("src/xla.py"))
+        .args([&from, &to])
+        .status()
+        .unwrap_or_else(|e| panic!("`{python}` does not run: {e}"));
+    assert!(status.success(), "`{python}` failed");
+    let output = std::fs::read_to_string(&to).expect("the script writes its results");
+    for file in [from, to] {
+        let _ = std::fs::remove_file(file);
+    }
+    let mut lines = output.lines();
+    let mut results = Vec::new();
+    while let Some(head) = lines.next() {
+        results.push(match head.strip_prefix("ok ") {
+            Some(n) => {
+                let n = n.parse().expect("a number of results");
+                let outs = lines.by_ref().take(n).map(parsed);
+                Ok(outs.collect::<Option<Vec<Tensor>>>().expect("a tensor a line"))
+            }
+            None => Err(head.trim_start_matches("error ").to_owned()),
+        });
+    }
+    assert_eq!(results.len(), jobs.len(), "a result for each job");
+    results
+}
