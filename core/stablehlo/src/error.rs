@@ -41,6 +41,11 @@ pub enum ExportError {
         /// The op.
         op: Op,
     },
+    /// The op is part of a program for several devices. The program without devices can be exported.
+    Devices {
+        /// The op.
+        op: Op,
+    },
     /// The number of types given for the parameters is wrong.
     Arity {
         /// Number of types.
@@ -73,6 +78,9 @@ impl fmt::Display for ExportError {
             }
             ExportError::OnlyTransposed { op } => {
                 write!(f, "`{op}` has no forward form: export its transpose")
+            }
+            ExportError::Devices { op } => {
+                write!(f, "`{op}` is for several devices, which the export does not have: export the function that `sharded` takes")
             }
             ExportError::Arity { found, expected } => {
                 write!(f, "{found} types for {expected} parameters")

@@ -44,3 +44,13 @@ fn host_code_is_refused_by_its_name() {
         "`custom_lin` has no forward form: export its transpose"
     );
 }
+
+#[test]
+fn programs_of_several_devices_are_refused() {
+    let program: Program = "(x: f64[2]) { y = axis_index[over={d: 2}] return y }".parse().expect("a collective");
+    let found = export(&program, "f").expect_err("it is for several devices");
+    assert_eq!(
+        found.to_string(),
+        "`axis_index` is for several devices, which the export does not have: export the function that `sharded` takes"
+    );
+}

@@ -26,6 +26,7 @@ pub(super) fn lower(t: &mut Text, of: &Equation<'_>) -> Results {
                 name: of.statics[0].to_string().replace('`', ""),
             })
         }
+        Op::ShardMap => Err(ExportError::Devices { op: of.op }),
         op => unreachable!("`{op}` runs no programs"),
     }
 }

@@ -73,6 +73,9 @@ pub(crate) fn program(t: &mut Text, program: &Program, args: &[Value]) -> Result
 
 /// Appends an equation and returns its results.
 fn equation(t: &mut Text, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Results {
+    if Op::COLLECTIVES.contains(&eqn.op) {
+        return Err(ExportError::Devices { op: eqn.op });
+    }
     let of = Equation::new(program, eqn, args)?;
     match eqn.op.def().eval() {
         Eval::Control(_) => control::lower(t, &of),
