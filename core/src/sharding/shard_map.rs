@@ -2,7 +2,7 @@
 
 use crate::error::ShardingFault;
 use crate::events::{self, Event};
-use crate::graph::recording::StandInGuard;
+use crate::graph::recording::UntracedGuard;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::sharding::context::{ContextGuard, Inputs};
 use crate::sharding::placement::Devices;
@@ -200,7 +200,7 @@ fn body<Y: Tree>(
     let since = seq_no_of_all();
     let mut inputs = stand_ins(locals, &scope);
     let context = ContextGuard::open(devices.clone(), scope.scope().clone());
-    let reads = StandInGuard::of_lanes();
+    let reads = UntracedGuard::new();
     let y = f(&inputs)?;
     drop(reads);
     let Inputs {
