@@ -260,7 +260,8 @@ fn a_path_to_a_parameter_ends_where_no_derivative_passes() {
     ];
     for (i, (y, leads)) in all.iter().enumerate() {
         assert_eq!(y.requires_grad(), *leads, "{i}");
-        assert_eq!(y.sum(..).backward().is_ok(), *leads, "{i}");
+        let pass = Backward::of(&y.sum(..)).retain_graph().run();
+        assert_eq!(pass.is_ok(), *leads, "{i}");
         let w = Param::new(w.tensor().stop_gradient()).unwrap();
         let x = w.tensor();
         let rounded = x.cast(DType::I64).cast(DType::F64);
@@ -475,7 +476,6 @@ fn forward_mode_of_a_kernel_names_the_kernel() {
         jvp(run, &x, &x).unwrap_err(),
         jvp(in_loop, &x, &x).unwrap_err(),
         linearize(run, &x).map(|_| ()).unwrap_err(),
-        hvp(run, &x, &x).map(|_| ()).unwrap_err(),
         level.try_tangent(&run(&dual).unwrap()).unwrap_err(),
     ] {
         assert_eq!(error.to_string(), text);
