@@ -718,6 +718,11 @@ pub enum CustomFault {
         /// Aval of the value.
         aval: Aval,
     },
+    /// A kernel with a rule for reverse mode was differentiated in forward mode.
+    #[error(
+        "the kernel has a rule for reverse mode only: use `grad` or `vjp`, or call it in `forward` of a `CustomFunction` with a `jvp`"
+    )]
+    ReverseOnly,
     /// A kernel without a derivative was differentiated.
     #[error(
         "the kernel has no derivative: implement `vjp`, or call it in `forward` of a `CustomFunction`"
@@ -768,6 +773,34 @@ pub enum BackwardFault {
         node: String,
         /// Place of the earlier call.
         first: String,
+    },
+    /// A tensor is a node of an earlier epoch of a graph, see [`engine`](crate::engine).
+    #[error(
+        "`{path}` is of epoch {found} of the graph, which has been released, and this is epoch {epoch}: record it again"
+    )]
+    Stale {
+        /// Path of the tensor.
+        path: String,
+        /// Its epoch.
+        found: u64,
+        /// Epoch of the graph.
+        epoch: u64,
+    },
+    /// A tensor is not a node of a graph.
+    #[error(
+        "`{path}`, {aval}, is not in this graph: make it one of its inputs by `ModeGuard::input`, or compute it from one"
+    )]
+    Outside {
+        /// Path of the tensor.
+        path: String,
+        /// Its aval.
+        aval: Aval,
+    },
+    /// A result does not depend on the argument of `pull_back`.
+    #[error("`pull_back` of {aval}, which does not depend on the argument")]
+    Independent {
+        /// Aval of the result.
+        aval: Aval,
     },
     /// A value of another shape or dtype would replace a parameter.
     #[error("the parameter is {expected}, and this is {found}")]

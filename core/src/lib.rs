@@ -139,6 +139,7 @@
 //! - [`tree`](mod@tree): arithmetic on whole trees, norms, comparisons, summaries.
 //! - [`optim`]: optimisers. [`random`]: random numbers.
 //! - [`testing`] checks derivatives; `#[traced(check)]` generates tests that do.
+//! - [`engine`]: eager evaluation with a graph, or op by op.
 //! - [`events`], [`cache`], [`explain`]: observe and limit the plans of the run time.
 //!   [`set_threads`]: sets the number of threads.
 //! - `dump`, with the feature `trace`: writes tensors and the named values of traced functions to disk.
@@ -168,6 +169,7 @@ pub mod defaults;
 #[cfg(feature = "trace")]
 pub mod dump;
 mod element;
+pub mod engine;
 mod error;
 mod evaluate;
 pub mod events;

@@ -440,6 +440,49 @@ fn reading_an_argument_is_an_error() {
     assert_eq!(error.unwrap_err(), Error::Lane);
 }
 
+/// A value that leaves the closure is still one of the trace: its error does not speak of lanes.
+#[test]
+fn reading_a_value_that_left_the_closure_is_an_error() {
+    let x = Tensor::from([1.0f32]);
+    let mut left = Vec::new();
+    trace(
+        |x: &Tensor| {
+            left.extend([x.clone(), x.tanh(), x.split_sizes([1, 0], 0).remove(0)]);
+            left.extend([grad(|x: &Tensor| x.square().sum(..))(x)]);
+            x * 2.0
+        },
+        &x,
+    );
+    for x in &left {
+        assert_eq!(x.try_item::<f32>().unwrap_err(), Error::Abstract);
+        assert_eq!((x * 2.0).try_item::<f32>().unwrap_err(), Error::Abstract);
+    }
+    // A lane that is read inside of a trace is a lane, and one that left `vmap` stays one.
+    let lane = std::cell::RefCell::new(None);
+    let t = trace(
+        |x: &Tensor| {
+            vmap(|x: &Tensor| {
+                lane.replace(Some(x.clone()));
+                x.exp()
+            })(x)
+        },
+        &x,
+    );
+    assert_eq!(
+        lane.take().unwrap().try_item::<f32>().unwrap_err(),
+        Error::Lane
+    );
+    assert_eq!(t.call(&x).to_vec::<f32>(), [1f32.exp()]);
+    // An argument of a trace that is read by a lane.
+    let error = trace(
+        |x: &Tensor| -> Result<Tensor> {
+            vmap(|y: &Tensor| -> Result<Tensor> { Ok(y * x.try_item::<f32>()?) })(x)
+        },
+        &x,
+    );
+    assert_eq!(error.unwrap_err(), Error::Abstract);
+}
+
 /// S0.51: the text of a trace parses back, also with loops, and runs.
 #[test]
 fn a_trace_parses_back() {

@@ -1,7 +1,6 @@
 //! Pending calls of cached plans.
 
 use super::partial::PartialPlans;
-use super::recording;
 use super::run::{PendingWork, run};
 use super::value::{self, Shared, State, Value, release};
 use crate::function::{Record, Timer};
@@ -235,7 +234,7 @@ impl CallNode {
             match state.args[*leaf as usize].state() {
                 State::Ready(_) => *n_there += 1,
                 State::Call(node) => return Ok(Some(PendingWork::Call(node, 0))),
-                State::StandIn => return Err(recording::no_elements()),
+                State::StandIn(of) => return Err(of.error()),
                 State::Op => {
                     // Computed together, because they may share ops.
                     let args = plan.leaves[*n_there..].iter();

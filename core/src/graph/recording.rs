@@ -1,6 +1,5 @@
 //! Modes of a thread: the recording of a traced function, and the ways to watch recorded ops.
 
-use crate::Error;
 use crate::function::Reason;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
@@ -45,13 +44,13 @@ pub(crate) enum Watch {
     Trace = 2,
     /// Each op is evaluated as soon as it is recorded, and its result is searched for NaN and infinity.
     Anomaly = 4,
+    /// The results of each op are noted in the graph of the mode.
+    Graph = 8,
 }
 
 thread_local! {
     /// The ways in which this thread watches the ops that it records.
     static WATCHES: Cell<u8> = const { Cell::new(0) };
-    /// True while a function is traced without its arguments, inside of no loop and no `vmap`.
-    static ABSTRACT: Cell<bool> = const { Cell::new(false) };
     /// True while the body of a function with a site is recorded. Functions that it calls are
     /// recorded with it.
     static RECORDING: Cell<bool> = const { Cell::new(false) };
@@ -227,42 +226,22 @@ pub(crate) fn set_watch(how: Watch, on: bool) -> bool {
     before
 }
 
-/// Returns the error for a read of a value that has no elements.
-pub(crate) fn no_elements() -> Error {
-    match ABSTRACT.get() {
-        true => Error::Abstract,
-        false => Error::Lane,
-    }
-}
-
-/// Says for which arguments values without elements stand, until it is dropped.
-pub(crate) struct StandInGuard {
-    was_abstract: bool,
+/// Ops on values that stand for a lane of `vmap` or a turn of a loop are no nodes of a trace until it is dropped: those
+/// that compute all lanes or turns are.
+pub(crate) struct UntracedGuard {
     was_traced: bool,
 }
 
-impl StandInGuard {
-    /// They stand for arguments of `trace`.
-    pub(crate) fn of_trace() -> StandInGuard {
-        StandInGuard {
-            was_abstract: ABSTRACT.replace(true),
-            was_traced: watches(Watch::Trace),
-        }
-    }
-
-    /// They stand for a lane of `vmap` or a turn of a loop. Ops on them are no nodes of a trace: those that
-    /// compute all lanes or turns are.
-    pub(crate) fn of_lanes() -> StandInGuard {
-        StandInGuard {
-            was_abstract: ABSTRACT.replace(false),
+impl UntracedGuard {
+    pub(crate) fn new() -> UntracedGuard {
+        UntracedGuard {
             was_traced: set_watch(Watch::Trace, false),
         }
     }
 }
 
-impl Drop for StandInGuard {
+impl Drop for UntracedGuard {
     fn drop(&mut self) {
-        ABSTRACT.set(self.was_abstract);
         set_watch(Watch::Trace, self.was_traced);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::call_node::{CallNode, no_results, recycle_results};
 use super::pending::{Graph, ResultSet};
-use super::recording::{self, impure};
+use super::recording::impure;
 use super::value::{self, Shared, State};
 use crate::Result;
 use crate::plan::{Donations, PlanLeaves};
@@ -27,7 +27,7 @@ impl Pending {
             match value.state() {
                 State::Ready(_) => return Ok(()),
                 State::Call(node) => run(node)?,
-                State::StandIn => return Err(recording::no_elements()),
+                State::StandIn(of) => return Err(of.error()),
                 State::Op => {
                     self.0.push(value.clone());
                     return Ok(());
@@ -65,7 +65,7 @@ pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]
     let graph = Graph::of(recorded, ResultSet::TargetsAndHeld);
     let pending = graph.leaves.iter().filter_map(|leaf| match leaf.state() {
         State::Call(node) => Some(node),
-        State::Ready(_) | State::Op | State::StandIn => None,
+        State::Ready(_) | State::Op | State::StandIn(_) => None,
     });
     let pending: SmallVec<[_; 2]> = pending.collect();
     if !pending.is_empty() {
@@ -102,7 +102,7 @@ fn elements(leaf: &Shared) -> Result<Leaf<'_>> {
         match leaf.state() {
             State::Ready(buffer) => return Ok(Leaf::Held(buffer)),
             State::Call(node) => run(node)?,
-            State::StandIn => return Err(recording::no_elements()),
+            State::StandIn(of) => return Err(of.error()),
             State::Op => unreachable!("a walk continues through pending ops"),
         }
     }
@@ -147,7 +147,7 @@ pub(crate) fn explain(values: &[Shared]) -> String {
     let (mut recorded, mut calls) = (Recorded::new(), Vec::new());
     for value in values {
         match value.state() {
-            State::Ready(_) | State::StandIn => {}
+            State::Ready(_) | State::StandIn(_) => {}
             State::Op => recorded.push(value.clone()),
             State::Call(_) => calls.push(value.clone()),
         }

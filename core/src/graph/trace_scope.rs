@@ -1,23 +1,45 @@
-//! Scopes of transforms: values keep the path to the arguments while a scope is open.
+//! Scopes of transforms and of graphs: values keep the path to the arguments while a scope is open.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-/// One run of a function by a transform. Open until the run ends.
+/// One run of a function by a transform, open until the run ends, or one epoch of a graph, open until it is released.
 #[derive(Debug)]
-pub(crate) struct Scope(AtomicBool);
+pub(crate) struct Scope {
+    is_open: AtomicBool,
+    /// Epoch of a graph, if the scope is one.
+    epoch: Option<GraphEpoch>,
+}
+
+/// The time between two releases of the graph of a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct GraphEpoch {
+    /// Number of the graph, unique in the process.
+    pub(crate) graph: u64,
+    /// Number of releases before.
+    pub(crate) number: u64,
+}
 
 impl Scope {
     pub(crate) fn open() -> Arc<Scope> {
-        Arc::new(Scope(AtomicBool::new(true)))
+        Scope::of(None)
+    }
+
+    pub(crate) fn of_epoch(epoch: GraphEpoch) -> Arc<Scope> {
+        Scope::of(Some(epoch))
+    }
+
+    fn of(epoch: Option<GraphEpoch>) -> Arc<Scope> {
+        let is_open = AtomicBool::new(true);
+        Arc::new(Scope { is_open, epoch })
     }
 
     pub(crate) fn close(&self) {
-        self.0.store(false, Ordering::Release);
+        self.is_open.store(false, Ordering::Release);
     }
 
     fn is_open(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.is_open.load(Ordering::Acquire)
     }
 }
 
@@ -91,6 +113,14 @@ impl Scopes {
             None => false,
             Some(all) => all.iter().any(|scope| scope.is_open()),
         }
+    }
+
+    /// Returns the latest epoch of a graph in the set.
+    pub(crate) fn epoch_in(&self, graph: u64) -> Option<u64> {
+        let all = self.0.iter().flat_map(|all| all.iter());
+        let epochs = all.filter_map(|scope| scope.epoch);
+        let numbers = epochs.filter(|epoch| epoch.graph == graph);
+        numbers.map(|epoch| epoch.number).max()
     }
 
     /// Returns the union of both sets, without closed scopes if the sets have to be merged.

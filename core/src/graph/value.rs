@@ -5,7 +5,7 @@ use crate::graph::engine::Engine;
 use crate::graph::handle::{self, Handle};
 use crate::graph::topo::Stamp;
 use crate::graph::trace_scope::Scopes;
-use crate::{Aval, DType, recycle};
+use crate::{Aval, DType, Error, recycle};
 use gradloom_ir::{Op, Static};
 use gradloom_kernels::lock;
 use gradloom_kernels::memory::Buffer;
@@ -40,7 +40,7 @@ pub(crate) struct Value {
     from: TCell<Edge, Args>,
     /// Call that promises the value, and the index of the result.
     call: Mutex<Option<(Arc<CallNode>, u32)>>,
-    /// Producer of the value: [`OP`], [`CALL`], [`NOBODY`] or [`PREFIXED`].
+    /// Producer of the value: [`OP`], [`CALL`], [`NOBODY`], [`PREFIXED`] or [`ARGUMENT`].
     origin: AtomicU8,
     /// Producing op. Meaningless unless `origin` is [`OP`].
     pub(crate) op: Op,
@@ -79,6 +79,8 @@ const NOBODY: u8 = 2;
 /// No op or call has such a value as an operand or a result, and so no plan sees it. Code that does not know
 /// of prefixes finds a value without elements, which is an error.
 const PREFIXED: u8 = 3;
+/// Nobody: the value stands for an argument of a function that is traced without its arguments.
+const ARGUMENT: u8 = 4;
 
 /// Operands of a value.
 #[derive(Default)]
@@ -125,6 +127,15 @@ pub(crate) struct OpData {
 }
 
 impl OpData {
+    /// Returns the data of a result of an op with several, or `None` if it needs none.
+    ///
+    /// A backward pass frees the edge to the op, and an error then names the custom function.
+    fn of_part(&self, op: Op) -> Option<Arc<OpData>> {
+        let statics = (op == Op::Custom).then(|| self.statics.clone())?;
+        let more = OpData::new(statics, SmallVec::new(), Box::default());
+        Some(Arc::new(more))
+    }
+
     pub(crate) fn new(
         statics: SmallVec<[Static; 1]>,
         likes: SmallVec<[Aval; 1]>,
@@ -151,7 +162,7 @@ pub(crate) enum ValueSource {
     /// Result of a call. At most one value is this result.
     Call(Arc<CallNode>, usize),
     /// Placeholder in a graph that is planned but never computed.
-    StandIn,
+    StandIn(StandIn),
     /// Form of another value with a batch prefix.
     Prefixed(Shared),
 }
@@ -163,8 +174,27 @@ pub(crate) enum State<'a> {
     Op,
     /// A call computes the elements, along with its other results.
     Call(Arc<CallNode>),
-    /// Nothing computes the elements: the value stands for one lane of many.
-    StandIn,
+    /// Nothing computes the elements.
+    StandIn(StandIn),
+}
+
+/// What a value without elements stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StandIn {
+    /// One lane of `vmap`, or one turn of a loop.
+    Lane,
+    /// An argument of `trace`.
+    Argument,
+}
+
+impl StandIn {
+    /// Returns the error for a read.
+    pub(crate) fn error(self) -> Error {
+        match self {
+            StandIn::Lane => Error::Lane,
+            StandIn::Argument => Error::Abstract,
+        }
+    }
 }
 
 /// Producer of a value in the graph of ops.
@@ -202,7 +232,7 @@ impl Value {
     pub(crate) fn init(&mut self, source: ValueSource) {
         let depth = match &source {
             ValueSource::Elements(_) => 0,
-            ValueSource::StandIn | ValueSource::Prefixed(_) => NEVER,
+            ValueSource::StandIn(_) | ValueSource::Prefixed(_) => NEVER,
             ValueSource::Part(of, _) => of.depth(),
             ValueSource::Call(node, _) => node.depth(),
         };
@@ -217,6 +247,11 @@ impl Value {
             ValueSource::Part(of, index) => {
                 let seq_no = of.seq_no;
                 self.scopes = of.scopes.clone();
+                if !self.aval.dtype().is_float() && !self.scopes.is_empty() {
+                    self.scopes = std::mem::take(&mut self.scopes).without_params();
+                }
+                self.op = of.op;
+                self.more = of.more.as_ref().and_then(|more| more.of_part(of.op));
                 self.from.get_mut().0 = ValueOperands::Part(of, index);
                 (seq_no, OP)
             }
@@ -224,7 +259,8 @@ impl Value {
                 *self.call_mut() = Some((node, index as u32));
                 (0, CALL)
             }
-            ValueSource::StandIn => (0, NOBODY),
+            ValueSource::StandIn(StandIn::Lane) => (0, NOBODY),
+            ValueSource::StandIn(StandIn::Argument) => (0, ARGUMENT),
             ValueSource::Prefixed(physical) => {
                 self.scopes = physical.scopes.clone();
                 let mut more = OpData::new(SmallVec::new(), SmallVec::new(), Box::default());
@@ -252,6 +288,16 @@ impl Value {
     /// Sets the scopes of an empty value.
     pub(crate) fn set_scopes(&mut self, scopes: Scopes) {
         self.scopes = scopes;
+    }
+
+    /// Adds scopes to those of the operands.
+    pub(crate) fn add_scopes(&mut self, scopes: Scopes) {
+        self.scopes = std::mem::take(&mut self.scopes).union(scopes);
+    }
+
+    /// Returns the latest epoch of a graph to which the value belongs.
+    pub(crate) fn epoch_in(&self, graph: u64) -> Option<u64> {
+        self.scopes.epoch_in(graph)
     }
 
     /// Resets the value to empty and drops its operands.
@@ -450,7 +496,7 @@ impl Value {
     pub(crate) fn detach_if_ready(&self) -> Option<&Arc<Buffer>> {
         match self.state() {
             State::Ready(buffer) => Some(buffer),
-            State::Op | State::Call(_) | State::StandIn => None,
+            State::Op | State::Call(_) | State::StandIn(_) => None,
         }
     }
 
@@ -469,7 +515,8 @@ impl Value {
                 State::Ready(buffer)
             }
             (_, Some(buffer)) => State::Ready(buffer),
-            (_, None) => State::StandIn,
+            (ARGUMENT, None) => State::StandIn(StandIn::Argument),
+            (_, None) => State::StandIn(StandIn::Lane),
         }
     }
 

@@ -1,8 +1,9 @@
-//! Watches of recorded ops: traces of nodes, evaluation op by op, and the search for NaN and infinity.
+//! Watches of recorded ops: traces of nodes, modes of evaluation, and the search for NaN and infinity.
 
 mod anomaly;
 mod context;
 mod log;
+mod modes;
 mod node;
 
 pub use anomaly::detect_anomaly;
@@ -10,6 +11,8 @@ pub(crate) use anomaly::in_backward;
 pub(crate) use context::on_log;
 pub use context::{TraceContext, TraceHandle};
 pub(crate) use log::leaf;
+pub use modes::Mode;
+pub(crate) use modes::{ModeGraph, active_mode, enter, join_graph, leave};
 pub use node::{Attribute, NodeId, NodeOutput, TraceNode};
 
 use crate::Result;
@@ -28,16 +31,22 @@ pub(crate) fn recorded(outs: &[Shared]) -> Result<bool> {
     if watches(Watch::Trace) {
         on_log(|log| log.record(outs));
     }
-    let searched = watches(Watch::Anomaly);
-    if !(searched || watches(Watch::OpByOp)) || outs[0].depth() == NEVER {
+    if outs[0].depth() == NEVER {
         return Ok(false);
     }
-    let op = searched.then(|| anomaly::op_of(outs));
-    run::realise(outs)?;
-    if let Some((op, operands)) = op {
-        anomaly::search(outs, op, &operands)?;
+    let searched = watches(Watch::Anomaly);
+    let computed = searched || watches(Watch::OpByOp);
+    if computed {
+        let op = searched.then(|| anomaly::op_of(outs));
+        run::realise(outs)?;
+        if let Some((op, operands)) = op {
+            anomaly::search(outs, op, &operands)?;
+        }
     }
-    Ok(true)
+    if watches(Watch::Graph) {
+        modes::note(outs);
+    }
+    Ok(computed)
 }
 
 /// Notes that the value `fresh` stands for `of`, so that ops on it are ops on the node of `of`.

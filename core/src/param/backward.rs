@@ -8,10 +8,9 @@ use crate::graph::recording;
 use crate::graph::topo::{Origin, Stack, WalkNode, Walker, walk};
 use crate::graph::value::{Edges, Producer, Shared, Value};
 use crate::tensor::host_code::rules_of;
-use crate::tensor::replay::{Bound, replay_bound, replay_known};
-use crate::transform::{ParamGraph, check_reversible, cut_to_params};
+use crate::transform::{DependentGraph, cut_to_params, pull_back};
 use crate::{Error, Result, Tensor, check};
-use gradloom_ir::{Op, ad};
+use gradloom_ir::Op;
 use std::panic::Location;
 use std::sync::{Arc, Mutex};
 
@@ -90,7 +89,11 @@ impl<'a> Backward<'a> {
         };
         let (leaves, slots) = params_of(y)?;
         let graph = cut_to_params(&leaves, y);
-        let cts = pull_back(&graph, leaves.len(), ct)?;
+        let cts = {
+            // The ops of the pass lead to no parameter.
+            let _untraced = NoGrad::new();
+            pull_back(&graph, leaves.len(), &ct)?.0
+        };
         let mut sums: Vec<(Arc<Slot>, Tensor)> = Vec::new();
         for ((leaf, slot), ct) in leaves.iter().zip(slots).zip(cts) {
             // A slot without a handle is gone, and nothing can read its gradient.
@@ -163,27 +166,6 @@ impl Tensor {
     }
 }
 
-/// Returns the cotangents of the first `n` parameters of a graph; `None` is zero.
-fn pull_back(graph: &ParamGraph, n: usize, ct: Tensor) -> Result<Vec<Option<Tensor>>> {
-    check_reversible(&graph.program)?;
-    let wrt = &graph.program.params[..n];
-    let vjp = ad::vjp(&graph.program, wrt);
-    // The ops of the pass lead to no parameter.
-    let _untraced = NoGrad::new();
-    let outs = replay_known(&vjp.primal, graph.bound.clone(), &graph.known)?;
-    let residuals = outs[vjp.n_outs..].iter().zip(&vjp.shape_only);
-    let mut args: Vec<Bound> = residuals.map(|(r, only)| r.kept(*only)).collect();
-    if vjp.active[0] {
-        args.push(Bound::Tensor(ct.physical()));
-    }
-    let mut found = replay_bound(&vjp.pullback, &args)?.into_iter();
-    let cts = vjp.nonzero.iter().map(|nonzero| match nonzero {
-        true => Some(found.next()?.tensor().clone()),
-        false => None,
-    });
-    Ok(cts.collect())
-}
-
 /// Places of the calls of `backward` in the source. A value holds the number of one.
 static PLACES: Mutex<Vec<&'static Location<'static>>> = Mutex::new(Vec::new());
 
@@ -206,7 +188,7 @@ fn place_of(number: u16) -> String {
 }
 
 /// Releases the graph of a pass that was run at a place: its ops, as soon as their values are ready, and its contexts.
-fn spend(graph: ParamGraph, at: &'static Location<'static>) {
+fn spend(graph: DependentGraph, at: &'static Location<'static>) {
     let number = number_of(at);
     for value in &graph.values {
         value.spend(number);

@@ -4,7 +4,7 @@ use super::backward::{is_leaf, name_of, release_context};
 use crate::Tensor;
 use crate::graph::engine::Engine;
 use crate::graph::value::{Producer, Shared};
-use crate::transform::{ParamGraph, cut_to_params};
+use crate::transform::{DependentGraph, cut_to_params};
 use gradloom_ir::Entity;
 use std::fmt;
 use std::panic::Location;
@@ -113,7 +113,7 @@ impl GradFn {
         text + "}\n"
     }
 
-    fn graph(&self) -> ParamGraph {
+    fn graph(&self) -> DependentGraph {
         cut_to_params(&[], &self.y)
     }
 }

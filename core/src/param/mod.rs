@@ -331,8 +331,9 @@ impl Slot {
     /// the parameter. If another thread has added meanwhile, the sum is recorded again.
     fn accumulate(&self, ct: &Tensor) -> Result<()> {
         self.check(ct)?;
+        // The slot must not keep a value that stands for a lane.
         if ct.0.depth() == NEVER {
-            return Err(recording::no_elements());
+            run::realise(std::slice::from_ref(ct.physical_value()))?;
         }
         let _untraced = NoGrad::new();
         loop {

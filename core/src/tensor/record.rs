@@ -36,10 +36,19 @@ pub(crate) fn record_many(
     };
     let likes = likes.iter().map(|l| (*l).clone()).collect();
     let more = Arc::new(OpData::new(statics, likes, outs.into()));
-    let all = match value(&first, first.dtype(), op, Some(more.clone()), data) {
-        Ok(all) => all.shareable(),
+    // A derivative passes if one of the results is a float.
+    let mut dtypes = more.outs.iter().map(Aval::dtype);
+    let dtype = dtypes
+        .find(|dtype| dtype.is_float())
+        .unwrap_or(first.dtype());
+    let mut all = match value(&first, dtype, op, Some(more.clone()), data) {
+        Ok(all) => all,
         Err(more) => return record_batched(op, more.as_deref(), data, n_outs),
     };
+    if is_watched() {
+        observe::join_graph(&mut all);
+    }
+    let all = all.shareable();
     let part = |(i, aval)| Tensor::new(aval, ValueSource::Part(all.clone(), i));
     let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
     let shared = || outs.iter().map(|out| Shared::clone(&out.0));
@@ -155,7 +164,7 @@ pub(crate) fn record_binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
         let operands = ValueOperands::Two([x.0.into_shared(), y.0.into_shared()]);
         out.init_op(op, operands, seq_no, depth);
         if !scopes.is_empty() {
-            out.set_scopes(scopes);
+            out.set_scopes(of_result(scopes, op, dtype));
         }
         return push(out);
     }
@@ -238,9 +247,18 @@ fn value(
         value.more = more;
     }
     if !scopes.is_empty() {
-        value.set_scopes(scopes);
+        value.set_scopes(of_result(scopes, op, dtype));
     }
     Ok(value)
+}
+
+/// Returns the scopes of a result, given those of the operands. No derivative passes to parameters through a result
+/// that is not a float.
+fn of_result(scopes: Scopes, op: Op, dtype: DType) -> Scopes {
+    match dtype.is_float() && op != Op::StopGradient {
+        true => scopes,
+        false => scopes.without_params(),
+    }
 }
 
 /// Properties that a value inherits from the operands of its op.
@@ -280,9 +298,19 @@ fn provenance(data: &[&Tensor]) -> Option<Provenance> {
 /// Returns the tensor of a recorded op. Computes a part of its pending chain if that is long.
 #[inline]
 fn push(value: UniqueArc<Value>) -> Result<Tensor> {
+    if is_watched() {
+        return push_watched(value);
+    }
     let out = Tensor(value.into());
-    let is_computed = is_watched() && observe::recorded(std::slice::from_ref(&*out.0))?;
-    if !is_computed {
+    bound_pending(&out);
+    Ok(out)
+}
+
+#[cold]
+fn push_watched(mut value: UniqueArc<Value>) -> Result<Tensor> {
+    observe::join_graph(&mut value);
+    let out = Tensor(value.into());
+    if !observe::recorded(std::slice::from_ref(&*out.0))? {
         bound_pending(&out);
     }
     Ok(out)

@@ -1,6 +1,6 @@
 //! Evaluation without laziness: every op runs as soon as it is recorded.
 
-use crate::graph::recording::{Watch, watching};
+use crate::engine::{self, Mode};
 
 /// Runs `f` without laziness on this thread: each op is evaluated alone, as soon as it is recorded.
 ///
@@ -17,5 +17,6 @@ use crate::graph::recording::{Watch, watching};
 /// assert!(y.is_realised());
 /// ```
 pub fn op_by_op<T>(f: impl FnOnce() -> T) -> T {
-    watching(Watch::OpByOp, f)
+    let _mode = engine::enter(Mode::OpByOp);
+    f()
 }

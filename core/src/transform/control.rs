@@ -5,7 +5,7 @@ use super::outcome::{TransformSite, Uncaught};
 use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
 use crate::error::ControlFault;
 use crate::events::{self, Event};
-use crate::graph::recording::StandInGuard;
+use crate::graph::recording::UntracedGuard;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::value::Shared;
 use crate::raise::catch;
@@ -621,9 +621,9 @@ pub(super) fn trace_on<Y>(
     let scope = ScopeGuard::open();
     let since = seq_no_of_all();
     let inputs = stand_ins(avals, &scope);
-    let reads = StandInGuard::of_lanes();
+    let untraced = UntracedGuard::new();
     let (outs, y) = f(&inputs)?;
-    drop(reads);
+    drop(untraced);
     let part = cut(&inputs, since, &outs, true);
     drop(scope);
     events::emit(Event::Traced {

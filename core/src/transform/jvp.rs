@@ -1,8 +1,7 @@
 //! Forward mode.
 
-use super::{Outcome, no_rule};
+use super::{Outcome, check_forward};
 use crate::check;
-use crate::error::ControlFault;
 use crate::tensor::replay::{Bound, replay_known};
 use crate::transform::trace;
 use crate::transform::trace::Trace;
@@ -71,14 +70,7 @@ pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>
 /// Returns the program on values and tangents. The tangents are the last parameters, after the captured
 /// values.
 pub(super) fn joint_program(program: Program, wrt: &[Var]) -> Result<ad::Jvp> {
-    if let Some(op) = ad::reverse_only(&program) {
-        return Err(no_rule(
-            &program,
-            op,
-            ControlFault::ReverseOnly,
-            "custom_vjp",
-        ));
-    }
+    check_forward(&program)?;
     let program = pass::simplify(program);
     let ad::Jvp { program, active } = ad::jvp(&program, wrt, Calls::Joint);
     let program = pass::simplify(program);

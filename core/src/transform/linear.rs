@@ -2,7 +2,7 @@
 
 use super::trace::{self, Trace};
 use super::vjp::{Pullback, pullback_of};
-use super::{Outcome, no_rule};
+use super::{Outcome, check_forward};
 use crate::error::ControlFault;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
@@ -52,10 +52,7 @@ where
     F: FnOnce(&X) -> R,
 {
     let trace: Trace<R::Tree> = trace::trace(f, x)?;
-    if let Some(op) = ad::reverse_only(&trace.program) {
-        let fault = ControlFault::ReverseOnly;
-        return Err(no_rule(&trace.program, op, fault, "custom_vjp"));
-    }
+    check_forward(&trace.program)?;
     let ad::Linearized {
         primal,
         tangent,

@@ -37,35 +37,43 @@ pub use linear::{Pushforward, linear_transpose, linearize};
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
 pub(crate) use trace::{
-    AbstractTrace, LeafFunction, ParamGraph, Trace, captured_by, cut_behind, cut_to_params,
-    on_leaves, pending, stand_in, trace_abstract, trace_leaves,
+    AbstractTrace, DependentGraph, LeafFunction, Trace, captured_by, cut_behind, cut_to_nodes,
+    cut_to_params, on_leaves, pending, stand_in, trace_abstract, trace_leaves,
 };
-pub(crate) use vjp::pullback_of;
+pub(crate) use vjp::{pull_back, pullback_of};
 pub use vjp::{Pullback, vjp};
 pub(crate) use vmap::vmap_leaves;
 pub use vmap::{Vmap, vmap};
 
 use crate::error::{ControlFault, CustomFault};
 use crate::{Error, Result};
-use gradloom_ir::{Op, Program, ad};
+use gradloom_ir::ad::{self, Lacking};
+use gradloom_ir::{Op, Program};
 
 /// Returns an error if an op of a program has no reverse mode.
 pub(crate) fn check_reversible(program: &Program) -> Result<()> {
     match ad::irreversible(program) {
-        Some(op) => Err(no_rule(
-            program,
-            op,
-            ControlFault::Irreversible,
-            "while_loop",
-        )),
+        Some(found) => Err(no_rule(found, ControlFault::Irreversible, "while_loop")),
+        None => Ok(()),
+    }
+}
+
+/// Returns an error if an op of a program has no forward mode.
+fn check_forward(program: &Program) -> Result<()> {
+    match ad::reverse_only(program) {
+        Some(found) => Err(no_rule(found, ControlFault::ReverseOnly, "custom_vjp")),
         None => Ok(()),
     }
 }
 
 /// Returns the error for an op that lacks the rule of a mode: `fault`, unless it is a kernel of the user.
-fn no_rule(program: &Program, op: Op, fault: ControlFault, by: &'static str) -> Error {
-    match (op, ad::kernel_of(program)) {
-        (Op::HostKernel, Some(code)) => CustomFault::NoDerivative.into_error(code.get().name()),
-        _ => fault.into_error(by),
-    }
+fn no_rule(found: Lacking<'_>, fault: ControlFault, by: &'static str) -> Error {
+    let Some(kernel) = found.kernel else {
+        return fault.into_error(by);
+    };
+    let fault = match found.op {
+        Op::HostKernel => CustomFault::NoDerivative,
+        _ => CustomFault::ReverseOnly,
+    };
+    fault.into_error(kernel.get().name())
 }

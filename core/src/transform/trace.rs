@@ -3,12 +3,11 @@
 use super::Outcome;
 use crate::events::{self, Event};
 use crate::graph::engine::Engine;
-use crate::graph::recording::StandInGuard;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::to_program::Lowering;
 use crate::graph::topo::{Origin, OriginKind, Stack, WalkNode, Walker, walk};
-use crate::graph::trace_scope::Scope;
-use crate::graph::value::{Edges, Producer, Shared, ValueSource};
+use crate::graph::trace_scope::{GraphEpoch, Scope};
+use crate::graph::value::{Edges, Producer, Shared, StandIn, ValueSource};
 use crate::observe::{self, NodeOutput, TraceContext};
 use crate::plan::Lowered;
 use crate::points::{NotedPoint, PointLabel, PointNotes};
@@ -65,15 +64,23 @@ impl Drop for ScopeGuard {
     }
 }
 
-/// Returns a tensor without elements that stands for an argument while ops are recorded.
+/// Returns a tensor without elements that stands for a lane while ops are recorded, or for a structure.
 pub(crate) fn stand_in(aval: &Aval) -> Tensor {
-    let whole = Aval::new(aval.dtype(), aval.physical_shape());
-    Tensor::new(&whole, ValueSource::StandIn).with_batch_dims(aval.batch_dims())
+    stand_in_of(StandIn::Lane, aval)
 }
 
-/// Returns values without elements, which depend on a scope.
+/// Returns values that stand for lanes and depend on a scope.
 pub(super) fn stand_ins(avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
-    let one = |aval| traced_input(&stand_in(aval), &scope.0);
+    stand_ins_of(StandIn::Lane, avals, scope)
+}
+
+fn stand_in_of(of: StandIn, aval: &Aval) -> Tensor {
+    let whole = Aval::new(aval.dtype(), aval.physical_shape());
+    Tensor::new(&whole, ValueSource::StandIn(of)).with_batch_dims(aval.batch_dims())
+}
+
+fn stand_ins_of(of: StandIn, avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
+    let one = |aval| traced_input(&stand_in_of(of, aval), &scope.0);
     avals.iter().map(one).collect()
 }
 
@@ -186,7 +193,7 @@ pub(crate) fn trace_abstract(
     let scope = ScopeGuard::open();
     let since = seq_no_of_all();
     let avals: Vec<Aval> = x.iter().map(|x| x.aval().clone()).collect();
-    let inputs = stand_ins(&avals, &scope);
+    let inputs = stand_ins_of(StandIn::Argument, &avals, &scope);
     let context = TraceContext::new();
     for (input, name) in inputs.iter().zip(names) {
         let value = input.physical_value();
@@ -195,9 +202,7 @@ pub(crate) fn trace_abstract(
             log.hold(value, NodeOutput { node, index: 0 });
         });
     }
-    let reads = StandInGuard::of_trace();
     let y = f(&inputs)?;
-    drop(reads);
     let part = cut_but_params(&inputs, since, &y);
     drop(scope);
     let recorded = context.close();
@@ -237,9 +242,9 @@ pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Pro
     (part.program, part.captured)
 }
 
-/// The graph between parameters and a result.
-pub(crate) struct ParamGraph {
-    /// `parameters..., captured... -> result`.
+/// The graph between inputs and a result.
+pub(crate) struct DependentGraph {
+    /// `inputs..., captured... -> result`.
     pub(crate) program: Program,
     /// Bindings of the parameters of the program.
     pub(crate) bound: Vec<Bound>,
@@ -251,10 +256,20 @@ pub(crate) struct ParamGraph {
 
 /// Extracts the program from `leaves`, which stand for parameters, to `y`. Values that do not depend on parameters are
 /// captured, and so are parameters that are not among the leaves.
-pub(crate) fn cut_to_params(leaves: &[Tensor], y: &Tensor) -> ParamGraph {
+pub(crate) fn cut_to_params(leaves: &[Tensor], y: &Tensor) -> DependentGraph {
+    cut_with_values(leaves, WalkEnd::NoParams, y)
+}
+
+/// Extracts the program from `inputs`, which are nodes of a graph, to `y`. Values outside of the epoch are captured.
+pub(crate) fn cut_to_nodes(inputs: &[Tensor], epoch: GraphEpoch, y: &Tensor) -> DependentGraph {
+    cut_with_values(inputs, WalkEnd::OutsideOf(epoch), y)
+}
+
+/// Extracts a program, with the values that it has.
+fn cut_with_values(leaves: &[Tensor], end: WalkEnd, y: &Tensor) -> DependentGraph {
     let outs = std::slice::from_ref(y);
     let include = Include::dependent_or_all(!leaves.is_empty());
-    let (part, values) = cut_until(leaves, WalkEnd::NoParams, outs, include, &[]);
+    let (part, values) = cut_until(leaves, end, outs, include, &[]);
     let mut known: Vec<(Var, Tensor)> = Vec::new();
     let mut found: SecondaryMap<Var, ()> = SecondaryMap::new();
     for (value, source) in &values {
@@ -277,7 +292,7 @@ pub(crate) fn cut_to_params(leaves: &[Tensor], y: &Tensor) -> ParamGraph {
     let mut values: Vec<Shared> = values.into_iter().map(|(value, _)| value).collect();
     values.extend(part.nodes);
     let physical = leaves.iter().map(|leaf| Bound::Tensor(leaf.physical()));
-    ParamGraph {
+    DependentGraph {
         program: part.program,
         bound: physical.chain(part.captured).collect(),
         known,
@@ -349,6 +364,8 @@ enum WalkEnd {
     OlderThan(u64),
     /// Those that do not depend on parameters.
     NoParams,
+    /// Those that do not belong to an epoch of a graph.
+    OutsideOf(GraphEpoch),
 }
 
 impl WalkEnd {
@@ -356,11 +373,12 @@ impl WalkEnd {
         match self {
             WalkEnd::OlderThan(since) => value.seq_no <= since,
             WalkEnd::NoParams => !value.depends_on_params(),
+            WalkEnd::OutsideOf(epoch) => value.epoch_in(epoch.graph) != Some(epoch.number),
         }
     }
 }
 
-/// Extracts a program as [`cut`] does. If the walk ends at parameters, the second list has all values that it met.
+/// Extracts a program as [`cut`] does. Unless the walk ends at older values, the second list has all values that it met.
 fn cut_until(
     inputs: &[Tensor],
     end: WalkEnd,
@@ -448,7 +466,7 @@ impl TraceWalk<'_> {
     /// Notes a value that an op computes.
     fn note(&mut self, value: &Shared, source: Origin) {
         value.stamp.set(self.epoch, source);
-        if matches!(self.end, WalkEnd::NoParams) {
+        if !matches!(self.end, WalkEnd::OlderThan(_)) {
             self.values.push((value.clone(), source));
         }
     }

@@ -1,6 +1,6 @@
 //! Reverse mode.
 
-use super::trace::Trace;
+use super::trace::{DependentGraph, Trace};
 use super::{Outcome, check_reversible, trace};
 use crate::observe::in_backward;
 use crate::points::PointLabel;
@@ -95,6 +95,33 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
             y: zero_cotangent,
         },
     ))
+}
+
+/// Returns the cotangents of the first `n` inputs of a graph, given that of its result; `None` is zero.
+///
+/// The values of the graph are not computed again. The second result tells whether the result of the graph depends on
+/// one of the inputs.
+pub(crate) fn pull_back(
+    graph: &DependentGraph,
+    n: usize,
+    ct: &Tensor,
+) -> Result<(Vec<Option<Tensor>>, bool)> {
+    check_reversible(&graph.program)?;
+    let wrt = &graph.program.params[..n];
+    let vjp = ad::vjp(&graph.program, wrt);
+    let outs = replay_known(&vjp.primal, graph.bound.clone(), &graph.known)?;
+    let residuals = outs[vjp.n_outs..].iter().zip(&vjp.shape_only);
+    let mut args: Vec<Bound> = residuals.map(|(r, only)| r.kept(*only)).collect();
+    if vjp.active[0] {
+        args.push(Bound::Tensor(ct.physical()));
+    }
+    let found = in_backward(|| replay_bound(&vjp.pullback, &args))?;
+    let mut found = found.into_iter();
+    let cts = vjp.nonzero.iter().map(|nonzero| match nonzero {
+        true => Some(found.next()?.tensor().clone()),
+        false => None,
+    });
+    Ok((cts.collect(), vjp.active[0]))
 }
 
 /// The linear map from cotangents of a result to cotangents of an argument.

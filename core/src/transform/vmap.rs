@@ -5,7 +5,7 @@ use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
 use super::{LaneAxes, Outcome, trace};
 use crate::error::VmapFault;
 use crate::events::{self, Event};
-use crate::graph::recording::StandInGuard;
+use crate::graph::recording::UntracedGuard;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::raise::catch;
 use crate::tensor::replay::{bind_shapes, replay_bound};
@@ -173,9 +173,9 @@ fn on_lanes<R: Outcome>(
             Arg::Shared(x) => x.clone(),
         })
         .collect();
-    let reads = StandInGuard::of_lanes();
+    let untraced = UntracedGuard::new();
     let y = R::run(|| f(&one_lane))?;
-    drop(reads);
+    drop(untraced);
     let GraphPart {
         program, captured, ..
     } = cut(&inputs, since, &leaves(&y), true);

@@ -4,6 +4,7 @@
 //! `GRADLOOM_GRAPHS=100000 cargo test --release -p gradloom-tests --test ops random_graphs` tests more
 //! graphs.
 
+use gradloom::engine::{self, Mode};
 use gradloom::trace::{TraceContext, pending, run};
 use gradloom::{Tensor, cache, evaluate};
 use gradloom_ir::Op;
@@ -116,6 +117,17 @@ fn all_ways(seed: u64, graph: &Graph, expected: &[Vec<u64>], rng: &mut Rng) {
     let again = run(&program, &read).unwrap();
     evaluate(&again).unwrap();
     check("replayed", seed, graph, &numbered(again), expected);
+
+    for mode in [Mode::EagerGraph, Mode::OpByOp, Mode::Promises] {
+        let guard = engine::enter(mode);
+        let values = lazy();
+        guard.evaluate_all().unwrap();
+        assert!(
+            values.iter().all(Tensor::is_realised),
+            "seed {seed}, {mode:?}: {graph:#?}"
+        );
+        check("in a mode", seed, graph, &numbered(values), expected);
+    }
 
     let values = lazy();
     let (mine, theirs) = (targets(rng, &values), targets(rng, &values));

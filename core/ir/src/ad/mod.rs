@@ -29,13 +29,13 @@ pub use transpose::{TransposedProgram, transpose};
 pub use zeros::{Zeroed, with_zeros};
 
 use crate::op::Control;
-use crate::{Op, Program, Var, pass};
+use crate::{Code, Eqn, Op, Program, Static, Var, pass};
 
 /// Returns an op of a program, or of a program that it runs, that has no reverse mode.
 ///
 /// [`vjp`] and [`grad_program`] do not take a program in which such an op depends on a
 /// differentiated parameter.
-pub fn irreversible(program: &Program) -> Option<Op> {
+pub fn irreversible(program: &Program) -> Option<Lacking<'_>> {
     lacks(program, &|control| !control.is_reversible())
 }
 
@@ -43,32 +43,47 @@ pub fn irreversible(program: &Program) -> Option<Op> {
 ///
 /// [`jvp`] with [`Calls::Joint`] does not take a program in which such an op depends on a
 /// differentiated parameter.
-pub fn reverse_only(program: &Program) -> Option<Op> {
+pub fn reverse_only(program: &Program) -> Option<Lacking<'_>> {
     lacks(program, &|control| !control.is_forward())
 }
 
-/// Returns the code of a kernel of the user in a program, or in a program that it runs, whose results are floats.
-pub fn kernel_of(program: &Program) -> Option<&crate::Code> {
-    program.eqns.iter().find_map(|eqn| {
-        let is_float = |y: &Var| program.aval(*y).dtype.is_none_or(crate::DType::is_float);
-        let mut statics = eqn.attrs.iter().map(|attr| program.attr(*attr));
-        if eqn.op == Op::HostKernel && eqn.outs.iter().any(is_float) {
-            return statics.find_map(crate::Static::code);
-        }
-        let programs = statics.filter_map(crate::Static::programs).flatten();
-        programs.into_iter().find_map(kernel_of)
-    })
+/// An op without a derivative in some mode.
+#[derive(Clone, Copy, Debug)]
+pub struct Lacking<'a> {
+    /// The op.
+    pub op: Op,
+    /// The kernel of the user, if the op is one, or the derivative rule of one.
+    pub kernel: Option<&'a Code>,
 }
 
-fn lacks(program: &Program, of: &dyn Fn(&dyn Control) -> bool) -> Option<Op> {
+/// Returns the kernel of the user that an equation is, or whose derivative rule it is.
+fn kernel_of<'a>(program: &'a Program, eqn: &Eqn) -> Option<&'a Code> {
+    let mut statics = eqn.attrs.iter().map(|attr| program.attr(*attr));
+    match eqn.op {
+        Op::HostKernel => statics.find_map(Static::code),
+        Op::CustomVjp => {
+            let forward = statics.find_map(Static::programs)?.first()?;
+            match &forward.eqns[..] {
+                [kernel] if kernel.op == Op::HostKernel => kernel_of(forward, kernel),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+fn lacks<'a>(program: &'a Program, of: &dyn Fn(&dyn Control) -> bool) -> Option<Lacking<'a>> {
     program.eqns.iter().find_map(|eqn| {
         let control = eqn.op.control()?;
         let is_float = |y: &Var| program.aval(*y).dtype.is_none_or(crate::DType::is_float);
         if of(control) && (eqn.op != Op::HostKernel || eqn.outs.iter().any(is_float)) {
-            return Some(eqn.op);
+            return Some(Lacking {
+                op: eqn.op,
+                kernel: kernel_of(program, eqn),
+            });
         }
         let statics = eqn.attrs.iter().map(|attr| program.attr(*attr));
-        let programs = statics.filter_map(crate::Static::programs).flatten();
+        let programs = statics.filter_map(Static::programs).flatten();
         // The programs of a `custom_vjp` are not differentiated, and of a `custom_jvp` only the rule is.
         let skipped = match eqn.op {
             Op::CustomVjp => usize::MAX,
