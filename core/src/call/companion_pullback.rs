@@ -106,18 +106,13 @@ pub fn freeze<Y, T: Tree>(
     if !frozen.contains(&true) {
         return (y, pull);
     }
-    let pull = CompanionPullback {
-        likes: pull.likes.clone(),
-        bytes: pull.bytes,
-        lengths: pull.lengths.clone(),
-        run: Arc::new(move |cts| {
-            let mut pulled = pull.call(cts);
-            for (leaf, frozen) in pulled.params[param].iter_mut().zip(&frozen) {
-                leaf.take_if(|_| *frozen);
-            }
-            pulled
-        }),
-    };
+    let pull = pull.wrapped(move |pull, cts| {
+        let mut pulled = pull.call(cts);
+        for (leaf, frozen) in pulled.params[param].iter_mut().zip(&frozen) {
+            leaf.take_if(|_| *frozen);
+        }
+        pulled
+    });
     (y, pull)
 }
 
@@ -129,7 +124,7 @@ pub fn rebuild<T: Tree>(like: &T, pulled: &LeafCotangents, param: usize) -> T {
 /// Returns a part of a tree, with the pullback from the cotangents of its leaves to those of the
 /// tree.
 pub fn part_fwd<T: Tree, P>(tree: &T, at: LeafRange, part: P) -> (P, CompanionPullback) {
-    let pullback = companion_pullback([avals(tree)], 0, move |cts| {
+    let pullback = CompanionPullback::new([avals(tree)], 0, NoResiduals, move |_, cts| {
         let mut pulled = LeafCotangents::new(1);
         pulled.add_tree(0, &at, cts);
         pulled
@@ -146,73 +141,150 @@ fn split_at<T: Clone>(lists: &[Vec<T>], i: usize, lengths: &[usize]) -> Vec<Vec<
     [&lists[..i], &parts, &lists[i + 1..]].concat()
 }
 
-type PullFn = dyn Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync;
+/// Residuals of a pullback.
+pub(crate) trait Residuals: Send + Sync + Sized + 'static {
+    /// Calls `f` with each tensor.
+    fn visit(&self, f: &mut dyn FnMut(&Tensor));
+    /// Returns residuals of the same structure, with other tensors.
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self;
+}
 
-/// A pullback between companions. The caller does not need to know the residuals of its callee.
+/// A pullback that keeps no tensors.
+pub(crate) struct NoResiduals;
+
+impl Residuals for NoResiduals {
+    fn visit(&self, _: &mut dyn FnMut(&Tensor)) {}
+    fn map(&self, _: &mut dyn FnMut(&Tensor) -> Tensor) -> NoResiduals {
+        NoResiduals
+    }
+}
+
+/// A struct of residuals, which is a tree.
+struct SavedTree<S>(S);
+
+impl<S: Tree + Send + Sync + 'static> Residuals for SavedTree<S> {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.0.visit(f);
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> SavedTree<S> {
+        SavedTree(self.0.map(f))
+    }
+}
+
+impl Residuals for CompanionPullback {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.run.visit(f);
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> CompanionPullback {
+        CompanionPullback {
+            run: self.run.map(f),
+            ..self.clone()
+        }
+    }
+}
+
+/// Code of a pullback with its residuals.
+trait PullCode: Send + Sync {
+    fn call(&self, cts: &[Option<Tensor>]) -> LeafCotangents;
+    fn visit(&self, f: &mut dyn FnMut(&Tensor));
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Arc<dyn PullCode>;
+}
+
+struct PullFn<S, P> {
+    saved: S,
+    pull: P,
+}
+
+impl<S, P> PullCode for PullFn<S, P>
+where
+    S: Residuals,
+    P: Fn(&S, &[Option<Tensor>]) -> LeafCotangents + Clone + Send + Sync + 'static,
+{
+    fn call(&self, cts: &[Option<Tensor>]) -> LeafCotangents {
+        (self.pull)(&self.saved, cts)
+    }
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.saved.visit(f);
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Arc<dyn PullCode> {
+        let (saved, pull) = (self.saved.map(f), self.pull.clone());
+        Arc::new(PullFn { saved, pull })
+    }
+}
+
+/// A pullback between companions. The caller does not need to know the type of the residuals of its callee.
 #[derive(Clone)]
 pub struct CompanionPullback {
     likes: Arc<[Vec<Aval>]>,
     pub(crate) bytes: usize,
     /// Numbers of leaves of the results, if the caller tells them apart.
     lengths: Arc<[usize]>,
-    run: Arc<PullFn>,
+    run: Arc<dyn PullCode>,
 }
 
 impl fmt::Debug for CompanionPullback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut residuals = Vec::new();
+        self.run.visit(&mut |x| residuals.push(x.clone()));
         f.debug_struct("CompanionPullback")
             .field("bytes", &self.bytes)
+            .field("residuals", &residuals)
             .finish_non_exhaustive()
     }
-}
-
-/// Creates a pullback. `likes` are the avals of the leaves of each parameter, and `bytes` is the
-/// size of its residuals.
-pub fn companion_pullback<const N: usize>(
-    likes: [Vec<Aval>; N],
-    bytes: usize,
-    run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
-) -> CompanionPullback {
-    CompanionPullback::of_operands(likes, bytes, run)
 }
 
 /// Returns a pullback that calls `shadow` first, only for its records on disk.
 #[cfg(feature = "trace")]
 pub(crate) fn with_shadow(pull: CompanionPullback, shadow: CompanionPullback) -> CompanionPullback {
-    let inner = pull.clone();
-    CompanionPullback {
-        run: Arc::new(move |cts| {
-            (shadow.run)(cts);
-            (inner.run)(cts)
-        }),
-        ..pull
-    }
+    pull.wrapped(move |pull, cts| {
+        shadow.run.call(cts);
+        pull.run.call(cts)
+    })
 }
 
 /// Returns a result and the pullback of its residuals, which have this size and this pullback.
-pub fn saved_pullback<Y, S: Send + Sync + 'static, const N: usize>(
+pub fn saved_pullback<Y, S: Tree + Send + Sync + 'static, const N: usize>(
     likes: [Vec<Aval>; N],
     (y, saved): (Y, S),
     bytes: impl FnOnce(&S) -> usize,
-    pull: impl Fn(&S, &[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
+    pull: impl Fn(&S, &[Option<Tensor>]) -> LeafCotangents + Clone + Send + Sync + 'static,
 ) -> (Y, CompanionPullback) {
-    let bytes = bytes(&saved);
-    let pull = companion_pullback(likes, bytes, move |ct| pull(&saved, ct));
+    let (bytes, saved) = (bytes(&saved), SavedTree(saved));
+    let pull = CompanionPullback::new(likes, bytes, saved, move |saved, ct| pull(&saved.0, ct));
     (y, pull)
 }
 
 impl CompanionPullback {
-    /// Creates a pullback of code with any number of operands.
-    pub(crate) fn of_operands(
+    /// Creates a pullback. `likes` are the avals of the leaves of each parameter, and `bytes` is the size of the
+    /// residuals.
+    pub(crate) fn new<S: Residuals>(
         likes: impl Into<Arc<[Vec<Aval>]>>,
         bytes: usize,
-        run: impl Fn(&[Option<Tensor>]) -> LeafCotangents + Send + Sync + 'static,
+        saved: S,
+        pull: impl Fn(&S, &[Option<Tensor>]) -> LeafCotangents + Clone + Send + Sync + 'static,
     ) -> CompanionPullback {
         CompanionPullback {
             likes: likes.into(),
             bytes,
             lengths: Arc::from([]),
-            run: Arc::new(run),
+            run: Arc::new(PullFn { saved, pull }),
+        }
+    }
+
+    /// Returns the pullback with other code, which calls this one.
+    fn wrapped(
+        self,
+        pull: impl Fn(&CompanionPullback, &[Option<Tensor>]) -> LeafCotangents
+        + Clone
+        + Send
+        + Sync
+        + 'static,
+    ) -> CompanionPullback {
+        CompanionPullback {
+            likes: self.likes.clone(),
+            bytes: self.bytes,
+            lengths: self.lengths.clone(),
+            run: Arc::new(PullFn { saved: self, pull }),
         }
     }
 
@@ -250,23 +322,22 @@ impl CompanionPullback {
     /// of an argument that have these numbers of leaves.
     pub fn split(self, param: usize, lengths: &[usize]) -> CompanionPullback {
         let likes = split_at(&self.likes, param, lengths);
-        let (bytes, lengths) = (self.bytes, lengths.to_vec());
+        let lengths = lengths.to_vec();
+        let split = self.wrapped(move |pull, cts| LeafCotangents {
+            params: split_at(&pull.call(cts).params, param, &lengths),
+            likes: Arc::from([]),
+        });
         CompanionPullback {
             likes: Arc::from(likes),
-            bytes,
-            lengths: self.lengths.clone(),
-            run: Arc::new(move |cts| LeafCotangents {
-                params: split_at(&self.call(cts).params, param, &lengths),
-                likes: Arc::from([]),
-            }),
+            ..split
         }
     }
 
     /// Returns the cotangents of the parameters, given those of the results.
     pub fn call(&self, cts: &[Option<Tensor>]) -> LeafCotangents {
         let pulled = match (cts.iter().any(Option::is_some), alike(cts)) {
-            (true, None) => (self.run)(cts),
-            (true, Some(cts)) => (self.run)(&cts),
+            (true, None) => self.run.call(cts),
+            (true, Some(cts)) => self.run.call(&cts),
             (false, _) => LeafCotangents::new(self.likes.len()),
         };
         LeafCotangents {

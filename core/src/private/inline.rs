@@ -1,6 +1,6 @@
 //! Code of a body that is not a program: it moves tensors between trees, or is recorded.
 
-use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents, NoResiduals};
 use crate::call::leaf_range::{LeafRange, TreePart, find};
 use crate::call::leaves::{Leaves, avals, copy};
 use crate::tree::key::CallKey;
@@ -214,7 +214,7 @@ impl MovedLeaves {
     /// Returns the pullback from the cotangents of the result to those of the operands.
     pub fn pullback<T: Tree>(self, result: &T) -> CompanionPullback {
         let (origins, n) = (self.origins(result), self.likes.len());
-        CompanionPullback::of_operands(self.likes, 0, move |cts| {
+        CompanionPullback::new(self.likes, 0, NoResiduals, move |_, cts| {
             let mut pulled = LeafCotangents::new(n);
             for (ct, origin) in cts.iter().zip(&origins) {
                 if let (Some(ct), Some((operand, leaf))) = (ct, origin) {

@@ -131,7 +131,7 @@ macro_rules! __sizes {
 
 /// The methods of `Tree` of a struct of residuals with these fields.
 ///
-/// Its leaves are the tensors. Residuals of calls are opaque.
+/// Its leaves are the tensors, those of calls included.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __residual_tree {

@@ -1,13 +1,13 @@
 //! Derivatives of functions that are recorded at run time.
 
 use crate::__private::tangent::check_given;
-use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents, Residuals};
 use crate::call::leaf_range::TreePart;
 use crate::call::leaves::Leaves;
 use crate::error::PrefixFault;
 use crate::raise::{expect, raise};
 use crate::transform::{
-    LeafFunction, Outcome, Trace, joint_of, on_leaves, pullback_of, trace_leaves,
+    LeafFunction, LeafPullback, Outcome, Trace, joint_of, on_leaves, pullback_of, trace_leaves,
 };
 use crate::tree::{leaves as leaves_of, with_leaves};
 use crate::{Aval, Error, Result, Tensor, Tree};
@@ -94,7 +94,7 @@ fn vjp_of_leaves(
     let bytes = pullback.bytes();
     let pullback = pullback.into_leaves();
     let n_params = asked.len();
-    let run = move |cts: &[Option<Tensor>]| {
+    let run = move |pullback: &LeafPullback, cts: &[Option<Tensor>]| {
         let mut pulled = LeafCotangents::new(n_params);
         for (place, ct) in wrt.iter().zip(expect(pullback.call(cts))) {
             if let Some(ct) = ct {
@@ -108,7 +108,16 @@ fn vjp_of_leaves(
         }
         pulled
     };
-    Ok((y, CompanionPullback::of_operands(likes, bytes, run)))
+    Ok((y, CompanionPullback::new(likes, bytes, pullback, run)))
+}
+
+impl Residuals for LeafPullback {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.visit_residuals(f);
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> LeafPullback {
+        self.map_residuals(f)
+    }
 }
 
 /// Records a function for its result and tangent.
@@ -171,6 +180,7 @@ fn trace_of_chosen(
 }
 
 /// A leaf of the arguments.
+#[derive(Clone)]
 struct Place {
     /// Index among the leaves of all arguments.
     index: usize,

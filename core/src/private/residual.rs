@@ -1,7 +1,7 @@
 //! Sizes of residuals.
 
 use crate::__private::{List, Step};
-use crate::call::companion_pullback::{CompanionPullback, LeafCotangents};
+use crate::call::companion_pullback::{CompanionPullback, LeafCotangents, Residuals};
 use crate::call::leaf_range::LeafRange;
 use crate::observe::in_backward;
 use crate::{Aval, Tensor, Tree};
@@ -134,6 +134,16 @@ impl Residual for CompanionPullback {
     fn keep(&self, total: &mut ResidualBytes) {
         total.bytes += self.bytes;
     }
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        Residuals::visit(self, f);
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        *self = Residuals::map(self, &mut |x| {
+            let mut x = x.clone();
+            f(&mut x);
+            x
+        });
+    }
 }
 
 impl Residual for Vec<Step> {
@@ -144,11 +154,16 @@ impl Residual for Vec<Step> {
         }
     }
     fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
-        self.iter().for_each(|step| step.tensors().visit(f));
+        for step in self {
+            step.tensors().visit(f);
+            step.calls().visit(f);
+        }
     }
     fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
-        self.iter_mut()
-            .for_each(|step| step.tensors_mut().visit_mut(f));
+        for step in self {
+            step.tensors_mut().visit_mut(f);
+            step.calls_mut().visit_mut(f);
+        }
     }
 }
 

@@ -100,6 +100,10 @@ impl Step {
         &self.calls
     }
 
+    pub(crate) fn calls_mut(&mut self) -> &mut List<CompanionPullback> {
+        &mut self.calls
+    }
+
     pub fn places(&self) -> &List<LeafRange> {
         &self.places
     }

@@ -40,7 +40,7 @@ pub(crate) use trace::{
     AbstractTrace, DependentGraph, LeafFunction, Trace, captured_by, cut_behind, cut_to_nodes,
     cut_to_params, on_leaves, pending, stand_in, trace_abstract, trace_leaves,
 };
-pub(crate) use vjp::{pull_back, pullback_of};
+pub(crate) use vjp::{LeafPullback, pull_back, pullback_of};
 pub use vjp::{Pullback, vjp};
 pub(crate) use vmap::vmap_leaves;
 pub use vmap::{Vmap, vmap};

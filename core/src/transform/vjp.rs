@@ -144,7 +144,7 @@ pub struct Pullback<X, Y> {
     y: Y,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     program: Program,
     residuals: Vec<Bound>,
@@ -285,6 +285,26 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
 pub(crate) struct LeafPullback(Inner);
 
 impl LeafPullback {
+    /// Calls `f` with each residual that has elements.
+    pub(crate) fn visit_residuals(&self, f: &mut dyn FnMut(&Tensor)) {
+        for residual in &self.0.residuals {
+            if let Bound::Tensor(x) = residual {
+                f(x);
+            }
+        }
+    }
+
+    /// Returns the pullback with other residuals.
+    pub(crate) fn map_residuals(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> LeafPullback {
+        let mut inner = self.0.clone();
+        for residual in &mut inner.residuals {
+            if let Bound::Tensor(x) = residual {
+                *x = f(x);
+            }
+        }
+        LeafPullback(inner)
+    }
+
     pub(crate) fn call(&self, cts: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
         let Inner {
             program,

@@ -357,3 +357,69 @@ fn a_user_defined_error_type_is_returned() {
     );
     assert!(matches!(own_error::jvp((&x, 1), &x), Err(Own::Odd)));
 }
+
+#[traced]
+fn callee(x: &Tensor, w: &Tensor) -> Tensor {
+    (x * w).sin()
+}
+
+#[traced]
+fn caller(x: &Tensor, w: &Tensor, n: usize) -> Tensor {
+    let mut y = callee(x, w);
+    for _ in 0..n {
+        y = callee(&y, w) * 2.0;
+    }
+    y
+}
+
+#[traced(record)]
+fn recorded_callee(x: &Tensor, w: &Tensor) -> Tensor {
+    (x * w).sin()
+}
+
+#[traced(record)]
+fn recorded_caller(x: &Tensor, w: &Tensor) -> Tensor {
+    recorded_callee(x, w).exp()
+}
+
+/// Residuals of calls are leaves: they can be evaluated, listed, replaced, and sent to another thread.
+#[test]
+fn residuals_of_calls_are_leaves() {
+    let x = Tensor::from([0.5f64, -1.0]);
+    let w = Tensor::from([2.0f64, 0.25]);
+    let ct = Tensor::from([1.0f64, 3.0]);
+    let (y, pullback) = caller::vjp(&x, &w, 2);
+    let (ct_x, ct_w) = pullback(&ct);
+    let (again, saved) = caller::saved(&x, &w, 2);
+    evaluate((&again, &saved)).unwrap();
+    assert_eq!(y.to_vec::<f64>(), again.to_vec::<f64>());
+    let all = gradloom::tree::leaves_with_paths(&saved);
+    assert!(all.len() >= 6, "{all:?}");
+    assert!(all.iter().all(|(_, x)| x.is_realised()));
+    assert!(format!("{saved:?}").contains("f64[2]"));
+    // A copy with its own buffers has the same pullback.
+    let copy = saved.map(&mut |x| Tensor::from_vec(x.to_vec::<f64>(), x.shape()));
+    drop(saved);
+    let given = ct.clone();
+    let found = std::thread::spawn(move || copy.pullback(&given))
+        .join()
+        .unwrap();
+    assert_eq!(
+        found.tensor(0).unwrap().to_vec::<f64>(),
+        ct_x.to_vec::<f64>()
+    );
+    assert_eq!(
+        found.tensor(1).unwrap().to_vec::<f64>(),
+        ct_w.to_vec::<f64>()
+    );
+
+    let (_, saved) = recorded_caller::saved(&x, &w);
+    let (ct_x, _) = recorded_caller::vjp(&x, &w).1(&ct);
+    assert!(!gradloom::tree::leaves_with_paths(&saved).is_empty());
+    let double = saved.map(&mut |x| x * 1.0);
+    let found = double.pullback(&ct);
+    assert_eq!(
+        found.tensor(0).unwrap().to_vec::<f64>(),
+        ct_x.to_vec::<f64>()
+    );
+}
