@@ -405,3 +405,167 @@ fn a_hash_covers_a_function_that_is_named_by_its_companion() {
     assert_ne!(one::f::HASH, other::f::HASH);
     assert_eq!(one::f::HASH, again::f::HASH);
 }
+
+/// Defines functions of two bodies each, with `HELPER` in scope.
+macro_rules! variants {
+    ($test:ident: $compare:ident; $($name:ident: { $($first:tt)* } { $($second:tt)* })*) => {
+        mod $test {
+            $(pub(super) mod $name {
+                pub(crate) mod first { variants!(@items $($first)*); }
+                pub(crate) mod second { variants!(@items $($second)*); }
+            })*
+        }
+
+        #[test]
+        fn $test() {
+            $($compare!($test::$name::first::f::HASH, $test::$name::second::f::HASH, stringify!($name));)*
+        }
+    };
+    (@items $($items:tt)*) => {
+        #[allow(unused_imports)]
+        use gradloom::prelude::*;
+        $($items)*
+    };
+}
+
+variants! { a_small_change_changes_the_hash: assert_ne;
+    a_number_in_a_host_let:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let by = 2.0; x * by } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let by = 2.5; x * by } }
+    a_number_of_another_type:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let n = 7 / 2; x * f64::from(n) } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let n = 7.0 / 2.0; x * f64::from(n) } }
+    host_arithmetic:
+        { #[traced] pub(crate) fn f(x: &Tensor, n: usize) -> Tensor { let by = (n + 1) as f64; x * by } }
+        { #[traced] pub(crate) fn f(x: &Tensor, n: usize) -> Tensor { let by = (n - 1) as f64; x * by } }
+    a_constant:
+        { const BY: f64 = 2.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
+        { const BY: f64 = 3.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
+    a_constant_behind_a_constant:
+        { const A: f64 = 1.0; const BY: f64 = A * 2.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
+        { const A: f64 = 1.5; const BY: f64 = A * 2.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
+    a_constant_of_the_body:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { const BY: f64 = 2.0; x * BY } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { const BY: f64 = 3.0; x * BY } }
+    a_method:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x.sin() } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x.sinh() } }
+    an_argument_of_a_method:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x.sum(0) } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x.sum(-1) } }
+    an_operator:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x + 1.0 } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x - 1.0 } }
+    the_order_of_operands:
+        { #[traced] pub(crate) fn f(x: &Tensor, y: &Tensor) -> Tensor { x - y } }
+        { #[traced] pub(crate) fn f(x: &Tensor, y: &Tensor) -> Tensor { y - x } }
+    the_order_of_parameters:
+        { #[traced] pub(crate) fn f(x: &Tensor, y: &Tensor) -> Tensor { x - y } }
+        { #[traced] pub(crate) fn f(y: &Tensor, x: &Tensor) -> Tensor { x - y } }
+    a_callee:
+        { #[traced] fn g(x: &Tensor) -> Tensor { x.sin() } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { g(x) * 2.0 } }
+        { #[traced] fn g(x: &Tensor) -> Tensor { x.cos() } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { g(x) * 2.0 } }
+    a_number_in_a_callee_of_a_callee:
+        {
+            #[traced] fn h(x: &Tensor) -> Tensor { let by = 2.0; x * by }
+            #[traced] fn g(x: &Tensor) -> Tensor { h(x).sin() }
+            #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { g(x) * 2.0 }
+        }
+        {
+            #[traced] fn h(x: &Tensor) -> Tensor { let by = 3.0; x * by }
+            #[traced] fn g(x: &Tensor) -> Tensor { h(x).sin() }
+            #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { g(x) * 2.0 }
+        }
+    a_constant_of_a_callee:
+        { const BY: f64 = 2.0; #[traced] fn g(x: &Tensor) -> Tensor { x * BY } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { g(x).sin() } }
+        { const BY: f64 = 3.0; #[traced] fn g(x: &Tensor) -> Tensor { x * BY } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { g(x).sin() } }
+    the_body_of_a_closure:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let g = |x: &Tensor| x * 2.0; g(x) } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let g = |x: &Tensor| x * 3.0; g(x) } }
+    a_closure_of_a_transform:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { vmap(|x: &Tensor| x.sum(..))(x) } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { vmap(|x: &Tensor| x.mean(..))(x) } }
+    a_constant_parameter:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let [a, b] = x.split::<2>(0); a - b } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let [a, b] = x.split::<2>(1); a - b } }
+    a_condition:
+        { #[traced] pub(crate) fn f(x: &Tensor, n: usize) -> Tensor { if n > 1 { x.sin() } else { x.cos() } } }
+        { #[traced] pub(crate) fn f(x: &Tensor, n: usize) -> Tensor { if n > 2 { x.sin() } else { x.cos() } } }
+    a_number_of_turns:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let mut y = x.clone(); for _ in 0..3 { y = y.sin(); } y } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let mut y = x.clone(); for _ in 0..4 { y = y.sin(); } y } }
+    a_pattern:
+        { #[traced] pub(crate) fn f(x: &Tensor, n: usize) -> Tensor { match n { 0 => x.sin(), _ => x.cos() } } }
+        { #[traced] pub(crate) fn f(x: &Tensor, n: usize) -> Tensor { match n { 1 => x.sin(), _ => x.cos() } } }
+    an_attribute_of_a_parameter:
+        { #[traced] pub(crate) fn f(x: &Tensor, w: &Tensor) -> Tensor { x * w } }
+        { #[traced] pub(crate) fn f(x: &Tensor, #[nodiff] w: &Tensor) -> Tensor { x * w } }
+    a_shape:
+        { #[traced] pub(crate) fn f(#[shape(2, N)] x: &Tensor) -> Tensor { x.sum(0) } }
+        { #[traced] pub(crate) fn f(#[shape(3, N)] x: &Tensor) -> Tensor { x.sum(0) } }
+    the_type_of_a_parameter:
+        { #[traced] pub(crate) fn f(x: &Tensor, n: f32) -> Tensor { x * f64::from(n) } }
+        { #[traced] pub(crate) fn f(x: &Tensor, n: i32) -> Tensor { x * f64::from(n) } }
+    an_option_of_the_macro:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x.sin() } }
+        { #[traced(record)] pub(crate) fn f(x: &Tensor) -> Tensor { x.sin() } }
+    an_index:
+        { #[traced] pub(crate) fn f(x: &(Tensor, Tensor)) -> Tensor { x.0.sin() } }
+        { #[traced] pub(crate) fn f(x: &(Tensor, Tensor)) -> Tensor { x.1.sin() } }
+    a_use_of_another_value:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let a = x.sin(); let b = x.cos(); &a * &a + &b } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let a = x.sin(); let b = x.cos(); &a * &b + &b } }
+    a_shadowed_name:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let y = x.sin(); let y = y.cos(); y } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let y = x.cos(); let y = y.sin(); y } }
+    a_text:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x.einsum_with("ij->ji") } trait E { fn einsum_with(&self, s: &str) -> Tensor; } impl E for Tensor { fn einsum_with(&self, _: &str) -> Tensor { self.transpose() } } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x.einsum_with("ij->ij") } trait E { fn einsum_with(&self, s: &str) -> Tensor; } impl E for Tensor { fn einsum_with(&self, _: &str) -> Tensor { self.transpose() } } }
+}
+
+variants! { names_and_layout_do_not_change_the_hash: assert_eq;
+    the_name_of_a_local:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let by = 2.0; let h = x * by; h.sin() } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let factor = 2.0; let y = x * factor; y.sin() } }
+    the_name_of_a_parameter:
+        { #[traced] pub(crate) fn f(x: &Tensor, w: &Tensor) -> Tensor { x * w } }
+        { #[traced] pub(crate) fn f(data: &Tensor, weight: &Tensor) -> Tensor { data * weight } }
+    the_name_of_a_parameter_of_a_closure:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let g = |x: &Tensor| x * 2.0; g(x) } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let double = |row: &Tensor| row * 2.0; double(x) } }
+    the_variable_of_a_loop:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let mut y = x.clone(); for i in 0..3 { y = y * (i as f64); } y } }
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let mut z = x.clone(); for turn in 0..3 { z = z * (turn as f64); } z } }
+    layout:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { let y = x.sin(); y * 2.0 } }
+        {
+            #[traced]
+            pub(crate) fn f(x: &Tensor) -> Tensor {
+                // A comment.
+                let y = x
+                    .sin(); /* another */
+                y * 2.0
+            }
+        }
+    documentation_and_visibility:
+        { #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x.sin() } }
+        { /** Sine. */ #[traced] #[must_use] pub fn f(x: &Tensor) -> Tensor { x.sin() } }
+    the_name_of_a_callee_with_the_same_body:
+        { #[traced] fn g(x: &Tensor) -> Tensor { let a = x.sin(); a } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { g(x) } }
+        { #[traced] fn g(y: &Tensor) -> Tensor { let b = y.sin(); b } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { g(x) } }
+    a_constant_of_the_same_value:
+        { const BY: f64 = 2.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
+        { const BY: f64 = 1.0 + 1.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
+}
+
+variants! { what_is_known_by_name_only_does_not_change_the_hash: assert_eq;
+    a_function_that_is_not_traced:
+        { fn by() -> f64 { 2.0 } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * by() } }
+        { fn by() -> f64 { 3.0 } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * by() } }
+    a_macro:
+        { macro_rules! by { () => { 2.0 } } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * by!() } }
+        { macro_rules! by { () => { 3.0 } } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * by!() } }
+    an_associated_constant_of_another_type:
+        { struct S; impl S { const BY: Of = Of(2.0); } struct Of(f64); #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * S::BY.0 } }
+        { struct S; impl S { const BY: Of = Of(3.0); } struct Of(f64); #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * S::BY.0 } }
+}
