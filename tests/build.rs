@@ -4,6 +4,9 @@
 #[allow(dead_code, unused_imports)] // other programs use the rest
 mod generator;
 
+#[path = "../core/view/look_for_browser.rs"]
+mod browser;
+
 use std::process::Command;
 use std::{env, fs, path::Path};
 
@@ -48,6 +51,8 @@ fn look_for_ui_compiler() {
 fn main() {
     look_for_valgrind();
     look_for_ui_compiler();
+    browser::look_for_browser();
+    println!("cargo::rerun-if-changed=../core/view/look_for_browser.rs");
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=generator");
     println!("cargo::rerun-if-changed=src/rng.rs");

@@ -1,29 +1,10 @@
 //! Looks for a browser, for the test that opens a page.
 
-use std::process::Command;
-
-/// The names that packages give to Chromium.
-const BROWSERS: [&str; 4] = [
-    "chromium",
-    "chromium-browser",
-    "google-chrome",
-    "google-chrome-stable",
-];
+#[path = "look_for_browser.rs"]
+mod browser;
 
 fn main() {
-    println!("cargo::rustc-check-cfg=cfg(has_browser)");
-    println!("cargo::rerun-if-env-changed=PATH");
     println!("cargo::rerun-if-changed=build.rs");
-    let runs = |name: &&str| {
-        let output = Command::new(name).arg("--version").output();
-        output.is_ok_and(|output| output.status.success())
-    };
-    let browser = BROWSERS.iter().find(|name| runs(name));
-    if browser.is_some() {
-        println!("cargo::rustc-cfg=has_browser");
-    }
-    println!(
-        "cargo::rustc-env=GRADLOOM_BROWSER={}",
-        browser.unwrap_or(&"")
-    );
+    println!("cargo::rerun-if-changed=look_for_browser.rs");
+    browser::look_for_browser();
 }
