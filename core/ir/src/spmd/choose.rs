@@ -221,6 +221,9 @@ impl<'a> Choice<'a> {
     }
 
     /// Returns the lists of atoms to try for each factor.
+    ///
+    /// The atoms of an axis without a factor can go to any factor: an exchange between dims sends less
+    /// than a gather.
     fn lists(&self, eqn: &Eqn, factors: &Factors) -> Vec<Vec<Vec<Atom>>> {
         let mut lists: Vec<Vec<Vec<Atom>>> = vec![Vec::new(); factors.all.len()];
         let mut add = |factor: usize, atoms: &[Atom]| {
@@ -229,10 +232,14 @@ impl<'a> Choice<'a> {
                 lists[factor].push(atoms.to_vec());
             }
         };
+        let mut stray: Vec<&[Atom]> = Vec::new();
         for (var, axes) in eqn.data().iter().zip(&factors.operands) {
             for layout in self.layouts(*var) {
                 for (factor, atoms) in axes.iter().zip(&layout.dims) {
-                    factor.iter().for_each(|factor| add(*factor, atoms));
+                    match factor {
+                        Some(factor) => add(*factor, atoms),
+                        None => stray.push(atoms),
+                    }
                 }
             }
         }
@@ -240,6 +247,13 @@ impl<'a> Choice<'a> {
             if let Some(wish) = self.wishes.get(var) {
                 for (factor, atoms) in axes.iter().zip(&wish.dims) {
                     factor.iter().for_each(|factor| add(*factor, atoms));
+                }
+            }
+        }
+        for atoms in stray {
+            for (i, factor) in factors.all.iter().enumerate() {
+                if factor.len >= self.grid.n_parts(atoms) {
+                    add(i, atoms);
                 }
             }
         }
