@@ -4,8 +4,6 @@
 //! numbered in row-major order. The *group* of a device along some axes has the devices that differ
 //! from it in these axes only.
 
-pub use crate::sharding::Reduction as Reduce;
-
 use crate::Symbol;
 use std::fmt;
 
