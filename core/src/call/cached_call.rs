@@ -136,7 +136,7 @@ pub(super) fn cached_call(
 ) -> Result<CachedCall, &'static str> {
     let planned = |targets: &[Shared]| Graph::of(targets, pending::ResultSet::Targets);
     let made = RecordedBody::of(args, results, planned)?;
-    let plan = |(graph, leaves): (Graph, _)| {
+    let plan = |(graph, leaves): (Graph, _)| -> Result<_, &'static str> {
         let plan = graph.plan();
         let plan = plan.map_err(|_| "the body calls a collective of several devices")?;
         Ok(Arc::new(CallPlan::new(plan, leaves, function)))
