@@ -32,6 +32,7 @@ chapters! {
     random_numbers = "random-numbers.md";
     requirements = "requirements.md";
     shapes = "shapes.md";
+    sharding = "sharding.md";
     tensors = "tensors.md";
     testing = "testing.md";
     traces = "traces.md";

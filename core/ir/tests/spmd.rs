@@ -47,7 +47,6 @@ fn sharded(text: &str, mesh: &Arc<Mesh>, params: &[&str], outs: &[&str]) -> Shar
     let constraints = Constraints {
         params: specs(mesh, params),
         outs: specs(mesh, outs),
-        vars: Vec::new(),
     };
     shard(&program(text), mesh, &constraints).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -477,22 +476,36 @@ fn dims_of_a_lower_priority_come_later() {
 #[test]
 fn a_variable_inside_of_a_program_can_have_a_spec() {
     let m = mesh(&[("x", 2)]);
-    let whole = program("(x: f64[4, 4]) { a = exp x b = neg a return b }");
-    let a = whole.eqns[0].outs[0];
+    let whole = program(
+        r#"(x: f64[4, 4]) {
+            a = exp x
+            c = sharding_constraint[spec=mesh @m <["x"=2]> sharding<@m, [{}, {"x"}]>] a
+            b = neg c
+            return b
+        }"#,
+    );
     let constraints = Constraints {
         params: specs(&m, &[r#"[{"x"}, {}]"#]),
         outs: specs(&m, &[r#"[{"x"}, {}]"#]),
-        vars: vec![(a, spec(&m, r#"[{}, {"x"}]"#))],
     };
     let of = shard(&whole, &m, &constraints).unwrap();
-    let names: Vec<_> = explained(&of)
-        .collectives
-        .iter()
-        .map(|of| of.name)
-        .collect();
-    assert_eq!(names, ["all_to_all", "all_to_all"]);
+    let names = |of: &Sharded| -> Vec<&str> {
+        let all = explained(of).collectives.into_iter();
+        all.map(|of| of.name).collect()
+    };
+    assert_eq!(names(&of), ["all_to_all", "all_to_all"]);
     let x = NdArray::build(&[4, 4], |i| i[0] as f64 - 0.5 * i[1] as f64);
-    check(&whole, &[x], &of, &mut Rng::new(1), 1e-12);
+    check(&whole, &[x.clone()], &of, &mut Rng::new(1), 1e-12);
+    // The cotangent has the constraint of the value.
+    let pullback = ad::vjp(&whole, &whole.params).pullback;
+    let rows = r#"[{"x"}, {}]"#;
+    let constraints = Constraints {
+        params: specs(&m, &[rows, rows]),
+        outs: specs(&m, &[rows]),
+    };
+    let of = shard(&pullback, &m, &constraints).unwrap();
+    assert_eq!(names(&of), ["all_to_all", "all_to_all"]);
+    check(&pullback, &[x.clone(), x], &of, &mut Rng::new(1), 1e-12);
 }
 
 #[test]
@@ -551,7 +564,6 @@ fn sent_by(whole: &Program, mesh: &Arc<Mesh>, params: &[&str], outs: &[&str]) ->
     let constraints = Constraints {
         params: specs(mesh, params),
         outs: specs(mesh, outs),
-        vars: Vec::new(),
     };
     let of = shard(whole, mesh, &constraints).unwrap();
     let mut rng = Rng::new(5);
@@ -618,7 +630,6 @@ fn a_tensor_parallel_perceptron_reduces_once_forward_and_once_backward() {
     let constraints = Constraints {
         params: specs(&m, &params),
         outs: specs(&m, &outs),
-        vars: Vec::new(),
     };
     let forward = shard(&vjp.primal, &m, &constraints).unwrap();
     assert_eq!(collectives(&forward), [r#"all_reduce y over "model": 384"#]);
@@ -628,7 +639,6 @@ fn a_tensor_parallel_perceptron_reduces_once_forward_and_once_backward() {
     let constraints = Constraints {
         params: residuals,
         outs: specs(&m, &params),
-        vars: Vec::new(),
     };
     let backward = shard(&vjp.pullback, &m, &constraints).unwrap();
     let sent = collectives(&backward);
@@ -756,7 +766,6 @@ fn programs_that_cannot_be_sharded_are_refused_in_words() {
         let constraints = Constraints {
             params: specs(&m, params),
             outs: specs(&m, outs),
-            vars: Vec::new(),
         };
         shard(&program(text), &m, &constraints).unwrap_err()
     };
@@ -882,7 +891,6 @@ fn random_constraints(program: &Program, mesh: &Arc<Mesh>, rng: &mut Rng) -> Con
     Constraints {
         params: list(&program.params, true),
         outs: list(&program.outs, false),
-        vars: Vec::new(),
     }
 }
 
@@ -896,8 +904,15 @@ fn is_known(program: &Program) -> bool {
     })
 }
 
-/// Checks a program with random specs on all meshes.
+/// Checks a program with random specs on all meshes. One with a constraint has a mesh of its own.
 fn check_randomly(program: &Program, args: &[NdArray], rng: &mut Rng, n: usize, tolerance: f64) {
+    if program
+        .eqns
+        .iter()
+        .any(|eqn| eqn.op == Op::ShardingConstraint)
+    {
+        return;
+    }
     for mesh in meshes() {
         for _ in 0..n {
             let constraints = random_constraints(program, &mesh, rng);

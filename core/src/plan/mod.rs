@@ -23,7 +23,6 @@ mod steps;
 use crate::backend::TaskKind;
 pub(crate) use donation::{DonationSet, Donations, donate};
 pub(crate) use gradloom_kernels::task;
-pub(crate) use spmd::constraints;
 
 use crate::backend::Eqns;
 use crate::recycle;

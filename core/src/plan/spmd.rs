@@ -7,7 +7,7 @@ use gradloom_ir::op::collective::{over, sender};
 use gradloom_ir::op::control::{ShardMapParts, ShardedParts};
 use gradloom_ir::op::shape;
 use gradloom_ir::pass::{DeviceStep, segments};
-use gradloom_ir::sharding::{Reduction, ShardingSpec};
+use gradloom_ir::sharding::Reduction;
 use gradloom_ir::spmd::{Constraints, shard};
 use gradloom_ir::{Eqn, Op, Program, SecondaryMap, Static, Var, cost};
 use gradloom_kernels::spmd::{Blocks, Division, Exchange, Join, Spmd, Step, Work, spmd};
@@ -55,29 +55,13 @@ pub(super) fn kernel(statics: &[Static]) -> Prepared {
 /// Returns the program of a `sharded`, divided over the devices of its mesh.
 pub(super) fn divided(statics: &[Static]) -> Program {
     let parts = ShardedParts::of(statics);
-    let specs = [parts.ins.to_vec(), parts.outs.to_vec()];
-    let sharded = shard(parts.body, parts.mesh, &constraints(parts.body, specs));
+    let constraints = Constraints {
+        params: parts.ins.to_vec(),
+        outs: parts.outs.to_vec(),
+    };
+    let sharded = shard(parts.body, parts.mesh, &constraints);
     let divided = sharded.and_then(|sharded| sharded.to_shard_map());
     divided.unwrap_or_else(|error| unreachable!("the rules of the op check its specs: {error}"))
-}
-
-/// Returns the specs of parameters and results, and those of the constraints in a program.
-pub(crate) fn constraints(
-    program: &Program,
-    [params, outs]: [Vec<Option<ShardingSpec>>; 2],
-) -> Constraints {
-    let constrained = program.eqns.iter().filter_map(|eqn| {
-        let spec = eqn
-            .attrs
-            .first()
-            .and_then(|attr| program.attr(*attr).sharding())?;
-        Some((eqn.outs[0], spec.clone()))
-    });
-    Constraints {
-        params,
-        outs,
-        vars: constrained.collect(),
-    }
 }
 
 /// Slots of the values of a device.

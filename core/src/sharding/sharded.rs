@@ -1,14 +1,13 @@
 //! Functions of whole tensors that the devices of a mesh compute together.
 
 use crate::error::ShardingFault;
-use crate::plan::constraints;
 use crate::sharding::{DimSharding, Explanation, Mesh, ShardingSpec, Specs, Speed};
 use crate::tensor::record::record_many;
 use crate::transform::{Outcome, Traced, TransformSite, physical, trace_body};
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_physical};
 use crate::{Result, Tensor, Tree};
-use gradloom_ir::spmd::shard;
+use gradloom_ir::spmd::{Constraints, shard};
 use gradloom_ir::{Op, Program, Programs, Static};
 use std::sync::Arc;
 
@@ -115,7 +114,8 @@ where
     const CALL: &str = "explain_sharding";
     let specs = [&in_specs.into(), &out_specs.into()];
     let Placed { program, specs, .. } = placed(CALL, &f, mesh, specs, x)?;
-    let sharded = shard(&program, mesh, &constraints(&program, specs));
+    let [params, outs] = specs;
+    let sharded = shard(&program, mesh, &Constraints { params, outs });
     let sharded = sharded.map_err(|error| {
         let reason = error.to_string();
         ShardingFault::Program { reason }.into_error(CALL)

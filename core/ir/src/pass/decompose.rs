@@ -8,19 +8,16 @@ use crate::{Builder, Program, SecondaryMap, Var};
 /// needs a length that is unknown stays.
 pub fn decompose(mut program: Program) -> Program {
     // An op may be decomposed into others that are simpler, and are composite themselves.
-    while let Some((simpler, _)) = decompose_some(&program, |_| true) {
+    while let Some(simpler) = decompose_some(&program, |_| true) {
         program = simpler;
     }
     program
 }
 
-/// Replaces the composite ops of some equations, once, and returns the variables that replace others.
+/// Replaces the composite ops of the equations that `is_asked` accepts by index, once.
 ///
-/// `is_asked` says of which equations, by index. Returns `None` if none of them can be replaced.
-pub fn decompose_some(
-    program: &Program,
-    is_asked: impl Fn(usize) -> bool,
-) -> Option<(Program, SecondaryMap<Var, Var>)> {
+/// Returns `None` if there is none.
+pub fn decompose_some(program: &Program, is_asked: impl Fn(usize) -> bool) -> Option<Program> {
     let mut b = Builder::after(program);
     let mut equal: SecondaryMap<Var, Var> = SecondaryMap::new();
     for (at, eqn) in program.eqns.iter().enumerate() {
@@ -47,5 +44,5 @@ pub fn decompose_some(
             simpler.remat_hints.insert(*by, hint);
         }
     }
-    Some((simpler, equal))
+    Some(simpler)
 }

@@ -33,25 +33,12 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of a value of this rank that each device holds as a whole.
-    pub(super) fn whole(rank: usize) -> Layout {
-        Layout {
-            dims: vec![Vec::new(); rank],
-            partial: Vec::new(),
-        }
-    }
-
     /// Returns the layout with everything added up.
     pub(super) fn reduced(&self) -> Layout {
         Layout {
             dims: self.dims.clone(),
             partial: Vec::new(),
         }
-    }
-
-    /// Returns whether each device holds the whole value.
-    pub(super) fn is_whole(&self) -> bool {
-        self.partial.is_empty() && self.dims.iter().all(Vec::is_empty)
     }
 
     /// Returns whether an atom splits a dim.

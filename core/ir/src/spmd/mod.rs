@@ -35,14 +35,16 @@ pub use partition::Partitioned;
 pub use time::Speed;
 
 use crate::sharding::{Mesh, ShardingError, ShardingSpec};
-use crate::{Program, SecondaryMap, Var, pass};
+use crate::{Eqn, Program, SecondaryMap, StaticKind, Var, pass};
 use choose::{Choice, Computed, Item};
 use factors::{Factors, shape_of};
 use grid::Layout;
 use propagate::Wish;
 use std::sync::Arc;
 
-/// Specs for some values of a program.
+/// Specs for some parameters and results of a program.
+///
+/// Other values get one by a `sharding_constraint`, which is an equation of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Constraints {
     /// The specs of the parameters. An empty list has none.
@@ -51,8 +53,6 @@ pub struct Constraints {
     pub params: Vec<Option<ShardingSpec>>,
     /// The specs of the results. An empty list has none.
     pub outs: Vec<Option<ShardingSpec>>,
-    /// The specs of other variables.
-    pub vars: Vec<(Var, ShardingSpec)>,
 }
 
 /// A program with a spec for each value, and the steps between them.
@@ -97,19 +97,18 @@ pub fn shard(
     mesh: &Arc<Mesh>,
     constraints: &Constraints,
 ) -> Result<Sharded, SpmdError> {
-    let mut program = program.clone();
-    let mut constraints = constraints.clone();
     if let Some(eqn) = program.eqns.iter().find(|eqn| eqn.op.is_call()) {
         return Err(SpmdError::Call {
             op: eqn.op.to_string(),
         });
     }
-    let grid = check(&program, mesh, &constraints)?;
+    let grid = check(program, mesh, constraints)?;
+    let mut program = program.clone();
     loop {
         let factors = program.eqns.iter();
         let factors = factors.map(|eqn| Factors::new(&program, eqn));
         let factors: Vec<Factors> = factors.collect::<Result<_, _>>()?;
-        let mut wishes = wishes(&grid, &program, &constraints)?;
+        let mut wishes = wishes(&grid, &program, constraints)?;
         propagate::propagate(&grid, &program, &factors, &mut wishes);
         let combines = |at: usize| {
             let mut values = factors[at].values(&program.eqns[at]);
@@ -119,18 +118,22 @@ pub fn shard(
                 dims.any(|(atoms, factor)| !atoms.is_empty() && factor.is_none())
             })
         };
-        let Some((simpler, equal)) = pass::decompose_some(&program, combines) else {
-            return Ok(choose(grid, program, &constraints, factors, &wishes));
-        };
-        // Several ops may be taken apart into equal equations.
-        program = match constraints.vars.is_empty() {
-            true => pass::simplify(simpler),
-            false => simpler,
-        };
-        for (var, _) in &mut constraints.vars {
-            *var = equal.get(*var).copied().unwrap_or(*var);
+        match pass::decompose_some(&program, combines) {
+            // Several ops may be taken apart into equal equations.
+            Some(simpler) => program = pass::simplify(simpler),
+            None => return Ok(choose(grid, program, constraints, factors, &wishes)),
         }
     }
+}
+
+/// Returns the variables of `sharding_constraint` equations, with their specs.
+fn inside(program: &Program) -> Vec<(Var, ShardingSpec)> {
+    let spec = |eqn: &Eqn| {
+        let at = eqn.op.static_at(StaticKind::Sharding)?;
+        let spec = program.attr(eqn.attrs[at]).sharding()?;
+        Some((eqn.out(), spec.clone()))
+    };
+    program.eqns.iter().filter_map(spec).collect()
 }
 
 /// Returns the grid for the specs, after a check that they fit.
@@ -139,7 +142,7 @@ fn check(
     mesh: &Arc<Mesh>,
     constraints: &Constraints,
 ) -> Result<Grid, SpmdError> {
-    let Constraints { params, outs, vars } = constraints;
+    let Constraints { params, outs } = constraints;
     for (of, found, expected) in [
         ("parameters", params.len(), program.params.len()),
         ("results", outs.len(), program.outs.len()),
@@ -159,7 +162,7 @@ fn check(
             .collect()
     };
     let of_params = given(&program.params, params);
-    let others = [given(&program.outs, outs), vars.clone()].concat();
+    let others = [given(&program.outs, outs), inside(program)].concat();
     for (var, spec) in of_params.iter().chain(&others) {
         let fault = |error| SpmdError::Spec {
             value: name_of(program, *var),
@@ -210,8 +213,8 @@ fn wishes(
     };
     // The constraint of a parameter comes before that of the variable, and that before that of a result.
     wishes.extend(specs(&program.outs, &constraints.outs));
-    let vars = constraints.vars.iter();
-    wishes.extend(vars.map(|(var, spec)| (*var, Wish::constrained(grid, spec))));
+    let vars = inside(program).into_iter();
+    wishes.extend(vars.map(|(var, spec)| (var, Wish::constrained(grid, &spec))));
     wishes.extend(specs(&program.params, &constraints.params));
     Ok(wishes)
 }
@@ -239,34 +242,23 @@ fn choose(
         choice.bind(*var, layout.clone());
         params.push(layout);
     }
-    for (var, _) in &constraints.vars {
-        choice.need(*var);
+    let inside: SecondaryMap<Var, ShardingSpec> = inside(&program).into_iter().collect();
+    for (var, _) in inside.iter() {
+        choice.need(var);
     }
-    let pins = |choice: &mut Choice<'_>, vars: &[Var]| {
-        for (var, spec) in &constraints.vars {
-            if vars.contains(var) {
-                choice.pin(*var, &grid.layout(spec));
-            }
-        }
-    };
-    pins(&mut choice, &program.params);
     for (at, eqn) in program.eqns.iter().enumerate() {
         choice.compute(at);
-        pins(&mut choice, &eqn.outs);
+        for var in &eqn.outs {
+            if let Some(spec) = inside.get(*var) {
+                choice.pin(*var, &asked(&grid, spec, wanted(*var)));
+            }
+        }
     }
     let mut outs = Vec::new();
     for (i, var) in program.outs.iter().enumerate() {
         let spec = constraints.outs.get(i).and_then(Option::as_ref);
         let layout = match spec {
-            // Propagation may have added atoms to open dims of the result.
-            Some(spec) => {
-                let (asked, wish) = (grid.layout(spec), wanted(*var));
-                let dims = asked.dims.iter().zip(&wish.dims).zip(spec.dims());
-                let fits = dims.into_iter().all(|((asked, wish), dim)| {
-                    asked == wish || dim.is_open && wish.starts_with(asked)
-                });
-                if fits { wish } else { asked }
-            }
+            Some(spec) => asked(&grid, spec, wanted(*var)),
             None => choice.cheaper(*var, wanted(*var)),
         };
         choice.bring(*var, &layout);
@@ -281,6 +273,16 @@ fn choose(
         outs,
         items,
     }
+}
+
+/// Returns the layout of a spec, with what propagation has added to open dims.
+fn asked(grid: &Grid, spec: &ShardingSpec, wish: Layout) -> Layout {
+    let asked = grid.layout(spec);
+    let mut dims = asked.dims.iter().zip(&wish.dims).zip(spec.dims());
+    // The wish of a parameter that is a result, too, is that of the parameter.
+    let fits =
+        dims.all(|((asked, wish), dim)| asked == wish || dim.is_open && wish.starts_with(asked));
+    if fits { wish } else { asked }
 }
 
 impl Sharded {

@@ -60,20 +60,23 @@ fn parts(x: &NdArray, spec: &ShardingSpec, dtype: DType, rng: &mut Rng) -> Vec<N
             for i in 0..all[group[0]].data.len() {
                 let whole = all[group[0]].data[i];
                 let owner = rng.below(group.len());
+                let other = rng.below(group.len());
+                // Multiples of the value by powers of two, so that sums are exact.
+                let own = match kind {
+                    Reduction::Sum => [-whole, 0.0, whole][rng.below(3)],
+                    Reduction::Max => whole - rng.below(4) as f64,
+                    Reduction::Min => whole + rng.below(4) as f64,
+                    Reduction::Prod => 1.0,
+                };
                 let mut rest = whole;
                 for (n, device) in group.iter().enumerate() {
-                    let own = match kind {
-                        Reduction::Sum => (rng.below(9) as f64) - 4.0,
-                        Reduction::Max => whole - rng.below(4) as f64,
-                        Reduction::Min => whole + rng.below(4) as f64,
-                        Reduction::Prod => 1.0,
+                    all[*device].data[i] = match (kind, n == other) {
+                        (Reduction::Sum, false) => 0.0,
+                        _ => own,
                     };
-                    if n != owner {
-                        all[*device].data[i] = own;
-                        if *kind == Reduction::Sum {
-                            rest -= own;
-                        }
-                    }
+                }
+                if *kind == Reduction::Sum && other != owner {
+                    rest -= own;
                 }
                 all[group[owner]].data[i] = rest;
             }
