@@ -709,7 +709,10 @@ pub enum ShardingFault {
         n: usize,
     },
     /// A spec does not have the number of dims of its leaf.
-    #[error("`{path}` is {aval}, and its spec has {dims} dims: {spec}")]
+    #[error(
+        "`{path}` is {aval}, and its spec has {dims} dim{}: {spec}",
+        if *dims == 1 { "" } else { "s" }
+    )]
     Rank {
         /// Path of the leaf.
         path: String,

@@ -208,5 +208,9 @@ fn specs_that_do_not_fit_are_errors() {
             .unwrap_err()
             .to_string(),
     ];
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    sharded: `argument` is f64[4], and its spec has 2 dims: sharding<@m, [{}, {"a"}]>
+    sharded: `result` is f64[4], and its spec has 2 dims: sharding<@m, [{}, {"a"}]>
+    sharded: sharding<@m, [{"a"}]> does not refer to mesh @m <["a"=2]>
+    "#);
 }
