@@ -495,7 +495,13 @@ fn a_variable_inside_of_a_program_can_have_a_spec() {
     };
     assert_eq!(names(&of), ["all_to_all", "all_to_all"]);
     let x = NdArray::build(&[4, 4], |i| i[0] as f64 - 0.5 * i[1] as f64);
-    check(&whole, &[x.clone()], &of, &mut Rng::new(1), 1e-12);
+    check(
+        &whole,
+        std::slice::from_ref(&x),
+        &of,
+        &mut Rng::new(1),
+        1e-12,
+    );
     // The cotangent has the constraint of the value.
     let pullback = ad::vjp(&whole, &whole.params).pullback;
     let rows = r#"[{"x"}, {}]"#;
