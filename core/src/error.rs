@@ -708,13 +708,18 @@ pub enum ShardingFault {
         /// Number of devices of a group.
         n: usize,
     },
-    /// A spec has more dims than its leaf has axes.
-    #[error("`{path}` is {aval}, and its spec is for more axes: {spec}")]
+    /// A spec does not have the number of dims of its leaf.
+    #[error(
+        "`{path}` is {aval}, and its spec has {dims} dim{}: {spec}",
+        if *dims == 1 { "" } else { "s" }
+    )]
     Rank {
         /// Path of the leaf.
         path: String,
         /// Aval of the leaf.
         aval: Aval,
+        /// Number of dims of the spec.
+        dims: usize,
         /// The spec.
         spec: String,
     },
@@ -754,7 +759,7 @@ pub enum ShardingFault {
         part: String,
     },
     /// A part of a tuple or an element of a list has no spec.
-    #[error("`{what}` has {entries} entries, and none for `{path}`")]
+    #[error("`{what}` has {entries} entries, and none for {}", if path.is_empty() { "a single tensor".to_owned() } else { format!("`{path}`") })]
     NotCovered {
         /// `in_specs` or `out_specs`.
         what: &'static str,

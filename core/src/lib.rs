@@ -137,6 +137,7 @@
 //! - [`macro@traced`] differentiates functions at compile time. [`grad`], [`vjp`], [`jvp`] and
 //!   their relatives differentiate closures at run time.
 //! - [`tree`](mod@tree): arithmetic on whole trees, norms, comparisons, summaries.
+//! - [`sharding`]: meshes of devices, functions that they compute together, programs for each of them.
 //! - [`optim`]: optimisers. [`random`]: random numbers.
 //! - [`testing`] checks derivatives; `#[traced(check)]` generates tests that do.
 //! - [`engine`]: eager evaluation with a graph, or op by op.

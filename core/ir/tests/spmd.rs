@@ -495,7 +495,13 @@ fn a_variable_inside_of_a_program_can_have_a_spec() {
     };
     assert_eq!(names(&of), ["all_to_all", "all_to_all"]);
     let x = NdArray::build(&[4, 4], |i| i[0] as f64 - 0.5 * i[1] as f64);
-    check(&whole, &[x.clone()], &of, &mut Rng::new(1), 1e-12);
+    check(
+        &whole,
+        std::slice::from_ref(&x),
+        &of,
+        &mut Rng::new(1),
+        1e-12,
+    );
     // The cotangent has the constraint of the value.
     let pullback = ad::vjp(&whole, &whole.params).pullback;
     let rows = r#"[{"x"}, {}]"#;
@@ -542,6 +548,38 @@ fn a_reshape_keeps_the_blocks_of_a_dim_apart() {
         &[&x],
     );
     assert_eq!(collectives(&of).len(), 1);
+}
+
+#[test]
+fn a_whole_range_of_a_split_dim_stays_in_place() {
+    let m = mesh(&[("x", 4)]);
+    let x: Vec<f64> = (0..35).map(f64::from).collect();
+    let ranges = "[starts=[0, 1], stops=[7, 3], steps=[1, 1]]";
+    let parts = r#"[{"x"}, {}]"#;
+    for (text, args) in [
+        (
+            format!("(x: f64[7, 5]) {{ y = slice{ranges} x, like x return y }}"),
+            vec![&x[..]],
+        ),
+        (
+            format!("(y: f64[7, 2], x: f64[7, 5]) {{ z = slice_t{ranges} y, like x return z }}"),
+            vec![&x[..14], &x],
+        ),
+        (
+            format!(
+                "(x: f64[7, 5], u: f64[7, 2]) {{ y = set_slice{ranges} x, u, like x, like u return y }}"
+            ),
+            vec![&x[..], &x[..14]],
+        ),
+        (
+            "(x: f64[7, 5]) { y = pad[low=[0, 1], high=[0, 2], interior=0, value=3.0] x return y }"
+                .to_owned(),
+            vec![&x[..]],
+        ),
+    ] {
+        let of = agrees(&text, &m, &vec![parts; args.len()], &[], &args);
+        assert_eq!(collectives(&of), [""; 0], "{text}");
+    }
 }
 
 // What is sent in known cases.
@@ -697,6 +735,22 @@ fn gradients_of_split_weights_are_scattered() {
         ["all_gather", "all_reduce", "reduce_scatter"],
         "{sent:?}"
     );
+}
+
+#[test]
+fn attention_over_split_positions_exchanges_them_for_heads() {
+    let m = mesh(&[("model", 4)]);
+    let whole = program(
+        "(q: f64[2, 4, 8, 2], k: f64[2, 4, 8, 2], v: f64[2, 4, 8, 2]) {
+            o = attention[causal=true] q, k, v
+            return o
+        }",
+    );
+    let parts = r#"[{}, {}, {"model"}, {}]"#;
+    let sent = sent_by(&whole, &m, &[parts; 3], &[parts]);
+    // 3 quarters of a quarter of 1024 bytes.
+    let exchange = |name: &str| format!(r#"all_to_all {name} over "model": 192"#);
+    assert_eq!(sent, ["q", "k", "v", "o"].map(exchange));
 }
 
 #[test]

@@ -136,12 +136,15 @@ pub(super) fn cached_call(
 ) -> Result<CachedCall, &'static str> {
     let planned = |targets: &[Shared]| Graph::of(targets, pending::ResultSet::Targets);
     let made = RecordedBody::of(args, results, planned)?;
-    let plan =
-        |(graph, leaves): (Graph, _)| Arc::new(CallPlan::new(graph.plan(), leaves, function));
+    let plan = |(graph, leaves): (Graph, _)| -> Result<_, &'static str> {
+        let plan = graph.plan();
+        let plan = plan.map_err(|_| "the body calls a collective of several devices")?;
+        Ok(Arc::new(CallPlan::new(plan, leaves, function)))
+    };
     let numbers = made.graph.as_ref().map(|(graph, _)| graph.numbers.clone());
     Ok(CachedCall {
         numbers: numbers.unwrap_or_default(),
-        plan: made.graph.map(plan),
+        plan: made.graph.map(plan).transpose()?,
         avals: made.avals,
         leaves: made.leaves,
         number_leaves: number_leaves.map(Arc::new),

@@ -1,5 +1,7 @@
 //! The part of the lazy graph between targets and leaves, and its key in the plan cache.
 
+use crate::Result;
+use crate::error::ShardingFault;
 use crate::events::{self, Event};
 use crate::graph::engine::Engine;
 use crate::graph::to_program::Lowering;
@@ -174,15 +176,23 @@ impl Graph {
     }
 
     /// Returns the plan for this graph, from the cache or made on a miss.
-    pub(crate) fn plan(&self) -> Arc<CachedPlan> {
+    ///
+    /// # Errors
+    ///
+    /// If an op needs the values of several devices, which only a program for devices has.
+    pub(crate) fn plan(&self) -> Result<Arc<CachedPlan>> {
         if let Some(entry) = &self.found {
             events::emit(Event::Hit { plan: entry.id });
-            return entry.clone();
+            return Ok(entry.clone());
         }
         let lowered = self.lower();
+        let mut ops = lowered.program.eqns.iter().map(|eqn| eqn.op);
+        if let Some(op) = ops.find(|op| op.collective().is_some()) {
+            return Err(ShardingFault::Outside.into_error(op.def().name()));
+        }
         let plan = Plan::new(&lowered);
         let entry = CachedPlan::new(&self.key, plan, lowered);
-        Engine::lock().cache.insert(entry)
+        Ok(Engine::lock().cache.insert(entry))
     }
 
     /// Describes how the graph differs from a cached entry, or returns `None` if it does not.

@@ -84,7 +84,7 @@ pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]
 
 /// Computes the results of a graph: its targets and the held values.
 fn run_graph(targets: &[Shared], graph: &Graph) -> Result<()> {
-    let entry = graph.plan();
+    let entry = graph.plan()?;
     let leaves = graph.leaves.iter().map(elements);
     let mut buffers = no_results();
     let leaves = leaves.collect::<Result<PlanLeaves<'_>>>()?;

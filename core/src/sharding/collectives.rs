@@ -53,8 +53,7 @@ fn record(
     // A cached plan would not know the mesh of another call.
     recording::impure_call();
     let group = context::group(call, &axes.names())?;
-    let x = context::on_devices(call, x)?;
-    Ok(record_many(op, statics(group)?, &[&x], &[], 1)?.remove(0))
+    Ok(record_many(op, statics(group)?, &[x], &[], 1)?.remove(0))
 }
 
 /// Marks a value that is equal on a group as one that each device has for itself. The derivative of a part of the

@@ -1,7 +1,7 @@
 //! The program of the devices that this thread traces.
 
 use crate::error::ShardingFault;
-use crate::graph::trace_scope::{Scope, Scopes};
+use crate::graph::trace_scope::Scope;
 use crate::sharding::placement::Devices;
 use crate::transform::stand_in_of;
 use crate::{Aval, DType, Result, Tensor};
@@ -13,17 +13,12 @@ use std::sync::Arc;
 struct Context {
     devices: Devices,
     scope: Arc<Scope>,
-    more: Inputs,
+    positions: Positions,
 }
 
-/// Inputs of the traced program besides the arguments of the function.
-#[derive(Default)]
-pub(super) struct Inputs {
-    /// Positions in a group: its axes, and the stand-in for the position.
-    pub(super) positions: Vec<(MeshAxes, Tensor)>,
-    /// Values that do not depend on an argument: the value, and its stand-in.
-    pub(super) captured: Vec<(Tensor, Tensor)>,
-}
+/// Positions in groups, which are inputs of the traced program besides the arguments of the function: the axes of the
+/// group, and the stand-in for the position.
+pub(super) type Positions = Vec<(MeshAxes, Tensor)>;
 
 thread_local! {
     /// The functions that this thread traces for devices, from the outermost to the innermost.
@@ -35,22 +30,24 @@ pub(super) struct ContextGuard(());
 
 impl ContextGuard {
     pub(super) fn open(devices: Devices, scope: Arc<Scope>) -> ContextGuard {
-        let more = Inputs::default();
+        let positions = Positions::new();
         OPEN.with_borrow_mut(|open| {
             open.push(Context {
                 devices,
                 scope,
-                more,
+                positions,
             });
         });
         ContextGuard(())
     }
 
-    /// Returns the inputs that the function asked for.
-    pub(super) fn close(self) -> Inputs {
-        let more =
-            OPEN.with_borrow_mut(|open| open.last_mut().map(|last| std::mem::take(&mut last.more)));
-        more.unwrap_or_default()
+    /// Returns the positions that the function asked for.
+    pub(super) fn close(self) -> Positions {
+        let positions = |open: &mut Vec<Context>| {
+            let last = open.last_mut()?;
+            Some(std::mem::take(&mut last.positions))
+        };
+        OPEN.with_borrow_mut(positions).unwrap_or_default()
     }
 }
 
@@ -81,34 +78,12 @@ pub(super) fn group(call: &'static str, names: &[&str]) -> Result<MeshAxes> {
 pub(super) fn position(call: &'static str, names: &[&str]) -> Result<Tensor> {
     innermost(call, |context| {
         let group = context.devices.group(names)?;
-        let known = &mut context.more.positions;
+        let known = &mut context.positions;
         if let Some((_, stand_in)) = known.iter().find(|(other, _)| *other == group) {
             return Ok(stand_in.clone());
         }
         let stand_in = stand_in_of(&Aval::new(DType::I64, []), &context.scope);
         known.push((group, stand_in.clone()));
-        Ok(stand_in)
-    })
-}
-
-/// Returns `x` as a value of the devices. All of them have a value that does not depend on the arguments of
-/// the function.
-pub(super) fn on_devices(call: &'static str, x: &Tensor) -> Result<Tensor> {
-    innermost(call, |context| {
-        let own = Scopes::one(context.scope.clone());
-        if !x.physical().0.scopes().is_apart(&own) {
-            return Ok(x.clone());
-        }
-        let known = &mut context.more.captured;
-        let found = known
-            .iter()
-            .find(|(other, _)| other.address() == x.address());
-        if let Some((_, stand_in)) = found {
-            return Ok(stand_in.clone());
-        }
-        let whole = x.physical();
-        let stand_in = stand_in_of(whole.aval(), &context.scope).with_batch_dims(x.batch_dims());
-        known.push((x.clone(), stand_in.clone()));
         Ok(stand_in)
     })
 }

@@ -138,6 +138,7 @@ impl Devices {
             return Err(ShardingFault::Rank {
                 path: path.to_owned(),
                 aval: aval.clone(),
+                dims: dims.len(),
                 spec: spec.map_or_else(String::new, ShardingSpec::to_string),
             });
         }

@@ -4,7 +4,7 @@ use crate::error::ShardingFault;
 use crate::events::{self, Event};
 use crate::graph::recording::UntracedGuard;
 use crate::graph::seq_no::seq_no_of_all;
-use crate::sharding::context::{ContextGuard, Inputs};
+use crate::sharding::context::{ContextGuard, Positions};
 use crate::sharding::placement::Devices;
 use crate::sharding::{Mesh, ShardingSpec, Specs};
 use crate::tensor::record::record_many;
@@ -203,34 +203,26 @@ fn body<Y: Tree>(
     let reads = UntracedGuard::new();
     let y = f(&inputs)?;
     drop(reads);
-    let Inputs {
-        positions,
-        captured: asked,
-    } = context.close();
+    let positions = context.close();
     let n_args = inputs.len();
     inputs.extend(positions.iter().map(|(_, stand_in)| stand_in.clone()));
-    inputs.extend(asked.iter().map(|(_, stand_in)| stand_in.clone()));
-    let part = cut(&inputs, since, &leaves(&y), true);
+    // Devices also compute what does not depend on the arguments, such as a collective of a constant.
+    let part = cut(&inputs, since, &leaves(&y), false);
     drop(scope);
     events::emit(Event::Traced {
         equations: part.program.eqns.len(),
     });
-    let (program, rest) = without_shapes(part, inputs.len());
+    let (program, captured) = without_shapes(part, inputs.len());
     let program = with_positions(program, n_args, &positions);
-    let captured = asked.iter().map(|(x, _)| x.physical()).chain(rest);
     Ok(Body {
         program: pass::simplify(pass::without_variance(&program)),
-        captured: captured.collect(),
+        captured,
         y,
     })
 }
 
 /// Replaces the parameters after the first `n_args`, one for each position, by equations.
-fn with_positions(
-    mut program: Program,
-    n_args: usize,
-    positions: &[(MeshAxes, Tensor)],
-) -> Program {
+fn with_positions(mut program: Program, n_args: usize, positions: &Positions) -> Program {
     let params: Vec<_> = program
         .params
         .drain(n_args..n_args + positions.len())

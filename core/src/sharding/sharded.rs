@@ -197,6 +197,7 @@ fn of_rank(
         return Err(ShardingFault::Rank {
             path: path.to_owned(),
             aval: leaf.aval().clone(),
+            dims: spec.rank(),
             spec: spec.to_string(),
         });
     };

@@ -43,6 +43,7 @@ fn placed(x: &Tensor, spec: &ShardingSpec, call: &'static str) -> Result<Tensor>
         let fault = ShardingFault::Rank {
             path: "x".to_owned(),
             aval: x.aval().clone(),
+            dims: spec.rank(),
             spec: spec.to_string(),
         };
         return Err(fault.into_error(call));

@@ -537,9 +537,8 @@ fn results_follow_the_axes_of_the_operands() {
             }
             // A like operand or a static argument may have the shape of the whole.
             if eqn.likes().is_empty() {
-                let tail = |x: &Tensor, axis: usize, block: usize| {
-                    range(x, axis, block, x.shape()[axis])
-                };
+                let tail =
+                    |x: &Tensor, axis: usize, block: usize| range(x, axis, block, x.shape()[axis]);
                 let sliced = apart.operands.iter().zip(&axes.operands);
                 let sliced: Vec<Tensor> = sliced
                     .map(|(x, axes)| changed(x, axes, is_here, tail))

@@ -130,7 +130,10 @@ fn a_ring_of_products_is_a_matrix_product() {
     let device = |(x, w): &(Tensor, Tensor)| {
         let (mut w, mut y) = (w.clone(), Tensor::zeros([2, 6], DType::F64));
         for turn in 0..4i64 {
-            let owner = (axis_index("a") + (4 - turn)) % 4i64;
+            let behind = axis_index("a") - turn;
+            let owner = behind
+                .lt(Tensor::from(0i64))
+                .select(&behind + 4i64, &behind);
             let places = Tensor::arange(2, DType::I64) + owner * 2i64;
             y += x.take(&places, 1).matmul(&w);
             w = ppermute(&w, "a", &ring);
@@ -200,7 +203,7 @@ fn a_loop_and_a_condition_of_each_device_are_differentiated() {
     let x = noise(&[4, 3], 1);
     let device = |x: &Tensor| {
         let decay = gradloom::fori_loop(0..3, |_, h: &Tensor| h.sin() * 0.5 + x, &x.zeros_like());
-        let is_first = axis_index("a").equal(Tensor::from(0i64));
+        let is_first = axis_index("a").eq(Tensor::from(0i64));
         let chosen = gradloom::cond(
             &is_first,
             |h: &Tensor| h.exp(),
@@ -254,4 +257,47 @@ fn a_spec_stays_with_its_tensor() {
     assert_eq!((&z + 1.0).sharding(), None);
     let f = |x: &Tensor| with_sharding(&x.sin(), &rows).square();
     compare("constraint", &f, &|x: &Tensor| x.sin().square(), &x);
+}
+
+#[traced(record)]
+fn traced_loss(w: &Tensor, x: &Tensor) -> Tensor {
+    let h = (x * w).tanh().square().mean(..);
+    pmean(&h, "a")
+}
+
+#[traced]
+fn traced_part(w: &Tensor, x: &Tensor) -> Tensor {
+    (x * w).tanh().square().mean(..)
+}
+
+#[test]
+fn traced_functions_run_on_devices() {
+    let grid = Grid::new(&[2]);
+    let (x, w) = (noise(&[4, 3], 1), noise(&[3], 2));
+    let host = |w: &Tensor| (&x * w).tanh().square().mean(..);
+    let specs = || (None, grid.rows());
+    let map = shard_map(
+        |(w, x): &(Tensor, Tensor)| traced_loss(w, x),
+        &grid.mesh,
+        specs(),
+        None,
+    );
+    let f = |w: &Tensor| map(&(w.clone(), x.clone()));
+    compare("a collective in a traced function", &f, &host, &w);
+    let map = shard_map(
+        |(w, x): &(Tensor, Tensor)| pmean(&traced_part(w, x), "a"),
+        &grid.mesh,
+        specs(),
+        None,
+    );
+    let f = |w: &Tensor| map(&(w.clone(), x.clone()));
+    compare("a traced function", &f, &host, &w);
+    let map = shard_map(
+        |(w, x): &(Tensor, Tensor)| pmean(&traced_part::grad(w, x).w, "a"),
+        &grid.mesh,
+        specs(),
+        None,
+    );
+    let found = map(&(w.clone(), x.clone()));
+    assert_near(&found, &grad(host)(&w), "a companion");
 }

@@ -52,7 +52,16 @@ fn a_collective_outside_of_a_program_for_devices_is_an_error() {
         outside(|x| broadcast(x, "a", 0)),
         outside(|x| x * axis_index("a").cast(DType::F64)),
     ];
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    all_reduce: it works on the values of several devices, so call it inside of a function that `shard_map` runs
+    all_gather: it works on the values of several devices, so call it inside of a function that `shard_map` runs
+    reduce_scatter: it works on the values of several devices, so call it inside of a function that `shard_map` runs
+    all_to_all: it works on the values of several devices, so call it inside of a function that `shard_map` runs
+    ppermute: it works on the values of several devices, so call it inside of a function that `shard_map` runs
+    pmean: it works on the values of several devices, so call it inside of a function that `shard_map` runs
+    broadcast: it works on the values of several devices, so call it inside of a function that `shard_map` runs
+    axis_index: it works on the values of several devices, so call it inside of a function that `shard_map` runs
+    "#);
 }
 
 #[test]
@@ -60,7 +69,10 @@ fn specs_that_do_not_fit_are_errors() {
     let grid = Grid::new(&[2]);
     let columns = ShardingSpec::split(&grid.mesh, &[&[], &["a"]]).unwrap();
     let other = Arc::new(Mesh::new("n", &[("a", 2)]).unwrap());
-    let partial = rows().with_partial(&[]).unwrap();
+    let partial = ShardingSpec::replicated(&grid.mesh, 1);
+    let partial = partial
+        .with_partial(&[("a".into(), Reduction::Sum)])
+        .unwrap();
     let cube = ShardingSpec::split(&grid.mesh, &[&[], &[], &["a"]]).unwrap();
     let same = |x: &Tensor| x.clone();
     let all = [
@@ -75,7 +87,18 @@ fn specs_that_do_not_fit_are_errors() {
         failed(rows(), (rows(), rows()), same),
         failed(partial, rows(), same),
     ];
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    shard_map: `argument` is f64[4, 3]: axis 1 has length 3, which 2 devices cannot divide equally; pad it
+    shard_map: `argument` is f64[4, 3], and its spec has 3 dims: sharding<@m, [{}, {}, {"a"}]>
+    shard_map: sharding<@n, [{"a"}]> does not refer to mesh @m <["a"=2]>
+    shard_map: `result` is f64[], and its spec has 1 dim: sharding<@m, [{"a"}]>
+    shard_map: `result` may differ between the devices along "a", and its spec does not divide it there: use `all_reduce` or `all_gather`, or name the axis in `out_specs`
+    shard_map: `result` may differ between the devices along "a", and its spec does not divide it there: use `all_reduce` or `all_gather`, or name the axis in `out_specs`
+    shard_map: `in_specs` has an entry for `w`, which names no tensor
+    shard_map: `in_specs` has 2 entries, and none for a single tensor
+    shard_map: `out_specs` has 2 entries, and none for a single tensor
+    shard_map: sharding<@m, [{}], partial={"a": sum}> is partial: reduce the value by `all_reduce`
+    "#);
 }
 
 #[test]
@@ -94,7 +117,18 @@ fn collectives_that_do_not_fit_are_errors() {
         failed(rows(), None, |x| broadcast(x, "a", 2)),
         failed(rows(), None, |x| pmean(&x.cast(DType::I64), "a")),
     ];
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    all_reduce: there is no axis "b" in mesh @m <["a"=2]>
+    all_reduce: the axis `a` occurs twice
+    all_reduce: the dtype is bool, expected a number: the operand is bool[2, 3]
+    all_gather: axis 2 is out of range for rank 2: the operand is f64[2, 3]
+    reduce_scatter: an axis of length 3 cannot be split into 2 equal parts: the operand is f64[2, 3]
+    all_to_all: an axis of length 3 cannot be split into 2 equal parts: the operand is f64[2, 3]
+    ppermute: a group of 2 devices has no device 2: the operand is f64[2, 3]
+    ppermute: `pairs` cannot be [0, 1, 1, 1]: the operand is f64[2, 3]
+    broadcast: a group of 2 devices has no position 2
+    pmean: the operand is i64[2, 3], expected a float
+    "#);
 }
 
 #[test]
@@ -108,7 +142,11 @@ fn programs_that_devices_cannot_run_are_errors() {
         }),
         failed(rows(), None, |x| x * x.sum(..).item::<f64>()),
     ];
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    shard_map: `all_reduce` is in the program of a `scan`, where devices do not meet; write the loop in Rust, or move the collective out of it
+    shard_map: `all_gather` is in the program of a `checkpoint`, where devices do not meet; write the loop in Rust, or move the collective out of it
+    this value differs between the lanes of `vmap`, the turns of a loop or the devices of `shard_map`, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read
+    "#);
 }
 
 #[test]
@@ -117,9 +155,6 @@ fn an_error_of_a_device_names_the_device() {
     let x = Tensor::from([[1.0f64], [2.0], [3.0], [4.0]]);
     let labels = Tensor::from([0i64, 0, 7, 0]);
     let loss = |(x, labels): &(Tensor, Tensor)| x.cross_entropy(labels);
-    let map = shard_map(loss, &grid.mesh, (grid.rows(), grid.rows()), None);
-    let run = |x: &Tensor| -> Result<Tensor> { Ok(map(&(x.clone(), labels.clone()))) };
-    let _ = run;
     let map = shard_map(
         |x: &(Tensor, Tensor)| loss(x).unsqueeze(0),
         &grid.mesh,
@@ -128,7 +163,7 @@ fn an_error_of_a_device_names_the_device() {
     );
     let y = map(&(x.clone(), labels));
     let error = gradloom::evaluate(&y).unwrap_err();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @"device 2: `cross_entropy`: label 7 at row 0 is out of range for 1 classes");
     // The program runs again with other values.
     let y = map(&(x, Tensor::zeros([4], DType::I64)));
     assert_eq!(y.to_vec::<f64>(), [0.0; 4]);
@@ -136,14 +171,16 @@ fn an_error_of_a_device_names_the_device() {
 
 #[test]
 fn a_spec_of_another_rank_is_an_error() {
-    let x = Tensor::zeros([4, 3], DType::F64);
     let all = [
         outside(|x| with_sharding(x, &rows())),
         outside(|x| x.shard(&rows())),
         outside(|x| x.reshard(&rows())),
     ];
-    drop(x);
-    insta::assert_snapshot!(all.join("\n"), @"");
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    with_sharding: `x` is f64[4, 3], and its spec has 1 dim: sharding<@m, [{"a"}]>
+    shard: `x` is f64[4, 3], and its spec has 1 dim: sharding<@m, [{"a"}]>
+    reshard: `x` is f64[4, 3], and its spec has 1 dim: sharding<@m, [{"a"}]>
+    "#);
 }
 
 #[test]
@@ -161,5 +198,5 @@ fn a_value_of_a_device_cannot_be_used_outside() {
     assert_eq!(y.to_vec::<f64>(), [0.0, 0.0]);
     let leaked = kept.unwrap() + 1.0;
     let error = leaked.try_to_vec::<f64>().unwrap_err();
-    insta::assert_snapshot!(error, @"");
+    insta::assert_snapshot!(error, @"all_reduce: it works on the values of several devices, so call it inside of a function that `shard_map` runs");
 }

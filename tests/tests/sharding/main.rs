@@ -1,5 +1,6 @@
 //! Programs for the devices of a mesh, beside the same computation without devices.
 
+mod automatic;
 mod collectives;
 mod derivatives;
 mod errors;

@@ -202,7 +202,7 @@ impl Mesh {
         }
         let is_first = |position: &usize| {
             let mut at = strides.iter();
-            at.all(|(stride, size)| position / stride % size == 0)
+            at.all(|(stride, size)| (position / stride).is_multiple_of(*size))
         };
         let group = |first: usize| {
             let mut group = vec![first];

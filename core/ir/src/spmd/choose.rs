@@ -221,6 +221,9 @@ impl<'a> Choice<'a> {
     }
 
     /// Returns the lists of atoms to try for each factor.
+    ///
+    /// The atoms of an axis without a factor can go to any factor: an exchange between dims sends less
+    /// than a gather.
     fn lists(&self, eqn: &Eqn, factors: &Factors) -> Vec<Vec<Vec<Atom>>> {
         let mut lists: Vec<Vec<Vec<Atom>>> = vec![Vec::new(); factors.all.len()];
         let mut add = |factor: usize, atoms: &[Atom]| {
@@ -229,10 +232,14 @@ impl<'a> Choice<'a> {
                 lists[factor].push(atoms.to_vec());
             }
         };
+        let mut stray: Vec<&[Atom]> = Vec::new();
         for (var, axes) in eqn.data().iter().zip(&factors.operands) {
             for layout in self.layouts(*var) {
                 for (factor, atoms) in axes.iter().zip(&layout.dims) {
-                    factor.iter().for_each(|factor| add(*factor, atoms));
+                    match factor {
+                        Some(factor) => add(*factor, atoms),
+                        None => stray.push(atoms),
+                    }
                 }
             }
         }
@@ -240,6 +247,13 @@ impl<'a> Choice<'a> {
             if let Some(wish) = self.wishes.get(var) {
                 for (factor, atoms) in axes.iter().zip(&wish.dims) {
                     factor.iter().for_each(|factor| add(*factor, atoms));
+                }
+            }
+        }
+        for atoms in stray {
+            for (i, factor) in factors.all.iter().enumerate() {
+                if factor.len >= self.grid.n_parts(atoms) {
+                    add(i, atoms);
                 }
             }
         }
@@ -302,7 +316,7 @@ impl<'a> Choice<'a> {
     fn ways(&self, eqn: &Eqn, factors: &Factors, split: &[Vec<Atom>]) -> Vec<Way> {
         let plain = self.plain(factors, split);
         let mut ways = Vec::new();
-        for (operands, passed) in self.deferrals(eqn, split) {
+        for Deferral { operands, passed } in self.deferrals(eqn, split) {
             let mut way = plain.clone();
             for operand in operands {
                 way.operands[operand].partial.clone_from(&passed);
@@ -322,13 +336,8 @@ impl<'a> Choice<'a> {
         ways
     }
 
-    /// Returns sets of operands, with atoms along which they are partial, and the equation commutes
-    /// with the reduction.
-    fn deferrals(
-        &self,
-        eqn: &Eqn,
-        split: &[Vec<Atom>],
-    ) -> Vec<(Vec<usize>, Vec<(Atom, Reduction)>)> {
+    /// Returns the partial operands that an equation can pass on.
+    fn deferrals(&self, eqn: &Eqn, split: &[Vec<Atom>]) -> Vec<Deferral> {
         let data = eqn.data();
         let is_unused = |atom: &Atom| !split.iter().any(|of| of.contains(atom));
         // The atoms along which an operand is available as a partial value of a kind.
@@ -354,7 +363,10 @@ impl<'a> Choice<'a> {
                     common
                 });
                 if !common.is_empty() {
-                    found.push((operands, common));
+                    found.push(Deferral {
+                        operands,
+                        passed: common,
+                    });
                 }
             }
         }
@@ -389,6 +401,13 @@ impl<'a> Choice<'a> {
         let shape = shape_of(self.program, var).expect("all shapes are known");
         local_bytes(self.grid, &shape, self.size(var), layout)
     }
+}
+
+/// Operands that stay partial, as the results do then.
+struct Deferral {
+    operands: Vec<usize>,
+    /// The atoms along which they are partial, all of one kind.
+    passed: Vec<(Atom, Reduction)>,
 }
 
 /// The state of the search for the best way.

@@ -53,8 +53,10 @@ fn statics(program: &Program, eqn: &Eqn, data: &[Vec<usize>], outs: &[Vec<usize>
     let kinds = eqn.op.def().statics().iter().map(|arg| arg.kind);
     let statics = kinds.zip(&eqn.attrs).map(|(kind, attr)| {
         let value = program.attr(*attr);
-        if !matches!(kind, StaticKind::Shape | StaticKind::Reshape) {
-            return value.clone();
+        match kind {
+            StaticKind::Stops => return stops(value, &whole(&eqn.args[0]), &data[0]),
+            StaticKind::Shape | StaticKind::Reshape => {}
+            _ => return value.clone(),
         }
         // A shape is that of the result, or of the operand if the op is a transpose.
         let values = eqn.outs.iter().zip(outs);
@@ -70,6 +72,20 @@ fn statics(program: &Program, eqn: &Eqn, data: &[Vec<usize>], outs: &[Vec<usize>
         }
     });
     statics.collect()
+}
+
+/// Returns the ends of ranges. Of an axis that is split, the range is the whole part.
+fn stops(value: &Static, whole: &[usize], local: &[usize]) -> Static {
+    let Some(stops) = value.ints() else {
+        return value.clone();
+    };
+    let lens = whole.iter().zip(local);
+    let stops = stops.iter().zip(lens).map(
+        |(stop, (whole, local))| {
+            if whole == local { *stop } else { i64::MAX }
+        },
+    );
+    stops.collect::<Vec<_>>().into()
 }
 
 /// Returns whether a static argument names a shape, in which -1 stands for any length.

@@ -35,7 +35,7 @@ pub use partition::Partitioned;
 pub use time::Speed;
 
 use crate::sharding::{Mesh, ShardingError, ShardingSpec};
-use crate::{Eqn, Program, SecondaryMap, StaticKind, Var, pass};
+use crate::{Aval, Builder, Eqn, Program, SecondaryMap, StaticKind, Var, cost, pass};
 use choose::{Choice, Computed, Item};
 use factors::{Factors, shape_of};
 use grid::Layout;
@@ -111,12 +111,14 @@ pub fn shard(
         let mut wishes = wishes(&grid, &program, constraints)?;
         propagate::propagate(&grid, &program, &factors, &mut wishes);
         let combines = |at: usize| {
-            let mut values = factors[at].values(&program.eqns[at]);
-            values.any(|(var, axes)| {
+            let eqn = &program.eqns[at];
+            let mut values = factors[at].values(eqn);
+            let is_split = values.any(|(var, axes)| {
                 let wish = wishes.get(var).map(|wish| wish.dims.iter());
                 let mut dims = wish.into_iter().flatten().zip(axes);
                 dims.any(|(atoms, factor)| !atoms.is_empty() && factor.is_none())
-            })
+            });
+            is_split && !grows(&program, eqn)
         };
         match pass::decompose_some(&program, combines) {
             // Several ops may be taken apart into equal equations.
@@ -124,6 +126,34 @@ pub fn shard(
             None => return Ok(choose(grid, program, constraints, factors, &wishes)),
         }
     }
+}
+
+/// Returns whether the decomposition of a composite op has a larger value than its operands and results.
+///
+/// Attention would store the scores of all pairs, for example. It gets whole operands instead.
+fn grows(program: &Program, eqn: &Eqn) -> bool {
+    let Some(decompose) = eqn.op.def().facts().decompose else {
+        return true;
+    };
+    let bytes = |aval: &Aval| {
+        let bytes = cost::bytes(aval).and_then(|bytes| bytes.as_constant());
+        bytes.unwrap_or(i128::MAX)
+    };
+    let mut b = Builder::new();
+    let mut alone = eqn.clone();
+    for arg in &mut alone.args {
+        *arg = b.param(program.aval(*arg).clone());
+    }
+    for attr in &mut alone.attrs {
+        *attr = b.attr(program.attr(*attr).clone());
+    }
+    if decompose(&mut b, &alone).is_none() {
+        return true;
+    }
+    let values = eqn.args.iter().chain(&eqn.outs);
+    let most = values.map(|var| bytes(program.aval(*var))).max();
+    let mut outs = b.eqns_from(0).iter().flat_map(|eqn| &eqn.outs);
+    outs.any(|out| Some(bytes(b.aval(*out))) > most)
 }
 
 /// Returns the variables of `sharding_constraint` equations, with their specs.

@@ -112,7 +112,7 @@ pub enum Variance {
 /// # Panics
 ///
 /// If the static arguments are those of another op.
-pub fn over<'a>(op: Op, statics: &'a [Static]) -> &'a MeshAxes {
+pub fn over(op: Op, statics: &[Static]) -> &MeshAxes {
     let at = op.static_at(StaticKind::Mesh);
     let axes = at.and_then(|at| statics[at].mesh());
     axes.expect("a collective has the axes of its groups")

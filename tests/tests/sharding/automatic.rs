@@ -1,0 +1,216 @@
+//! Functions that the devices of a mesh compute together give what one device gives.
+
+use super::{Grid, assert_near};
+use gradloom::prelude::*;
+use gradloom::sharding::{ShardingSpec, Specs, Speed, explain_sharding, sharded, with_sharding};
+use gradloom_tests::noise;
+
+/// Compares values, both modes, second derivatives and batches of a function of `x`, divided and whole.
+fn compare(what: &str, f: &dyn Fn(&Tensor) -> Tensor, g: &dyn Fn(&Tensor) -> Tensor, x: &Tensor) {
+    let near = |found: &Tensor, expected: &Tensor, of: &str| {
+        assert_near(found, expected, &format!("{what}: {of}"));
+    };
+    near(&f(x), &g(x), "value");
+    let dx = noise(x.shape(), 11);
+    near(&jvp(f, x, &dx).1, &jvp(g, x, &dx).1, "jvp");
+    let loss = |f: &dyn Fn(&Tensor) -> Tensor, x: &Tensor| {
+        let y = f(x);
+        (&y * noise(y.shape(), 12)).sum(..)
+    };
+    let slope = |f: &dyn Fn(&Tensor) -> Tensor, x: &Tensor| grad(|x: &Tensor| loss(f, x))(x);
+    near(&slope(f, x), &slope(g, x), "gradient");
+    let second = |f: &dyn Fn(&Tensor) -> Tensor| grad(|x: &Tensor| (slope(f, x) * &dx).sum(..))(x);
+    near(&second(f), &second(g), "second derivative");
+    let lanes = Tensor::stack(&[x.clone(), &dx * 0.5], 0);
+    near(&vmap(f)(&lanes), &vmap(g)(&lanes), "vmap");
+}
+
+fn spec(grid: &Grid, dims: &[&[&str]]) -> ShardingSpec {
+    ShardingSpec::split(&grid.mesh, dims).unwrap()
+}
+
+#[test]
+fn a_function_is_the_same_however_its_argument_is_divided() {
+    type Function = (&'static str, Box<dyn Fn(&Tensor) -> Tensor>);
+    let w = noise(&[5, 6], 2);
+    let functions: Vec<Function> = vec![
+        ("elementwise", Box::new(|x| x.sin() * x)),
+        ("sum", Box::new(|x| x.sum(0).exp())),
+        ("mean", Box::new(|x| x.square().mean(..))),
+        ("max", Box::new(|x| x.max(1) * 2.0)),
+        ("min", Box::new(|x| x.min(0))),
+        ("prod", Box::new(|x| x.prod(0))),
+        ("softmax", Box::new(|x| x.softmax(-1))),
+        ("logsumexp", Box::new(|x| x.logsumexp(0))),
+        ("matmul", Box::new(move |x| x.matmul(&w).tanh())),
+        ("square", Box::new(|x| x.matmul(x.transpose()))),
+        ("cumsum", Box::new(|x| x.cumsum(1))),
+        ("reshape", Box::new(|x| x.reshape([-1]).sin())),
+        ("transpose", Box::new(|x| x.transpose().cos())),
+        ("slice", Box::new(|x| x.i((1..4, 2..)).sin())),
+        ("log", Box::new(|x| x.square().log().sum(0))),
+        ("sort", Box::new(|x| x.sort(1).cumsum(1))),
+    ];
+    // Lengths that no mesh divides equally.
+    let x = noise(&[7, 5], 3) + 0.1;
+    for grid in Grid::all() {
+        let names = &grid.names;
+        let mut specs = vec![
+            spec(&grid, &[&[names[0]], &[]]),
+            spec(&grid, &[&[], &[names[0]]]),
+            spec(&grid, &[names, &[]]),
+        ];
+        if names.len() > 1 {
+            specs.push(spec(&grid, &[&[names[1]], &[names[0]]]));
+        }
+        for (name, f) in &functions {
+            for spec in &specs {
+                let divided = sharded(|x: &Tensor| f(x), &grid.mesh, spec, None);
+                compare(&format!("{name} with {spec}"), &divided, f, &x);
+            }
+        }
+    }
+}
+
+#[test]
+fn maxima_over_a_divided_axis_are_maxima() {
+    let grid = Grid::new(&[2, 3]);
+    let x = noise(&[6, 12], 1);
+    for dims in [[&["a"][..], &["b"]], [&["b"], &["a"]], [&[], &["a", "b"]]] {
+        let spec = spec(&grid, &dims);
+        for axis in [0, 1] {
+            let max = sharded(|x: &Tensor| x.max(axis), &grid.mesh, &spec, None);
+            assert_eq!(max(&x).to_vec::<f64>(), x.max(axis).to_vec::<f64>());
+            let argmax = sharded(|x: &Tensor| x.argmax(axis), &grid.mesh, &spec, None);
+            assert_eq!(argmax(&x).to_vec::<i64>(), x.argmax(axis).to_vec::<i64>());
+        }
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Perceptron {
+    u: Tensor,
+    w: Tensor,
+}
+
+fn loss((net, x): &(Perceptron, Tensor)) -> Tensor {
+    x.matmul(&net.u).tanh().matmul(&net.w).square().mean(..)
+}
+
+#[test]
+fn a_step_of_training_is_that_of_one_device() {
+    let grid = Grid::new(&[2, 2]);
+    let net = Perceptron {
+        u: noise(&[6, 12], 1),
+        w: noise(&[12, 4], 2),
+    };
+    let x = noise(&[9, 6], 3);
+    let (expected, slope) = value_and_grad(loss)(&(net.clone(), x.clone()));
+    let weights = [
+        ("u", Some(spec(&grid, &[&[], &["b"]]))),
+        ("w", Some(spec(&grid, &[&["b"], &[]]))),
+    ];
+    let rows = spec(&grid, &[&["a"], &[]]);
+    let all: [Specs; 3] = [
+        (None, rows.clone()).into(),
+        (weights.clone(), None).into(),
+        (weights, rows).into(),
+    ];
+    for specs in all {
+        let divided = sharded(loss, &grid.mesh, specs, None);
+        let (value, found) = value_and_grad(divided)(&(net.clone(), x.clone()));
+        assert_near(&value, &expected, "loss");
+        assert_near(&found.0.u, &slope.0.u, "u");
+        assert_near(&found.0.w, &slope.0.w, "w");
+        assert_near(&found.1, &slope.1, "x");
+    }
+}
+
+#[test]
+fn specs_of_tensors_and_constraints_place_values() {
+    let grid = Grid::new(&[2]);
+    let rows = spec(&grid, &[&["a"], &[]]);
+    let columns = spec(&grid, &[&[], &["a"]]);
+    let x = noise(&[4, 6], 1);
+    let f = |x: &Tensor| with_sharding(&x.sin(), &columns).sum(1);
+    let divided = sharded(f, &grid.mesh, None, None);
+    compare("constraint", &divided, &|x: &Tensor| x.sin().sum(1), &x);
+    let sent = |x: &Tensor, f: &dyn Fn(&Tensor) -> Tensor| {
+        let explained = explain_sharding(
+            |x: &Tensor| f(x),
+            &grid.mesh,
+            None,
+            None,
+            x,
+            &Speed::default(),
+        );
+        let explained = explained.unwrap();
+        explained
+            .collectives
+            .iter()
+            .map(|of| of.name)
+            .collect::<Vec<_>>()
+    };
+    let sum = |x: &Tensor| x.sum(0);
+    assert_eq!(sent(&x, &sum), [""; 0]);
+    assert_eq!(sent(&x.shard(&rows), &sum), ["all_reduce"]);
+    assert_eq!(sent(&x.shard(&columns), &sum), [""; 0]);
+}
+
+#[test]
+fn a_tensor_parallel_perceptron_has_one_all_reduce_in_each_direction() {
+    let grid = Grid::new(&[2]);
+    let (u, w) = (spec(&grid, &[&[], &["a"]]), spec(&grid, &[&["a"], &[]]));
+    let args = (noise(&[4, 6], 1), noise(&[6, 8], 2), noise(&[8, 6], 3));
+    let f = |(x, u, w): &(Tensor, Tensor, Tensor)| x.matmul(u).tanh().matmul(w);
+    let whole = || Some(ShardingSpec::replicated(&grid.mesh, 2));
+    let names = |explained: gradloom::sharding::Explanation| {
+        explained
+            .collectives
+            .iter()
+            .map(|of| of.name)
+            .collect::<Vec<_>>()
+    };
+    let specs = (whole(), u, w);
+    let forward = explain_sharding(
+        f,
+        &grid.mesh,
+        specs.clone(),
+        whole(),
+        &args,
+        &Speed::default(),
+    );
+    assert_eq!(names(forward.unwrap()), ["all_reduce"]);
+    // The gradient of a loss of the replicated result: one more, for the input.
+    let step = |args: &(Tensor, Tensor, Tensor)| {
+        grad(|args: &(Tensor, Tensor, Tensor)| f(args).square().sum(..))(args)
+    };
+    let outs = specs.clone();
+    let backward = explain_sharding(step, &grid.mesh, specs, outs, &args, &Speed::default());
+    assert_eq!(names(backward.unwrap()), ["all_reduce", "all_reduce"]);
+}
+
+#[test]
+fn specs_that_do_not_fit_are_errors() {
+    let grid = Grid::new(&[2]);
+    let x = noise(&[4], 1);
+    let f = |x: &Tensor| -> Result<Tensor> { Ok(x.sin()) };
+    let wide = spec(&grid, &[&[], &["a"]]);
+    let other = Grid::new(&[4]);
+    let all = [
+        sharded(f, &grid.mesh, &wide, None)(&x)
+            .unwrap_err()
+            .to_string(),
+        sharded(f, &grid.mesh, None, &wide)(&x)
+            .unwrap_err()
+            .to_string(),
+        sharded(f, &grid.mesh, other.rows(), None)(&x)
+            .unwrap_err()
+            .to_string(),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    sharded: `argument` is f64[4], and its spec has 2 dims: sharding<@m, [{}, {"a"}]>
+    sharded: `result` is f64[4], and its spec has 2 dims: sharding<@m, [{}, {"a"}]>
+    sharded: sharding<@m, [{"a"}]> does not refer to mesh @m <["a"=2]>
+    "#);
+}
