@@ -346,7 +346,10 @@ fn inferred_shapes_hold_for_the_numbers() {
                     // Only methods and derivatives set these, so they are always known.
                     _ if matches!(
                         arg.kind,
-                        StaticKind::KnownFlag | StaticKind::KnownCount | StaticKind::Active
+                        StaticKind::KnownFlag
+                            | StaticKind::KnownCount
+                            | StaticKind::Active
+                            | StaticKind::Sharding
                     ) =>
                     {
                         s.clone()

@@ -3,7 +3,9 @@
 use super::{Graph, Node, Rng, Step, aval};
 use gradloom::DType;
 use gradloom_ir::op::Eval;
+use gradloom_ir::sharding::{Mesh, ShardingSpec};
 use gradloom_ir::{Aval, Eqn, Op, Program, Programs, Static};
+use std::sync::Arc;
 
 impl Graph {
     /// Returns a copy in which one op, static argument or operand differs, or `None` if no attempt
@@ -143,13 +145,17 @@ fn another(value: &Static, rng: &mut Rng) -> Static {
             }
             Static::Programs(Programs::new(all))
         }
+        Static::Sharding(spec) => {
+            let devices = spec.mesh().n_devices() + 1;
+            let mesh = Mesh::new("m", &[("x", devices)]).expect("a mesh");
+            ShardingSpec::replicated(&Arc::new(mesh), spec.rank()).into()
+        }
         Static::Host(_)
         | Static::Dims(..)
         | Static::Code(_)
         | Static::Mesh(_)
         | Static::Tilings(_)
         | Static::Reduce(_)
-        | Static::Sharding(_)
         | Static::Specs(..) => {
             unreachable!("a graph has known static arguments, and no devices")
         }
