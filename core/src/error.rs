@@ -2,6 +2,7 @@
 
 use crate::{Aval, DType};
 use gradloom_ir::OpError;
+use gradloom_ir::sharding::ShardingError;
 use gradloom_kernels::KernelFault;
 use std::fmt;
 use std::panic::Location;
@@ -184,7 +185,7 @@ pub enum Error {
 
     /// A value was read inside of a function that `vmap` applies to many lanes, or that a loop repeats.
     #[error(
-        "this value differs between the lanes of `vmap` or the turns of a loop, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read"
+        "this value differs between the lanes of `vmap`, the turns of a loop or the devices of `shard_map`, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read"
     )]
     Lane,
 
@@ -236,6 +237,24 @@ pub enum Error {
     /// A backward pass to parameters is not possible.
     #[error("{0}")]
     Backward(Box<BackwardFault>),
+
+    /// A mesh, a spec or a program for devices does not fit.
+    #[error("{call}: {fault}")]
+    Sharding {
+        /// Function that was called, such as `shard_map`.
+        call: &'static str,
+        /// The misfit.
+        fault: Box<ShardingFault>,
+    },
+
+    /// A computation failed on a device of a mesh.
+    #[error("device {device}: {error}")]
+    Device {
+        /// Number of the device, in row-major order of its position in the mesh.
+        device: usize,
+        /// The error.
+        error: Box<Error>,
+    },
 
     /// Two trees that belong together have different structures.
     #[error(
@@ -311,6 +330,10 @@ impl Error {
             KernelFault::DivisionByZero { element } => Error::DivisionByZero { op, element },
             KernelFault::OutOfMemory { bytes } => Error::OutOfMemory { op, bytes },
             KernelFault::Within { op, fault } => Error::of_kernel(op, *fault),
+            KernelFault::Device { device, fault } => Error::Device {
+                device,
+                error: Box::new(Error::of_kernel(op, *fault)),
+            },
             KernelFault::Host { kernel, message } => {
                 CustomFault::Failed { message }.into_error(kernel)
             }
@@ -635,6 +658,130 @@ impl ControlFault {
         let fault = Box::new(self);
         Error::Control { by, fault }
     }
+}
+
+/// Misfit of a mesh, a spec or a program for devices.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShardingFault {
+    /// A collective was called outside of a program for devices.
+    #[error(
+        "it works on the values of several devices, so call it inside of a function that `shard_map` runs"
+    )]
+    Outside,
+    /// A mesh or a spec is not valid.
+    #[error("{0}")]
+    Spec(#[from] ShardingError),
+    /// A spec refers to another mesh.
+    #[error("{spec} does not refer to {mesh}")]
+    OtherMesh {
+        /// The spec.
+        spec: String,
+        /// The mesh.
+        mesh: String,
+    },
+    /// A spec is partial.
+    #[error("{spec} is partial: reduce the value by `all_reduce`")]
+    Partial {
+        /// The spec.
+        spec: String,
+    },
+    /// Specs cut an axis in parts that do not fit each other.
+    #[error("the specs cut \"{axis}\" in parts that overlap")]
+    Parts {
+        /// Name of the axis.
+        axis: String,
+    },
+    /// A mesh does not have an axis.
+    #[error("there is no axis \"{axis}\" in {mesh}")]
+    NoAxis {
+        /// Name of the axis.
+        axis: String,
+        /// The mesh.
+        mesh: String,
+    },
+    /// A group of devices does not have a position.
+    #[error("a group of {n} devices has no position {position}")]
+    NoPosition {
+        /// The position.
+        position: usize,
+        /// Number of devices of a group.
+        n: usize,
+    },
+    /// A spec has more dims than its leaf has axes.
+    #[error("`{path}` is {aval}, and its spec is for more axes: {spec}")]
+    Rank {
+        /// Path of the leaf.
+        path: String,
+        /// Aval of the leaf.
+        aval: Aval,
+        /// The spec.
+        spec: String,
+    },
+    /// An axis cannot be divided in equal parts.
+    #[error("`{path}` is {aval}: {reason}; pad it")]
+    Uneven {
+        /// Path of the leaf.
+        path: String,
+        /// Aval of the leaf.
+        aval: Aval,
+        /// Axis, length and number of parts.
+        reason: String,
+    },
+    /// A result differs between devices, and its spec does not say so.
+    #[error(
+        "`{path}` may differ between the devices along {}, and its spec does not divide it there: use `all_reduce` or `all_gather`, or name the axis in `out_specs`",
+        quoted(axes)
+    )]
+    Differs {
+        /// Path of the leaf.
+        path: String,
+        /// Names of the axes.
+        axes: Vec<String>,
+    },
+    /// A value is not a float.
+    #[error("the operand is {aval}, expected a float")]
+    NotAFloat {
+        /// Aval of the value.
+        aval: Aval,
+    },
+    /// An entry of the specs names a part that does not exist.
+    #[error("`{what}` has an entry for `{part}`, which names no tensor")]
+    NoPart {
+        /// `in_specs` or `out_specs`.
+        what: &'static str,
+        /// Name of the part.
+        part: String,
+    },
+    /// A part of a tuple or an element of a list has no spec.
+    #[error("`{what}` has {entries} entries, and none for `{path}`")]
+    NotCovered {
+        /// `in_specs` or `out_specs`.
+        what: &'static str,
+        /// Path of the leaf.
+        path: String,
+        /// Number of entries.
+        entries: usize,
+    },
+    /// The program for the devices is wrong.
+    #[error("{reason}")]
+    Program {
+        /// The reason.
+        reason: String,
+    },
+}
+
+impl ShardingFault {
+    pub(crate) fn into_error(self, call: &'static str) -> Error {
+        let fault = Box::new(self);
+        Error::Sharding { call, fault }
+    }
+}
+
+/// Returns names in quotation marks.
+fn quoted(names: &[String]) -> String {
+    let names = names.iter().map(|name| format!("\"{name}\""));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Breach of the contract of a custom function or of a kernel of the user.

@@ -183,6 +183,7 @@ mod raise;
 pub mod random;
 mod recycle;
 pub mod report;
+pub mod sharding;
 mod statics;
 mod tensor;
 pub mod testing;
@@ -198,7 +199,7 @@ pub use custom::{CustomFunction, FunctionContext, custom_call};
 pub use element::Element;
 pub use error::{
     AnnotationFault, Anomaly, BackwardFault, CustomFault, Error, Phase, PrefixFault, Result,
-    TraceFault, VmapFault,
+    ShardingFault, TraceFault, VmapFault,
 };
 pub use evaluate::{Targets, evaluate, explain};
 pub use gradloom_ir::DType;

@@ -412,7 +412,7 @@ fn misfits_are_errors() {
         Ok((h * h.try_item::<f32>()?, h.clone()))
     };
     let read = scan(reads, &Tensor::from(0.0f32), &Tensor::from([1.0f32])).unwrap_err();
-    insta::assert_snapshot!(text(read), @"this value differs between the lanes of `vmap` or the turns of a loop, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read");
+    insta::assert_snapshot!(text(read), @"this value differs between the lanes of `vmap`, the turns of a loop or the devices of `shard_map`, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read");
     let f = |x: &Tensor| -> Result<Tensor> { Ok(x.clone()) };
     let number = cond(&Tensor::from(1.0f32), f, f, &x).unwrap_err();
     insta::assert_snapshot!(text(number), @"`cond`: the condition is f32[], expected bool[]");

@@ -230,7 +230,7 @@ fn misfits_are_named() {
     insta::assert_snapshot!(fails(sum, &[0][..]), @"`vmap`: `in_axes` names `[0]`, and no such part has a tensor");
     insta::assert_snapshot!(fails(sum, [("0", 0), ("0", 1)]), @"`vmap`: `in_axes` names `0` twice");
     insta::assert_snapshot!(fails(sum, [("w", 0)]), @"`vmap`: `in_axes` names `w`, and no such part has a tensor");
-    insta::assert_snapshot!(fails(|(x, y)| Ok(y * x.sum(..).item::<f64>()), (0, None)), @"this value differs between the lanes of `vmap` or the turns of a loop, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read");
+    insta::assert_snapshot!(fails(|(x, y)| Ok(y * x.sum(..).item::<f64>()), (0, None)), @"this value differs between the lanes of `vmap`, the turns of a loop or the devices of `shard_map`, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read");
     let differs = Vmap::new(|x: &Tensor| Ok(x * 2.0))
         .out_axes(None)
         .call(&noise(&[2], 1));

@@ -14,6 +14,7 @@ chapters! {
     control_flow = "control-flow.md";
     custom_functions = "custom-functions.md";
     derivatives = "derivatives.md";
+    devices = "devices.md";
     dtypes_and_modes = "dtypes-and-modes.md";
     error_index = "error-index.md";
     from_jax_and_pytorch = "from-jax-and-pytorch.md";

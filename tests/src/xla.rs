@@ -17,6 +17,8 @@ pub struct Job {
     pub text: String,
     /// The arguments.
     pub args: Vec<Tensor>,
+    /// Number of devices.
+    pub devices: usize,
 }
 
 /// Returns the Python that runs modules, or `None` after a line that says that `tests` are skipped.
@@ -99,7 +101,7 @@ pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
 fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     let mut input = String::new();
     for job in jobs {
-        let _ = writeln!(input, "job {} {}", job.args.len(), job.text.lines().count());
+        let _ = writeln!(input, "job {} {} {}", job.args.len(), job.text.lines().count(), job.devices);
         job.args.iter().for_each(|arg| {
             let _ = writeln!(input, "{}", line(arg));
         });

@@ -117,6 +117,33 @@ fn value_at<'a>(program: &'a Program, eqn: &Eqn, at: usize) -> &'a Aval {
     program.aval(var.expect("the op has an operand or a result at this position"))
 }
 
+/// Returns the number of bytes that each device sends in an equation, 0 for one that needs no other device.
+///
+/// The devices of a group form a ring. A loop that goes on as long as a condition holds is `None` if its turns send
+/// anything.
+pub fn sent(program: &Program, eqn: &Eqn) -> Option<u128> {
+    let statics = || eqn.attrs.iter().map(|attr| program.attr(*attr));
+    if let Some(collective) = eqn.op.collective() {
+        let n = statics().find_map(Static::mesh)?.n_devices() as u128;
+        let operand = |x: &Var| u128::try_from(bytes(program.aval(*x))?.as_constant()?).ok();
+        let bytes = eqn.data().first().map_or(Some(0), operand)?;
+        return Some((collective.sent)(bytes, n));
+    }
+    let of_program = |inner: &Program| {
+        let mut eqns = inner.eqns.iter();
+        eqns.try_fold(0u128, |sum, eqn| Some(sum + sent(inner, eqn)?))
+    };
+    let programs = statics().filter_map(Static::programs).flatten();
+    let all: Vec<u128> = programs.map(of_program).collect::<Option<_>>()?;
+    let sum = all.iter().sum::<u128>();
+    match eqn.op {
+        Op::Scan => Some(sum * u128::try_from(program.attr(eqn.attrs[1]).int()?).ok()?),
+        Op::While | Op::WhileBack => (sum == 0).then_some(0),
+        Op::Switch => all.iter().max().copied(),
+        _ => Some(sum),
+    }
+}
+
 /// Returns the size of a value in bytes.
 pub fn bytes(aval: &Aval) -> Option<Poly> {
     let size = Poly::constant(aval.dtype?.size() as i128);

@@ -212,6 +212,11 @@ pub enum Fault {
         /// The reason.
         reason: String,
     },
+    /// A program for the devices of a mesh is wrong.
+    Sharding {
+        /// The reason.
+        reason: String,
+    },
     /// A static argument is of the wrong kind.
     Static {
         /// The name of the argument.
@@ -365,7 +370,7 @@ impl fmt::Display for Problem<'_> {
             Fault::Probability { p } => {
                 write!(f, "`p` is {p:?}, expected a value from 0 to 1")
             }
-            Fault::Code { reason } => f.write_str(reason),
+            Fault::Code { reason } | Fault::Sharding { reason } => f.write_str(reason),
             Fault::Static { name, found } => write!(f, "`{name}` cannot be {found}"),
         }
     }

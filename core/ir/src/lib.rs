@@ -10,7 +10,7 @@
 //! dtype and shape.
 //!
 //! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`flow`],
-//! [`cost`], [`text`], [`mod@verify`].
+//! [`cost`], [`text`], [`mod@verify`], [`sharding`], [`spmd`].
 
 pub mod ad;
 pub mod aval;
@@ -24,11 +24,14 @@ mod fault;
 pub mod flow;
 pub mod hash;
 pub mod indexing;
+pub mod mesh;
 pub mod op;
 mod ops;
 pub mod pass;
 pub mod poly;
 pub mod program;
+pub mod sharding;
+pub mod spmd;
 mod symbol;
 pub mod text;
 pub mod verify;

@@ -739,6 +739,10 @@ macro_rules! op_list {
                 ///
                 /// The shape before.
                 PadZerosT = pad_zeros_t,
+                /// The operand, placed on the devices of a mesh as a spec says.
+                ///
+                /// Same shape.
+                ShardingConstraint = sharding_constraint,
             }
             control {
                 /// A loop over the slices of tensors along axis 0, with state that each turn replaces.
@@ -767,6 +771,28 @@ macro_rules! op_list {
                 CustomLanes = CUSTOM_LANES,
                 /// A kernel of the user, which is host code.
                 HostKernel = HOST_KERNEL,
+                /// A program that each device of a mesh runs on its parts of the operands.
+                ShardMap = SHARD_MAP,
+                /// A program that is divided over the devices of a mesh.
+                Sharded = SHARDED,
+            }
+            collective {
+                /// One value made of those of all devices of a group: their sum, maximum, minimum or product.
+                AllReduce = all_reduce,
+                /// The values of all devices of a group, one after the other along an axis.
+                AllGather = all_gather,
+                /// The part of a value that a device has: the inverse of `all_gather`.
+                AllSlice = all_slice,
+                /// The part that a device has of the sum of the values of a group.
+                ReduceScatter = reduce_scatter,
+                /// The parts of the values of a group that belong to a device, one after the other.
+                AllToAll = all_to_all,
+                /// The value of another device, and zeros if there is none.
+                Ppermute = ppermute,
+                /// The position of a device in its group, an `i64` of rank 0.
+                AxisIndex = axis_index,
+                /// A value that is equal on a group of devices, as one that may differ between them.
+                Pvary = pvary,
             }
             calls {
                 /// A call of a traced function.
@@ -793,6 +819,7 @@ macro_rules! define_ops {
         compare { $($(#[doc = $c_doc:literal])* $c_var:ident = $c_mod:ident,)* }
         kernel { $($(#[doc = $k_doc:literal])* $k_var:ident = $k_mod:ident $(($k_methods:ident))?,)* }
         control { $($(#[doc = $p_doc:literal])* $p_var:ident = $p_static:ident,)* }
+        collective { $($(#[doc = $s_doc:literal])* $s_var:ident = $s_mod:ident,)* }
         calls { $($(#[doc = $f_doc:literal])* $f_var:ident = $f_static:ident,)* }
     ) => {
         /// The closed set of ops.
@@ -803,6 +830,7 @@ macro_rules! define_ops {
             $($(#[doc = $c_doc])* $c_var,)*
             $($(#[doc = $k_doc])* $k_var,)*
             $($(#[doc = $p_doc])* $p_var,)*
+            $($(#[doc = $s_doc])* $s_var,)*
             $($(#[doc = $f_doc])* $f_var,)*
         }
 
@@ -813,12 +841,15 @@ macro_rules! define_ops {
         }
 
         impl Op {
-            /// All primitive ops. Ops that run programs and calls of traced functions are not primitive.
+            /// All primitive ops. Ops that run programs, ops on the values of several devices and calls of
+            /// traced functions are not primitive.
             pub const ALL: &[Op] = &[
                 $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)*
             ];
             /// The ops that run programs.
             pub const CONTROL: &[Op] = &[$(Op::$p_var,)*];
+            /// The ops on the values of several devices, which only the program of a `shard_map` has.
+            pub const COLLECTIVES: &[Op] = &[$(Op::$s_var,)*];
             /// The ops for calls of other traced functions.
             pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
 
@@ -830,6 +861,7 @@ macro_rules! define_ops {
                     $(Op::$c_var => concat!($($c_doc, "\n",)*),)*
                     $(Op::$k_var => concat!($($k_doc, "\n",)*),)*
                     $(Op::$p_var => concat!($($p_doc, "\n",)*),)*
+                    $(Op::$s_var => concat!($($s_doc, "\n",)*),)*
                     $(Op::$f_var => concat!($($f_doc, "\n",)*),)*
                 }
             }

@@ -3,7 +3,9 @@
 //! They refuse a static argument exactly if it is wrong for every shape of the operands, and with
 //! the message that they give for one of these shapes.
 
+use gradloom_ir::sharding::{Mesh, ShardingSpec};
 use gradloom_ir::{Aval, DType, Dim, Fault, Op, Shape, Static, StaticKind};
+use std::sync::Arc;
 
 /// Returns values for a static argument of a kind, both valid and invalid.
 fn values(kind: StaticKind) -> Vec<Static> {
@@ -139,11 +141,25 @@ fn values(kind: StaticKind) -> Vec<Static> {
         StaticKind::Epsilon | StaticKind::Number | StaticKind::Fill | StaticKind::Probability => {
             all.extend([0.0, -1.0, 2.0, f64::NAN].map(Static::Float))
         }
-        StaticKind::Positions | StaticKind::Callee | StaticKind::Programs | StaticKind::Code => {
-            unreachable!("only calls and ops that run programs have them")
+        StaticKind::Sharding => all.extend((0..4).map(spec)),
+        StaticKind::Positions
+        | StaticKind::Callee
+        | StaticKind::Programs
+        | StaticKind::Code
+        | StaticKind::Mesh
+        | StaticKind::Tilings
+        | StaticKind::Reduce
+        | StaticKind::Pairs
+        | StaticKind::Specs => {
+            unreachable!("only calls, collectives and ops that run programs have them")
         }
     }
     all
+}
+
+fn spec(rank: usize) -> Static {
+    let mesh = Arc::new(Mesh::new("m", &[("x", 2)]).expect("a mesh"));
+    ShardingSpec::replicated(&mesh, rank).into()
 }
 
 /// Returns all combinations of values of the static arguments, or a sample of up to 1500.

@@ -3,9 +3,11 @@
 //! If a program is valid for some values of the names, inference accepts it, and the inferred
 //! shapes hold for these values.
 
+use gradloom_ir::sharding::{Mesh, ShardingSpec};
 use gradloom_ir::{
     Aval, DType, Dim, Op, Poly, Program, Shape, Static, StaticArg, StaticKind, Symbol,
 };
+use std::sync::Arc;
 
 /// A SplitMix64 generator, which gives the same cases on every machine.
 struct Random(u64);
@@ -166,11 +168,20 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             StaticKind::Index => (r.below(5) as i64 - 2).into(),
             StaticKind::Count | StaticKind::KnownCount => (r.below(3) as i64).into(),
             StaticKind::Number | StaticKind::Fill | StaticKind::Probability => 1.0.into(),
+            StaticKind::Sharding => {
+                let mesh = Arc::new(Mesh::new("m", &[("x", 2)]).expect("a mesh"));
+                ShardingSpec::replicated(&mesh, rank).into()
+            }
             StaticKind::Positions
             | StaticKind::Callee
             | StaticKind::Programs
-            | StaticKind::Code => {
-                unreachable!("only calls and ops that run programs have them")
+            | StaticKind::Code
+            | StaticKind::Mesh
+            | StaticKind::Tilings
+            | StaticKind::Reduce
+            | StaticKind::Pairs
+            | StaticKind::Specs => {
+                unreachable!("only calls, collectives and ops that run programs have them")
             }
         }
     };

@@ -25,7 +25,7 @@ thread_local! {
 }
 
 /// Calls `f` with at least `n` lines of memory, which hold what the last use left.
-fn with_lines(
+pub(crate) fn with_lines(
     n: usize,
     f: impl FnOnce(&mut AlignedVec<Line>) -> Result<(), KernelFault>,
 ) -> Result<(), KernelFault> {

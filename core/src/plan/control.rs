@@ -1,6 +1,6 @@
 //! Plans of ops that run programs: each program has a plan of its own, which the kernel runs.
 
-use super::{Out, Plan, aval};
+use super::{Out, Plan, aval, spmd};
 use crate::Aval;
 use crate::backend::HostKernel;
 use crate::backend::cpu::Equation;
@@ -55,6 +55,8 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
             control::once(body(&program))
         }
         Op::CustomJvp | Op::CustomVjp => control::once(body(&branches(of.statics)[0])),
+        Op::ShardMap => spmd::kernel(of.statics),
+        Op::Sharded => control::once(body(&spmd::divided(of.statics))),
         Op::Custom => return of.args[..of.outs.len()].to_vec(),
         Op::HostKernel => host_kernel(of),
         op => unreachable!("`{op}` is only transposed"),
@@ -83,7 +85,7 @@ fn twice(state: &Aval) -> Aval {
     Aval::new(state.dtype(), [2 * state.numel()])
 }
 
-fn body(program: &Program) -> Body {
+pub(super) fn body(program: &Program) -> Body {
     let program = pass::simplify(program.clone());
     let leaves = program.params.iter().map(|param| {
         let aval = aval(&program, *param);

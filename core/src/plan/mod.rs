@@ -17,11 +17,13 @@ mod liveness;
 mod memory_plan;
 pub(crate) mod numbers;
 mod results;
+mod spmd;
 mod steps;
 
 use crate::backend::TaskKind;
 pub(crate) use donation::{DonationSet, Donations, donate};
 pub(crate) use gradloom_kernels::task;
+pub(crate) use spmd::constraints;
 
 use crate::backend::Eqns;
 use crate::recycle;

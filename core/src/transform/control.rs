@@ -585,7 +585,7 @@ impl<F> Checkpoint<F> {
 }
 
 /// Traces a function on stand-ins for the leaves of `x`.
-pub(super) fn trace<X: Tree, R: Outcome>(
+pub(crate) fn trace<X: Tree, R: Outcome>(
     f: impl FnOnce(&X) -> R,
     x: &X,
 ) -> Result<Traced<R::Tree>> {
@@ -602,15 +602,15 @@ pub(super) fn avals(tensors: &[Tensor]) -> impl Iterator<Item = Aval> {
 }
 
 /// Returns the tensors without their batch prefixes.
-pub(super) fn physical(tensors: &[Tensor]) -> Vec<Tensor> {
+pub(crate) fn physical(tensors: &[Tensor]) -> Vec<Tensor> {
     tensors.iter().map(Tensor::physical).collect()
 }
 
 /// A function as a program, `inputs..., captured... -> results...`.
-pub(super) struct Traced<Y> {
-    pub(super) program: Program,
-    pub(super) captured: Vec<Tensor>,
-    pub(super) y: Y,
+pub(crate) struct Traced<Y> {
+    pub(crate) program: Program,
+    pub(crate) captured: Vec<Tensor>,
+    pub(crate) y: Y,
 }
 
 /// Traces a function on values without elements. It returns the results and something else.
@@ -639,7 +639,7 @@ pub(super) fn trace_on<Y>(
 
 /// Returns the program of a part of the graph, and the values that it captures. Its first parameters are `n_inputs`
 /// inputs.
-pub(super) fn without_shapes(part: GraphPart, n_inputs: usize) -> (Program, Vec<Tensor>) {
+pub(crate) fn without_shapes(part: GraphPart, n_inputs: usize) -> (Program, Vec<Tensor>) {
     let GraphPart {
         mut program,
         captured,

@@ -25,6 +25,7 @@ pub use associative_scan::{AssociativeScan, associative_scan};
 pub use control::{
     Checkpoint, LoopIndex, Scan, checkpoint, cond, fori_loop, map, scan, switch, while_loop,
 };
+pub(crate) use control::{Traced, physical, trace as trace_body, without_shapes};
 pub(crate) use custom::custom_on_stand_ins;
 pub use custom::{RuleSite, custom_jvp, custom_vjp, with_jvp, with_vjp};
 pub use forward_level::ForwardLevel;
@@ -37,8 +38,9 @@ pub use linear::{Pushforward, linear_transpose, linearize};
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
 pub(crate) use trace::{
-    AbstractTrace, LeafFunction, ParamGraph, Trace, captured_by, cut_behind, cut_to_params,
-    on_leaves, pending, stand_in, trace_abstract, trace_leaves,
+    AbstractTrace, LeafFunction, ParamGraph, ScopeGuard, Trace, captured_by, cut, cut_behind,
+    cut_to_params, on_leaves, pending, stand_in, stand_in_of, stand_ins, trace_abstract,
+    trace_leaves,
 };
 pub(crate) use vjp::pullback_of;
 pub use vjp::{Pullback, vjp};

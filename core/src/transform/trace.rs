@@ -51,11 +51,15 @@ pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
 
 /// An open scope, which is closed when this is dropped, even if the traced function panics.
 #[derive(Debug)]
-pub(super) struct ScopeGuard(pub(super) Arc<Scope>);
+pub(crate) struct ScopeGuard(pub(super) Arc<Scope>);
 
 impl ScopeGuard {
-    pub(super) fn open() -> ScopeGuard {
+    pub(crate) fn open() -> ScopeGuard {
         ScopeGuard(Scope::open())
+    }
+
+    pub(crate) fn scope(&self) -> &Arc<Scope> {
+        &self.0
     }
 }
 
@@ -72,9 +76,14 @@ pub(crate) fn stand_in(aval: &Aval) -> Tensor {
 }
 
 /// Returns values without elements, which depend on a scope.
-pub(super) fn stand_ins(avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
-    let one = |aval| traced_input(&stand_in(aval), &scope.0);
+pub(crate) fn stand_ins(avals: &[Aval], scope: &ScopeGuard) -> Vec<Tensor> {
+    let one = |aval| stand_in_of(aval, &scope.0);
     avals.iter().map(one).collect()
+}
+
+/// Returns a value without elements, which depends on a scope.
+pub(crate) fn stand_in_of(aval: &Aval, scope: &Arc<Scope>) -> Tensor {
+    traced_input(&stand_in(aval), scope)
 }
 
 /// Traces `f` on fresh values equal to the leaves of `x`.
@@ -286,8 +295,8 @@ pub(crate) fn cut_to_params(leaves: &[Tensor], y: &Tensor) -> ParamGraph {
 }
 
 /// A part of the graph as a program.
-pub(super) struct GraphPart {
-    pub(super) program: Program,
+pub(crate) struct GraphPart {
+    pub(crate) program: Program,
     /// Values that are bound to the parameters after the inputs.
     pub(super) captured: Vec<Bound>,
     /// Node of each equation.
@@ -302,7 +311,7 @@ pub(super) struct GraphPart {
 /// not depend on an input. No node that depends on an input is older than `since`.
 ///
 /// Programs know no batch prefixes: inputs and results are taken without theirs.
-pub(super) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
+pub(crate) fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> GraphPart {
     let include = Include::dependent_or_all(dependent);
     cut_until(inputs, WalkEnd::OlderThan(since), outs, include, &[]).0
 }

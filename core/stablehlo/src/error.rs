@@ -41,6 +41,16 @@ pub enum ExportError {
         /// The op.
         op: Op,
     },
+    /// A spec is of a value that is still to be reduced over an axis.
+    Partial {
+        /// The spec.
+        spec: String,
+    },
+    /// An op on the values of several devices is not in a `shard_map`.
+    NoDevices {
+        /// The op.
+        op: Op,
+    },
     /// The number of types given for the parameters is wrong.
     Arity {
         /// Number of types.
@@ -74,6 +84,10 @@ impl fmt::Display for ExportError {
             ExportError::OnlyTransposed { op } => {
                 write!(f, "`{op}` has no forward form: export its transpose")
             }
+            ExportError::Partial { spec } => {
+                write!(f, "{spec} is partial, which Shardy cannot express; reduce the value first")
+            }
+            ExportError::NoDevices { op } => write!(f, "`{op}` is not in a `shard_map`"),
             ExportError::Arity { found, expected } => {
                 write!(f, "{found} types for {expected} parameters")
             }

@@ -3,6 +3,7 @@
 //! A [`Value`] is an SSA value with its type. Methods append a line and return its result. The types of
 //! results are inferred from those of the operands where StableHLO infers them.
 
+use gradloom_ir::mesh::MeshAxes;
 use gradloom_ir::{DType, Static};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -268,6 +269,12 @@ pub(crate) struct Text {
     body: String,
     depth: usize,
     next: usize,
+    /// Names and Shardy forms of the meshes of the module.
+    meshes: Vec<(String, String)>,
+    /// Number of collectives.
+    n_channels: usize,
+    /// The devices of the `shard_map` that is being written.
+    pub(crate) devices: Option<MeshAxes>,
 }
 
 impl Text {
@@ -276,12 +283,17 @@ impl Text {
             body: String::new(),
             depth: 2,
             next: 0,
+            meshes: Vec::new(),
+            n_channels: 0,
+            devices: None,
         }
     }
 
-    /// Returns the lines.
-    pub(crate) fn finish(self) -> String {
-        self.body
+    /// Returns the declarations of the module, and the lines of the function.
+    pub(crate) fn finish(self) -> [String; 2] {
+        let meshes = self.meshes.iter();
+        let meshes = meshes.map(|(name, text)| format!("  sdy.mesh @{name} = {text}\n"));
+        [meshes.collect(), self.body]
     }
 
     fn fresh(&mut self) -> String {
@@ -329,10 +341,17 @@ impl Text {
         outs: &[Value],
         mut region: impl FnMut(&mut Text, usize, &[Value]) -> Result<Vec<Value>, E>,
     ) -> Result<Vec<Value>, E> {
+        let (head, opens) = match head.starts_with("sdy.") {
+            true => (head.to_owned(), ""),
+            false => (format!("\"{head}\""), " ({"),
+        };
         let name = self.fresh();
         let many = if outs.len() == 1 { String::new() } else { format!(":{}", outs.len()) };
         let bound = if outs.is_empty() { String::new() } else { format!("{name}{many} = ") };
-        self.line(&format!("{bound}\"{head}\"({}){attrs} ({{", names(args)));
+        let is_manual = opens.is_empty();
+        if !is_manual {
+            self.line(&format!("{bound}{head}({}){attrs}{opens}", names(args)));
+        }
         for (i, params) in params.iter().enumerate() {
             if i > 0 {
                 self.line("}, {");
@@ -345,20 +364,26 @@ impl Text {
                     self.named(&name, param.element, &param.shape)
                 })
                 .collect();
-            if !fresh.is_empty() {
-                let list: Vec<String> =
-                    fresh.iter().map(|x| format!("{}: {}", x.name, x.ty())).collect();
-                self.line(&format!("^bb0({}):", list.join(", ")));
+            let list: Vec<String> =
+                fresh.iter().map(|x| format!("{}: {}", x.name, x.ty())).collect();
+            let list = list.join(", ");
+            if is_manual {
+                self.depth -= 1;
+                self.line(&format!("{bound}{head}({}){attrs} ({list}) {{", names(args)));
+                self.depth += 1;
+            } else if !fresh.is_empty() {
+                self.line(&format!("^bb0({list}):"));
             }
             let results = region(self, i, &fresh)?;
-            self.give("stablehlo.return", &results);
+            self.give(if is_manual { "sdy.return" } else { "stablehlo.return" }, &results);
             self.depth -= 1;
         }
         let results = match outs {
             [one] => one.ty(),
             _ => format!("({})", types(outs)),
         };
-        self.line(&format!("}}) : ({}) -> {results}", types(args)));
+        let end = if is_manual { "}" } else { "})" };
+        self.line(&format!("{end} : ({}) -> {results}", types(args)));
         let out = |(i, out): (usize, &Value)| {
             let name = match outs.len() {
                 1 => name.clone(),
@@ -1026,5 +1051,88 @@ impl Text {
         let args = std::slice::from_ref(index);
         let params = vec![Vec::new(); n];
         self.with_regions("stablehlo.case", args, "", &params, outs, |t, i, _| branch(t, i))
+    }
+}
+
+/// Several devices.
+impl Text {
+    /// Declares a mesh and returns its name: another one, if another mesh has the name.
+    pub(crate) fn mesh(&mut self, name: &str, text: &str) -> String {
+        if let Some((name, _)) = self.meshes.iter().find(|(_, other)| other == text) {
+            return name.clone();
+        }
+        let mut own = name.to_owned();
+        while self.meshes.iter().any(|(name, _)| *name == own) {
+            own += "_";
+        }
+        self.meshes.push((own.clone(), text.to_owned()));
+        own
+    }
+
+    /// Returns the number of the next collective.
+    pub(crate) fn channel(&mut self) -> usize {
+        self.n_channels += 1;
+        self.n_channels
+    }
+
+    /// Appends `x` with a sharding.
+    pub(crate) fn sharding_constraint(&mut self, x: &Value, sharding: &str) -> Value {
+        let text = format!("sdy.sharding_constraint {} {sharding} : {}", x.name, x.ty());
+        self.bind(x.element, &x.shape, &text)
+    }
+
+    /// Appends a program that each device runs on its parts.
+    pub(crate) fn manual<E>(
+        &mut self,
+        args: &[Value],
+        attrs: &str,
+        params: &[Value],
+        outs: &[Value],
+        mut body: impl FnMut(&mut Text, &[Value]) -> Result<Vec<Value>, E>,
+    ) -> Result<Vec<Value>, E> {
+        let params = [params.to_vec()];
+        self.with_regions("sdy.manual_computation", args, attrs, &params, outs, |t, _, args| {
+            body(t, args)
+        })
+    }
+
+    /// Appends the number of the device.
+    pub(crate) fn partition_id(&mut self) -> Value {
+        self.bind(Element::U32, &[], "stablehlo.partition_id : tensor<ui32>")
+    }
+
+    /// Appends a collective that combines elements.
+    pub(crate) fn reduced(
+        &mut self,
+        op: &str,
+        x: &Value,
+        shape: &[usize],
+        attrs: &str,
+        combine: impl Fn(&mut Text, &Value, &Value) -> Value,
+    ) -> Value {
+        let one = self.named("", x.element, &[]);
+        let out = self.named("", x.element, shape);
+        let outs = self.with_regions::<()>(
+            &format!("stablehlo.{op}"),
+            std::slice::from_ref(x),
+            &format!(" <{{{attrs}}}>"),
+            &[vec![one.clone(), one]],
+            &[out],
+            |t, _, args| Ok(vec![combine(t, &args[0], &args[1])]),
+        );
+        first(outs)
+    }
+
+    /// Appends a collective that moves elements.
+    pub(crate) fn moved_between(
+        &mut self,
+        op: &str,
+        x: &Value,
+        shape: &[usize],
+        attrs: &str,
+    ) -> Value {
+        let ty = type_of(x.element, shape);
+        let text = format!("\"stablehlo.{op}\"({}) <{{{attrs}}}> : ({}) -> {ty}", x.name, x.ty());
+        self.bind(x.element, shape, &text)
     }
 }

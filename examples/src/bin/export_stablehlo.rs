@@ -6,19 +6,16 @@
 //! The step maps parameters, Adam's state and a batch to parameters, state and loss. The folder gets `step.mlir`, and
 //! `arguments.txt` with a line for each argument: dtype, shape, and numbers.
 
-use gradloom::optim::{Adam, AdamState};
 use gradloom::prelude::*;
 use gradloom::trace::trace;
 use gradloom_examples::data::{CLASSES, Digits, PIXELS};
-use gradloom_examples::model::{Mlp, loss};
+use gradloom_examples::model::Mlp;
+use gradloom_examples::step::{Argument, adam, step};
 use std::error::Error;
 use std::fmt::Write;
 use std::path::PathBuf;
 
 const BATCH: usize = 32;
-
-/// Parameters and optimiser state, and the images and labels of a batch.
-type Argument = (Mlp, AdamState<Mlp>, Tensor, Tensor);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).map_or_else(|| PathBuf::from("target/stablehlo"), PathBuf::from);
@@ -26,21 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (train, _) = digits.split(Key::new(20));
     let (x, labels) = digits.batch(&train[..BATCH]);
     let model = Mlp::init(Key::new(0), [PIXELS, 256, 128, CLASSES]);
-    let adam = Adam {
-        lr: 2e-3,
-        ..Adam::default()
-    };
-    let state = adam.init(&model);
-    let argument: Argument = (model, state, x, labels);
-
-    let step = trace(
-        |(model, state, x, labels): &Argument| {
-            let (l, grads) = value_and_grad(|model: &Mlp| loss(model, x, labels))(model);
-            let (model, state) = adam.step(model, &grads, state);
-            (model, state, l)
-        },
-        &argument,
-    );
+    let argument: Argument = (model.clone(), adam().init(&model), x, labels);
+    let step = trace(step, &argument);
     let text = gradloom_stablehlo::export(step.program(), "step")?;
 
     let mut arguments = String::new();

@@ -340,8 +340,14 @@ impl<'a> Emitter<'a> {
                 ours!([#(#ns),*])
             }
             Static::All => ours!(..),
-            Static::Programs(_) | Static::Code(_) => {
-                unreachable!("no traced function lowers to an op on programs or host code")
+            Static::Programs(_)
+            | Static::Code(_)
+            | Static::Mesh(_)
+            | Static::Tilings(_)
+            | Static::Reduce(_)
+            | Static::Sharding(_)
+            | Static::Specs(..) => {
+                unreachable!("no traced function lowers to an op on programs, host code or devices")
             }
             Static::DType(d) => {
                 let name = format_ident!("{d:?}");

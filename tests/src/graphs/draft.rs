@@ -6,7 +6,9 @@ use super::{Graph, Node, Rng, Step};
 use crate::graphs::aval;
 use gradloom::{DType, Tensor, evaluate};
 use gradloom_ir::op::{Diff, Eval, Operands};
+use gradloom_ir::sharding::{Mesh, ShardingSpec};
 use gradloom_ir::{Aval, Op, Static, StaticKind};
+use std::sync::Arc;
 
 /// Class of graphs to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -1042,6 +1044,10 @@ impl Draft<'_> {
                 StaticKind::Offset => Static::Int(self.rng.below(5) as i64 - 2),
                 StaticKind::Margins => Static::Int(self.rng.below(3) as i64),
                 StaticKind::Fill => Static::Int(1),
+                StaticKind::Sharding => {
+                    let mesh = Arc::new(Mesh::new("m", &[("x", 2)]).expect("a mesh"));
+                    ShardingSpec::replicated(&mesh, rank).into()
+                }
                 StaticKind::Index => Static::Int(self.rng.below(6) as i64 - 3),
                 StaticKind::Count | StaticKind::KnownCount => Static::Int(self.rng.below(4) as i64),
                 kind => panic!("the generator does not know values of {kind:?} for `{op}`"),

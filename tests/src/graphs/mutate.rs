@@ -143,8 +143,15 @@ fn another(value: &Static, rng: &mut Rng) -> Static {
             }
             Static::Programs(Programs::new(all))
         }
-        Static::Host(_) | Static::Dims(..) | Static::Code(_) => {
-            unreachable!("a graph has known static arguments")
+        Static::Host(_)
+        | Static::Dims(..)
+        | Static::Code(_)
+        | Static::Mesh(_)
+        | Static::Tilings(_)
+        | Static::Reduce(_)
+        | Static::Sharding(_)
+        | Static::Specs(..) => {
+            unreachable!("a graph has known static arguments, and no devices")
         }
     }
 }

@@ -30,6 +30,7 @@ fn job(name: &str, f: impl Fn(&Tensors) -> Tensors, x: &Tensors) -> Result<Job, 
         name: name.to_owned(),
         text,
         args: x.iter().cloned().chain(traced.captured()).collect(),
+        devices: 1,
     })
 }
 

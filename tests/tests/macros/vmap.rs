@@ -496,6 +496,6 @@ fn messages_have_the_names_of_the_arguments() {
     `vmap`: `w.b` is f64[3], which has no axis 1 for the lanes
     `vmap`: the lanes share all arguments, so give their number by `Vmap::axis_size`
     `vmap`: the numbers of lanes differ: 4 in `self.w`, 3 in `self.b`, 5 in `x`
-    this value differs between the lanes of `vmap` or the turns of a loop, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read
+    this value differs between the lanes of `vmap`, the turns of a loop or the devices of `shard_map`, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read
     ");
 }

@@ -4,6 +4,7 @@ use gradloom::__private::replay;
 use gradloom::{Tensor, vjp};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::{Axes, Axis, Diff, OperandRanges, Range};
+use gradloom_ir::sharding::Reduction;
 use gradloom_ir::{Aval, Builder, Op, Program, Shape, Static, Var, pass, verify};
 use gradloom_tests::{dot, float_params, input, noise, nudged, sample_programs, scale};
 
@@ -369,7 +370,7 @@ impl Apart {
     fn run(
         &self,
         is_axis: impl Fn(Axis) -> bool,
-        change: impl Fn(&Tensor, usize) -> Tensor,
+        change: impl Fn(&Tensor, usize, usize) -> Tensor,
     ) -> Vec<Tensor> {
         let n_data = self.axes.operands.len();
         let (data, likes) = self.operands.split_at(n_data);
@@ -381,14 +382,16 @@ impl Apart {
 }
 
 /// Returns `x`, changed along each of its `axes` that `is_axis` accepts.
+///
+/// The change is given the axis and the number of elements of a block.
 fn changed(
     x: &Tensor,
     axes: &[Axis],
     is_axis: impl Fn(Axis) -> bool,
-    change: impl Fn(&Tensor, usize) -> Tensor,
+    change: impl Fn(&Tensor, usize, usize) -> Tensor,
 ) -> Tensor {
     let places = (0..axes.len()).filter(|i| is_axis(axes[*i]));
-    places.fold(x.clone(), |x, i| change(&x, i))
+    places.fold(x.clone(), |x, i| change(&x, i, axes[i].block()))
 }
 
 /// Returns the elements of `x` from index `start` to `stop` of an axis.
@@ -399,10 +402,13 @@ fn range(x: &Tensor, axis: usize, start: usize, stop: usize) -> Tensor {
     x.slice(&starts[..], &stops[..], &vec![1i64; ends.len()][..])
 }
 
-/// Returns `x` with the first index of an axis moved behind the others.
-fn rolled(x: &Tensor, axis: usize) -> Tensor {
+/// Returns `x` with the first block of an axis moved behind the others.
+fn rolled(x: &Tensor, axis: usize, block: usize) -> Tensor {
     let n = x.shape()[axis];
-    Tensor::concat(&[range(x, axis, 1, n), range(x, axis, 0, 1)], axis as i64)
+    Tensor::concat(
+        &[range(x, axis, block, n), range(x, axis, 0, block)],
+        axis as i64,
+    )
 }
 
 #[track_caller]
@@ -449,43 +455,72 @@ fn results_follow_the_axes_of_the_operands() {
             let results = || plain.iter().zip(&axes.results);
             let lens = values.chain(results()).flat_map(|(x, axes)| {
                 assert_eq!(x.rank(), axes.len(), "{what}");
-                let here =
-                    |axis: &Axis| [Axis::Factor(factor), Axis::Summed(factor)].contains(axis);
+                let here = |axis: &Axis| axis.factor() == Some(factor);
                 let lens = x
                     .shape()
                     .iter()
                     .zip(axes)
                     .filter(move |(_, axis)| here(axis));
-                lens.map(|(len, _)| *len).collect::<Vec<_>>()
+                lens.map(|(len, axis)| *len / axis.block())
+                    .collect::<Vec<_>>()
             });
             let lens: Vec<usize> = lens.collect();
             assert!(
                 lens.iter().all(|len| *len == lens[0]),
                 "{what}: lengths {lens:?}"
             );
-            let is_here = |axis| [Axis::Factor(factor), Axis::Summed(factor)].contains(&axis);
-            let is_sum = axes
-                .operands
-                .iter()
-                .flatten()
-                .any(|a| *a == Axis::Summed(factor));
+            let is_here = |axis: Axis| axis.factor() == Some(factor);
+            let mut operands = axes.operands.iter().flatten();
+            let reduced = operands.find_map(|axis| match axis {
+                Axis::Reduced(of, kind) if *of == factor => Some(*kind),
+                _ => None,
+            });
             for result in &axes.results {
-                assert_eq!(result.contains(&Axis::Factor(factor)), !is_sum, "{what}");
+                let has = result.iter().any(|axis| is_here(*axis));
+                assert_eq!(has, reduced.is_none(), "{what}");
             }
             if lens[0] < 2 || plain.iter().any(|y| y.numel() == 0) {
                 continue;
             }
             with.push(case.op);
-            let follow = |change: fn(&Tensor, usize) -> Tensor| -> Vec<Tensor> {
+            let follow = |change: fn(&Tensor, usize, usize) -> Tensor| -> Vec<Tensor> {
                 results()
                     .map(|(y, axes)| changed(y, axes, is_here, change))
                     .collect()
             };
             assert_near(&apart.run(is_here, rolled), &follow(rolled), 1e-13, &what);
-            if is_sum {
+            // A maximum, minimum or product is that of the parts. Neither has like operands.
+            if let Some(kind) = reduced.filter(|kind| *kind != Reduction::Sum) {
+                let part = |from: fn(usize) -> [usize; 2]| -> Vec<Tensor> {
+                    let parts = apart.operands.iter().zip(&axes.operands);
+                    let parts = parts.map(|(x, axes)| {
+                        changed(x, axes, is_here, |x, axis, _| {
+                            let [start, stop] = from(x.shape()[axis]);
+                            range(x, axis, start, stop)
+                        })
+                    });
+                    let parts: Vec<Tensor> = parts.collect();
+                    let avals = parts.iter().map(|x| Aval::new(x.dtype(), x.shape()));
+                    let avals: Vec<Aval> = avals.collect();
+                    let part = Apart::new(&case, &avals, parts).expect("the op takes a part");
+                    part.run(|_| false, rolled)
+                };
+                let halves = part(|_| [0, 1]).into_iter().zip(part(|n| [1, n]));
+                let joint = halves.map(|(a, b)| {
+                    let [a, b] = [a, b].map(|x| x.cast(gradloom::DType::F64));
+                    match kind {
+                        Reduction::Max => a.maximum(b),
+                        Reduction::Min => a.minimum(b),
+                        _ => a * b,
+                    }
+                });
+                assert_near(&joint.collect::<Vec<_>>(), &plain, 1e-12, &what);
+                continue;
+            }
+            if reduced.is_some() {
                 summed.push(case.op);
                 let only = |from: fn(usize) -> [usize; 2]| {
-                    apart.run(is_here, |x, axis| {
+                    apart.run(is_here, |x, axis, _| {
                         let [start, stop] = from(x.shape()[axis]);
                         let parts = [0, start, stop, x.shape()[axis]];
                         let part = |i: usize| range(x, axis, parts[i], parts[i + 1]);
@@ -502,7 +537,9 @@ fn results_follow_the_axes_of_the_operands() {
             }
             // A like operand or a static argument may have the shape of the whole.
             if eqn.likes().is_empty() {
-                let tail = |x: &Tensor, axis: usize| range(x, axis, 1, x.shape()[axis]);
+                let tail = |x: &Tensor, axis: usize, block: usize| {
+                    range(x, axis, block, x.shape()[axis])
+                };
                 let sliced = apart.operands.iter().zip(&axes.operands);
                 let sliced: Vec<Tensor> = sliced
                     .map(|(x, axes)| changed(x, axes, is_here, tail))
@@ -511,7 +548,7 @@ fn results_follow_the_axes_of_the_operands() {
                     .iter()
                     .map(|x| Aval::new(x.dtype(), x.shape()))
                     .collect();
-                let expected = follow(|x, axis| range(x, axis, 1, x.shape()[axis]));
+                let expected = follow(|x, axis, block| range(x, axis, block, x.shape()[axis]));
                 if let Some(part) = Apart::new(&case, &avals, sliced) {
                     let found = part.run(|_| false, rolled);
                     if found[0].shape() == expected[0].shape() {

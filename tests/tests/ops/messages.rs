@@ -2,10 +2,12 @@
 
 use gradloom::optim::Sgd;
 use gradloom::prelude::*;
+use gradloom::sharding::{Mesh, Reduction, ShardingSpec, shard_map};
 use gradloom::trace::trace;
 use gradloom_tests::panics::panic_of;
 use insta::assert_snapshot;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Returns the panic message of an expression, and checks that the panic is at the line of the
 /// expression. In a function that returns `Result`, the same message is the `Err`.
@@ -536,6 +538,13 @@ fn transposed(#[shape(B, B)] x: &Tensor) -> Result<Tensor> {
 }
 
 /// Makes one mistake for each variant of [`Error`].
+/// Runs a function on each half of a tensor.
+fn on_two_devices(f: impl Fn(&Tensor) -> Tensor) -> Result<()> {
+    let mesh = Arc::new(Mesh::new("m", &[("data", 2)]).expect("a mesh"));
+    let rows = ShardingSpec::split(&mesh, &[&["data"]]).expect("a spec");
+    evaluate(&shard_map(f, &mesh, rows.clone(), rows)(&f32s(&[4])))
+}
+
 fn one_of_each() -> Vec<Error> {
     let x = &f32s(&[2, 3]);
     let failed = |f: &dyn Fn(&Tensor) -> Tensor| {
@@ -578,6 +587,8 @@ fn one_of_each() -> Vec<Error> {
         gradloom::detect_anomaly(|| failed(&|x| (x * 0.0).log())),
         Error::of_host("solver", "no convergence"),
         x.sum(..).backward().unwrap_err(),
+        failed(&|x| gradloom::sharding::all_reduce(x, "data", Reduction::Sum)),
+        on_two_devices(|x| x.take(Tensor::from([7i64]), 0)).unwrap_err(),
     ]
 }
 

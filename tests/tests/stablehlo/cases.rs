@@ -4,7 +4,7 @@ use crate::{Scale, all_near, report, samples};
 use gradloom::__private::replay;
 use gradloom::{DType, Tensor, evaluate};
 use gradloom_ir::op::Eval;
-use gradloom_ir::{Aval, Builder, DType as Element, Op, Program, ad};
+use gradloom_ir::{Aval, Builder, DType as Element, Op, Program, Static, ad};
 use gradloom_tests::xla::{self, Job};
 use gradloom_tests::{float_params, input, noise};
 
@@ -30,6 +30,18 @@ impl Case {
     }
 }
 
+/// Returns the number of devices that the ops of a program name.
+fn devices(program: &Program) -> usize {
+    let of = |value: &Static| match value {
+        Static::Mesh(mesh) => mesh.n_devices(),
+        Static::Specs(mesh, _) => mesh.n_devices(),
+        Static::Sharding(spec) => spec.mesh().n_devices(),
+        Static::Programs(programs) => programs.all().iter().map(devices).max().unwrap_or(1),
+        _ => 1,
+    };
+    program.attrs.iter().map(of).max().unwrap_or(1)
+}
+
 /// Compares XLA's results of the cases.
 fn check(cases: &[Case], by: Scale) {
     let Some(python) = xla::python("comparisons of exported programs with XLA") else {
@@ -42,6 +54,7 @@ fn check(cases: &[Case], by: Scale) {
             text: gradloom_stablehlo::export(&case.program, case.op.def().name())
                 .unwrap_or_else(|e| panic!("{}: {e}", case.program)),
             args: case.args.clone(),
+            devices: devices(&case.program),
         })
         .collect();
     let found = xla::run(&python, &jobs);

@@ -40,6 +40,7 @@ fn random_programs_give_the_results_of_the_definitions() {
             name: format!("seed {}", seed - 1),
             text: text.unwrap_or_else(|e| panic!("{program}: {e}")),
             args: leaves,
+            devices: 1,
         });
         expected.push((results, program));
     }

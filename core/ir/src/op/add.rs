@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count, Equal, OpFacts, TermSign};
+use super::{Binary, BinaryRule, Count, Equal, Linearity, OpFacts, TermSign};
 
 binary_fns! { |x, y| x + y, int |x, y| x.wrapping_add(y) }
 
@@ -13,6 +13,7 @@ pub(super) static OP: Binary = Binary {
     },
     count: Count::FLOP,
     facts: OpFacts::ELEMENTWISE
+        .linear(Linearity::From(0))
         .cheap()
         .exact()
         // x + (-0) = x, also for zeros of both signs.

@@ -48,7 +48,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::opaque(axes::REDUCED),
+    facts: OpFacts::opaque(axes::MINIMAL),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -5,7 +5,9 @@
 //! Batching and sharding need no more than this.
 
 use super::lanes::{self, BatchRule, Factor};
+use super::pad::for_axes;
 use super::shape;
+use crate::sharding::Reduction;
 use crate::{Aval, Dim, Op, Shape, Static, StaticKind};
 use std::fmt;
 
@@ -15,20 +17,49 @@ pub enum Axis {
     /// The elements of the results at an index are computed from the operand elements at that index,
     /// and the same way for each index.
     Factor(usize),
-    /// The results are sums over the indices of this factor.
-    Summed(usize),
-    /// The axis has no factor: the op repeats, combines or rearranges elements along it.
+    /// The axis consists of blocks of this many elements, and an index of the factor stands for a
+    /// block.
+    Blocks(usize, usize),
+    /// The results are sums, maxima, minima or products over the indices of this factor.
+    ///
+    /// An element of an operand that is neutral for the reduction changes no result: 0 for a sum, if
+    /// all operands with the factor have it.
+    Reduced(usize, Reduction),
+    /// The axis has no factor: the op combines or rearranges elements along it.
     Own,
+}
+
+impl Axis {
+    /// Returns the factor, if the axis has one.
+    pub fn factor(self) -> Option<usize> {
+        match self {
+            Axis::Factor(factor) | Axis::Blocks(factor, _) | Axis::Reduced(factor, _) => {
+                Some(factor)
+            }
+            Axis::Own => None,
+        }
+    }
+
+    /// Returns the number of elements for each index of the factor.
+    pub fn block(self) -> usize {
+        match self {
+            Axis::Blocks(_, block) => block,
+            _ => 1,
+        }
+    }
 }
 
 /// The signature of an equation.
 ///
-/// Axes with the same factor have the same length.
+/// Axes with the same factor have the same length, apart from the size of blocks. The op repeats its
+/// operands along a factor that only results have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axes {
     /// The axes of each data operand.
     pub operands: Vec<Vec<Axis>>,
-    /// The axes of each result. None is summed.
+    /// The axes of each like operand.
+    pub likes: Vec<Vec<Axis>>,
+    /// The axes of each result. None is reduced.
     pub results: Vec<Vec<Axis>>,
 }
 
@@ -113,8 +144,24 @@ impl<'a> AxesOf<'a> {
         };
         Some(Axes {
             operands: self.data.iter().map(axes).collect::<Option<_>>()?,
+            // The rank of a like operand of which only the dtype counts may be higher.
+            likes: self
+                .likes
+                .iter()
+                .map(|like| axes(like).unwrap_or_else(|| vec![Axis::Own; like.len()]))
+                .collect(),
             results: self.outs.iter().map(axes).collect::<Option<_>>()?,
         })
+    }
+
+    /// Returns the axes of all operands and results by a function of their dims.
+    fn by(&self, axes: impl Fn(&[Dim]) -> Vec<Axis>) -> Axes {
+        let all = |values: &[&[Dim]]| values.iter().map(|dims| axes(dims)).collect();
+        Axes {
+            operands: all(&self.data),
+            likes: all(&self.likes),
+            results: all(&self.outs),
+        }
     }
 }
 
@@ -122,25 +169,31 @@ impl Axes {
     /// Returns the factors, in ascending order.
     pub fn factors(&self) -> Vec<usize> {
         let all = self.operands.iter().chain(&self.results).flatten();
-        let mut found: Vec<usize> = all
-            .filter_map(|axis| match axis {
-                Axis::Factor(factor) | Axis::Summed(factor) => Some(*factor),
-                Axis::Own => None,
-            })
-            .collect();
+        let mut found: Vec<usize> = all.filter_map(|axis| axis.factor()).collect();
         found.sort_unstable();
         found.dedup();
         found
     }
 }
 
-/// Prints `a +b, +b c -> a c`; `_` is an axis without a factor.
+/// Prints `a +b, +b c -> a c`; `_` is an axis without a factor, and `a*2` has blocks of 2 elements.
+///
+/// The marks `+`, `^`, `v` and `x` stand for a sum, maximum, minimum and product.
 impl fmt::Display for Axes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let letter = |factor: usize| char::from(b'a' + (factor % 26) as u8);
         let axis = |axis: &Axis| match axis {
             Axis::Factor(factor) => letter(*factor).to_string(),
-            Axis::Summed(factor) => format!("+{}", letter(*factor)),
+            Axis::Blocks(factor, block) => format!("{}*{block}", letter(*factor)),
+            Axis::Reduced(factor, kind) => {
+                let mark = match kind {
+                    Reduction::Sum => '+',
+                    Reduction::Max => '^',
+                    Reduction::Min => 'v',
+                    Reduction::Prod => 'x',
+                };
+                format!("{mark}{}", letter(*factor))
+            }
             Axis::Own => "_".to_owned(),
         };
         let list = |values: &[Vec<Axis>]| {
@@ -161,12 +214,14 @@ pub(super) const fn opaque(batch: BatchRule) -> AxesRule {
 
 /// An op whose operands and results have no axes in common.
 pub(super) fn unrelated(of: &AxesOf<'_>) -> Option<Axes> {
-    let own = |dims: &&[Dim]| vec![Axis::Own; dims.len()];
-    Some(Axes {
-        operands: of.data.iter().map(own).collect(),
-        results: of.outs.iter().map(own).collect(),
-    })
+    Some(of.by(|dims| vec![Axis::Own; dims.len()]))
 }
+
+/// An op without data operands that fills its result with one number.
+pub(super) const FILLED: AxesRule = AxesRule {
+    signature: elementwise,
+    batch: lanes::without_operands,
+};
 
 /// An op whose result axes are all factors. Operands are broadcast to the result.
 pub(super) const ELEMENTWISE: AxesRule = AxesRule {
@@ -230,11 +285,7 @@ fn leading(of: &AxesOf<'_>, n: usize) -> Axes {
         true => Axis::Factor(i),
         false => Axis::Own,
     };
-    let axes = |dims: &&[Dim]| (0..dims.len()).map(axis).collect();
-    Axes {
-        operands: of.data.iter().map(axes).collect(),
-        results: of.outs.iter().map(axes).collect(),
-    }
+    of.by(|dims| (0..dims.len()).map(axis).collect())
 }
 
 /// An op between matrices in the last two axes and their diagonals in the last axis.
@@ -250,9 +301,28 @@ fn diagonals(of: &AxesOf<'_>) -> Option<Axes> {
 
 /// An op that adds elements around those of each axis and between them, or removes them.
 pub(super) const PADDED: AxesRule = AxesRule {
-    signature: unrelated,
+    signature: padded,
     batch: lanes::padded,
 };
+
+fn padded(of: &AxesOf<'_>) -> Option<Axes> {
+    let rank = of.data[0].len();
+    let mut own = vec![false; rank];
+    for (arg, value) in of.op.def().statics().iter().zip(of.statics) {
+        if arg.kind == StaticKind::Margins {
+            let margins = for_axes(value, arg.name, rank).ok()??;
+            own.iter_mut()
+                .zip(margins)
+                .for_each(|(own, n)| *own |= n != 0);
+        }
+    }
+    let axis = |i: usize| match own[i] {
+        false => Axis::Factor(i),
+        true => Axis::Own,
+    };
+    // All values have the same rank.
+    Some(of.by(|dims| (0..dims.len()).map(axis).collect()))
+}
 
 /// An op on labels. The logits, or the result of `one_hot`, have the axes of the labels, and a last
 /// axis of classes.
@@ -262,15 +332,7 @@ pub(super) const CLASSES: AxesRule = AxesRule {
 };
 
 fn classes(of: &AxesOf<'_>) -> Option<Axes> {
-    let leading = |dims: &&[Dim]| -> Vec<Axis> {
-        let rank = of.outs[0].len() - 1;
-        let axis = |i| if i < rank { Axis::Factor(i) } else { Axis::Own };
-        (0..dims.len()).map(axis).collect()
-    };
-    Some(Axes {
-        operands: of.data.iter().map(leading).collect(),
-        results: of.outs.iter().map(leading).collect(),
-    })
+    Some(leading(of, of.outs[0].len().checked_sub(1)?))
 }
 
 /// An op that takes a range of each of the leading axes.
@@ -280,8 +342,23 @@ pub(super) const RANGES: AxesRule = AxesRule {
 };
 
 fn ranges(of: &AxesOf<'_>) -> Option<Axes> {
-    let starts = of.value(StaticKind::Starts).ints()?;
-    let own: Vec<usize> = (0..starts.len()).collect();
+    let kinds = [StaticKind::Starts, StaticKind::Stops, StaticKind::Steps];
+    let [starts, stops, steps] = kinds.map(|kind| of.value(kind).ints());
+    let (starts, stops, steps) = (starts?, stops?, steps?);
+    let values = || of.data.iter().chain(&of.outs);
+    let is_whole = |axis: usize| {
+        let range = [starts, stops, steps].map(|all| all.get(axis).copied());
+        let [Some(start), Some(stop), Some(step)] = range else {
+            return false;
+        };
+        // The range is that of every part of the axis, too.
+        let covers = |dims: &[Dim]| {
+            let len = dims.get(axis).and_then(|len| len.known());
+            len.is_some_and(|len| stop >= len as i64)
+        };
+        start == 0 && step == 1 && values().all(|dims| covers(dims))
+    };
+    let own: Vec<usize> = (0..starts.len()).filter(|axis| !is_whole(*axis)).collect();
     of.aligned(of.data[0], &own)
 }
 
@@ -289,7 +366,7 @@ fn ranges(of: &AxesOf<'_>) -> Option<Axes> {
 fn without(of: &AxesOf<'_>, full: &[Dim], dropped: fn(usize) -> Axis) -> Option<Axes> {
     let named = of.named(full.len())?;
     let kept: Vec<usize> = (0..full.len()).filter(|a| !named.contains(a)).collect();
-    let axes = |dims: &&[Dim]| -> Vec<Axis> {
+    let axes = |dims: &[Dim]| -> Vec<Axis> {
         let all: Vec<usize> = match dims.len() == full.len() {
             true => (0..full.len()).collect(),
             false => kept.clone(),
@@ -300,13 +377,10 @@ fn without(of: &AxesOf<'_>, full: &[Dim], dropped: fn(usize) -> Axis) -> Option<
         };
         all.into_iter().map(axis).collect()
     };
-    let mut axes = Axes {
-        operands: of.data.iter().map(axes).collect(),
-        results: of.outs.iter().map(axes).collect(),
-    };
+    let mut axes = of.by(axes);
     // A reduced axis that is kept has length 1.
     for axis in axes.results.iter_mut().flatten() {
-        if matches!(axis, Axis::Summed(_)) {
+        if matches!(axis, Axis::Reduced(..)) {
             *axis = Axis::Own;
         }
     }
@@ -320,10 +394,28 @@ pub(super) const SUMMED: AxesRule = AxesRule {
 };
 
 fn summed(of: &AxesOf<'_>) -> Option<Axes> {
-    without(of, of.data[0], Axis::Summed)
+    without(of, of.data[0], |axis| Axis::Reduced(axis, Reduction::Sum))
 }
 
-/// A reduction other than a sum over the named axes, or an op that drops them.
+/// A maximum over the named axes.
+pub(super) const MAXIMAL: AxesRule = AxesRule {
+    signature: |of| without(of, of.data[0], |axis| Axis::Reduced(axis, Reduction::Max)),
+    batch: lanes::along,
+};
+
+/// A minimum over the named axes.
+pub(super) const MINIMAL: AxesRule = AxesRule {
+    signature: |of| without(of, of.data[0], |axis| Axis::Reduced(axis, Reduction::Min)),
+    batch: lanes::along,
+};
+
+/// A product over the named axes.
+pub(super) const MULTIPLIED: AxesRule = AxesRule {
+    signature: |of| without(of, of.data[0], |axis| Axis::Reduced(axis, Reduction::Prod)),
+    batch: lanes::along,
+};
+
+/// Another reduction over the named axes, or an op that drops them.
 pub(super) const REDUCED: AxesRule = AxesRule {
     signature: reduced,
     batch: lanes::along,
@@ -343,6 +435,24 @@ fn inserted(of: &AxesOf<'_>) -> Option<Axes> {
     without(of, of.outs[0], |_| Axis::Own)
 }
 
+/// An op that repeats its operand along the named axes of the result.
+pub(super) const SPREAD: AxesRule = AxesRule {
+    signature: spread,
+    batch: lanes::inserted,
+};
+
+fn spread(of: &AxesOf<'_>) -> Option<Axes> {
+    let mut axes = without(of, of.outs[0], Axis::Factor)?;
+    // Along a named axis that the operand has, its length is 1.
+    let named = of.named(of.outs[0].len())?;
+    for axis in axes.operands.iter_mut().flatten() {
+        if axis.factor().is_some_and(|factor| named.contains(&factor)) {
+            *axis = Axis::Own;
+        }
+    }
+    Some(axes)
+}
+
 /// A sum over the axes along which the operand repeats the result.
 pub(super) const REPEATED: AxesRule = AxesRule {
     signature: repeated,
@@ -360,7 +470,7 @@ fn repeated(of: &AxesOf<'_>) -> Option<Axes> {
         if is_kept(a) {
             Axis::Factor(a)
         } else {
-            Axis::Summed(a)
+            Axis::Reduced(a, Reduction::Sum)
         }
     };
     let result = |a| {
@@ -370,9 +480,12 @@ fn repeated(of: &AxesOf<'_>) -> Option<Axes> {
             Axis::Own
         }
     };
+    let large: Vec<Axis> = (0..large.len()).map(operand).collect();
+    let small: Vec<Axis> = (skipped..large.len()).map(result).collect();
     Some(Axes {
-        operands: vec![(0..large.len()).map(operand).collect()],
-        results: vec![(skipped..large.len()).map(result).collect()],
+        operands: vec![large.clone()],
+        likes: vec![small.clone(), large],
+        results: vec![small],
     })
 }
 
@@ -397,11 +510,12 @@ fn reordered(of: &AxesOf<'_>) -> Option<Axes> {
     let lens: Option<Vec<usize>> = found[0].dims()?.iter().map(|dim| dim.known()).collect();
     Some(Axes {
         operands: vec![(0..rank).map(Axis::Factor).collect()],
+        likes: Vec::new(),
         results: vec![lens?.into_iter().map(|len| Axis::Factor(len - 2)).collect()],
     })
 }
 
-/// The leading axes with equal lengths correspond: the others are split or joined among themselves.
+/// An op that only changes the shape.
 pub(super) const RESHAPED: AxesRule = AxesRule {
     signature: reshaped,
     batch: lanes::reshaped,
@@ -409,16 +523,167 @@ pub(super) const RESHAPED: AxesRule = AxesRule {
 
 fn reshaped(of: &AxesOf<'_>) -> Option<Axes> {
     let (x, y) = (of.data[0], of.outs[0]);
-    let known = |(x, y): &(&Dim, &Dim)| x == y && **x != Dim::Unknown && **x != Dim::Known(0);
-    let n = x.iter().zip(y).take_while(known).count();
-    let axes = |dims: &[Dim]| {
-        let axis = |a| if a < n { Axis::Factor(a) } else { Axis::Own };
-        (0..dims.len()).map(axis).collect()
+    let (from, to) = reshaped_axes(x, y);
+    let like = |dims: &&[Dim]| match **dims == *x {
+        true => from.clone(),
+        false => to.clone(),
     };
     Some(Axes {
-        operands: vec![axes(x)],
-        results: vec![axes(y)],
+        likes: of.likes.iter().map(like).collect(),
+        operands: vec![from],
+        results: vec![to],
     })
+}
+
+/// Returns how the axes of the shapes `x` and `y` correspond, which have the same number of elements.
+///
+/// Both shapes are cut into groups of axes with equal products. In a group, the first axes of both
+/// correspond by their blocks. Axes of length 1 are skipped.
+fn reshaped_axes(x: &[Dim], y: &[Dim]) -> (Vec<Axis>, Vec<Axis>) {
+    let mut axes = [vec![Axis::Own; x.len()], vec![Axis::Own; y.len()]];
+    let dims = [x, y];
+    let mut at = [0, 0];
+    let mut factor = 0;
+    loop {
+        for side in [0, 1] {
+            let is_unit = |len: &&Dim| **len == Dim::Known(1);
+            at[side] += dims[side][at[side]..].iter().take_while(is_unit).count();
+        }
+        let (Some(a), Some(b)) = (x.get(at[0]), y.get(at[1])) else {
+            break;
+        };
+        if a == b && *a != Dim::Unknown && *a != Dim::Known(0) {
+            axes[0][at[0]] = Axis::Factor(factor);
+            axes[1][at[1]] = Axis::Factor(factor);
+            at = at.map(|at| at + 1);
+            factor += 1;
+            continue;
+        }
+        let (Some(a), Some(b)) = (a.known(), b.known()) else {
+            break;
+        };
+        if a == 0 || b == 0 {
+            break;
+        }
+        let blocks = gcd(a, b);
+        if blocks > 1 {
+            for (side, len) in [a, b].into_iter().enumerate() {
+                axes[side][at[side]] = match len / blocks {
+                    1 => Axis::Factor(factor),
+                    block => Axis::Blocks(factor, block),
+                };
+            }
+            factor += 1;
+        }
+        // The group ends where both products are equal.
+        let mut products = [a, b];
+        at = at.map(|at| at + 1);
+        while products[0] != products[1] {
+            let side = usize::from(products[1] < products[0]);
+            let Some(Dim::Known(len)) = dims[side].get(at[side]) else {
+                let [x, y] = axes;
+                return (x, y);
+            };
+            products[side] = products[side].saturating_mul(*len);
+            at[side] += 1;
+        }
+    }
+    let [x, y] = axes;
+    (x, y)
+}
+
+/// Returns the greatest common divisor.
+fn gcd(a: usize, b: usize) -> usize {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
+    }
+}
+
+/// An op on indices along an axis of a tensor `x`. `Role` says what its operands and its result are.
+///
+/// Where `along` is true, indices broadcast against the other axes.
+pub(super) fn indexed(of: &AxesOf<'_>, operands: &[Role], result: Role) -> Option<Axes> {
+    let along = of.statics[1].bool()?;
+    let is_last = of.statics[2].bool()?;
+    let whole = match operands[0] {
+        Role::Whole => of.data[0],
+        _ => of.likes[0],
+    };
+    let indices = of.data[1];
+    let part = match result {
+        Role::Part => of.outs[0],
+        _ => of.data[0],
+    };
+    let axis = shape::known_axis(&of.statics[0], whole.len()).ok()??;
+    // Equal indices refer to each other if only the last one counts.
+    let index = |factor: usize| match (is_last, result) {
+        (true, _) => Axis::Own,
+        (false, Role::Part) => Axis::Factor(factor),
+        (false, _) => Axis::Reduced(factor, Reduction::Sum),
+    };
+    // The factors are the axes of the part.
+    let n_indices = if along { 1 } else { indices.len() };
+    let after = axis + n_indices;
+    let len = |dims: &[Dim], i: usize| dims.get(i).copied().unwrap_or(Dim::Unknown);
+    let spread = |dims: &[Dim], i: usize| -> Axis {
+        // An axis of length 1 is repeated, and where the result has it, the part is added up.
+        let repeats = |dims: &[Dim]| len(dims, i) == Dim::Known(1) && len(part, i) != Dim::Known(1);
+        match repeats(dims) {
+            true => Axis::Own,
+            false if result == Role::Whole && repeats(whole) => Axis::Reduced(i, Reduction::Sum),
+            false => Axis::Factor(i),
+        }
+    };
+    let axes = |role: Role| -> Vec<Axis> {
+        match (along, role) {
+            (true, role) => {
+                let dims = match role {
+                    Role::Whole => whole,
+                    Role::Indices => indices,
+                    Role::Part => part,
+                };
+                let at = |i: usize| match (i == axis, role) {
+                    (false, _) => spread(dims, i),
+                    (true, Role::Whole) => Axis::Own,
+                    (true, _) => index(axis),
+                };
+                (0..dims.len()).map(at).collect()
+            }
+            (false, Role::Whole) => {
+                let other = |i: usize| match i.cmp(&axis) {
+                    std::cmp::Ordering::Less => Axis::Factor(i),
+                    std::cmp::Ordering::Equal => Axis::Own,
+                    std::cmp::Ordering::Greater => Axis::Factor(i - 1 + n_indices),
+                };
+                (0..whole.len()).map(other).collect()
+            }
+            (false, Role::Indices) => (axis..after).map(index).collect(),
+            (false, Role::Part) => {
+                let other = |i: usize| match (axis..after).contains(&i) {
+                    true => index(i),
+                    false => Axis::Factor(i),
+                };
+                (0..part.len()).map(other).collect()
+            }
+        }
+    };
+    Some(Axes {
+        operands: operands.iter().map(|role| axes(*role)).collect(),
+        likes: vec![axes(Role::Whole)],
+        results: vec![axes(result)],
+    })
+}
+
+/// A value of an op on indices along an axis.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The tensor.
+    Whole,
+    /// The indices.
+    Indices,
+    /// The elements at the indices.
+    Part,
 }
 
 /// The product `z = x y`, or one of its transposes: each has two of the three as operands.
@@ -459,12 +724,13 @@ fn contraction(of: &AxesOf<'_>, operands: [usize; 2], result: usize) -> Option<A
     let of_result = |axis: usize| all[result].contains(&Some(axis));
     let axis = |axis: &Option<usize>| match *axis {
         Some(axis) if of_result(axis) => Axis::Factor(axis),
-        Some(axis) => Axis::Summed(axis),
+        Some(axis) => Axis::Reduced(axis, Reduction::Sum),
         None => Axis::Own,
     };
     let axes = |i: usize| all[i].iter().map(axis).collect();
     Some(Axes {
         operands: operands.map(axes).to_vec(),
+        likes: vec![axes(0), axes(1)],
         results: vec![axes(result)],
     })
 }
@@ -530,6 +796,7 @@ pub(super) fn heads(of: &AxesOf<'_>, mask_at: usize) -> Option<Axes> {
     };
     Some(Axes {
         operands: of.data.iter().enumerate().map(operand).collect(),
+        likes: of.likes.iter().map(floats).collect(),
         results: of.outs.iter().map(floats).collect(),
     })
 }
@@ -542,7 +809,7 @@ pub(super) const POOLED: AxesRule = AxesRule {
 
 fn pooled(of: &AxesOf<'_>) -> Option<Axes> {
     let window = of.value(StaticKind::Window).ints()?;
-    let leading = |dims: &&[Dim]| -> Vec<Axis> {
+    let leading = |dims: &[Dim]| -> Vec<Axis> {
         let n_leading = dims.len().saturating_sub(window.len());
         let axis = |i| match i < n_leading {
             true => Axis::Factor(i),
@@ -550,10 +817,7 @@ fn pooled(of: &AxesOf<'_>) -> Option<Axes> {
         };
         (0..dims.len()).map(axis).collect()
     };
-    Some(Axes {
-        operands: of.data.iter().map(leading).collect(),
-        results: of.outs.iter().map(leading).collect(),
-    })
+    Some(of.by(leading))
 }
 
 /// A convolution `z = conv(x, w)`, or one of its transposes: two of the three values give the third.
@@ -575,15 +839,17 @@ pub(super) fn convolution(of: &AxesOf<'_>, operands: [Factor; 2], result: Factor
         };
         let axis = |i: usize| match named.get(i) {
             Some(factor) if *factor != batch && !is_whole => Axis::Own,
-            Some(factor) if *factor == lacks => Axis::Summed(*factor),
+            Some(factor) if *factor == lacks => Axis::Reduced(*factor, Reduction::Sum),
             Some(factor) => Axis::Factor(*factor),
             None => Axis::Own,
         };
         (0..dims.len()).map(axis).collect()
     };
     let data = operands.into_iter().zip(&of.data);
+    let likes = [Factor::X, Factor::Y].into_iter().zip(&of.likes);
     Some(Axes {
         operands: data.map(|(factor, dims)| axes(factor, dims)).collect(),
+        likes: likes.map(|(factor, dims)| axes(factor, dims)).collect(),
         results: vec![axes(result, of.outs[0])],
     })
 }

@@ -1,6 +1,7 @@
 use super::nd_array::{Application, NdArray};
 use super::{
-    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+    Count, Diff, Eval, Kernel, Laws, Linearity, Method, OpDef, OpFacts, Operands, Param, axes,
+    shape,
 };
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
@@ -68,7 +69,11 @@ impl OpDef for Concat {
         Count::Copy
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::opaque(axes::ALONG).range(|of| of.all()) }
+        const {
+            &OpFacts::opaque(axes::ALONG)
+                .linear(Linearity::From(0))
+                .range(|of| of.all())
+        }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -96,6 +96,8 @@ pub enum Eval {
     Kernel(Kernel),
     /// A control flow op, which runs the programs among its static arguments.
     Control(&'static dyn Control),
+    /// An op on the values of several devices. `shard_map` runs it, and no plan contains it.
+    Collective,
     /// A call of another traced function, which has no kernel and is part of no plan.
     Call,
 }

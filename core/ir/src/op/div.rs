@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count, Equal, Fails, OpFacts, Range, Steep};
+use super::{Binary, BinaryRule, Count, Equal, Fails, Linearity, OpFacts, Range, Steep};
 
 binary_fns! { |x, y| x / y,
 int |x, y| if y == 0 { 0 } else { x.wrapping_div(y) } }
@@ -22,6 +22,7 @@ pub(super) static OP: Binary = Binary {
     },
     count: Count::FLOP,
     facts: OpFacts::ELEMENTWISE
+        .linear(Linearity::Each(&[0]))
         .cheap()
         .exact()
         .equal(Equal::Neutral([None, Some(1.0)]))

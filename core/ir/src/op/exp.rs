@@ -10,6 +10,7 @@ pub(super) static OP: Unary = Unary {
     rule: UnaryRule::Factor(|_, _, y| y),
     count: Count::TRANSCENDENTAL,
     facts: OpFacts::ELEMENTWISE
+        .rises()
         .range(|of| of.x().positive())
         .steep_unless(|of, _| of.x().at_most_0 || of.x().bounded, 0.0),
     domain: (-2.0, 2.0),

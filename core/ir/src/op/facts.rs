@@ -30,6 +30,13 @@ pub struct OpFacts {
     pub steep: Option<Steep>,
     /// A cheaper function of `gradloom_maths` that is valid where its `in_fast_range` holds.
     pub fast: Option<&'static str>,
+    /// The operands in which the op is linear, as far as passes know.
+    pub linear: Linearity,
+    /// True if each element of the result is a nondecreasing function of that of each operand, for
+    /// all values. NaN gives NaN.
+    pub rises: bool,
+    /// True if the op divides by the number of elements that it adds up or repeats.
+    pub averages: bool,
     /// How the axes of operands and results correspond.
     pub axes: AxesRule,
     /// The same results by simpler ops. `None` if the op is primitive.
@@ -75,6 +82,17 @@ impl Equal {
             _ => false,
         }
     }
+}
+
+/// The data operands in which an op on floats is linear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linearity {
+    /// No operand that passes know.
+    No,
+    /// Each operand of the list, while the others are fixed.
+    Each(&'static [usize]),
+    /// The operands from the given one on, taken together.
+    From(usize),
 }
 
 /// The sign of a term of a sum.
@@ -135,6 +153,9 @@ impl OpFacts {
             range: |_| Range::UNKNOWN,
             steep: None,
             fast: None,
+            linear: Linearity::No,
+            rises: false,
+            averages: false,
             axes,
             decompose: None,
         }
@@ -234,6 +255,24 @@ impl OpFacts {
             is_safe,
             harmless,
         })
+    }
+
+    /// Adds the operands in which the op is linear.
+    pub const fn linear(mut self, linear: Linearity) -> OpFacts {
+        self.linear = linear;
+        self
+    }
+
+    /// Adds that the result does not decrease where an operand increases.
+    pub const fn rises(mut self) -> OpFacts {
+        self.rises = true;
+        self
+    }
+
+    /// Adds that the op divides by the number of elements that it adds up or repeats.
+    pub const fn averages(mut self) -> OpFacts {
+        self.averages = true;
+        self
     }
 
     /// Adds the name of a cheaper function of `gradloom_maths` for arguments in the fast range.

@@ -1,7 +1,6 @@
 use super::nd_array::{Application, NdArray};
 use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes, lanes,
-    shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, OpFacts, Operands, Param, axes, shape,
 };
 use crate::StaticKind;
 
@@ -27,7 +26,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Full,
     count: Count::View,
-    facts: OpFacts::view(axes::opaque(lanes::without_operands)).range(|of| of.number()),
+    facts: OpFacts::view(axes::FILLED).range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,5 +1,5 @@
 use super::nd_array::{Application, NdArray};
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, lanes, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::StaticKind;
 
 methods! { full_like {
@@ -48,7 +48,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::FullLike,
     count: Count::View,
-    facts: OpFacts::view(axes::opaque(lanes::without_operands)).range(|of| of.number()),
+    facts: OpFacts::view(axes::FILLED).range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

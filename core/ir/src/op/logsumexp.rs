@@ -128,5 +128,6 @@ pub(super) fn reference(of: &Application<'_>) -> NdArray {
 /// Returns the logarithm of the sum of the exponentials.
 pub(super) fn log_sum_exp(row: &[f64]) -> f64 {
     let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let top = if top.is_finite() { top } else { 0.0 };
     top + row.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
 }

@@ -1,6 +1,6 @@
 use super::class::bilinear;
 use super::nd_array::{Application, NdArray, aligned, indices};
-use super::{Bilinear, Count, Kernel, OpFacts, axes, shape};
+use super::{Bilinear, Count, Kernel, Linearity, OpFacts, axes, shape};
 use crate::{Dim, Fault, Op, Shape};
 
 methods! { matmul {
@@ -54,7 +54,7 @@ pub(super) static OP: Bilinear = Bilinear {
     ],
     kernel: Kernel::Matmul,
     count: Count::Product,
-    facts: OpFacts::opaque(axes::MATMUL),
+    facts: OpFacts::opaque(axes::MATMUL).linear(Linearity::Each(&[0, 1])),
     samples: &[
         "(x: f64[2, 3], y: f64[3, 4]) { z = matmul x, y, like x, like y return z }",
         "(x: f64[3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",

@@ -1,7 +1,7 @@
 use super::class::bilinear;
 use super::matmul::{product, products};
 use super::nd_array::{Application, NdArray};
-use super::{Bilinear, Count, Kernel, OpFacts, axes, shape};
+use super::{Bilinear, Count, Kernel, Linearity, OpFacts, axes, shape};
 use crate::Op;
 
 /// `matmul_lhs_t c, y, like x, like y`: `c y^T` summed to the shape of `x`.
@@ -23,7 +23,7 @@ pub(super) static OP: Bilinear = Bilinear {
     ],
     kernel: Kernel::MatmulLhsT,
     count: Count::Product,
-    facts: OpFacts::opaque(axes::MATMUL_LHS_T),
+    facts: OpFacts::opaque(axes::MATMUL_LHS_T).linear(Linearity::Each(&[0, 1])),
     samples: &[
         "(c: f64[2, 4], y: f64[3, 4], x: f64[2, 3]) { z = matmul_lhs_t c, y, like x, like y return z }",
         "(c: f64[2], y: f64[3, 2], x: f64[3]) { z = matmul_lhs_t c, y, like x, like y return z }",

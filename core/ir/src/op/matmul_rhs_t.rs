@@ -1,7 +1,7 @@
 use super::class::bilinear;
 use super::matmul::{product, products};
 use super::nd_array::{Application, NdArray};
-use super::{Bilinear, Count, Kernel, OpFacts, axes, shape};
+use super::{Bilinear, Count, Kernel, Linearity, OpFacts, axes, shape};
 use crate::Op;
 
 /// `matmul_rhs_t x, c, like x, like y`: `x^T c` summed to the shape of `y`.
@@ -23,7 +23,7 @@ pub(super) static OP: Bilinear = Bilinear {
     ],
     kernel: Kernel::MatmulRhsT,
     count: Count::Product,
-    facts: OpFacts::opaque(axes::MATMUL_RHS_T),
+    facts: OpFacts::opaque(axes::MATMUL_RHS_T).linear(Linearity::Each(&[0, 1])),
     samples: &[
         "(x: f64[2, 3], c: f64[2, 4], y: f64[3, 4]) { z = matmul_rhs_t x, c, like x, like y return z }",
         "(x: f64[3], c: f64[2], y: f64[3, 2]) { z = matmul_rhs_t x, c, like x, like y return z }",

@@ -54,7 +54,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::opaque(axes::REDUCED).range(|of| of.x()),
+    facts: OpFacts::opaque(axes::MAXIMAL).range(|of| of.x()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,5 +1,5 @@
 use super::nd_array::{Application, NdArray, mean};
-use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
+use super::{Count, Kernel, Linear, Linearity, OpFacts, Operands, Ops, axes, shape};
 use crate::StaticKind;
 
 methods! { mean {
@@ -59,7 +59,10 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(1, 0),
     },
-    facts: OpFacts::opaque(axes::REDUCED).range(|of| of.x()),
+    facts: OpFacts::opaque(axes::SUMMED)
+        .linear(Linearity::Each(&[0]))
+        .averages()
+        .range(|of| of.x()),
     samples: &[
         "(x: f64[2, 3]) { y = mean[axes=all, keepdims=false] x, like x return y }",
         "(x: f64[2, 3, 2]) { y = mean[axes=[0, -1], keepdims=true] x, like x return y }",

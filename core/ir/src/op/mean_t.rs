@@ -1,6 +1,6 @@
 use super::nd_array::{Application, NdArray};
 use super::sum_t;
-use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, axes, shape};
+use super::{Count, Kernel, Linear, Linearity, OpFacts, Operands, Ops, axes, shape};
 use crate::StaticKind;
 
 /// `mean_t[axes, keepdims] y, like x`: `y` repeated along `axes` and divided by the count.
@@ -22,7 +22,10 @@ pub(super) static OP: Linear = Linear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::opaque(axes::INSERTED).cheap(),
+    facts: OpFacts::opaque(axes::SPREAD)
+        .linear(Linearity::Each(&[0]))
+        .averages()
+        .cheap(),
     samples: &[
         "(y: f64[2], x: f64[2, 3]) { z = mean_t[axes=[1], keepdims=false] y, like x return z }",
         "(y: f64[], x: f64[2, 3]) { z = mean_t[axes=all, keepdims=false] y, like x return z }",

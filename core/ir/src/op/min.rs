@@ -55,7 +55,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         element: Ops::new(1, 0),
         row: Ops::new(0, 0),
     },
-    facts: OpFacts::opaque(axes::REDUCED).range(|of| of.x()),
+    facts: OpFacts::opaque(axes::MINIMAL).range(|of| of.x()),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

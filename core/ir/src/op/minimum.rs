@@ -16,6 +16,7 @@ pub(super) static OP: Binary = Binary {
     },
     count: Count::FLOP,
     facts: OpFacts::ELEMENTWISE
+        .rises()
         .cheap()
         // It is a limit, so the user has considered the values beyond it.
         .range(|of| of.all().guarded()),

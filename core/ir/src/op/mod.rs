@@ -18,6 +18,7 @@
 mod axes;
 pub mod call;
 mod class;
+pub mod collective;
 pub mod control;
 mod count;
 mod def;
@@ -40,11 +41,12 @@ pub use class::{
     Bilinear, Binary, BinaryRule, BinaryTranspose, Bits, Compare, Factorization, InferRule,
     Jacobian, Linear, Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
 };
+pub use collective::{CollectiveOp, Variance};
 pub use control::Control;
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
-pub use facts::{Decompose, Equal, Fails, OpFacts, Steep, SumOver, TermSign};
+pub use facts::{Decompose, Equal, Fails, Linearity, OpFacts, Steep, SumOver, TermSign};
 pub use lanes::{BatchRule, Lane, Lanes, apply};
 pub use linalg::Form;
 pub use loops::{
@@ -72,6 +74,7 @@ macro_rules! define_modules {
         compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
         kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident $(($k_methods:ident))?,)* }
         control { $($(#[$p_doc:meta])* $p_var:ident = $p_static:ident,)* }
+        collective { $($(#[$s_doc:meta])* $s_var:ident = $s_mod:ident,)* }
         calls { $($(#[$f_doc:meta])* $f_var:ident = $f_static:ident,)* }
     ) => {
         $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
@@ -94,7 +97,16 @@ macro_rules! define_modules {
                     $(Op::$c_var => &$c_mod::OP,)*
                     $(Op::$k_var => &$k_mod::OP,)*
                     $(Op::$p_var => &control::$p_static,)*
+                    $(Op::$s_var => &collective::$s_mod::OP,)*
                     $(Op::$f_var => &call::$f_static,)*
+                }
+            }
+
+            /// Returns the rules that an op on the values of several devices has beside those of all ops.
+            pub fn collective(self) -> Option<&'static CollectiveOp> {
+                match self {
+                    $(Op::$s_var => Some(&collective::$s_mod::OP),)*
+                    _ => None,
                 }
             }
         }
@@ -107,7 +119,8 @@ macro_rules! define_modules {
             ///
             /// # Panics
             ///
-            /// If the rules of the op refuse the operands, or if it is a call.
+            /// If the rules of the op refuse the operands, if it is a call, or if it needs the values of
+            /// several devices.
             pub fn evaluate(&self) -> Vec<NdArray> {
                 match self.op {
                     $(Op::$u_var => self.map($u_mod::element::f64::<Plain>),)*
@@ -115,6 +128,7 @@ macro_rules! define_modules {
                     $(Op::$c_var => self.zip(|x, y| truth($c_mod::element::f64::<Plain>(x, y))),)*
                     $(Op::$k_var => $k_mod::reference(self).into(),)*
                     $(Op::$p_var => control::$p_static.reference(self),)*
+                    $(Op::$s_var => unreachable!("`shard_map` evaluates it on all devices"),)*
                     $(Op::$f_var => unreachable!("a call is evaluated by its callee"),)*
                 }
             }
@@ -130,6 +144,7 @@ impl Op {
         Op::ALL
             .iter()
             .chain(Op::CONTROL)
+            .chain(Op::COLLECTIVES)
             .chain(Op::CALLS)
             .copied()
             .find(|op| op.def().name() == name)
@@ -148,7 +163,9 @@ impl Op {
                 Eval::Unary(_) | Eval::Test(_) => 1,
                 Eval::Bits(fns) => fns.n_operands(),
                 Eval::Binary(_) | Eval::Compare(_) => 2,
-                Eval::Kernel(_) | Eval::Control(_) | Eval::Call => return (0, Default::default()),
+                Eval::Kernel(_) | Eval::Control(_) | Eval::Collective | Eval::Call => {
+                    return (0, Default::default());
+                }
             };
             let dtypes = DType::ALL.map(|dtype| {
                 let aval = Aval::new(dtype, &[1]);

@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, Count, Equal, OpFacts};
+use super::{Binary, BinaryRule, Count, Equal, Linearity, OpFacts};
 
 binary_fns! { |x, y| x * y, int |x, y| x.wrapping_mul(y) }
 
@@ -16,6 +16,7 @@ pub(super) static OP: Binary = Binary {
     },
     count: Count::FLOP,
     facts: OpFacts::ELEMENTWISE
+        .linear(Linearity::Each(&[0, 1]))
         .cheap()
         .exact()
         .equal(Equal::Neutral([Some(1.0), Some(1.0)]))

@@ -5,7 +5,7 @@
 //! users do not contain it, see [`Application::evaluate`].
 
 use super::{Op, shape};
-use crate::{Aval, DType, Program, SecondaryMap, Static, Var};
+use crate::{Aval, DType, Eqn, Program, SecondaryMap, Static, Var};
 
 /// An array in row-major order. Bools are 0 and 1, and integers are exact up to 2^53.
 #[derive(Clone, Debug, PartialEq)]
@@ -181,6 +181,11 @@ impl NdArray {
         self.data[self.position(index)]
     }
 
+    pub(super) fn set(&mut self, index: &[usize], x: f64) {
+        let at = self.position(index);
+        self.data[at] = x;
+    }
+
     pub(super) fn add(&mut self, index: &[usize], x: f64) {
         let at = self.position(index);
         self.data[at] += x;
@@ -256,43 +261,8 @@ pub fn evaluate_with(
             .clone()
     };
     for eqn in &program.eqns {
-        let of = |vars: &[Var]| vars.iter().map(|v| value(&values, *v)).collect::<Vec<_>>();
-        let (args, likes) = (of(eqn.data()), of(eqn.likes()));
-        let attrs = eqn.attrs.iter().map(|attr| program.attr(*attr).clone());
-        let statics: Vec<Static> = attrs.collect();
-        let avals: Vec<Aval> = args.iter().chain(&likes).map(NdArray::aval).collect();
-        let avals: Vec<&Aval> = avals.iter().collect();
-        let shapes = eqn.op.def().shape(&statics, &avals, eqn.outs.len());
-        let lens = shapes
-            .expect(CHECKED)
-            .into_iter()
-            .map(|shape| shape.known());
-        let application = Application {
-            op: eqn.op,
-            statics: &statics,
-            args: &args,
-            likes: &likes.into_iter().map(|like| like.shape).collect::<Vec<_>>(),
-            outs: &lens
-                .collect::<Option<Vec<_>>>()
-                .expect("operands have known shapes"),
-            bools: eqn
-                .args
-                .first()
-                .is_some_and(|x| program.aval(*x).dtype == Some(DType::Bool)),
-        };
-        for (&var, mut out) in eqn.outs.iter().zip(application.evaluate()) {
-            // Bools are 0 and 1. Quotients and powers of integers lose their fractions, and a zero its
-            // sign.
-            if program.aval(var).dtype == Some(DType::Bool) {
-                out.data.iter_mut().for_each(|x| *x = f64::from(*x != 0.0));
-            }
-            if program
-                .aval(var)
-                .dtype
-                .is_some_and(|d| matches!(d, DType::I32 | DType::I64))
-            {
-                out.data.iter_mut().for_each(|x| *x = x.trunc() + 0.0);
-            }
+        let args = eqn.args.iter().map(|v| value(&values, *v)).collect();
+        for (&var, mut out) in eqn.outs.iter().zip(eqn_results(program, eqn, args)) {
             change(var, &mut out);
             values.insert(var, out);
         }
@@ -302,6 +272,50 @@ pub fn evaluate_with(
         .iter()
         .map(|out| value(&values, *out))
         .collect()
+}
+
+/// Returns the results of an equation, by the definition of its op. `args` are all operands.
+///
+/// # Panics
+///
+/// As [`evaluate`].
+pub(super) fn eqn_results(program: &Program, eqn: &Eqn, mut args: Vec<NdArray>) -> Vec<NdArray> {
+    let likes = args.split_off(eqn.data().len());
+    let attrs = eqn.attrs.iter().map(|attr| program.attr(*attr).clone());
+    let statics: Vec<Static> = attrs.collect();
+    let avals: Vec<Aval> = args.iter().chain(&likes).map(NdArray::aval).collect();
+    let avals: Vec<&Aval> = avals.iter().collect();
+    let shapes = eqn.op.def().shape(&statics, &avals, eqn.outs.len());
+    let lens = shapes
+        .expect(CHECKED)
+        .into_iter()
+        .map(|shape| shape.known());
+    let application = Application {
+        op: eqn.op,
+        statics: &statics,
+        args: &args,
+        likes: &likes.into_iter().map(|like| like.shape).collect::<Vec<_>>(),
+        outs: &lens
+            .collect::<Option<Vec<_>>>()
+            .expect("operands have known shapes"),
+        bools: eqn
+            .args
+            .first()
+            .is_some_and(|x| program.aval(*x).dtype == Some(DType::Bool)),
+    };
+    let mut found = application.evaluate();
+    for (&var, out) in eqn.outs.iter().zip(&mut found) {
+        // Bools are 0 and 1. Quotients and powers of integers lose their fractions, and a zero its
+        // sign.
+        match program.aval(var).dtype {
+            Some(DType::Bool) => out.data.iter_mut().for_each(|x| *x = truth(*x != 0.0)),
+            Some(DType::I32 | DType::I64) => {
+                out.data.iter_mut().for_each(|x| *x = x.trunc() + 0.0);
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Returns every index of a shape, in row-major order.

@@ -1,4 +1,4 @@
-use super::{Count, Equal, OpFacts, Unary, UnaryRule};
+use super::{Count, Equal, Linearity, OpFacts, Unary, UnaryRule};
 
 unary_fns! { |x| -x, int |x| x.wrapping_neg() }
 
@@ -8,6 +8,7 @@ pub(super) static OP: Unary = Unary {
     rule: UnaryRule::Linear,
     count: Count::FLOP,
     facts: OpFacts::ELEMENTWISE
+        .linear(Linearity::Each(&[0]))
         .cheap()
         .exact()
         .equal(Equal::Twice)

@@ -8,6 +8,7 @@ use super::{
     Axes, AxesOf, AxesRule, Axis, Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts,
     Operands, Ops, axes, lanes, shape,
 };
+use crate::sharding::Reduction;
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct.. = norm_vjp[centred, eps, active] x, w, ct`: the transpose of `norm_jvp`.
@@ -128,12 +129,14 @@ fn signature(of: &AxesOf<'_>) -> Option<Axes> {
     if vectors == 0 {
         return Some(axes);
     }
-    if vectors < of.outs.len() {
+    // Rows of zeros add nothing to the sums unless their scale is infinite.
+    let is_finite = of.statics[1].float().is_some_and(|eps| eps > 0.0);
+    if vectors < of.outs.len() || !is_finite {
         return axes::unrelated(of);
     }
     for axis in axes.operands.iter_mut().flatten() {
         if let Axis::Factor(row) = *axis {
-            *axis = Axis::Summed(row);
+            *axis = Axis::Reduced(row, Reduction::Sum);
         }
     }
     Some(axes)

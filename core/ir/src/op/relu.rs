@@ -14,7 +14,7 @@ pub(super) static OP: Unary = Unary {
         b.select(passes, dx, zero)
     }),
     count: Count::FLOP,
-    facts: OpFacts::ELEMENTWISE.cheap().range(|of| Range {
+    facts: OpFacts::ELEMENTWISE.rises().cheap().range(|of| Range {
         at_least_0: true,
         not_0: of.x().is_positive(),
         ..of.x()

@@ -1,5 +1,5 @@
 use super::nd_array::{Application, NdArray};
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, lanes, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, axes, shape};
 use crate::{Shape, StaticKind};
 
 /// `scalar[value] like x`: a number of rank 0 with the dtype of `x`, but `f64` if the number is a float
@@ -17,7 +17,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Scalar,
     count: Count::View,
-    facts: OpFacts::view(axes::opaque(lanes::without_operands)).range(|of| of.number()),
+    facts: OpFacts::view(axes::FILLED).range(|of| of.number()),
     laws: Laws::new(
         (-2.0, 2.0),
         &["(x: f64[2]) { y = scalar[value=0.5] like x return y }"],

@@ -1,6 +1,7 @@
 use super::nd_array::{Application, NdArray};
 use super::{
-    Count, Diff, Equal, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, shape,
+    Count, Diff, Equal, Eval, Kernel, Laws, Linearity, Method, OpDef, OpFacts, Operands, Param,
+    shape,
 };
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
@@ -78,6 +79,7 @@ impl OpDef for Select {
         const {
             &OpFacts::ELEMENTWISE
                 .cheap()
+                .linear(Linearity::From(1))
                 .equal(Equal::SameBranches)
                 .range(|of| of.ranges[1].both(of.ranges[2]).guarded())
         }

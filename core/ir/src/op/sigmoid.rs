@@ -13,6 +13,8 @@ pub(super) static OP: Unary = Unary {
         b.mul(y, rest)
     }),
     count: Count::each(3, 1),
-    facts: OpFacts::ELEMENTWISE.range(|of| of.x().positive().bounded()),
+    facts: OpFacts::ELEMENTWISE
+        .rises()
+        .range(|of| of.x().positive().bounded()),
     domain: (-3.0, 3.0),
 };

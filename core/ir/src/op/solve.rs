@@ -254,6 +254,7 @@ fn signature(of: &AxesOf<'_>) -> Option<Axes> {
     };
     Some(Axes {
         operands: vec![a.iter().enumerate().map(left).collect(), right.clone()],
+        likes: Vec::new(),
         results: vec![right],
     })
 }

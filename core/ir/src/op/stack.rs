@@ -1,7 +1,8 @@
 use super::concat::{Join, joined};
 use super::nd_array::{Application, NdArray};
 use super::{
-    Count, Diff, Eval, Kernel, Laws, Method, OpDef, OpFacts, Operands, Param, axes, shape,
+    Count, Diff, Eval, Kernel, Laws, Linearity, Method, OpDef, OpFacts, Operands, Param, axes,
+    shape,
 };
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
@@ -73,7 +74,11 @@ impl OpDef for Stack {
         Count::Copy
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::opaque(axes::INSERTED).range(|of| of.all()) }
+        const {
+            &OpFacts::opaque(axes::INSERTED)
+                .linear(Linearity::From(0))
+                .range(|of| of.all())
+        }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,5 +1,7 @@
 use super::nd_array::{Application, NdArray};
-use super::{Count, Kernel, Linear, OpFacts, Operands, Ops, Range, SumOver, axes, shape};
+use super::{
+    Count, Kernel, Linear, Linearity, OpFacts, Operands, Ops, Range, SumOver, axes, shape,
+};
 use crate::StaticKind;
 
 methods! { sum {
@@ -58,6 +60,7 @@ pub(super) static OP: Linear = Linear {
         row: Ops::new(0, 0),
     },
     facts: OpFacts::opaque(axes::SUMMED)
+        .linear(Linearity::Each(&[0]))
         .sum(SumOver::Axes)
         .range(|of| Range {
             not_0: of.x().not_0 && (of.x().at_least_0 || of.x().at_most_0),

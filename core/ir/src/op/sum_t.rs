@@ -18,7 +18,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.sum(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
     kernel: Kernel::SumT,
     count: Count::View,
-    facts: OpFacts::view(axes::INSERTED),
+    facts: OpFacts::view(axes::SPREAD),
     samples: &[
         "(y: f64[2], x: f64[2, 3]) { z = sum_t[axes=[1], keepdims=false] y, like x return z }",
         "(y: f64[], x: f64[2, 3]) { z = sum_t[axes=all, keepdims=false] y, like x return z }",

@@ -1,5 +1,6 @@
+use super::axes::Role;
 use super::nd_array::{Application, NdArray};
-use super::{Count, Fails, Kernel, Linear, OpFacts, Operands, axes, lanes, shape};
+use super::{AxesRule, Count, Fails, Kernel, Linear, OpFacts, Operands, axes, lanes, shape};
 use crate::{Aval, Builder, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 methods! { take {
@@ -50,6 +51,11 @@ methods! { take {
     fn take_along_axis(x: Data + Like, indices: Data, axis: Static, along: Switch(true), last: Switch(false));
 } }
 
+const AXES: AxesRule = AxesRule {
+    signature: |of| axes::indexed(of, &[Role::Whole, Role::Indices], Role::Part),
+    batch: |b, of| lanes::indexed(b, of, true, to_along),
+};
+
 /// The static arguments of ops on indices along an axis.
 ///
 /// If `along` is true, the indices have the rank of the tensor, and broadcast along the other axes.
@@ -79,7 +85,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit_on(Op::TakeT, eqn, ct)[0],
     kernel: Kernel::Take,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, true, to_along)))
+    facts: OpFacts::opaque(AXES)
         .fails(Fails::Labels(Op::Take))
         .range(|of| of.x().unknown()),
     samples: &[

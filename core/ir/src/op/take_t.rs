@@ -1,7 +1,13 @@
+use super::axes::Role;
 use super::nd_array::{Application, NdArray};
 use super::take::{self, AsAlong, places, written};
-use super::{Count, Fails, Kernel, Linear, OpFacts, Operands, axes, lanes, shape};
+use super::{AxesRule, Count, Fails, Kernel, Linear, OpFacts, Operands, axes, lanes, shape};
 use crate::{Builder, Eqn, Op, Var};
+
+const AXES: AxesRule = AxesRule {
+    signature: |of| axes::indexed(of, &[Role::Part, Role::Indices], Role::Whole),
+    batch: |b, of| lanes::indexed(b, of, false, to_along),
+};
 
 /// `take_t[axis, along, last] y, i, like x`: `y` added to zeros of the shape of `x`, at the indices `i`.
 ///
@@ -19,8 +25,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit_on(Op::Take, eqn, ct)[0],
     kernel: Kernel::TakeT,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, false, to_along)))
-        .fails(Fails::Labels(Op::Take)),
+    facts: OpFacts::opaque(AXES).fails(Fails::Labels(Op::Take)),
     samples: &[
         "(y: f64[4, 2], i: i64[4], x: f64[3, 2]) { z = take_t[axis=0, along=false, last=false] y, i, like x return z }",
         "(y: f64[2, 2, 2, 2], i: i32[2, 2], x: f64[2, 3, 2]) { z = take_t[axis=1, along=false, last=false] y, i, like x return z }",

@@ -13,6 +13,6 @@ pub(super) static OP: Unary = Unary {
         b.sub(one, y2)
     }),
     count: Count::TRANSCENDENTAL,
-    facts: OpFacts::ELEMENTWISE.range(|of| of.x().bounded()),
+    facts: OpFacts::ELEMENTWISE.rises().range(|of| of.x().bounded()),
     domain: (-2.0, 2.0),
 };

@@ -1,6 +1,7 @@
 use super::nd_array::{Application, NdArray, aligned, indices};
 use super::{
-    Count, Equal, Kernel, Linear, OpFacts, Operands, Ops, SumOver, axes, broadcast_like, shape,
+    Count, Equal, Kernel, Linear, Linearity, OpFacts, Operands, Ops, SumOver, axes, broadcast_like,
+    shape,
 };
 use crate::Op;
 
@@ -25,6 +26,7 @@ pub(super) static OP: Linear = Linear {
         row: Ops::new(0, 0),
     },
     facts: OpFacts::opaque(axes::REPEATED)
+        .linear(Linearity::Each(&[0]))
         .equal(Equal::SameAval)
         .sum(SumOver::Repeated),
     samples: &[

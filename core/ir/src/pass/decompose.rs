@@ -8,22 +8,27 @@ use crate::{Builder, Program, SecondaryMap, Var};
 /// needs a length that is unknown stays.
 pub fn decompose(mut program: Program) -> Program {
     // An op may be decomposed into others that are simpler, and are composite themselves.
-    while let Some(simpler) = simplified(&program) {
+    while let Some((simpler, _)) = decompose_some(&program, |_| true) {
         program = simpler;
     }
     program
 }
 
-/// Decomposes each composite op once. Returns `None` if there is none.
-fn simplified(program: &Program) -> Option<Program> {
+/// Replaces the composite ops of some equations, once, and returns the variables that replace others.
+///
+/// `is_asked` says of which equations, by index. Returns `None` if none of them can be replaced.
+pub fn decompose_some(
+    program: &Program,
+    is_asked: impl Fn(usize) -> bool,
+) -> Option<(Program, SecondaryMap<Var, Var>)> {
     let mut b = Builder::after(program);
     let mut equal: SecondaryMap<Var, Var> = SecondaryMap::new();
-    for eqn in &program.eqns {
+    for (at, eqn) in program.eqns.iter().enumerate() {
         let mut eqn = eqn.clone();
         for arg in &mut eqn.args {
             *arg = equal.get(*arg).copied().unwrap_or(*arg);
         }
-        let decompose = eqn.op.def().facts().decompose;
+        let decompose = eqn.op.def().facts().decompose.filter(|_| is_asked(at));
         match decompose.and_then(|decompose| decompose(&mut b, &eqn)) {
             Some(outs) => equal.extend(eqn.outs.iter().copied().zip(outs)),
             None => b.append(eqn),
@@ -42,5 +47,5 @@ fn simplified(program: &Program) -> Option<Program> {
             simpler.remat_hints.insert(*by, hint);
         }
     }
-    Some(simpler)
+    Some((simpler, equal))
 }

@@ -8,15 +8,17 @@ mod decompose;
 mod fold;
 mod fuse;
 mod residuals;
+mod segments;
 mod signature;
 
 pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
 pub use dce::dce;
-pub use decompose::decompose;
+pub use decompose::{decompose, decompose_some};
 pub use fold::fold;
 pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;
+pub use segments::{DeviceStep, segments, without_variance};
 pub use signature::{Arg, Group, constants};
 
 use crate::{Op, Program, SecondaryMap, Var};

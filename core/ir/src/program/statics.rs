@@ -1,9 +1,12 @@
 //! Static arguments: axes, shapes, dtypes and numbers that belong to the program, not to its data.
 
 use super::{Code, Program, Programs};
+use crate::mesh::{MeshAxes, Tiling};
+use crate::sharding::{Mesh, Reduction, ShardingSpec};
 use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// A static argument of an op: its name in the text form and in messages, and its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +85,18 @@ pub enum StaticKind {
     Programs,
     /// Host code, or its name in a program that was parsed.
     Code,
+    /// Axes of a mesh, each with its number of devices.
+    Mesh,
+    /// How values are divided along the axes of a mesh, one for each.
+    Tilings,
+    /// How the values of several devices become one.
+    Reduce,
+    /// The positions in a group of the devices that send and receive: `[from, to, from, to]`.
+    Pairs,
+    /// How a tensor is placed on the devices of a mesh.
+    Sharding,
+    /// How tensors are placed on the devices of a mesh, one spec or none for each.
+    Specs,
 }
 
 impl StaticKind {
@@ -104,6 +119,20 @@ impl StaticArg {
             StaticKind::Callee => value.is_host(),
             StaticKind::Programs => value.programs().is_some(),
             StaticKind::Code => value.code().is_some() || matches!(value, Static::Host(_)),
+            StaticKind::Mesh => value.mesh().is_some(),
+            StaticKind::Tilings => value.tilings().is_some(),
+            StaticKind::Reduce => value.reduce().is_some(),
+            StaticKind::Sharding => value.sharding().is_some(),
+            StaticKind::Specs => value.specs().is_some(),
+            StaticKind::Pairs => list(|ends| {
+                let differ = |side: usize| {
+                    let mut ends: Vec<_> = ends.iter().skip(side).step_by(2).collect();
+                    ends.sort_unstable();
+                    ends.windows(2).all(|pair| pair[0] != pair[1])
+                };
+                let whole = ends.len().is_multiple_of(2) && ends.iter().all(|end| *end >= 0);
+                whole && differ(0) && differ(1)
+            }),
             StaticKind::Active => list(|active| {
                 let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
                 ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i))
@@ -177,6 +206,16 @@ pub enum Static {
     Programs(Programs),
     /// Host code, such as the rules of a custom function.
     Code(Code),
+    /// Axes of a mesh.
+    Mesh(MeshAxes),
+    /// Divisions of values along the axes of a mesh.
+    Tilings(Vec<Tiling>),
+    /// How the values of several devices become one.
+    Reduce(Reduction),
+    /// How a tensor is placed on the devices of a mesh.
+    Sharding(Box<ShardingSpec>),
+    /// How tensors are placed on the devices of a mesh. One without a spec may be placed in any way.
+    Specs(Arc<Mesh>, Vec<Option<ShardingSpec>>),
 }
 
 impl Static {
@@ -238,6 +277,46 @@ impl Static {
         }
     }
 
+    /// Returns the axes, if these are axes of a mesh.
+    pub fn mesh(&self) -> Option<&MeshAxes> {
+        match self {
+            Static::Mesh(mesh) => Some(mesh),
+            _ => None,
+        }
+    }
+
+    /// Returns the divisions, if these are divisions of values.
+    pub fn tilings(&self) -> Option<&[Tiling]> {
+        match self {
+            Static::Tilings(all) => Some(all),
+            _ => None,
+        }
+    }
+
+    /// Returns the spec, if this is one.
+    pub fn sharding(&self) -> Option<&ShardingSpec> {
+        match self {
+            Static::Sharding(spec) => Some(spec),
+            _ => None,
+        }
+    }
+
+    /// Returns the mesh and the specs, if these are specs of several tensors.
+    pub fn specs(&self) -> Option<(&Arc<Mesh>, &[Option<ShardingSpec>])> {
+        match self {
+            Static::Specs(mesh, specs) => Some((mesh, specs)),
+            _ => None,
+        }
+    }
+
+    /// Returns how values become one, if this says it.
+    pub fn reduce(&self) -> Option<Reduction> {
+        match self {
+            Static::Reduce(reduce) => Some(*reduce),
+            _ => None,
+        }
+    }
+
     /// Returns whether the value is not known before the program runs.
     pub fn is_host(&self) -> bool {
         matches!(self, Static::Host(_) | Static::Dims(..))
@@ -269,6 +348,11 @@ impl Static {
             Static::Dims(text, _) => (7, text.len() as u64),
             Static::Programs(programs) => (8, programs.words().len() as u64),
             Static::Code(code) => (9, code.get().key().unwrap_or(0)),
+            Static::Mesh(mesh) => (10, mesh.axes().len() as u64),
+            Static::Tilings(all) => (11, all.len() as u64),
+            Static::Reduce(reduce) => (12, *reduce as u64),
+            Static::Sharding(spec) => (13, spec.rank() as u64),
+            Static::Specs(_, specs) => (14, specs.len() as u64),
         }
     }
 
@@ -285,6 +369,13 @@ impl Static {
                 out.extend(text.bytes().chain(known.bytes()).map(u64::from));
             }
             Static::Programs(programs) => out.extend(programs.words()),
+            Static::Mesh(mesh) => mesh.encode(out),
+            Static::Tilings(all) => all.iter().for_each(|tiling| tiling.encode(out)),
+            Static::Sharding(_) | Static::Specs(..) => {
+                let text = self.to_string();
+                out.push(text.len() as u64);
+                out.extend(text.bytes().map(u64::from));
+            }
             _ => {}
         }
     }
@@ -298,6 +389,10 @@ impl PartialEq for Static {
             (Static::Dims(a, x), Static::Dims(b, y)) => a == b && x == y,
             (Static::Programs(a), Static::Programs(b)) => a == b,
             (Static::Code(a), Static::Code(b)) => a == b,
+            (Static::Mesh(a), Static::Mesh(b)) => a == b,
+            (Static::Tilings(a), Static::Tilings(b)) => a == b,
+            (Static::Sharding(a), Static::Sharding(b)) => a == b,
+            (Static::Specs(a, x), Static::Specs(b, y)) => a == b && x == y,
             _ => self.bits() == other.bits(),
         }
     }
@@ -312,6 +407,10 @@ impl Hash for Static {
             Static::Ints(ns) => ns.hash(state),
             Static::Host(text) | Static::Dims(text, _) => text.hash(state),
             Static::Programs(programs) => programs.words().hash(state),
+            Static::Mesh(mesh) => mesh.hash(state),
+            Static::Tilings(all) => all.hash(state),
+            Static::Sharding(spec) => spec.hash(state),
+            Static::Specs(mesh, specs) => (mesh, specs).hash(state),
             _ => {}
         }
     }
@@ -353,13 +452,38 @@ impl From<Code> for Static {
     }
 }
 
+impl From<MeshAxes> for Static {
+    fn from(mesh: MeshAxes) -> Static {
+        Static::Mesh(mesh)
+    }
+}
+
+impl From<Vec<Tiling>> for Static {
+    fn from(all: Vec<Tiling>) -> Static {
+        Static::Tilings(all)
+    }
+}
+
+impl From<Reduction> for Static {
+    fn from(reduce: Reduction) -> Static {
+        Static::Reduce(reduce)
+    }
+}
+
+impl From<ShardingSpec> for Static {
+    fn from(spec: ShardingSpec) -> Static {
+        Static::Sharding(Box::new(spec))
+    }
+}
+
 impl From<Vec<i64>> for Static {
     fn from(ns: Vec<i64>) -> Static {
         Static::Ints(ns)
     }
 }
 
-/// Prints `3`, `0.5`, `true`, `[0, 1]`, `all`, `f32`, or a host expression between backticks.
+/// Prints `3`, `0.5`, `true`, `[0, 1]`, `all`, `f32`, `{data: 4}`, `([{data}, {}])`, `sum`, or a host
+/// expression between backticks.
 impl fmt::Display for Static {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -375,6 +499,22 @@ impl fmt::Display for Static {
             Static::Dims(text, lens) => write!(f, "`{text}`:{}", dims_text(lens)),
             Static::Programs(programs) => fmt::Display::fmt(programs, f),
             Static::Code(code) => fmt::Display::fmt(code, f),
+            Static::Mesh(mesh) => fmt::Display::fmt(mesh, f),
+            Static::Tilings(all) => {
+                let all: Vec<String> = all.iter().map(Tiling::to_string).collect();
+                write!(f, "({})", all.join(", "))
+            }
+            Static::Reduce(reduce) => fmt::Display::fmt(reduce, f),
+            // A spec only names its mesh.
+            Static::Sharding(spec) => write!(f, "{} {spec}", spec.mesh()),
+            Static::Specs(mesh, specs) => {
+                let one = |spec: &Option<ShardingSpec>| {
+                    spec.as_ref()
+                        .map_or("_".to_owned(), ShardingSpec::to_string)
+                };
+                let specs: Vec<String> = specs.iter().map(one).collect();
+                write!(f, "{mesh} ({})", specs.join(", "))
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The parser of programs.
 
 use crate::entity::var_number;
+use crate::mesh::{MeshAxes, Tiling};
+use crate::sharding::{Mesh, Reduction, ShardingError, ShardingSpec};
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Op, Poly, Program, Programs, RematHint, SecondaryMap,
     Shape, Static, Symbol, Var,
@@ -8,6 +10,7 @@ use crate::{
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A syntax error in the text form of a program or flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -348,7 +351,16 @@ impl<'a> Parser<'a> {
         if self.eat("<") {
             return Ok(self.programs()?.into());
         }
+        if self.eat("{") {
+            return self.mesh();
+        }
+        if self.eat("(") {
+            return Ok(self.list(")", Parser::tiling)?.into());
+        }
         let start = self.mark();
+        if self.text[start..].starts_with("mesh @") {
+            return self.sharding();
+        }
         if let Some(text) = self.host()? {
             if !self.eat(":") {
                 return Ok(Static::Host(text));
@@ -376,6 +388,7 @@ impl<'a> Parser<'a> {
             "all" => Some(Static::All),
             _ => None,
         };
+        let reduce = || Reduction::from_name(word);
         let nan = || {
             Some(Static::Float(f64::from_bits(
                 u64::from_str_radix(word.strip_prefix("nan:")?, 16).ok()?,
@@ -383,6 +396,7 @@ impl<'a> Parser<'a> {
         };
         let value = value
             .or_else(|| DType::from_name(word).map(Static::DType))
+            .or_else(|| reduce().map(Static::Reduce))
             .or_else(|| word.parse().ok().map(Static::Int))
             .or_else(nan)
             .or_else(|| word.parse().ok().map(Static::Float));
@@ -393,6 +407,66 @@ impl<'a> Parser<'a> {
                 format!("`{word}` is not a value of a static argument"),
             )
         })
+    }
+
+    /// Parses axes of a mesh after the `{`.
+    fn mesh(&mut self) -> Parsed<Static> {
+        let start = self.mark();
+        let axis = |p: &mut Self| {
+            let name = Symbol::new(p.word()?);
+            p.expect(":")?;
+            let at = p.mark();
+            let len = usize::try_from(p.integer()?).ok();
+            len.map(|len| (name, len))
+                .ok_or_else(|| p.error_at(at, "a number of devices is not negative".into()))
+        };
+        let axes = self.list("}", axis)?;
+        let mesh = MeshAxes::new(axes).map_err(|what| self.error_at(start, what))?;
+        Ok(mesh.into())
+    }
+
+    /// Parses a mesh and a spec, or a list of specs.
+    fn sharding(&mut self) -> Parsed<Static> {
+        let start = self.mark();
+        let mesh: Mesh = self
+            .until_angle()
+            .parse()
+            .map_err(|error: ShardingError| self.error_at(start, error.to_string()))?;
+        let mesh = Arc::new(mesh);
+        if !self.eat("(") {
+            return Ok(self.spec(&mesh)?.into());
+        }
+        let one = |p: &mut Self| match p.eat("_") {
+            true => Ok(None),
+            false => p.spec(&mesh).map(Some),
+        };
+        let specs = self.list(")", one)?;
+        Ok(Static::Specs(mesh, specs))
+    }
+
+    fn spec(&mut self, mesh: &Arc<Mesh>) -> Parsed<ShardingSpec> {
+        let start = self.mark();
+        let text = self.until_angle();
+        let spec = ShardingSpec::parse(mesh, text);
+        spec.map_err(|error| self.error_at(start, error.to_string()))
+    }
+
+    /// Returns the text up to and including the next `>`, with which meshes and specs end.
+    fn until_angle(&mut self) -> &'a str {
+        let rest = &self.text[self.at..];
+        let end = rest.find('>').map_or(rest.len(), |end| end + 1);
+        self.at += end;
+        &rest[..end]
+    }
+
+    /// Parses `[{data}, {}]`.
+    fn tiling(&mut self) -> Parsed<Tiling> {
+        self.expect("[")?;
+        let dim = |p: &mut Self| {
+            p.expect("{")?;
+            p.list("}", |p| p.word().map(Symbol::new))
+        };
+        Ok(Tiling(self.list("]", dim)?))
     }
 
     /// Opens a scope.

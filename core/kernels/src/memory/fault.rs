@@ -33,6 +33,13 @@ pub enum KernelFault {
         /// Error of its kernel.
         fault: Box<KernelFault>,
     },
+    /// A kernel failed on a simulated device.
+    Device {
+        /// Number of the device in its mesh.
+        device: usize,
+        /// Error of the kernel.
+        fault: Box<KernelFault>,
+    },
     /// A kernel of the user failed.
     Host {
         /// Name of the kernel.

@@ -45,6 +45,7 @@ pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
             member_of_group(b, of).into()
         }
         Eval::Control(_) => unreachable!("the planner lowers ops that run programs"),
+        Eval::Collective => unreachable!("only the program of a `shard_map` has it"),
         Eval::Call => unreachable!("calls are inlined or recorded, never planned"),
     }
 }

@@ -50,6 +50,9 @@ pub(super) fn reshape(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 
 pub(super) use {reshape as reshape_t, reshape as squeeze, reshape as unsqueeze};
 
+/// One process has all elements, wherever the devices of the mesh have theirs.
+pub(super) use reshape as sharding_constraint;
+
 /// Lowers `broadcast_to` and `broadcast_like`.
 pub(super) fn broadcast_to(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
     of.x().broadcast_to(of.shape())

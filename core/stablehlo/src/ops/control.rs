@@ -26,6 +26,8 @@ pub(super) fn lower(t: &mut Text, of: &Equation<'_>) -> Results {
                 name: of.statics[0].to_string().replace('`', ""),
             })
         }
+        Op::Sharded => super::devices::sharded(t, of),
+        Op::ShardMap => super::devices::shard_map(t, of),
         op => unreachable!("`{op}` runs no programs"),
     }
 }

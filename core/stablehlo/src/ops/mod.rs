@@ -6,6 +6,7 @@
 mod constants;
 mod control;
 mod convolution;
+mod devices;
 mod elementwise;
 mod indexing;
 mod linalg;
@@ -54,6 +55,8 @@ impl From<Results> for Lowered {
     }
 }
 
+pub(crate) use devices::sharding;
+
 /// Appends a program and returns its results.
 pub(crate) fn program(t: &mut Text, program: &Program, args: &[Value]) -> Results {
     let params = program.params.iter().copied().zip(args.iter().cloned());
@@ -76,6 +79,7 @@ fn equation(t: &mut Text, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Res
     let of = Equation::new(program, eqn, args)?;
     match eqn.op.def().eval() {
         Eval::Control(_) => control::lower(t, &of),
+        Eval::Collective => devices::collective(t, &of),
         Eval::Call => Err(ExportError::Call {
             op: eqn.op,
             callee: of.statics[0].to_string().replace('`', ""),
@@ -95,7 +99,7 @@ fn equation(t: &mut Text, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Res
 macro_rules! lower_ops {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
         fn primitive(t: &mut Text, of: &Equation<'_>) -> Results {
-            use {constants::*, convolution::*, elementwise::*, indexing::*, linalg::*, matmul::*, movement::*};
+            use {constants::*, convolution::*, devices::sharding_constraint, elementwise::*, indexing::*, linalg::*, matmul::*, movement::*};
             use {order::*, pool::*, random::*, reduce::*, scan::*, special::*};
             use {
                 decomposed as attention, decomposed as attention_jvp, decomposed as attention_lse,

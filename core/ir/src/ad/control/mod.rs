@@ -5,6 +5,8 @@ mod checkpoint;
 mod custom;
 mod custom_code;
 mod scan;
+mod shard_map;
+mod sharded;
 mod switch;
 mod while_back;
 mod while_loop;
@@ -28,6 +30,8 @@ pub(super) fn tangents(
         Op::WhileBack => while_back::tangents,
         Op::Switch => switch::tangents,
         Op::Checkpoint => checkpoint::tangents,
+        Op::ShardMap => shard_map::tangents,
+        Op::Sharded => sharded::tangents,
         Op::CustomJvp => custom::tangents_of_jvp,
         Op::CustomVjp => custom::tangents_of_vjp,
         Op::Custom => return custom_code::tangents(b, eqn, dx),
@@ -54,6 +58,8 @@ pub(super) fn cotangents(
         Op::While => while_loop::cotangents,
         Op::Switch => switch::cotangents,
         Op::Checkpoint => checkpoint::cotangents,
+        Op::ShardMap => shard_map::cotangents,
+        Op::Sharded => sharded::cotangents,
         Op::CustomLin => custom::cotangents_of_lin,
         Op::CustomTangent => return custom_code::cotangents(b, eqn, cts),
         op => unreachable!("`ad::irreversible` refuses `{op}`"),
@@ -61,12 +67,12 @@ pub(super) fn cotangents(
     rule(b, eqn, cts, linear)
 }
 
-/// Returns whether all programs of a `switch` or a `checkpoint` are linear in some operands. Other ops
+/// Returns whether all programs of a `switch`, a `checkpoint`, a `shard_map` or a `sharded` are linear in some operands. Other ops
 /// are `None`: their linear programs have linear tangents.
 pub(super) fn is_linear(program: &Program, eqn: &Eqn, wrt: &[Var]) -> Option<bool> {
     let n_indices = match eqn.op {
         Op::Switch => 1,
-        Op::Checkpoint => 0,
+        Op::Checkpoint | Op::ShardMap | Op::Sharded => 0,
         _ => return None,
     };
     let (index, args) = eqn.args.split_at(n_indices);

@@ -14,12 +14,16 @@ mod custom;
 mod custom_code;
 pub(crate) mod prune;
 pub(crate) mod scan;
+pub mod shard_map;
+pub(crate) mod sharded;
 pub(crate) mod switch;
 mod while_back;
 pub(crate) mod while_loop;
 
 pub use custom_code::lanes as kernel_lanes;
 pub use scan::Parts as ScanParts;
+pub use shard_map::Parts as ShardMapParts;
+pub use sharded::Parts as ShardedParts;
 pub use switch::branches;
 pub use while_back::Parts as WhileBackParts;
 pub use while_loop::Parts as WhileParts;
@@ -36,6 +40,8 @@ pub(super) static CUSTOM: custom_code::Custom = custom_code::Custom;
 pub(super) static CUSTOM_TANGENT: custom_code::CustomTangent = custom_code::CustomTangent;
 pub(super) static CUSTOM_COTANGENT: custom_code::CustomCotangent = custom_code::CustomCotangent;
 pub(super) static CUSTOM_LANES: custom_code::CustomLanes = custom_code::CustomLanes;
+pub(super) static SHARD_MAP: shard_map::ShardMap = shard_map::ShardMap;
+pub(super) static SHARDED: sharded::Sharded = sharded::Sharded;
 pub(super) static HOST_KERNEL: custom_code::HostKernel = custom_code::HostKernel;
 
 use crate::{Aval, Builder, Dim, Eqn, Fault, Program, Static, Var};

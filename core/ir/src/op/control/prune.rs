@@ -1,7 +1,7 @@
 //! Dead results of loops and branches: the op without them, and without what only they need.
 
 use super::body::{chosen, n_marked};
-use super::{ScanParts, WhileParts, branches};
+use super::{ScanParts, ShardMapParts, ShardedParts, WhileParts, branches};
 use crate::{Op, Program, SecondaryMap, Static, Var};
 
 /// An op without dead results.
@@ -25,6 +25,8 @@ pub(crate) fn prune(op: Op, statics: &[Static], live: &[bool]) -> Option<Pruned>
         Op::Scan => scan(statics, live),
         Op::While => while_loop(statics, live),
         Op::Switch => switch(statics, live),
+        Op::ShardMap => shard_map(statics, live),
+        Op::Sharded => sharded(statics, live),
         _ => return None,
     };
     pruned.outs.contains(&false).then_some(pruned)
@@ -71,6 +73,36 @@ fn switch(statics: &[Static], live: &[bool]) -> Pruned {
         programs: (all.iter().map(|branch| restricted(branch, &params, live))).collect(),
         counts: Vec::new(),
         args: [&[true][..], &params].concat(),
+        outs: live.to_vec(),
+    }
+}
+
+fn shard_map(statics: &[Static], live: &[bool]) -> Pruned {
+    let parts = ShardMapParts::of(statics);
+    let args = needed(parts.body, live);
+    Pruned {
+        programs: vec![restricted(parts.body, &args, live)],
+        counts: vec![
+            statics[1].clone(),
+            chosen(parts.ins, &args).into(),
+            chosen(parts.outs, live).into(),
+        ],
+        args,
+        outs: live.to_vec(),
+    }
+}
+
+fn sharded(statics: &[Static], live: &[bool]) -> Pruned {
+    let parts = ShardedParts::of(statics);
+    let args = needed(parts.body, live);
+    let specs = |specs| Static::Specs(parts.mesh.clone(), specs);
+    Pruned {
+        programs: vec![restricted(parts.body, &args, live)],
+        counts: vec![
+            specs(chosen(parts.ins, &args)),
+            specs(chosen(parts.outs, live)),
+        ],
+        args,
         outs: live.to_vec(),
     }
 }

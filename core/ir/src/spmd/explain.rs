@@ -1,0 +1,402 @@
+//! The report on a sharded program: specs, collectives, bytes, time and memory.
+
+use super::choose::{Computed, Item};
+use super::factors::shape_of;
+use super::grid::{Grid, Layout};
+use super::reshard::{Step, local_bytes};
+use super::time::Speed;
+use super::{Sharded, name_of};
+use crate::hash::HashMap;
+use crate::op::Count;
+use crate::sharding::{AxisRef, ShardingSpec};
+use crate::{Program, Var, cost};
+use std::fmt;
+
+/// A collective of a sharded program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Collective {
+    /// The name of the op: `all_reduce`, for example.
+    pub name: &'static str,
+    /// The name of the value that it moves.
+    pub value: String,
+    /// The axes of the mesh along which devices exchange data.
+    pub axes: Vec<AxisRef>,
+    /// The number of devices of a group.
+    pub n_devices: usize,
+    /// The bytes that each device sends.
+    pub sent: u128,
+    /// The estimated seconds.
+    pub seconds: f64,
+    /// The index of the equation before which it runs, or the number of equations at the end.
+    pub before: usize,
+}
+
+/// What a sharded program does and costs, by [`Sharded::explain`].
+///
+/// Prints as a table: the parameters, equations and results with their specs, and each collective with
+/// the bytes that a device sends and the time it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// The collectives in order.
+    pub collectives: Vec<Collective>,
+    /// The floating-point operations of each device, as far as they are known.
+    pub flops: f64,
+    /// The bytes of the parts of the parameters.
+    pub params: u128,
+    /// The most bytes that a device holds at once: its parts of the parameters, and of each other value
+    /// from where it is computed to its last consumer.
+    pub memory: u128,
+    /// The estimated seconds of all equations.
+    pub compute_seconds: f64,
+    lines: Vec<String>,
+}
+
+impl Explanation {
+    /// Returns the bytes that each device sends.
+    pub fn sent(&self) -> u128 {
+        self.collectives.iter().map(|of| of.sent).sum()
+    }
+
+    /// Returns the estimated seconds of all collectives.
+    pub fn collective_seconds(&self) -> f64 {
+        self.collectives.iter().map(|of| of.seconds).sum()
+    }
+
+    /// Returns the estimated seconds of the program. Computation and communication do not overlap.
+    pub fn seconds(&self) -> f64 {
+        self.compute_seconds + self.collective_seconds()
+    }
+
+    /// Returns the number of collectives and the bytes that a device sends, for each name and list of
+    /// axes, in the order of the first one.
+    pub fn by_kind(&self) -> Vec<(&'static str, Vec<AxisRef>, usize, u128)> {
+        let mut kinds: Vec<(&'static str, Vec<AxisRef>, usize, u128)> = Vec::new();
+        for of in &self.collectives {
+            let found = kinds
+                .iter_mut()
+                .find(|(name, axes, ..)| *name == of.name && *axes == of.axes);
+            match found {
+                Some((_, _, n, sent)) => {
+                    *n += 1;
+                    *sent += of.sent;
+                }
+                None => kinds.push((of.name, of.axes.clone(), 1, of.sent)),
+            }
+        }
+        kinds
+    }
+}
+
+impl Sharded {
+    /// Returns what the program does and costs on devices of this speed.
+    ///
+    /// Only shapes are read, so a program may be far larger than this machine could run.
+    ///
+    /// ```
+    /// use gradloom_ir::Program;
+    /// use gradloom_ir::sharding::{Mesh, ShardingSpec};
+    /// use gradloom_ir::spmd::{Constraints, Speed, shard};
+    /// use std::sync::Arc;
+    ///
+    /// let program: Program = "(x: f32[1000, 4]) {
+    ///     y = sum[axes=[0], keepdims=false] x, like x
+    ///     return y
+    /// }".parse()?;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", 8)])?);
+    /// let params = vec![Some(ShardingSpec::split(&mesh, &[&["data"], &[]])?)];
+    /// let sharded = shard(&program, &mesh, &Constraints { params, ..Default::default() })?;
+    /// let explained = sharded.explain(&Speed::default());
+    /// assert_eq!(explained.collectives[0].name, "all_reduce");
+    /// assert_eq!(explained.sent(), 28);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn explain(&self, speed: &Speed) -> Explanation {
+        let mut report = Report {
+            of: self,
+            speed,
+            explanation: Explanation {
+                collectives: Vec::new(),
+                flops: 0.0,
+                params: 0,
+                memory: 0,
+                compute_seconds: 0.0,
+                lines: Vec::new(),
+            },
+        };
+        report.write();
+        report.explanation
+    }
+}
+
+struct Report<'a> {
+    of: &'a Sharded,
+    speed: &'a Speed,
+    explanation: Explanation,
+}
+
+impl Report<'_> {
+    fn write(&mut self) {
+        let Sharded {
+            program,
+            grid,
+            params,
+            outs,
+            items,
+            ..
+        } = self.of;
+        let mut lines = vec![grid.mesh().to_string()];
+        for (var, layout) in program.params.iter().zip(params) {
+            lines.push(format!("param  {}", self.described(*var, layout)));
+            self.explanation.params += self.bytes(*var, layout);
+        }
+        let mut at = 0;
+        for item in items {
+            match item {
+                Item::Move { var, from, path } => {
+                    let mut before = from;
+                    for (step, to) in &path.steps {
+                        if let Some(name) = step.name() {
+                            let collective = self.collective(name, *var, before, step, at);
+                            lines.push(line(&collective, *var, program, grid, to));
+                            self.explanation.collectives.push(collective);
+                        }
+                        before = to;
+                    }
+                }
+                Item::Compute(computed) => {
+                    at = computed.eqn + 1;
+                    lines.push(self.computed(computed));
+                }
+            }
+        }
+        for (var, layout) in program.outs.iter().zip(outs) {
+            lines.push(format!("result {}", self.described(*var, layout)));
+        }
+        self.explanation.memory = self.explanation.params + self.peak();
+        self.explanation.lines = lines;
+    }
+
+    fn bytes(&self, var: Var, layout: &Layout) -> u128 {
+        let program = &self.of.program;
+        let shape = shape_of(program, var).expect("all shapes are known");
+        let dtype = program.aval(var).dtype.expect("all dtypes are known");
+        local_bytes(&self.of.grid, &shape, dtype.size(), layout)
+    }
+
+    /// Returns `w: f32[8, 4] sharding<..>, 64 B per device`.
+    fn described(&self, var: Var, layout: &Layout) -> String {
+        let program = &self.of.program;
+        format!(
+            "{}: {} {}, {} per device",
+            name_of(program, var),
+            program.aval(var),
+            short(&self.of.grid.spec(layout)),
+            Bytes(self.bytes(var, layout))
+        )
+    }
+
+    fn collective(
+        &self,
+        name: &'static str,
+        var: Var,
+        before: &Layout,
+        step: &Step,
+        at: usize,
+    ) -> Collective {
+        let grid = &self.of.grid;
+        let n = grid.n_parts(step.over());
+        let sent = step.sent(self.bytes(var, before), n as u128);
+        // The list of axes is canonical in a spec.
+        let over = Layout {
+            dims: vec![step.over().to_vec()],
+            partial: Vec::new(),
+        };
+        Collective {
+            name,
+            value: name_of(&self.of.program, var),
+            axes: grid.spec(&over).dims()[0].axes.clone(),
+            n_devices: n,
+            sent,
+            seconds: self.speed.of_step(grid, step, sent),
+            before: at,
+        }
+    }
+
+    /// Counts an equation, and returns its line.
+    fn computed(&mut self, computed: &Computed) -> String {
+        let program = &self.of.program;
+        let eqn = &program.eqns[computed.eqn];
+        let parts: Vec<usize> = computed
+            .split
+            .iter()
+            .map(|atoms| self.of.grid.n_parts(atoms))
+            .collect();
+        let n_parts: usize = parts.iter().product();
+        let of_eqn = cost::of_eqn(program, eqn);
+        let total = [&of_eqn.flops, &of_eqn.transcendentals].map(|poly| {
+            let number = poly.as_ref().and_then(|poly| poly.as_constant());
+            number.unwrap_or(0) as f64
+        });
+        let flops = total.iter().sum::<f64>() / n_parts as f64;
+        let operands = eqn.data().iter().zip(&computed.operands);
+        let values = operands.chain(eqn.outs.iter().zip(&computed.results));
+        let traffic: u128 = match eqn.op.def().count() {
+            Count::View => 0,
+            _ => values.map(|(var, layout)| self.bytes(*var, layout)).sum(),
+        };
+        self.explanation.flops += flops;
+        self.explanation.compute_seconds += self.speed.of_eqn(flops, traffic as f64);
+        let outs = eqn.outs.iter().zip(&computed.results);
+        let outs = outs.map(|(var, layout)| {
+            let name = name_of(program, *var);
+            let spec = short(&self.of.grid.spec(layout));
+            format!("{name}: {} {spec}", program.aval(*var))
+        });
+        let outs: Vec<String> = outs.collect();
+        let args = eqn.args.iter().map(|var| name_of(program, *var));
+        let args: Vec<String> = args.collect();
+        let note = match computed.is_gathered {
+            true => "; no axis of the op can be split, so all devices compute it whole",
+            false => "",
+        };
+        format!("{} = {} {}{note}", outs.join(", "), eqn.op, args.join(", "))
+    }
+
+    /// Returns the most bytes of values other than parameters that a device holds at once.
+    fn peak(&self) -> u128 {
+        let program = &self.of.program;
+        let items = &self.of.items;
+        // The index of the last item that reads a part.
+        let mut last: HashMap<(Var, &Layout), usize> = HashMap::default();
+        for (at, item) in items.iter().enumerate() {
+            match item {
+                Item::Move { var, from, .. } => {
+                    last.insert((*var, from), at);
+                }
+                Item::Compute(computed) => {
+                    let eqn = &program.eqns[computed.eqn];
+                    for (var, layout) in eqn.data().iter().zip(&computed.operands) {
+                        last.insert((*var, layout), at);
+                    }
+                }
+            }
+        }
+        for (var, layout) in program.outs.iter().zip(&self.of.outs) {
+            last.insert((*var, layout), items.len());
+        }
+        let mut freed: Vec<u128> = vec![0; items.len() + 1];
+        let (mut held, mut most) = (0, 0);
+        for (at, item) in items.iter().enumerate() {
+            let made: Vec<(Var, &Layout)> = match item {
+                Item::Move { var, from, path } => vec![(*var, Item::target(from, path))],
+                Item::Compute(computed) => {
+                    let outs = &program.eqns[computed.eqn].outs;
+                    outs.iter().copied().zip(&computed.results).collect()
+                }
+            };
+            for (var, layout) in made {
+                let bytes = self.bytes(var, layout);
+                held += bytes;
+                freed[last.get(&(var, layout)).copied().unwrap_or(at)] += bytes;
+            }
+            most = most.max(held);
+            held -= freed[at];
+        }
+        most
+    }
+}
+
+fn line(of: &Collective, var: Var, program: &Program, grid: &Grid, to: &Layout) -> String {
+    let axes: Vec<String> = of.axes.iter().map(AxisRef::to_string).collect();
+    format!(
+        "  {} {} over {}: each device sends {}, {}; {} {}",
+        of.name,
+        of.value,
+        axes.join(", "),
+        Bytes(of.sent),
+        Seconds(of.seconds),
+        program.aval(var),
+        short(&grid.spec(to))
+    )
+}
+
+/// Returns a spec without its mesh.
+fn short(spec: &ShardingSpec) -> String {
+    let text = spec.to_string();
+    let start = text.find('[').unwrap_or(0);
+    text[start..].trim_end_matches('>').to_owned()
+}
+
+/// A number of bytes. Prints `512 B`, `1.50 KiB` and so on.
+struct Bytes(u128);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+        let mut scaled = self.0 as f64;
+        let mut unit = None;
+        for name in units {
+            if scaled < 1024.0 {
+                break;
+            }
+            scaled /= 1024.0;
+            unit = Some(name);
+        }
+        match unit {
+            Some(unit) => write!(f, "{scaled:.2} {unit}"),
+            None => write!(f, "{} B", self.0),
+        }
+    }
+}
+
+/// A time. Prints `1.50 us`, `1.50 ms` or `1.50 s`.
+struct Seconds(f64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            s if s < 1e-3 => write!(f, "{:.2} us", s * 1e6),
+            s if s < 1.0 => write!(f, "{:.2} ms", s * 1e3),
+            s => write!(f, "{s:.2} s"),
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f)?;
+        f.write_str(&self.summary())
+    }
+}
+
+impl Explanation {
+    /// Returns the totals: a line for each kind of collective, then bytes, time and memory.
+    pub fn summary(&self) -> String {
+        let mut lines = Vec::new();
+        for (name, axes, n, sent) in self.by_kind() {
+            let axes: Vec<String> = axes.iter().map(AxisRef::to_string).collect();
+            let axes = axes.join(", ");
+            lines.push(format!("{n} {name} over {axes}: {}", Bytes(sent)));
+        }
+        lines.push(format!(
+            "each device sends {} and computes {:.3e} flops",
+            Bytes(self.sent()),
+            self.flops
+        ));
+        lines.push(format!(
+            "estimated time: {}, of which {} compute and {} collectives",
+            Seconds(self.seconds()),
+            Seconds(self.compute_seconds),
+            Seconds(self.collective_seconds())
+        ));
+        lines.push(format!(
+            "memory per device: {}, of which {} parameters",
+            Bytes(self.memory),
+            Bytes(self.params)
+        ));
+        lines.join("\n")
+    }
+}

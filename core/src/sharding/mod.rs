@@ -1,0 +1,25 @@
+//! Several devices: meshes, sharded tensors, and programs for the devices of a mesh.
+//!
+//! The devices are simulated: each runs in this process, with buffers of its own, on the threads of the kernels.
+//! [`shard_map`] runs a function on each device, with collectives such as [`all_reduce`].
+
+mod collectives;
+mod context;
+mod placement;
+mod shard_map;
+mod sharded;
+mod specs;
+mod tensor;
+
+pub use collectives::{
+    MeshAxisNames, all_gather, all_reduce, all_to_all, axis_index, axis_size, broadcast, pmean,
+    ppermute, reduce_scatter,
+};
+pub use gradloom_ir::sharding::{
+    AxisRef, DimSharding, Link, Mesh, MeshAxis, Part, Reduction, ShardingError, ShardingSpec,
+};
+pub use gradloom_ir::spmd::{Collective, Explanation, Speed};
+pub use shard_map::{ShardMap, shard_map};
+pub use sharded::{explain_sharding, sharded};
+pub use specs::Specs;
+pub use tensor::with_sharding;
