@@ -120,10 +120,9 @@ fn specs(program: &Program) -> (Vec<Option<&ShardingSpec>>, Vec<Option<&Sharding
             _ => {}
         }
     }
-    let of = |vars: &[Var], map: &SecondaryMap<Var, &'_ ShardingSpec>| {
-        vars.iter().map(|v| map.get(*v).copied()).collect()
-    };
-    (of(&program.params, &ins), of(&program.outs, &outs))
+    let ins = program.params.iter().map(|v| ins.get(*v).copied());
+    let outs = program.outs.iter().map(|v| outs.get(*v).copied());
+    (ins.collect(), outs.collect())
 }
 
 /// Returns whether a name can be that of a value of MLIR beside the numbers of other values.

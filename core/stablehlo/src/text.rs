@@ -329,73 +329,77 @@ impl Text {
         }
     }
 
+    /// Returns values of these types with fresh names.
+    fn fresh_like(&mut self, like: &[Value]) -> Vec<Value> {
+        let one = |like: &Value| {
+            let name = self.fresh();
+            self.named(&name, like.element, &like.shape)
+        };
+        like.iter().map(one).collect()
+    }
+
     /// Appends an op with regions. Each region has a block with parameters of the given types.
     ///
-    /// `regions` appends the body of a region, given its number and its parameters, and returns its results.
+    /// `region` appends the body of a region, given its number and its parameters, and returns its results.
     fn with_regions<E>(
         &mut self,
-        head: &str,
+        op: &str,
         args: &[Value],
         attrs: &str,
         params: &[Vec<Value>],
         outs: &[Value],
         mut region: impl FnMut(&mut Text, usize, &[Value]) -> Result<Vec<Value>, E>,
     ) -> Result<Vec<Value>, E> {
-        let (head, opens) = match head.starts_with("sdy.") {
-            true => (head.to_owned(), ""),
-            false => (format!("\"{head}\""), " ({"),
-        };
-        let name = self.fresh();
-        let many = if outs.len() == 1 { String::new() } else { format!(":{}", outs.len()) };
-        let bound = if outs.is_empty() { String::new() } else { format!("{name}{many} = ") };
-        let is_manual = opens.is_empty();
-        if !is_manual {
-            self.line(&format!("{bound}{head}({}){attrs}{opens}", names(args)));
-        }
+        let (bound, results) = self.bind_all(outs);
+        self.line(&format!("{bound}\"{op}\"({}){attrs} ({{", names(args)));
         for (i, params) in params.iter().enumerate() {
             if i > 0 {
                 self.line("}, {");
             }
             self.depth += 1;
-            let fresh: Vec<Value> = params
-                .iter()
-                .map(|param| {
-                    let name = self.fresh();
-                    self.named(&name, param.element, &param.shape)
-                })
-                .collect();
-            let list: Vec<String> =
-                fresh.iter().map(|x| format!("{}: {}", x.name, x.ty())).collect();
-            let list = list.join(", ");
-            if is_manual {
-                self.depth -= 1;
-                self.line(&format!("{bound}{head}({}){attrs} ({list}) {{", names(args)));
-                self.depth += 1;
-            } else if !fresh.is_empty() {
-                self.line(&format!("^bb0({list}):"));
+            let fresh = self.fresh_like(params);
+            if !fresh.is_empty() {
+                self.line(&format!("^bb0({}):", declarations(&fresh)));
             }
-            let results = region(self, i, &fresh)?;
-            self.give(if is_manual { "sdy.return" } else { "stablehlo.return" }, &results);
+            let values = region(self, i, &fresh)?;
+            self.give("stablehlo.return", &values);
             self.depth -= 1;
         }
-        let results = match outs {
-            [one] => one.ty(),
-            _ => format!("({})", types(outs)),
-        };
-        let end = if is_manual { "}" } else { "})" };
-        self.line(&format!("{end} : ({}) -> {results}", types(args)));
-        let out = |(i, out): (usize, &Value)| {
-            let name = match outs.len() {
-                1 => name.clone(),
-                _ => format!("{name}#{i}"),
-            };
-            Value {
-                name: name.into(),
-                ..out.clone()
-            }
-        };
-        Ok(outs.iter().enumerate().map(out).collect())
+        self.line(&format!("}}) : ({}) -> {}", types(args), types_of_results(outs)));
+        Ok(results)
     }
+
+    /// Returns the left side of an op with these results, and the results.
+    fn bind_all(&mut self, outs: &[Value]) -> (String, Vec<Value>) {
+        let name = self.fresh();
+        let named = |name: String, out: &Value| Value {
+            name: name.into(),
+            ..out.clone()
+        };
+        match outs {
+            [] => (String::new(), Vec::new()),
+            [one] => (format!("{name} = "), vec![named(name, one)]),
+            _ => {
+                let all = outs.iter().enumerate();
+                let all = all.map(|(i, out)| named(format!("{name}#{i}"), out));
+                (format!("{name}:{} = ", outs.len()), all.collect())
+            }
+        }
+    }
+}
+
+/// Returns the results of an op or a function as types.
+fn types_of_results(outs: &[Value]) -> String {
+    match outs {
+        [one] => one.ty(),
+        _ => format!("({})", types(outs)),
+    }
+}
+
+/// Returns parameters, as in `%x: tensor<2xf32>, %y: tensor<f32>`.
+fn declarations(params: &[Value]) -> String {
+    let all: Vec<String> = params.iter().map(|x| format!("{}: {}", x.name, x.ty())).collect();
+    all.join(", ")
 }
 
 /// Numbers.
@@ -1088,12 +1092,18 @@ impl Text {
         attrs: &str,
         params: &[Value],
         outs: &[Value],
-        mut body: impl FnMut(&mut Text, &[Value]) -> Result<Vec<Value>, E>,
+        body: impl FnOnce(&mut Text, &[Value]) -> Result<Vec<Value>, E>,
     ) -> Result<Vec<Value>, E> {
-        let params = [params.to_vec()];
-        self.with_regions("sdy.manual_computation", args, attrs, &params, outs, |t, _, args| {
-            body(t, args)
-        })
+        let (bound, results) = self.bind_all(outs);
+        let fresh = self.fresh_like(params);
+        let head = format!("sdy.manual_computation({})", names(args));
+        self.line(&format!("{bound}{head}{attrs} ({}) {{", declarations(&fresh)));
+        self.depth += 1;
+        let values = body(self, &fresh)?;
+        self.give("sdy.return", &values);
+        self.depth -= 1;
+        self.line(&format!("}} : ({}) -> {}", types(args), types_of_results(outs)));
+        Ok(results)
     }
 
     /// Appends the number of the device.

@@ -14,6 +14,13 @@ struct Exported<'a> {
     expected: &'a [Expected],
 }
 
+/// Returns zeros of this dtype and shape.
+fn zeros(aval: &gradloom_ir::Aval) -> Tensor {
+    let dtype = aval.dtype.expect("a trace has known dtypes");
+    let shape = aval.shape.known().expect("a trace has known shapes");
+    Tensor::zeros(&shape[..], dtype)
+}
+
 /// Exports a closure. A closure that reads a value of its argument has no program.
 fn job(name: &str, f: impl Fn(&Tensors) -> Tensors, x: &Tensors) -> Result<Job, String> {
     let traced = catch_unwind(AssertUnwindSafe(|| {
@@ -26,10 +33,15 @@ fn job(name: &str, f: impl Fn(&Tensors) -> Tensors, x: &Tensors) -> Result<Job, 
     })?;
     let traced = traced.map_err(|e| e.to_string())?;
     let text = gradloom_stablehlo::export(traced.program(), name).map_err(|e| e.to_string())?;
+    let mut args = [&x[..], &traced.captured()].concat();
+    // The last parameters are values of which only the shape is read.
+    let (program, n) = (traced.program(), args.len());
+    let shapes = program.params[n..].iter().map(|param| program.aval(*param));
+    args.extend(shapes.map(zeros));
     Ok(Job {
         name: name.to_owned(),
         text,
-        args: x.iter().cloned().chain(traced.captured()).collect(),
+        args,
         devices: 1,
     })
 }

@@ -8,7 +8,7 @@ use gradloom_ir::{Op, StaticKind};
 use gradloom_ir::mesh::Tiling;
 use gradloom_ir::op::control::{ShardMapParts, ShardedParts};
 use gradloom_ir::op::shape;
-use gradloom_ir::sharding::{Mesh, Reduction, ShardingSpec};
+use gradloom_ir::sharding::{AxisRef, DimSharding, Mesh, Reduction, ShardingSpec};
 
 /// Returns the Shardy form of a spec, as in `<@mesh, [{"x"}, {}]>`, and declares its mesh.
 pub(crate) fn sharding(t: &mut Text, spec: &ShardingSpec) -> Result<String, ExportError> {
@@ -18,9 +18,18 @@ pub(crate) fn sharding(t: &mut Text, spec: &ShardingSpec) -> Result<String, Expo
         });
     }
     let mesh = declared(t, spec.mesh());
-    let text = spec.to_string();
-    let rest = text.split_once(',').map_or("", |(_, rest)| rest);
-    Ok(format!("<@{mesh},{rest}"))
+    let dim = |dim: &DimSharding| match dim.axes.is_empty() && !dim.is_open {
+        // There is nothing to propagate, so Shardy refuses a priority.
+        true => "{}".to_owned(),
+        false => dim.to_string(),
+    };
+    let dims: Vec<String> = spec.dims().iter().map(dim).collect();
+    let replicated: Vec<String> = spec.replicated_axes().iter().map(AxisRef::to_string).collect();
+    let replicated = match replicated.is_empty() {
+        true => String::new(),
+        false => format!(", replicated={{{}}}", replicated.join(", ")),
+    };
+    Ok(format!("<@{mesh}, [{}]{replicated}>", dims.join(", ")))
 }
 
 /// Declares a mesh and returns its name in the module.
