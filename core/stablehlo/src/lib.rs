@@ -65,7 +65,10 @@ pub fn export(program: &Program, name: &str) -> Result<String, ExportError> {
     let mut typed = |x: &Value, spec: Option<&ShardingSpec>| -> Result<String, ExportError> {
         let ty = text::type_of(x.element, &x.shape);
         Ok(match spec {
-            Some(spec) => format!("{ty} {{sdy.sharding = #sdy.sharding{}}}", ops::sharding(&mut t, spec)?),
+            Some(spec) => format!(
+                "{ty} {{sdy.sharding = #sdy.sharding{}}}",
+                ops::sharding(&mut t, spec)?
+            ),
             None => ty,
         })
     };
@@ -82,12 +85,19 @@ pub fn export(program: &Program, name: &str) -> Result<String, ExportError> {
         [one] if !one.contains('{') => one.clone(),
         _ => format!("({})", results.join(", ")),
     };
-    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let name: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
     let mut module = String::new();
     let [meshes, body] = t.finish();
     let _ = writeln!(module, "module @m_{name} {{");
     module += &meshes;
-    let _ = writeln!(module, "  func.func public @main({}) -> {results} {{", params.join(", "));
+    let _ = writeln!(
+        module,
+        "  func.func public @main({}) -> {results} {{",
+        params.join(", ")
+    );
     module += &body;
     module += "  }\n}\n";
     Ok(module)
@@ -97,7 +107,12 @@ pub fn export(program: &Program, name: &str) -> Result<String, ExportError> {
 fn specs(program: &Program) -> (Vec<Option<&ShardingSpec>>, Vec<Option<&ShardingSpec>>) {
     let [mut ins, mut outs]: [SecondaryMap<Var, &ShardingSpec>; 2] = Default::default();
     for eqn in &program.eqns {
-        let specs = |i: usize| program.attr(eqn.attrs[i]).specs().map_or(&[][..], |(_, all)| all);
+        let specs = |i: usize| {
+            program
+                .attr(eqn.attrs[i])
+                .specs()
+                .map_or(&[][..], |(_, all)| all)
+        };
         match eqn.op {
             Op::Sharded => {
                 let of_args = eqn.args.iter().zip(specs(1));
@@ -159,7 +174,9 @@ pub fn specialise(program: &Program, params: &[Aval]) -> Result<Program, ExportE
         vars.insert(*param, b.param(aval.clone()));
     }
     let find = |vars: &SecondaryMap<Var, Var>, var: Var| {
-        *vars.get(var).expect("a variable is bound before it is read")
+        *vars
+            .get(var)
+            .expect("a variable is bound before it is read")
     };
     for eqn in &program.eqns {
         let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
@@ -178,4 +195,3 @@ pub fn specialise(program: &Program, params: &[Aval]) -> Result<Program, ExportE
         [&program.params, &program.outs].map(|all| all.iter().map(|v| find(&vars, *v)).collect());
     Ok(b.finish(params, outs))
 }
-

@@ -365,7 +365,11 @@ impl Text {
             self.give("stablehlo.return", &values);
             self.depth -= 1;
         }
-        self.line(&format!("}}) : ({}) -> {}", types(args), types_of_results(outs)));
+        self.line(&format!(
+            "}}) : ({}) -> {}",
+            types(args),
+            types_of_results(outs)
+        ));
         Ok(results)
     }
 
@@ -398,7 +402,10 @@ fn types_of_results(outs: &[Value]) -> String {
 
 /// Returns parameters, as in `%x: tensor<2xf32>, %y: tensor<f32>`.
 fn declarations(params: &[Value]) -> String {
-    let all: Vec<String> = params.iter().map(|x| format!("{}: {}", x.name, x.ty())).collect();
+    let all: Vec<String> = params
+        .iter()
+        .map(|x| format!("{}: {}", x.name, x.ty()))
+        .collect();
     all.join(", ")
 }
 
@@ -413,7 +420,11 @@ impl Text {
     ) -> Value {
         let literal = x.into().literal(element);
         let ty = type_of(element, shape);
-        self.bind(element, shape, &format!("stablehlo.constant dense<{literal}> : {ty}"))
+        self.bind(
+            element,
+            shape,
+            &format!("stablehlo.constant dense<{literal}> : {ty}"),
+        )
     }
 
     /// As [`full`](Text::full), with the type of another value.
@@ -429,7 +440,11 @@ impl Text {
             return self.convert(&index, element);
         }
         let ty = type_of(element, shape);
-        self.bind(element, shape, &format!("stablehlo.iota dim = {axis} : {ty}"))
+        self.bind(
+            element,
+            shape,
+            &format!("stablehlo.iota dim = {axis} : {ty}"),
+        )
     }
 }
 
@@ -440,7 +455,8 @@ impl Text {
         let all: Vec<Value> = args.iter().copied().cloned().collect();
         let x = &all[0];
         debug_assert!(
-            all.iter().all(|y| y.shape == x.shape && y.element == x.element),
+            all.iter()
+                .all(|y| y.shape == x.shape && y.element == x.element),
             "{op} of {all:?}"
         );
         let ty = match op.starts_with("chlo") {
@@ -541,7 +557,10 @@ impl Text {
             Order::Gt => "GT",
             Order::Ge => "GE",
         };
-        debug_assert!(x.shape == y.shape && x.element == y.element, "{x:?} and {y:?}");
+        debug_assert!(
+            x.shape == y.shape && x.element == y.element,
+            "{x:?} and {y:?}"
+        );
         let text = format!(
             "stablehlo.compare {direction}, {}, {}, {} : ({}, {}) -> {}",
             x.name,
@@ -566,7 +585,10 @@ impl Text {
     }
 
     pub(crate) fn select(&mut self, condition: &Value, x: &Value, y: &Value) -> Value {
-        debug_assert!(x.shape == y.shape && x.element == y.element, "{x:?} and {y:?}");
+        debug_assert!(
+            x.shape == y.shape && x.element == y.element,
+            "{x:?} and {y:?}"
+        );
         debug_assert_eq!(x.shape, condition.shape);
         let text = format!(
             "stablehlo.select {}, {}, {} : {}, {}",
@@ -600,7 +622,11 @@ impl Text {
             return x.clone();
         }
         let ty = type_of(element, &x.shape);
-        self.bind(element, &x.shape, &format!("stablehlo.{op} {} : ({}) -> {ty}", x.name, x.ty()))
+        self.bind(
+            element,
+            &x.shape,
+            &format!("stablehlo.{op} {} : ({}) -> {ty}", x.name, x.ty()),
+        )
     }
 
     /// Appends whether each element is finite.
@@ -618,7 +644,11 @@ impl Text {
 impl Text {
     fn moved(&mut self, x: &Value, shape: &[usize], text: &str) -> Value {
         let ty = type_of(x.element, shape);
-        self.bind(x.element, shape, &format!("stablehlo.{text} : ({}) -> {ty}", x.ty()))
+        self.bind(
+            x.element,
+            shape,
+            &format!("stablehlo.{text} : ({}) -> {ty}", x.ty()),
+        )
     }
 
     /// Appends `x` with its axis `i` as axis `axes[i]` of a shape.
@@ -688,7 +718,10 @@ impl Text {
             (len + m.low + m.high + m.interior * (len - 1).max(0)) as usize
         };
         let shape: Vec<usize> = x.shape.iter().zip(margins).map(len).collect();
-        if [&low, &high, &interior].iter().all(|all| all.iter().all(|n| *n == 0)) {
+        if [&low, &high, &interior]
+            .iter()
+            .all(|all| all.iter().all(|n| *n == 0))
+        {
             return x.clone();
         }
         let n = self.full(n, x.element, &[]);
@@ -727,7 +760,12 @@ impl Text {
         if axes.is_empty() {
             return x.clone();
         }
-        let text = format!("stablehlo.reverse {}, dims = {} : {}", x.name, list(axes), x.ty());
+        let text = format!(
+            "stablehlo.reverse {}, dims = {} : {}",
+            x.name,
+            list(axes),
+            x.ty()
+        );
         self.bind(x.element, &x.shape, &text)
     }
 
@@ -820,7 +858,10 @@ impl Text {
 }
 
 fn first(outs: Result<Vec<Value>, ()>) -> Value {
-    outs.into_iter().flatten().next().expect("the op has one result")
+    outs.into_iter()
+        .flatten()
+        .next()
+        .expect("the op has one result")
 }
 
 /// Ops that combine elements.
@@ -888,14 +929,22 @@ impl Text {
             let is_free = |axis: &usize| {
                 !of.batch[side].contains(axis) && !of.contracted[side].contains(axis)
             };
-            let axes: Vec<usize> = (0..x.rank()).filter(is_free).map(|axis| x.shape[axis]).collect();
+            let axes: Vec<usize> = (0..x.rank())
+                .filter(is_free)
+                .map(|axis| x.shape[axis])
+                .collect();
             axes
         };
         let batch: Vec<usize> = of.batch[0].iter().map(|axis| x.shape[*axis]).collect();
         let shape = [batch, free(x, 0), free(y, 1)].concat();
         let mut text = format!("stablehlo.dot_general {}, {}", x.name, y.name);
         if !of.batch[0].is_empty() {
-            let _ = write!(text, ", batching_dims = {} x {}", list(of.batch[0]), list(of.batch[1]));
+            let _ = write!(
+                text,
+                ", batching_dims = {} x {}",
+                list(of.batch[0]),
+                list(of.batch[1])
+            );
         }
         let _ = write!(
             text,
@@ -983,7 +1032,11 @@ impl Text {
 
     /// Appends the solution of a triangular system of equations.
     pub(crate) fn triangular_solve(&mut self, a: &Value, b: &Value, of: Triangle) -> Value {
-        let transpose = if of.transposed { "TRANSPOSE" } else { "NO_TRANSPOSE" };
+        let transpose = if of.transposed {
+            "TRANSPOSE"
+        } else {
+            "NO_TRANSPOSE"
+        };
         let text = format!(
             "\"stablehlo.triangular_solve\"({}, {}) <{{left_side = true, lower = {}, unit_diagonal = {}, \
              transpose_a = #stablehlo<transpose {transpose}>}}> : ({}, {}) -> {}",
@@ -1017,10 +1070,17 @@ impl Text {
         mut body: impl FnMut(&mut Text, &[Value]) -> Result<Vec<Value>, E>,
     ) -> Result<Vec<Value>, E> {
         let params = [init.to_vec(), init.to_vec()];
-        self.with_regions("stablehlo.while", init, "", &params, init, |t, i, args| match i {
-            0 => Ok(vec![condition(t, args)?]),
-            _ => body(t, args),
-        })
+        self.with_regions(
+            "stablehlo.while",
+            init,
+            "",
+            &params,
+            init,
+            |t, i, args| match i {
+                0 => Ok(vec![condition(t, args)?]),
+                _ => body(t, args),
+            },
+        )
     }
 
     /// Appends a loop of `turns` turns on states. `body` gets the number of the turn as an `i64` of rank 0.
@@ -1054,7 +1114,9 @@ impl Text {
     ) -> Result<Vec<Value>, E> {
         let args = std::slice::from_ref(index);
         let params = vec![Vec::new(); n];
-        self.with_regions("stablehlo.case", args, "", &params, outs, |t, i, _| branch(t, i))
+        self.with_regions("stablehlo.case", args, "", &params, outs, |t, i, _| {
+            branch(t, i)
+        })
     }
 }
 
@@ -1097,12 +1159,19 @@ impl Text {
         let (bound, results) = self.bind_all(outs);
         let fresh = self.fresh_like(params);
         let head = format!("sdy.manual_computation({})", names(args));
-        self.line(&format!("{bound}{head}{attrs} ({}) {{", declarations(&fresh)));
+        self.line(&format!(
+            "{bound}{head}{attrs} ({}) {{",
+            declarations(&fresh)
+        ));
         self.depth += 1;
         let values = body(self, &fresh)?;
         self.give("sdy.return", &values);
         self.depth -= 1;
-        self.line(&format!("}} : ({}) -> {}", types(args), types_of_results(outs)));
+        self.line(&format!(
+            "}} : ({}) -> {}",
+            types(args),
+            types_of_results(outs)
+        ));
         Ok(results)
     }
 
@@ -1142,7 +1211,11 @@ impl Text {
         attrs: &str,
     ) -> Value {
         let ty = type_of(x.element, shape);
-        let text = format!("\"stablehlo.{op}\"({}) <{{{attrs}}}> : ({}) -> {ty}", x.name, x.ty());
+        let text = format!(
+            "\"stablehlo.{op}\"({}) <{{{attrs}}}> : ({}) -> {ty}",
+            x.name,
+            x.ty()
+        );
         self.bind(x.element, shape, &text)
     }
 }

@@ -10,7 +10,7 @@ use gradloom::prelude::*;
 use gradloom::trace::trace;
 use gradloom_examples::data::{CLASSES, Digits, PIXELS};
 use gradloom_examples::model::Mlp;
-use gradloom_examples::step::{Argument, adam, step};
+use gradloom_examples::step::{Argument, adam, constants, leaves, step};
 use std::error::Error;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -18,7 +18,9 @@ use std::path::PathBuf;
 const BATCH: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args().nth(1).map_or_else(|| PathBuf::from("target/stablehlo"), PathBuf::from);
+    let folder = std::env::args()
+        .nth(1)
+        .map_or_else(|| PathBuf::from("target/stablehlo"), PathBuf::from);
     let digits = Digits::bundled();
     let (train, _) = digits.split(Key::new(20));
     let (x, labels) = digits.batch(&train[..BATCH]);
@@ -29,16 +31,34 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut arguments = String::new();
     let mut line = |x: &Tensor| {
-        let numbers: Vec<String> = x.cast(DType::F64).to_vec::<f64>().iter().map(f64::to_string).collect();
+        let numbers: Vec<String> = x
+            .cast(DType::F64)
+            .to_vec::<f64>()
+            .iter()
+            .map(f64::to_string)
+            .collect();
         let shape: Vec<String> = x.shape().iter().map(usize::to_string).collect();
-        let _ = writeln!(arguments, "{} [{}] {}", x.dtype(), shape.join(","), numbers.join(" "));
+        let _ = writeln!(
+            arguments,
+            "{} [{}] {}",
+            x.dtype(),
+            shape.join(","),
+            numbers.join(" ")
+        );
     };
-    argument.visit(&mut line);
-    step.captured().iter().for_each(line);
+    leaves(&argument)
+        .iter()
+        .chain(&constants(&step))
+        .for_each(&mut line);
 
     std::fs::create_dir_all(&folder)?;
     std::fs::write(folder.join("step.mlir"), &text)?;
     std::fs::write(folder.join("arguments.txt"), arguments)?;
-    println!("{}: {} ops, {} lines", folder.display(), step.program().eqns.len(), text.lines().count());
+    println!(
+        "{}: {} ops, {} lines",
+        folder.display(),
+        step.program().eqns.len(),
+        text.lines().count()
+    );
     Ok(())
 }

@@ -8,7 +8,7 @@ use gradloom::prelude::*;
 use gradloom::trace::trace;
 use gradloom_examples::data::{CLASSES, Digits, PIXELS};
 use gradloom_examples::model::{Mlp, accuracy, loss};
-use gradloom_examples::step::{Argument, adam, step};
+use gradloom_examples::step::{Argument, adam, constants, leaves, step};
 use gradloom_pjrt::{Buffer, Client, Element, Plugin};
 use std::error::Error;
 use std::time::Instant;
@@ -20,7 +20,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let plugin = args.next().ok_or("give the path of a PJRT plugin")?;
     let epochs: usize = args.next().map_or(Ok(30), |n| n.parse())?;
     let client = Plugin::load(plugin.as_ref())?.client()?;
-    println!("platform: {}, {} devices", client.platform()?, client.n_devices());
+    println!(
+        "platform: {}, {} devices",
+        client.platform()?,
+        client.n_devices()
+    );
 
     let digits = Digits::bundled();
     let (train, test) = digits.split(Key::new(20));
@@ -42,11 +46,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let test = client.compile(&gradloom_stablehlo::export(of_test.program(), "test")?, 1)?;
     println!("compiled in {:.2} s", start.elapsed().as_secs_f64());
 
-    let constants = buffers(&client, &traced.captured())?;
+    let of_step = buffers(&client, &constants(&traced))?;
     let mut state = buffers(&client, &leaves(&(&argument.0, &argument.1)))?;
     let n_params = leaves(&argument.0).len();
     let test_set = buffers(&client, &leaves(&(&measured.1, &measured.2)))?;
-    let test_constants = buffers(&client, &of_test.captured())?;
+    let test_constants = buffers(&client, &constants(&of_test))?;
     let start = Instant::now();
     for epoch in 1..=epochs {
         let (this, next) = shuffle.split();
@@ -58,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for indices in order.chunks_exact(BATCH) {
             let (x, labels) = digits.batch(indices);
             let batch = buffers(&client, &[x, labels])?;
-            let args: Vec<&Buffer> = state.iter().chain(&batch).chain(&constants).collect();
+            let args: Vec<&Buffer> = state.iter().chain(&batch).chain(&of_step).collect();
             state = compiled.run(&args)?;
             let of_batch = state.pop().ok_or("the step returns a loss")?;
             total += number(&of_batch)?;
@@ -78,19 +82,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the leaves of a tree.
-fn leaves(tree: &impl Tree) -> Vec<Tensor> {
-    let mut all = Vec::new();
-    tree.visit(&mut |leaf| all.push(leaf.clone()));
-    all
-}
-
 /// Copies tensors to the device.
 fn buffers(client: &Client, tensors: &[Tensor]) -> Result<Vec<Buffer>, Box<dyn Error>> {
     let buffer = |x: &Tensor| -> Result<Buffer, Box<dyn Error>> {
         let (element, bytes): (Element, Vec<u8>) = match x.dtype() {
-            DType::F32 => (Element::F32, x.to_vec::<f32>().iter().flat_map(|x| x.to_le_bytes()).collect()),
-            DType::I64 => (Element::I64, x.to_vec::<i64>().iter().flat_map(|x| x.to_le_bytes()).collect()),
+            DType::F32 => (
+                Element::F32,
+                x.to_vec::<f32>()
+                    .iter()
+                    .flat_map(|x| x.to_le_bytes())
+                    .collect(),
+            ),
+            DType::I64 => (
+                Element::I64,
+                x.to_vec::<i64>()
+                    .iter()
+                    .flat_map(|x| x.to_le_bytes())
+                    .collect(),
+            ),
             dtype => return Err(format!("the model has no {dtype}").into()),
         };
         Ok(client.buffer(element, x.shape(), &bytes, 0)?)

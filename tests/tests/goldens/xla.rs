@@ -50,7 +50,9 @@ fn job(name: &str, f: impl Fn(&Tensors) -> Tensors, x: &Tensors) -> Result<Job, 
 pub(crate) fn run(python: &str, cases: &[Case]) -> usize {
     let (mut jobs, mut exported, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for case in cases {
-        let Some(function) = function_of(case) else { continue };
+        let Some(function) = function_of(case) else {
+            continue;
+        };
         let plain = |x: &Tensors| (function.plain)(x);
         let mut add = |what: &str, f: &dyn Fn(&Tensors) -> Tensors, x: Tensors, expected| {
             let name = format!("{}/{} {what}", case.family, case.name);
@@ -68,7 +70,9 @@ pub(crate) fn run(python: &str, cases: &[Case]) -> usize {
         if let Some((cts, grads)) = &case.vjp {
             let f = |all: &Tensors| {
                 let (x, cts) = (all[..n].to_vec(), all[n..].to_vec());
-                vjp(with_inputs(case, &x, plain), &picked(case, &x)).1.call(&cts)
+                vjp(with_inputs(case, &x, plain), &picked(case, &x))
+                    .1
+                    .call(&cts)
             };
             add("vjp", &f, with(cts), &grads[..]);
         }
@@ -81,7 +85,9 @@ pub(crate) fn run(python: &str, cases: &[Case]) -> usize {
         }
         if let Some(lanes) = &case.lanes {
             let f = |x: &Tensors| {
-                Vmap::new(|x: &Tensors| plain(x)).in_axes(&lanes.in_axes[..]).call(x)
+                Vmap::new(|x: &Tensors| plain(x))
+                    .in_axes(&lanes.in_axes[..])
+                    .call(x)
             };
             add("vmap", &f, lanes.inputs.clone(), &lanes.outputs[..]);
         }

@@ -4,11 +4,11 @@ use super::{Results, program};
 use crate::ExportError;
 use crate::equation::Equation;
 use crate::text::{Element, Text, Value};
-use gradloom_ir::{Op, StaticKind};
 use gradloom_ir::mesh::Tiling;
 use gradloom_ir::op::control::{ShardMapParts, ShardedParts};
 use gradloom_ir::op::shape;
 use gradloom_ir::sharding::{AxisRef, DimSharding, Mesh, Reduction, ShardingSpec};
+use gradloom_ir::{Op, StaticKind};
 
 /// Returns the Shardy form of a spec, as in `<@mesh, [{"x"}, {}]>`, and declares its mesh.
 pub(crate) fn sharding(t: &mut Text, spec: &ShardingSpec) -> Result<String, ExportError> {
@@ -24,7 +24,11 @@ pub(crate) fn sharding(t: &mut Text, spec: &ShardingSpec) -> Result<String, Expo
         false => dim.to_string(),
     };
     let dims: Vec<String> = spec.dims().iter().map(dim).collect();
-    let replicated: Vec<String> = spec.replicated_axes().iter().map(AxisRef::to_string).collect();
+    let replicated: Vec<String> = spec
+        .replicated_axes()
+        .iter()
+        .map(AxisRef::to_string)
+        .collect();
     let replicated = match replicated.is_empty() {
         true => String::new(),
         false => format!(", replicated={{{}}}", replicated.join(", ")),
@@ -35,9 +39,16 @@ pub(crate) fn sharding(t: &mut Text, spec: &ShardingSpec) -> Result<String, Expo
 /// Declares a mesh and returns its name in the module.
 fn declared(t: &mut Text, mesh: &Mesh) -> String {
     let axes = mesh.axes().iter();
-    let axes: Vec<String> = axes.map(|axis| format!("\"{}\"={}", axis.name, axis.size)).collect();
+    let axes: Vec<String> = axes
+        .map(|axis| format!("\"{}\"={}", axis.name, axis.size))
+        .collect();
     let mut text = format!("<[{}]", axes.join(", "));
-    if mesh.devices().iter().enumerate().any(|(i, device)| i != *device) {
+    if mesh
+        .devices()
+        .iter()
+        .enumerate()
+        .any(|(i, device)| i != *device)
+    {
         text += &format!(", device_ids={:?}", mesh.devices());
     }
     t.mesh(mesh.name(), &(text + ">"))
@@ -48,11 +59,7 @@ pub(super) fn sharding_constraint(t: &mut Text, of: &Equation<'_>) -> Results {
     Ok(vec![constrained(t, of.x(), Some(spec))?])
 }
 
-fn constrained(
-    t: &mut Text,
-    x: &Value,
-    spec: Option<&ShardingSpec>,
-) -> Result<Value, ExportError> {
+fn constrained(t: &mut Text, x: &Value, spec: Option<&ShardingSpec>) -> Result<Value, ExportError> {
     let Some(spec) = spec else {
         return Ok(x.clone());
     };
@@ -67,7 +74,9 @@ pub(super) fn sharded(t: &mut Text, of: &Equation<'_>) -> Results {
     } = ShardedParts::of(&of.statics);
     let constrain = |t: &mut Text, values: &[Value], specs: &[Option<ShardingSpec>]| -> Results {
         let pairs = values.iter().zip(specs);
-        pairs.map(|(x, spec)| constrained(t, x, spec.as_ref())).collect()
+        pairs
+            .map(|(x, spec)| constrained(t, x, spec.as_ref()))
+            .collect()
     };
     let args = constrain(t, &of.args, ins)?;
     let results = program(t, body, &args)?;
@@ -93,14 +102,19 @@ pub(super) fn shard_map(t: &mut Text, of: &Equation<'_>) -> Results {
         outs,
     } = ShardMapParts::of(&of.statics);
     let axes = mesh.axes().iter();
-    let axes: Vec<String> = axes.map(|(name, size)| format!("\"{name}\"={size}")).collect();
+    let axes: Vec<String> = axes
+        .map(|(name, size)| format!("\"{name}\"={size}"))
+        .collect();
     let name = t.mesh("devices", &format!("<[{}]>", axes.join(", ")));
     let specs = |all: &[Tiling]| {
         let all: Vec<String> = all.iter().map(|tiling| tiled(&name, tiling)).collect();
         all.join(", ")
     };
-    let manual: Vec<String> =
-        mesh.axes().iter().map(|(name, _)| format!("\"{name}\"")).collect();
+    let manual: Vec<String> = mesh
+        .axes()
+        .iter()
+        .map(|(name, _)| format!("\"{name}\""))
+        .collect();
     let attrs = format!(
         " in_shardings=[{}] out_shardings=[{}] manual_axes={{{}}}",
         specs(ins),
@@ -110,13 +124,21 @@ pub(super) fn shard_map(t: &mut Text, of: &Equation<'_>) -> Results {
     let mut params = Vec::new();
     for param in &body.params {
         let ty = crate::equation::type_of(body, *param);
-        let ty = ty.map_err(|aval| ExportError::UnknownType { op: Some(of.op), aval })?;
+        let ty = ty.map_err(|aval| ExportError::UnknownType {
+            op: Some(of.op),
+            aval,
+        })?;
         params.push(t.named("", ty.element, &ty.shape));
     }
-    let results: Vec<Value> =
-        of.outs.iter().map(|out| t.named("", out.element, &out.shape)).collect();
+    let results: Vec<Value> = of
+        .outs
+        .iter()
+        .map(|out| t.named("", out.element, &out.shape))
+        .collect();
     let outer = t.devices.replace(mesh.clone());
-    let outs = t.manual(&of.args, &attrs, &params, &results, |t, args| program(t, body, args));
+    let outs = t.manual(&of.args, &attrs, &params, &results, |t, args| {
+        program(t, body, args)
+    });
     t.devices = outer;
     outs
 }
@@ -135,7 +157,10 @@ impl Group {
     fn new(t: &Text, of: &Equation<'_>) -> Result<Group, ExportError> {
         let mesh = t.devices.clone();
         let mesh = mesh.ok_or(ExportError::NoDevices { op: of.op })?;
-        let at = of.op.static_at(StaticKind::Mesh).expect("a collective has a group");
+        let at = of
+            .op
+            .static_at(StaticKind::Mesh)
+            .expect("a collective has a group");
         let over = of.statics[at].mesh().expect("a collective has a group");
         let axes = mesh.positions(over).expect("the rules check the axes");
         let size = |axis: usize| mesh.axes()[axis].1;
@@ -143,7 +168,10 @@ impl Group {
         Ok(Group {
             all: mesh.groups(&axes),
             len: over.n_devices(),
-            strides: axes.iter().map(|axis| [skips(*axis), size(*axis)]).collect(),
+            strides: axes
+                .iter()
+                .map(|axis| [skips(*axis), size(*axis)])
+                .collect(),
         })
     }
 
@@ -201,12 +229,18 @@ pub(super) fn collective(t: &mut Text, of: &Equation<'_>) -> Results {
         }
         Op::ReduceScatter => {
             let attrs = group.attrs(t);
-            let attrs = format!("{attrs}, scatter_dimension = {} : i64, use_global_device_ids", axis(0));
+            let attrs = format!(
+                "{attrs}, scatter_dimension = {} : i64, use_global_device_ids",
+                axis(0)
+            );
             t.reduced("reduce_scatter", of.x(), &shape, &attrs, Text::add)
         }
         Op::AllGather => {
             let attrs = group.attrs(t);
-            let attrs = format!("all_gather_dim = {} : i64, {attrs}, use_global_device_ids", axis(0));
+            let attrs = format!(
+                "all_gather_dim = {} : i64, {attrs}, use_global_device_ids",
+                axis(0)
+            );
             t.moved_between("all_gather", of.x(), &shape, &attrs)
         }
         Op::AllToAll => {
@@ -222,7 +256,10 @@ pub(super) fn collective(t: &mut Text, of: &Equation<'_>) -> Results {
         Op::Ppermute => {
             let pairs = of.ints(0).chunks_exact(2);
             let pairs = pairs.flat_map(|pair| {
-                group.all.iter().map(move |group| [group[pair[0] as usize], group[pair[1] as usize]])
+                group
+                    .all
+                    .iter()
+                    .map(move |group| [group[pair[0] as usize], group[pair[1] as usize]])
             });
             let pairs: Vec<String> = pairs.map(|pair| format!("{pair:?}")).collect();
             if pairs.is_empty() {

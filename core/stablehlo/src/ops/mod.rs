@@ -87,7 +87,9 @@ fn equation(t: &mut Text, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Res
         _ => {
             let outs = primitive(t, &of)?;
             debug_assert!(
-                outs.iter().zip(&of.outs).all(|(x, y)| x.element == y.element && x.shape == y.shape),
+                outs.iter()
+                    .zip(&of.outs)
+                    .all(|(x, y)| x.element == y.element && x.shape == y.shape),
                 "`{}` gives {outs:?}",
                 of.op
             );
@@ -126,8 +128,12 @@ gradloom_ir::for_each_op!(lower_ops);
 /// Appends the simpler ops that a composite op is made of.
 fn decomposed(t: &mut Text, of: &Equation<'_>) -> Results {
     let mut b = Builder::new();
-    let params: Vec<Var> =
-        of.eqn.args.iter().map(|arg| b.param(of.program.aval(*arg).clone())).collect();
+    let params: Vec<Var> = of
+        .eqn
+        .args
+        .iter()
+        .map(|arg| b.param(of.program.aval(*arg).clone()))
+        .collect();
     let statics: Vec<Static> = of.statics.clone();
     let eqn = Eqn {
         outs: Vec::new(),

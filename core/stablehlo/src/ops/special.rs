@@ -77,11 +77,23 @@ fn grown(t: &mut Text, y: &Value, x: &Value) -> Value {
 }
 
 fn scaled_i0(t: &mut Text, magnitude: &Value) -> Value {
-    scaled(t, magnitude, &tables::BESSEL_I0_SMALL, &tables::BESSEL_I0_LARGE, 1.0)
+    scaled(
+        t,
+        magnitude,
+        &tables::BESSEL_I0_SMALL,
+        &tables::BESSEL_I0_LARGE,
+        1.0,
+    )
 }
 
 fn scaled_i1(t: &mut Text, x: &Value, magnitude: &Value) -> Value {
-    let y = scaled(t, magnitude, &tables::BESSEL_I1_SMALL, &tables::BESSEL_I1_LARGE, 0.5);
+    let y = scaled(
+        t,
+        magnitude,
+        &tables::BESSEL_I1_SMALL,
+        &tables::BESSEL_I1_LARGE,
+        0.5,
+    );
     let product = t.mul(&y, x);
     let above = signed(t, &y, x);
     let is_small = t.compare_to(Order::Le, magnitude, 8);
