@@ -5,3 +5,4 @@ pub mod bench;
 pub mod chart;
 pub mod data;
 pub mod model;
+pub mod step;

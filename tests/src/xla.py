@@ -4,18 +4,20 @@ import os
 import sys
 
 # Compiled code runs once.
-os.environ["XLA_FLAGS"] = "--xla_llvm_disable_expensive_passes=true " + os.environ.get("XLA_FLAGS", "")
+FLAGS = "--xla_llvm_disable_expensive_passes=true --xla_force_host_platform_device_count=8 "
+os.environ["XLA_FLAGS"] = FLAGS
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax
 import numpy as np
+from jax._src.sharding_impls import GSPMDSharding
 from jaxlib import _jax
 from jaxlib import xla_client
 
 jax.config.update("jax_enable_x64", True)
 
 NAMES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
-DEVICE = jax.devices("cpu")[0]
+DEVICES = jax.devices("cpu")
 
 
 def read(line):
@@ -30,22 +32,47 @@ def write(x):
     return f"{dtype} [{shape}] {np.ascontiguousarray(x).tobytes().hex()}"
 
 
-def run(text, args):
-    devices = _jax.DeviceList((DEVICE,))
-    executable = DEVICE.client.compile_and_load(text, devices, xla_client.CompileOptions())
-    args = [jax.device_put(x, DEVICE) for x in args]
+def compiled(text, n):
+    options = xla_client.CompileOptions()
+    options.num_partitions = n
+    build = options.executable_build_options
+    build.num_partitions = n
+    build.device_assignment = xla_client.DeviceAssignment.create(np.arange(n).reshape(1, n))
+    if n > 1:
+        build.use_spmd_partitioning = True
+        build.use_shardy_partitioner = True
+    return DEVICES[0].client.compile_and_load(text, _jax.DeviceList(tuple(DEVICES[:n])), options)
+
+
+def run(text, args, n):
+    executable = compiled(text, n)
+    if n == 1:
+        args = [jax.device_put(x, DEVICES[0]) for x in args]
+        outs = executable.execute_sharded(args).disassemble_into_single_device_arrays()
+        return [np.asarray(out[0]) for out in outs]
+    devices = tuple(DEVICES[:n])
+    ins = [GSPMDSharding(devices, of) for of in executable.get_parameter_shardings()]
+    args = [jax.make_array_from_callback(x.shape, of, lambda i, x=x: x[i]) for x, of in zip(args, ins)]
     outs = executable.execute_sharded(args).disassemble_into_single_device_arrays()
-    return [np.asarray(out[0]) for out in outs]
+    return [whole(out, of) for out, of in zip(outs, executable.get_output_shardings())]
+
+
+def whole(parts, sharding):
+    """Puts the parts of a result together."""
+    of = GSPMDSharding(tuple(DEVICES[: len(parts)]), sharding)
+    tiles = list(sharding.tile_assignment_dimensions) or [1] * parts[0].ndim
+    shape = [n * k for n, k in zip(parts[0].shape, tiles)]
+    return np.asarray(jax.make_array_from_single_device_arrays(tuple(shape), of, parts))
 
 
 def main():
     with open(sys.argv[1]) as source, open(sys.argv[2], "w") as target:
         while head := source.readline():
-            _, n_args, n_lines = head.split(" ")
+            _, n_args, n_lines, n_devices = head.split(" ")
             args = [read(source.readline()) for _ in range(int(n_args))]
             text = "".join(source.readline() for _ in range(int(n_lines)))
             try:
-                outs = run(text, args)
+                outs = run(text, args, int(n_devices))
                 lines = [f"ok {len(outs)}", *map(write, outs)]
             except Exception as error:
                 lines = ["error " + " ".join(str(error).split())[:600]]

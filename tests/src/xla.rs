@@ -17,6 +17,8 @@ pub struct Job {
     pub text: String,
     /// The arguments.
     pub args: Vec<Tensor>,
+    /// Number of devices.
+    pub devices: usize,
 }
 
 /// Returns the Python that runs modules, or `None` after a line that says that `tests` are skipped.
@@ -32,10 +34,26 @@ pub fn python(tests: &str) -> Option<String> {
 
 fn bytes(x: &Tensor) -> Vec<u8> {
     match x.dtype() {
-        DType::F32 => x.to_vec::<f32>().iter().flat_map(|x| x.to_le_bytes()).collect(),
-        DType::F64 => x.to_vec::<f64>().iter().flat_map(|x| x.to_le_bytes()).collect(),
-        DType::I32 => x.to_vec::<i32>().iter().flat_map(|x| x.to_le_bytes()).collect(),
-        DType::I64 => x.to_vec::<i64>().iter().flat_map(|x| x.to_le_bytes()).collect(),
+        DType::F32 => x
+            .to_vec::<f32>()
+            .iter()
+            .flat_map(|x| x.to_le_bytes())
+            .collect(),
+        DType::F64 => x
+            .to_vec::<f64>()
+            .iter()
+            .flat_map(|x| x.to_le_bytes())
+            .collect(),
+        DType::I32 => x
+            .to_vec::<i32>()
+            .iter()
+            .flat_map(|x| x.to_le_bytes())
+            .collect(),
+        DType::I64 => x
+            .to_vec::<i64>()
+            .iter()
+            .flat_map(|x| x.to_le_bytes())
+            .collect(),
         _ => x.to_vec::<bool>().into_iter().map(u8::from).collect(),
     }
 }
@@ -70,7 +88,10 @@ fn line(x: &Tensor) -> String {
 fn parsed(line: &str) -> Option<Tensor> {
     let mut words = line.split(' ');
     let (dtype, shape, hex) = (words.next()?, words.next()?, words.next()?);
-    let lens = shape.trim_matches(['[', ']']).split(',').filter(|len| !len.is_empty());
+    let lens = shape
+        .trim_matches(['[', ']'])
+        .split(',')
+        .filter(|len| !len.is_empty());
     let shape: Vec<usize> = lens.map(|len| len.parse().ok()).collect::<Option<_>>()?;
     let byte = |i: usize| u8::from_str_radix(hex.get(2 * i..2 * i + 2)?, 16).ok();
     let bytes: Vec<u8> = (0..hex.len() / 2).map(byte).collect::<Option<_>>()?;
@@ -90,16 +111,27 @@ pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     let share = jobs.len().div_ceil(n_workers);
     let shares: Vec<_> = jobs.chunks(share).collect();
     std::thread::scope(|scope| {
-        let workers = shares.into_iter().map(|jobs| scope.spawn(move || run_share(python, jobs)));
+        let workers = shares
+            .into_iter()
+            .map(|jobs| scope.spawn(move || run_share(python, jobs)));
         let workers: Vec<_> = workers.collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("a worker does not panic"))
+            .collect()
     })
 }
 
 fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     let mut input = String::new();
     for job in jobs {
-        let _ = writeln!(input, "job {} {}", job.args.len(), job.text.lines().count());
+        let _ = writeln!(
+            input,
+            "job {} {} {}",
+            job.args.len(),
+            job.text.lines().count(),
+            job.devices
+        );
         job.args.iter().for_each(|arg| {
             let _ = writeln!(input, "{}", line(arg));
         });
@@ -109,7 +141,10 @@ fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     static NUMBER: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let name = |what: &str| {
-        std::env::temp_dir().join(format!("gradloom-xla-{}-{number}.{what}", std::process::id()))
+        std::env::temp_dir().join(format!(
+            "gradloom-xla-{}-{number}.{what}",
+            std::process::id()
+        ))
     };
     let (from, to) = (name("in"), name("out"));
     std::fs::write(&from, input).expect("the temporary folder can be written");
@@ -130,7 +165,9 @@ fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
             Some(n) => {
                 let n = n.parse().expect("a number of results");
                 let outs = lines.by_ref().take(n).map(parsed);
-                Ok(outs.collect::<Option<Vec<Tensor>>>().expect("a tensor a line"))
+                Ok(outs
+                    .collect::<Option<Vec<Tensor>>>()
+                    .expect("a tensor a line"))
             }
             None => Err(head.trim_start_matches("error ").to_owned()),
         });

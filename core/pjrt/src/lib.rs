@@ -88,7 +88,10 @@ impl fmt::Display for PjrtError {
                 expected,
             } => write!(f, "{found} {what}, expected {expected}"),
             PjrtError::Element { number } => {
-                write!(f, "XLA returned elements of type {number}, which gradloom has not")
+                write!(
+                    f,
+                    "XLA returned elements of type {number}, which gradloom has not"
+                )
             }
         }
     }
@@ -125,7 +128,8 @@ impl Element {
 
     fn from_number(number: c_int) -> Result<Element> {
         let of = Element::ALL.iter().find(|(_, of)| *of == number);
-        of.map(|(element, _)| *element).ok_or(PjrtError::Element { number })
+        of.map(|(element, _)| *element)
+            .ok_or(PjrtError::Element { number })
     }
 
     /// Returns the number of bytes.
@@ -184,9 +188,12 @@ impl Plugin {
         let plugin = Plugin { api };
         // SAFETY: the table begins with its size.
         let size = unsafe { (*api).struct_size };
-        let needed = size_of::<Api>() + (At::BufferToHostBuffer as usize + 1) * size_of::<Function>();
+        let needed =
+            size_of::<Api>() + (At::BufferToHostBuffer as usize + 1) * size_of::<Function>();
         if size < needed {
-            return Err(not(format!("its table has {size} bytes, at least {needed} are needed")));
+            return Err(not(format!(
+                "its table has {size} bytes, at least {needed} are needed"
+            )));
         }
         plugin.call("start", At::PluginInitialize, &mut bindings::Plain::new())?;
         Ok(plugin)
@@ -344,7 +351,8 @@ impl Client {
     pub fn platform(&self) -> Result<String> {
         let mut args = bindings::ClientPlatformName::new();
         args.client = self.0.handle.handle;
-        self.plugin().call("name its platform", At::ClientPlatformName, &mut args)?;
+        self.plugin()
+            .call("name its platform", At::ClientPlatformName, &mut args)?;
         // SAFETY: the name lives as long as the client.
         let name = unsafe { slice(args.name.cast::<u8>(), args.name_size) };
         Ok(String::from_utf8_lossy(name).into_owned())
@@ -373,16 +381,22 @@ impl Client {
         args.program = &program;
         args.compile_options = options.as_ptr().cast();
         args.compile_options_size = options.len();
-        self.plugin().call("compile the program", At::ClientCompile, &mut args)?;
+        self.plugin()
+            .call("compile the program", At::ClientCompile, &mut args)?;
         let loaded = Owned::new(self.plugin(), args.executable, At::LoadedExecutableDestroy);
 
         let mut args = bindings::GetExecutable::new();
         args.loaded = loaded.handle;
-        self.plugin().call("describe the program", At::LoadedExecutableGetExecutable, &mut args)?;
+        self.plugin().call(
+            "describe the program",
+            At::LoadedExecutableGetExecutable,
+            &mut args,
+        )?;
         let executable = Owned::new(self.plugin(), args.executable, At::ExecutableDestroy);
         let mut args = bindings::NumOutputs::new();
         args.executable = executable.handle;
-        self.plugin().call("count the results", At::ExecutableNumOutputs, &mut args)?;
+        self.plugin()
+            .call("count the results", At::ExecutableNumOutputs, &mut args)?;
         Ok(Executable {
             client: self.clone(),
             loaded,
@@ -421,9 +435,14 @@ impl Client {
         args.num_dims = dims.len();
         args.semantics = bindings::IMMUTABLE_ONLY_DURING_CALL;
         args.device = self.0.devices[device];
-        self.plugin().call("copy to the device", At::ClientBufferFromHostBuffer, &mut args)?;
+        self.plugin().call(
+            "copy to the device",
+            At::ClientBufferFromHostBuffer,
+            &mut args,
+        )?;
         let buffer = self.own(args.buffer);
-        self.plugin().wait("copy to the device", args.done_with_host_buffer)?;
+        self.plugin()
+            .wait("copy to the device", args.done_with_host_buffer)?;
         Ok(buffer)
     }
 
@@ -456,7 +475,11 @@ pub struct Executable {
 
 impl fmt::Debug for Executable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Executable({} results, {} devices)", self.n_outs, self.n_devices)
+        write!(
+            f,
+            "Executable({} results, {} devices)",
+            self.n_outs, self.n_devices
+        )
     }
 }
 
@@ -494,8 +517,10 @@ impl Executable {
         for list in args {
             length("arguments", list.len(), args[0].len())?;
         }
-        let handles: Vec<Vec<Handle>> =
-            args.iter().map(|list| list.iter().map(|x| x.handle.handle).collect()).collect();
+        let handles: Vec<Vec<Handle>> = args
+            .iter()
+            .map(|list| list.iter().map(|x| x.handle.handle).collect())
+            .collect();
         let lists: Vec<*const Handle> = handles.iter().map(|list| list.as_ptr()).collect();
         let mut outs = vec![vec![ptr::null_mut(); self.n_outs]; self.n_devices];
         let out_lists: Vec<*mut Handle> = outs.iter_mut().map(|list| list.as_mut_ptr()).collect();
@@ -514,8 +539,10 @@ impl Executable {
         let own = |list: Vec<Handle>| list.into_iter().map(|out| self.client.own(out)).collect();
         let outs: Vec<Vec<Buffer>> = outs.into_iter().map(own).collect();
         // Every event is awaited, also after an error, so that none outlives its arguments.
-        let ends: Vec<Result<()>> =
-            events.into_iter().map(|event| plugin.wait("run the program", event)).collect();
+        let ends: Vec<Result<()>> = events
+            .into_iter()
+            .map(|event| plugin.wait("run the program", event))
+            .collect();
         ends.into_iter().collect::<Result<()>>()?;
         Ok(outs)
     }
@@ -543,7 +570,9 @@ impl Buffer {
     pub fn element(&self) -> Result<Element> {
         let mut args = bindings::BufferElementType::new();
         args.buffer = self.handle.handle;
-        self.client.plugin().call("describe a buffer", At::BufferElementType, &mut args)?;
+        self.client
+            .plugin()
+            .call("describe a buffer", At::BufferElementType, &mut args)?;
         Element::from_number(args.element)
     }
 
@@ -555,7 +584,9 @@ impl Buffer {
     pub fn shape(&self) -> Result<Vec<usize>> {
         let mut args = bindings::BufferDimensions::new();
         args.buffer = self.handle.handle;
-        self.client.plugin().call("describe a buffer", At::BufferDimensions, &mut args)?;
+        self.client
+            .plugin()
+            .call("describe a buffer", At::BufferDimensions, &mut args)?;
         // SAFETY: the lengths live as long as the buffer.
         let dims = unsafe { slice(args.dims, args.num_dims) };
         Ok(dims.iter().map(|len| *len as usize).collect())

@@ -54,6 +54,9 @@ mod tests {
         let two = super::of(2);
         assert_eq!(two[..8], [0x1a, 25, 0x20, 1, 0x28, 2, 0x30, 1]);
         assert_eq!(two[8..14], [0x4a, 14, 0x08, 1, 0x10, 2]);
-        assert_eq!(two[14..], [0x1a, 3, 0x0a, 1, 0, 0x1a, 3, 0x0a, 1, 1, 0x98, 1, 1]);
+        assert_eq!(
+            two[14..],
+            [0x1a, 3, 0x0a, 1, 0, 0x1a, 3, 0x0a, 1, 1, 0x98, 1, 1]
+        );
     }
 }

@@ -7,7 +7,9 @@ use std::path::Path;
 /// Returns a client, or `None` after a line that says that the tests are skipped.
 fn client() -> Option<Client> {
     let Some(path) = std::env::var_os("GRADLOOM_PJRT_PLUGIN") else {
-        println!("skipped: `GRADLOOM_PJRT_PLUGIN=xla_cpu_pjrt.so cargo test --workspace --test plugin` runs it");
+        println!(
+            "skipped: `GRADLOOM_PJRT_PLUGIN=xla_cpu_pjrt.so cargo test --workspace --test plugin` runs it"
+        );
         return None;
     };
     let plugin = Plugin::load(Path::new(&path)).expect("the plugin loads");
@@ -16,7 +18,9 @@ fn client() -> Option<Client> {
 
 fn floats(client: &Client, shape: &[usize], numbers: &[f32], device: usize) -> Buffer {
     let bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-    client.buffer(Element::F32, shape, &bytes, device).expect("the device has memory")
+    client
+        .buffer(Element::F32, shape, &bytes, device)
+        .expect("the device has memory")
 }
 
 fn numbers(buffer: &Buffer) -> Vec<f32> {
@@ -39,7 +43,9 @@ fn results_of_a_step_are_arguments_of_the_next() {
     let double = client.compile(DOUBLE, 1).expect("the text is valid");
     assert_eq!(double.n_outs(), 2);
     let x = floats(&client, &[2, 2], &[1.0, 2.0, 3.0, -0.5], 0);
-    let n = client.buffer(Element::I64, &[], &3i64.to_le_bytes(), 0).expect("it has memory");
+    let n = client
+        .buffer(Element::I64, &[], &3i64.to_le_bytes(), 0)
+        .expect("it has memory");
     let mut state = double.run(&[&x, &n]).expect("it runs");
     for _ in 0..9 {
         state = double.run(&[&state[0], &state[1]]).expect("it runs");
@@ -56,20 +62,53 @@ fn results_of_a_step_are_arguments_of_the_next() {
 #[test]
 fn errors_of_xla_are_errors_of_ours() {
     let Some(client) = client() else { return };
-    let error = client.compile("module { nonsense }", 1).expect_err("it is no module");
-    assert!(matches!(&error, PjrtError::Refused { call: "compile the program", .. }), "{error}");
+    let error = client
+        .compile("module { nonsense }", 1)
+        .expect_err("it is no module");
+    assert!(
+        matches!(
+            &error,
+            PjrtError::Refused {
+                call: "compile the program",
+                ..
+            }
+        ),
+        "{error}"
+    );
     let double = client.compile(DOUBLE, 1).expect("the text is valid");
     let x = floats(&client, &[2, 2], &[0.0; 4], 0);
     let error = double.run(&[&x]).expect_err("an argument is missing");
-    assert!(error.to_string().starts_with("XLA cannot run the program: "), "{error}");
-    let error = double.run(&[&x, &x]).expect_err("an argument has another type");
+    assert!(
+        error
+            .to_string()
+            .starts_with("XLA cannot run the program: "),
+        "{error}"
+    );
+    let error = double
+        .run(&[&x, &x])
+        .expect_err("an argument has another type");
     assert!(matches!(error, PjrtError::Refused { .. }), "{error}");
-    let error = client.buffer(Element::F64, &[2], &[0; 8], 0).expect_err("bytes are missing");
-    let expected = PjrtError::Length { what: "bytes", found: 8, expected: 16 };
+    let error = client
+        .buffer(Element::F64, &[2], &[0; 8], 0)
+        .expect_err("bytes are missing");
+    let expected = PjrtError::Length {
+        what: "bytes",
+        found: 8,
+        expected: 16,
+    };
     assert_eq!(error, expected);
     let n = client.n_devices();
-    let error = client.compile(DOUBLE, n + 1).expect_err("there are fewer devices");
-    assert_eq!(error, PjrtError::Length { what: "devices", found: n, expected: n + 1 });
+    let error = client
+        .compile(DOUBLE, n + 1)
+        .expect_err("there are fewer devices");
+    assert_eq!(
+        error,
+        PjrtError::Length {
+            what: "devices",
+            found: n,
+            expected: n + 1
+        }
+    );
 }
 
 #[test]
@@ -78,7 +117,12 @@ fn a_file_that_is_no_plugin_is_refused() {
     let error = Plugin::load(&path).expect_err("it is no library");
     assert!(matches!(error, PjrtError::NotAPlugin { .. }), "{error}");
     let error = Plugin::load(Path::new("/nowhere.so")).expect_err("there is no file");
-    assert!(error.to_string().starts_with("`/nowhere.so` is not a PJRT plugin"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("`/nowhere.so` is not a PJRT plugin"),
+        "{error}"
+    );
 }
 
 /// Two rows of devices share the rows of `x`, and two columns the terms of the products.
@@ -97,7 +141,9 @@ const SHARDED: &str = "module @m {
 fn a_sharded_program_runs_on_four_devices() {
     let Some(client) = client() else { return };
     if client.n_devices() < 4 {
-        println!("skipped: `XLA_FLAGS=--xla_force_host_platform_device_count=4` gives the plugin four devices");
+        println!(
+            "skipped: `XLA_FLAGS=--xla_force_host_platform_device_count=4` gives the plugin four devices"
+        );
         return;
     }
     let product = client.compile(SHARDED, 4).expect("the text is valid");
@@ -119,8 +165,14 @@ fn a_sharded_program_runs_on_four_devices() {
     for (device, outs) in outs.iter().enumerate() {
         let term = |i: usize, j: usize| (0..4).map(|k| x[i * 4 + k] * w[k * 2 + j]).sum::<f32>();
         let rows = [2 * (device / 2), 2 * (device / 2) + 1];
-        let expected: Vec<f32> = rows.iter().flat_map(|i| [term(*i, 0), term(*i, 1)]).collect();
+        let expected: Vec<f32> = rows
+            .iter()
+            .flat_map(|i| [term(*i, 0), term(*i, 1)])
+            .collect();
         assert_eq!(numbers(&outs[0]), expected, "device {device}");
     }
-    assert!(matches!(product.run(&lists[0]), Err(PjrtError::Length { .. })));
+    assert!(matches!(
+        product.run(&lists[0]),
+        Err(PjrtError::Length { .. })
+    ));
 }

@@ -1,7 +1,7 @@
 //! An equation with its operands as values.
 
-use crate::text::{Element, Text, Value};
 use crate::ExportError;
+use crate::text::{Element, Text, Value};
 use gradloom_ir::op::shape;
 use gradloom_ir::{Eqn, Op, Program, Static, Var};
 

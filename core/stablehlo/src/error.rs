@@ -41,8 +41,13 @@ pub enum ExportError {
         /// The op.
         op: Op,
     },
-    /// The op is part of a program for several devices. The program without devices can be exported.
-    Devices {
+    /// A spec is of a value that is still to be reduced over an axis.
+    Partial {
+        /// The spec.
+        spec: String,
+    },
+    /// An op on the values of several devices is not in a `shard_map`.
+    NoDevices {
         /// The op.
         op: Op,
     },
@@ -65,23 +70,38 @@ impl fmt::Display for ExportError {
                     Some(op) => write!(f, "a result of `{op}` is `{aval}`")?,
                     None => write!(f, "a parameter is `{aval}`")?,
                 }
-                f.write_str(": StableHLO wants numbers; give the types of the parameters to `specialise`")
+                f.write_str(
+                    ": StableHLO wants numbers; give the types of the parameters to `specialise`",
+                )
             }
             ExportError::HostStatic { op, name, text } => {
-                write!(f, "`{name}` of `{op}` is the host expression `{text}`, which is known only at run time; export a trace")
+                write!(
+                    f,
+                    "`{name}` of `{op}` is the host expression `{text}`, which is known only at run time; export a trace"
+                )
             }
             ExportError::HostCode { op, name } => {
-                write!(f, "`{op}` runs the host code `{name}`, which has no program")
+                write!(
+                    f,
+                    "`{op}` runs the host code `{name}`, which has no program"
+                )
             }
             ExportError::Call { op, callee } => {
-                write!(f, "`{op}` calls `{callee}`, whose program is not part of this one; export a trace")
+                write!(
+                    f,
+                    "`{op}` calls `{callee}`, whose program is not part of this one; export a trace"
+                )
             }
             ExportError::OnlyTransposed { op } => {
                 write!(f, "`{op}` has no forward form: export its transpose")
             }
-            ExportError::Devices { op } => {
-                write!(f, "`{op}` is for several devices, which the export does not have: export the function that `sharded` takes")
+            ExportError::Partial { spec } => {
+                write!(
+                    f,
+                    "{spec} is partial, which Shardy cannot express; reduce the value first"
+                )
             }
+            ExportError::NoDevices { op } => write!(f, "`{op}` is not in a `shard_map`"),
             ExportError::Arity { found, expected } => {
                 write!(f, "{found} types for {expected} parameters")
             }

@@ -35,7 +35,8 @@ mod text;
 
 pub use error::ExportError;
 
-use gradloom_ir::{Aval, Builder, Program, SecondaryMap, Static, Var};
+use gradloom_ir::sharding::ShardingSpec;
+use gradloom_ir::{Aval, Builder, Op, Program, SecondaryMap, Static, Var};
 use std::fmt::Write;
 use text::{Text, Value};
 
@@ -60,20 +61,83 @@ pub fn export(program: &Program, name: &str) -> Result<String, ExportError> {
     let outs = ops::program(&mut t, program, &args)?;
     t.give("return", &outs);
 
-    let ty = |x: &Value| text::type_of(x.element, &x.shape);
-    let params: Vec<String> = params.iter().map(|(x, name)| format!("{name}: {}", ty(x))).collect();
-    let results: Vec<String> = outs.iter().map(ty).collect();
+    let (ins, out_specs) = specs(program);
+    let mut typed = |x: &Value, spec: Option<&ShardingSpec>| -> Result<String, ExportError> {
+        let ty = text::type_of(x.element, &x.shape);
+        Ok(match spec {
+            Some(spec) => format!(
+                "{ty} {{sdy.sharding = #sdy.sharding{}}}",
+                ops::sharding(&mut t, spec)?
+            ),
+            None => ty,
+        })
+    };
+    let mut list = Vec::new();
+    for ((x, name), spec) in params.iter().zip(ins) {
+        list.push(format!("{name}: {}", typed(x, spec)?));
+    }
+    let params = list;
+    let mut results = Vec::new();
+    for (x, spec) in outs.iter().zip(out_specs) {
+        results.push(typed(x, spec)?);
+    }
     let results = match &results[..] {
-        [one] => one.clone(),
+        [one] if !one.contains('{') => one.clone(),
         _ => format!("({})", results.join(", ")),
     };
-    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let name: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
     let mut module = String::new();
+    let [meshes, body] = t.finish();
     let _ = writeln!(module, "module @m_{name} {{");
-    let _ = writeln!(module, "  func.func public @main({}) -> {results} {{", params.join(", "));
-    module += &t.finish();
+    module += &meshes;
+    let _ = writeln!(
+        module,
+        "  func.func public @main({}) -> {results} {{",
+        params.join(", ")
+    );
+    module += &body;
     module += "  }\n}\n";
     Ok(module)
+}
+
+/// Returns the specs of the parameters and results: those that a `sharded` op or a constraint gives them first.
+fn specs(program: &Program) -> (Vec<Option<&ShardingSpec>>, Vec<Option<&ShardingSpec>>) {
+    let [mut ins, mut outs]: [SecondaryMap<Var, &ShardingSpec>; 2] = Default::default();
+    for eqn in &program.eqns {
+        let specs = |i: usize| {
+            program
+                .attr(eqn.attrs[i])
+                .specs()
+                .map_or(&[][..], |(_, all)| all)
+        };
+        match eqn.op {
+            Op::Sharded => {
+                let of_args = eqn.args.iter().zip(specs(1));
+                for (arg, spec) in of_args.filter_map(|(arg, spec)| Some((*arg, spec.as_ref()?))) {
+                    if !ins.contains(arg) {
+                        ins.insert(arg, spec);
+                    }
+                }
+                let of_outs = eqn.outs.iter().zip(specs(2));
+                outs.extend(of_outs.filter_map(|(out, spec)| Some((*out, spec.as_ref()?))));
+            }
+            Op::ShardingConstraint => {
+                if let Some(spec) = program.attr(eqn.attrs[0]).sharding() {
+                    if !ins.contains(eqn.args[0]) {
+                        ins.insert(eqn.args[0], spec);
+                    }
+                    outs.insert(eqn.out(), spec);
+                }
+            }
+            _ => {}
+        }
+    }
+    let ins = program.params.iter().map(|v| ins.get(*v).copied());
+    let outs = program.outs.iter().map(|v| outs.get(*v).copied());
+    (ins.collect(), outs.collect())
 }
 
 /// Returns whether a name can be that of a value of MLIR beside the numbers of other values.
@@ -110,7 +174,9 @@ pub fn specialise(program: &Program, params: &[Aval]) -> Result<Program, ExportE
         vars.insert(*param, b.param(aval.clone()));
     }
     let find = |vars: &SecondaryMap<Var, Var>, var: Var| {
-        *vars.get(var).expect("a variable is bound before it is read")
+        *vars
+            .get(var)
+            .expect("a variable is bound before it is read")
     };
     for eqn in &program.eqns {
         let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
@@ -129,4 +195,3 @@ pub fn specialise(program: &Program, params: &[Aval]) -> Result<Program, ExportE
         [&program.params, &program.outs].map(|all| all.iter().map(|v| find(&vars, *v)).collect());
     Ok(b.finish(params, outs))
 }
-

@@ -3,6 +3,7 @@
 //! A [`Value`] is an SSA value with its type. Methods append a line and return its result. The types of
 //! results are inferred from those of the operands where StableHLO infers them.
 
+use gradloom_ir::mesh::MeshAxes;
 use gradloom_ir::{DType, Static};
 use std::fmt::Write;
 use std::rc::Rc;
@@ -268,6 +269,12 @@ pub(crate) struct Text {
     body: String,
     depth: usize,
     next: usize,
+    /// Names and Shardy forms of the meshes of the module.
+    meshes: Vec<(String, String)>,
+    /// Number of collectives.
+    n_channels: usize,
+    /// The devices of the `shard_map` that is being written.
+    pub(crate) devices: Option<MeshAxes>,
 }
 
 impl Text {
@@ -276,12 +283,17 @@ impl Text {
             body: String::new(),
             depth: 2,
             next: 0,
+            meshes: Vec::new(),
+            n_channels: 0,
+            devices: None,
         }
     }
 
-    /// Returns the lines.
-    pub(crate) fn finish(self) -> String {
-        self.body
+    /// Returns the declarations of the module, and the lines of the function.
+    pub(crate) fn finish(self) -> [String; 2] {
+        let meshes = self.meshes.iter();
+        let meshes = meshes.map(|(name, text)| format!("  sdy.mesh @{name} = {text}\n"));
+        [meshes.collect(), self.body]
     }
 
     fn fresh(&mut self) -> String {
@@ -317,60 +329,84 @@ impl Text {
         }
     }
 
+    /// Returns values of these types with fresh names.
+    fn fresh_like(&mut self, like: &[Value]) -> Vec<Value> {
+        let one = |like: &Value| {
+            let name = self.fresh();
+            self.named(&name, like.element, &like.shape)
+        };
+        like.iter().map(one).collect()
+    }
+
     /// Appends an op with regions. Each region has a block with parameters of the given types.
     ///
-    /// `regions` appends the body of a region, given its number and its parameters, and returns its results.
+    /// `region` appends the body of a region, given its number and its parameters, and returns its results.
     fn with_regions<E>(
         &mut self,
-        head: &str,
+        op: &str,
         args: &[Value],
         attrs: &str,
         params: &[Vec<Value>],
         outs: &[Value],
         mut region: impl FnMut(&mut Text, usize, &[Value]) -> Result<Vec<Value>, E>,
     ) -> Result<Vec<Value>, E> {
-        let name = self.fresh();
-        let many = if outs.len() == 1 { String::new() } else { format!(":{}", outs.len()) };
-        let bound = if outs.is_empty() { String::new() } else { format!("{name}{many} = ") };
-        self.line(&format!("{bound}\"{head}\"({}){attrs} ({{", names(args)));
+        let (bound, results) = self.bind_all(outs);
+        self.line(&format!("{bound}\"{op}\"({}){attrs} ({{", names(args)));
         for (i, params) in params.iter().enumerate() {
             if i > 0 {
                 self.line("}, {");
             }
             self.depth += 1;
-            let fresh: Vec<Value> = params
-                .iter()
-                .map(|param| {
-                    let name = self.fresh();
-                    self.named(&name, param.element, &param.shape)
-                })
-                .collect();
+            let fresh = self.fresh_like(params);
             if !fresh.is_empty() {
-                let list: Vec<String> =
-                    fresh.iter().map(|x| format!("{}: {}", x.name, x.ty())).collect();
-                self.line(&format!("^bb0({}):", list.join(", ")));
+                self.line(&format!("^bb0({}):", declarations(&fresh)));
             }
-            let results = region(self, i, &fresh)?;
-            self.give("stablehlo.return", &results);
+            let values = region(self, i, &fresh)?;
+            self.give("stablehlo.return", &values);
             self.depth -= 1;
         }
-        let results = match outs {
-            [one] => one.ty(),
-            _ => format!("({})", types(outs)),
-        };
-        self.line(&format!("}}) : ({}) -> {results}", types(args)));
-        let out = |(i, out): (usize, &Value)| {
-            let name = match outs.len() {
-                1 => name.clone(),
-                _ => format!("{name}#{i}"),
-            };
-            Value {
-                name: name.into(),
-                ..out.clone()
-            }
-        };
-        Ok(outs.iter().enumerate().map(out).collect())
+        self.line(&format!(
+            "}}) : ({}) -> {}",
+            types(args),
+            types_of_results(outs)
+        ));
+        Ok(results)
     }
+
+    /// Returns the left side of an op with these results, and the results.
+    fn bind_all(&mut self, outs: &[Value]) -> (String, Vec<Value>) {
+        let name = self.fresh();
+        let named = |name: String, out: &Value| Value {
+            name: name.into(),
+            ..out.clone()
+        };
+        match outs {
+            [] => (String::new(), Vec::new()),
+            [one] => (format!("{name} = "), vec![named(name, one)]),
+            _ => {
+                let all = outs.iter().enumerate();
+                let all = all.map(|(i, out)| named(format!("{name}#{i}"), out));
+                (format!("{name}:{} = ", outs.len()), all.collect())
+            }
+        }
+    }
+}
+
+/// Returns the results of an op or a function as types.
+fn types_of_results(outs: &[Value]) -> String {
+    match outs {
+        [one] => one.ty(),
+        _ => format!("({})", types(outs)),
+    }
+}
+
+/// Returns parameters, as in `%x: tensor<2xf32>, %y: tensor<f32>`.
+fn declarations(params: &[Value]) -> String {
+    let all: Vec<String> = params
+        .iter()
+        .map(|x| format!("{}: {}", x.name, x.ty()))
+        .collect();
+    all.join(", ")
 }
 
 /// Numbers.
@@ -384,7 +420,11 @@ impl Text {
     ) -> Value {
         let literal = x.into().literal(element);
         let ty = type_of(element, shape);
-        self.bind(element, shape, &format!("stablehlo.constant dense<{literal}> : {ty}"))
+        self.bind(
+            element,
+            shape,
+            &format!("stablehlo.constant dense<{literal}> : {ty}"),
+        )
     }
 
     /// As [`full`](Text::full), with the type of another value.
@@ -400,7 +440,11 @@ impl Text {
             return self.convert(&index, element);
         }
         let ty = type_of(element, shape);
-        self.bind(element, shape, &format!("stablehlo.iota dim = {axis} : {ty}"))
+        self.bind(
+            element,
+            shape,
+            &format!("stablehlo.iota dim = {axis} : {ty}"),
+        )
     }
 }
 
@@ -411,7 +455,8 @@ impl Text {
         let all: Vec<Value> = args.iter().copied().cloned().collect();
         let x = &all[0];
         debug_assert!(
-            all.iter().all(|y| y.shape == x.shape && y.element == x.element),
+            all.iter()
+                .all(|y| y.shape == x.shape && y.element == x.element),
             "{op} of {all:?}"
         );
         let ty = match op.starts_with("chlo") {
@@ -512,7 +557,10 @@ impl Text {
             Order::Gt => "GT",
             Order::Ge => "GE",
         };
-        debug_assert!(x.shape == y.shape && x.element == y.element, "{x:?} and {y:?}");
+        debug_assert!(
+            x.shape == y.shape && x.element == y.element,
+            "{x:?} and {y:?}"
+        );
         let text = format!(
             "stablehlo.compare {direction}, {}, {}, {} : ({}, {}) -> {}",
             x.name,
@@ -537,7 +585,10 @@ impl Text {
     }
 
     pub(crate) fn select(&mut self, condition: &Value, x: &Value, y: &Value) -> Value {
-        debug_assert!(x.shape == y.shape && x.element == y.element, "{x:?} and {y:?}");
+        debug_assert!(
+            x.shape == y.shape && x.element == y.element,
+            "{x:?} and {y:?}"
+        );
         debug_assert_eq!(x.shape, condition.shape);
         let text = format!(
             "stablehlo.select {}, {}, {} : {}, {}",
@@ -571,7 +622,11 @@ impl Text {
             return x.clone();
         }
         let ty = type_of(element, &x.shape);
-        self.bind(element, &x.shape, &format!("stablehlo.{op} {} : ({}) -> {ty}", x.name, x.ty()))
+        self.bind(
+            element,
+            &x.shape,
+            &format!("stablehlo.{op} {} : ({}) -> {ty}", x.name, x.ty()),
+        )
     }
 
     /// Appends whether each element is finite.
@@ -589,7 +644,11 @@ impl Text {
 impl Text {
     fn moved(&mut self, x: &Value, shape: &[usize], text: &str) -> Value {
         let ty = type_of(x.element, shape);
-        self.bind(x.element, shape, &format!("stablehlo.{text} : ({}) -> {ty}", x.ty()))
+        self.bind(
+            x.element,
+            shape,
+            &format!("stablehlo.{text} : ({}) -> {ty}", x.ty()),
+        )
     }
 
     /// Appends `x` with its axis `i` as axis `axes[i]` of a shape.
@@ -659,7 +718,10 @@ impl Text {
             (len + m.low + m.high + m.interior * (len - 1).max(0)) as usize
         };
         let shape: Vec<usize> = x.shape.iter().zip(margins).map(len).collect();
-        if [&low, &high, &interior].iter().all(|all| all.iter().all(|n| *n == 0)) {
+        if [&low, &high, &interior]
+            .iter()
+            .all(|all| all.iter().all(|n| *n == 0))
+        {
             return x.clone();
         }
         let n = self.full(n, x.element, &[]);
@@ -698,7 +760,12 @@ impl Text {
         if axes.is_empty() {
             return x.clone();
         }
-        let text = format!("stablehlo.reverse {}, dims = {} : {}", x.name, list(axes), x.ty());
+        let text = format!(
+            "stablehlo.reverse {}, dims = {} : {}",
+            x.name,
+            list(axes),
+            x.ty()
+        );
         self.bind(x.element, &x.shape, &text)
     }
 
@@ -791,7 +858,10 @@ impl Text {
 }
 
 fn first(outs: Result<Vec<Value>, ()>) -> Value {
-    outs.into_iter().flatten().next().expect("the op has one result")
+    outs.into_iter()
+        .flatten()
+        .next()
+        .expect("the op has one result")
 }
 
 /// Ops that combine elements.
@@ -859,14 +929,22 @@ impl Text {
             let is_free = |axis: &usize| {
                 !of.batch[side].contains(axis) && !of.contracted[side].contains(axis)
             };
-            let axes: Vec<usize> = (0..x.rank()).filter(is_free).map(|axis| x.shape[axis]).collect();
+            let axes: Vec<usize> = (0..x.rank())
+                .filter(is_free)
+                .map(|axis| x.shape[axis])
+                .collect();
             axes
         };
         let batch: Vec<usize> = of.batch[0].iter().map(|axis| x.shape[*axis]).collect();
         let shape = [batch, free(x, 0), free(y, 1)].concat();
         let mut text = format!("stablehlo.dot_general {}, {}", x.name, y.name);
         if !of.batch[0].is_empty() {
-            let _ = write!(text, ", batching_dims = {} x {}", list(of.batch[0]), list(of.batch[1]));
+            let _ = write!(
+                text,
+                ", batching_dims = {} x {}",
+                list(of.batch[0]),
+                list(of.batch[1])
+            );
         }
         let _ = write!(
             text,
@@ -954,7 +1032,11 @@ impl Text {
 
     /// Appends the solution of a triangular system of equations.
     pub(crate) fn triangular_solve(&mut self, a: &Value, b: &Value, of: Triangle) -> Value {
-        let transpose = if of.transposed { "TRANSPOSE" } else { "NO_TRANSPOSE" };
+        let transpose = if of.transposed {
+            "TRANSPOSE"
+        } else {
+            "NO_TRANSPOSE"
+        };
         let text = format!(
             "\"stablehlo.triangular_solve\"({}, {}) <{{left_side = true, lower = {}, unit_diagonal = {}, \
              transpose_a = #stablehlo<transpose {transpose}>}}> : ({}, {}) -> {}",
@@ -988,10 +1070,17 @@ impl Text {
         mut body: impl FnMut(&mut Text, &[Value]) -> Result<Vec<Value>, E>,
     ) -> Result<Vec<Value>, E> {
         let params = [init.to_vec(), init.to_vec()];
-        self.with_regions("stablehlo.while", init, "", &params, init, |t, i, args| match i {
-            0 => Ok(vec![condition(t, args)?]),
-            _ => body(t, args),
-        })
+        self.with_regions(
+            "stablehlo.while",
+            init,
+            "",
+            &params,
+            init,
+            |t, i, args| match i {
+                0 => Ok(vec![condition(t, args)?]),
+                _ => body(t, args),
+            },
+        )
     }
 
     /// Appends a loop of `turns` turns on states. `body` gets the number of the turn as an `i64` of rank 0.
@@ -1025,6 +1114,108 @@ impl Text {
     ) -> Result<Vec<Value>, E> {
         let args = std::slice::from_ref(index);
         let params = vec![Vec::new(); n];
-        self.with_regions("stablehlo.case", args, "", &params, outs, |t, i, _| branch(t, i))
+        self.with_regions("stablehlo.case", args, "", &params, outs, |t, i, _| {
+            branch(t, i)
+        })
+    }
+}
+
+/// Several devices.
+impl Text {
+    /// Declares a mesh and returns its name: another one, if another mesh has the name.
+    pub(crate) fn mesh(&mut self, name: &str, text: &str) -> String {
+        if let Some((name, _)) = self.meshes.iter().find(|(_, other)| other == text) {
+            return name.clone();
+        }
+        let mut own = name.to_owned();
+        while self.meshes.iter().any(|(name, _)| *name == own) {
+            own += "_";
+        }
+        self.meshes.push((own.clone(), text.to_owned()));
+        own
+    }
+
+    /// Returns the number of the next collective.
+    pub(crate) fn channel(&mut self) -> usize {
+        self.n_channels += 1;
+        self.n_channels
+    }
+
+    /// Appends `x` with a sharding.
+    pub(crate) fn sharding_constraint(&mut self, x: &Value, sharding: &str) -> Value {
+        let text = format!("sdy.sharding_constraint {} {sharding} : {}", x.name, x.ty());
+        self.bind(x.element, &x.shape, &text)
+    }
+
+    /// Appends a program that each device runs on its parts.
+    pub(crate) fn manual<E>(
+        &mut self,
+        args: &[Value],
+        attrs: &str,
+        params: &[Value],
+        outs: &[Value],
+        body: impl FnOnce(&mut Text, &[Value]) -> Result<Vec<Value>, E>,
+    ) -> Result<Vec<Value>, E> {
+        let (bound, results) = self.bind_all(outs);
+        let fresh = self.fresh_like(params);
+        let head = format!("sdy.manual_computation({})", names(args));
+        self.line(&format!(
+            "{bound}{head}{attrs} ({}) {{",
+            declarations(&fresh)
+        ));
+        self.depth += 1;
+        let values = body(self, &fresh)?;
+        self.give("sdy.return", &values);
+        self.depth -= 1;
+        self.line(&format!(
+            "}} : ({}) -> {}",
+            types(args),
+            types_of_results(outs)
+        ));
+        Ok(results)
+    }
+
+    /// Appends the number of the device.
+    pub(crate) fn partition_id(&mut self) -> Value {
+        self.bind(Element::U32, &[], "stablehlo.partition_id : tensor<ui32>")
+    }
+
+    /// Appends a collective that combines elements.
+    pub(crate) fn reduced(
+        &mut self,
+        op: &str,
+        x: &Value,
+        shape: &[usize],
+        attrs: &str,
+        combine: impl Fn(&mut Text, &Value, &Value) -> Value,
+    ) -> Value {
+        let one = self.named("", x.element, &[]);
+        let out = self.named("", x.element, shape);
+        let outs = self.with_regions::<()>(
+            &format!("stablehlo.{op}"),
+            std::slice::from_ref(x),
+            &format!(" <{{{attrs}}}>"),
+            &[vec![one.clone(), one]],
+            &[out],
+            |t, _, args| Ok(vec![combine(t, &args[0], &args[1])]),
+        );
+        first(outs)
+    }
+
+    /// Appends a collective that moves elements.
+    pub(crate) fn moved_between(
+        &mut self,
+        op: &str,
+        x: &Value,
+        shape: &[usize],
+        attrs: &str,
+    ) -> Value {
+        let ty = type_of(x.element, shape);
+        let text = format!(
+            "\"stablehlo.{op}\"({}) <{{{attrs}}}> : ({}) -> {ty}",
+            x.name,
+            x.ty()
+        );
+        self.bind(x.element, shape, &text)
     }
 }

@@ -14,6 +14,13 @@ struct Exported<'a> {
     expected: &'a [Expected],
 }
 
+/// Returns zeros of this dtype and shape.
+fn zeros(aval: &gradloom_ir::Aval) -> Tensor {
+    let dtype = aval.dtype.expect("a trace has known dtypes");
+    let shape = aval.shape.known().expect("a trace has known shapes");
+    Tensor::zeros(&shape[..], dtype)
+}
+
 /// Exports a closure. A closure that reads a value of its argument has no program.
 fn job(name: &str, f: impl Fn(&Tensors) -> Tensors, x: &Tensors) -> Result<Job, String> {
     let traced = catch_unwind(AssertUnwindSafe(|| {
@@ -26,10 +33,16 @@ fn job(name: &str, f: impl Fn(&Tensors) -> Tensors, x: &Tensors) -> Result<Job, 
     })?;
     let traced = traced.map_err(|e| e.to_string())?;
     let text = gradloom_stablehlo::export(traced.program(), name).map_err(|e| e.to_string())?;
+    let mut args = [&x[..], &traced.captured()].concat();
+    // The last parameters are values of which only the shape is read.
+    let (program, n) = (traced.program(), args.len());
+    let shapes = program.params[n..].iter().map(|param| program.aval(*param));
+    args.extend(shapes.map(zeros));
     Ok(Job {
         name: name.to_owned(),
         text,
-        args: x.iter().cloned().chain(traced.captured()).collect(),
+        args,
+        devices: 1,
     })
 }
 
@@ -37,7 +50,9 @@ fn job(name: &str, f: impl Fn(&Tensors) -> Tensors, x: &Tensors) -> Result<Job, 
 pub(crate) fn run(python: &str, cases: &[Case]) -> usize {
     let (mut jobs, mut exported, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for case in cases {
-        let Some(function) = function_of(case) else { continue };
+        let Some(function) = function_of(case) else {
+            continue;
+        };
         let plain = |x: &Tensors| (function.plain)(x);
         let mut add = |what: &str, f: &dyn Fn(&Tensors) -> Tensors, x: Tensors, expected| {
             let name = format!("{}/{} {what}", case.family, case.name);
@@ -55,7 +70,9 @@ pub(crate) fn run(python: &str, cases: &[Case]) -> usize {
         if let Some((cts, grads)) = &case.vjp {
             let f = |all: &Tensors| {
                 let (x, cts) = (all[..n].to_vec(), all[n..].to_vec());
-                vjp(with_inputs(case, &x, plain), &picked(case, &x)).1.call(&cts)
+                vjp(with_inputs(case, &x, plain), &picked(case, &x))
+                    .1
+                    .call(&cts)
             };
             add("vjp", &f, with(cts), &grads[..]);
         }
@@ -68,7 +85,9 @@ pub(crate) fn run(python: &str, cases: &[Case]) -> usize {
         }
         if let Some(lanes) = &case.lanes {
             let f = |x: &Tensors| {
-                Vmap::new(|x: &Tensors| plain(x)).in_axes(&lanes.in_axes[..]).call(x)
+                Vmap::new(|x: &Tensors| plain(x))
+                    .in_axes(&lanes.in_axes[..])
+                    .call(x)
             };
             add("vmap", &f, lanes.inputs.clone(), &lanes.outputs[..]);
         }

@@ -4,7 +4,7 @@ use crate::{Scale, all_near, report, samples};
 use gradloom::__private::replay;
 use gradloom::{DType, Tensor, evaluate};
 use gradloom_ir::op::Eval;
-use gradloom_ir::{Aval, Builder, DType as Element, Op, Program, ad};
+use gradloom_ir::{Aval, Builder, Op, Program, Static, ad};
 use gradloom_tests::xla::{self, Job};
 use gradloom_tests::{float_params, input, noise};
 
@@ -30,6 +30,18 @@ impl Case {
     }
 }
 
+/// Returns the number of devices that the ops of a program name.
+fn devices(program: &Program) -> usize {
+    let of = |value: &Static| match value {
+        Static::Mesh(mesh) => mesh.n_devices(),
+        Static::Specs(mesh, _) => mesh.n_devices(),
+        Static::Sharding(spec) => spec.mesh().n_devices(),
+        Static::Programs(programs) => programs.all().iter().map(devices).max().unwrap_or(1),
+        _ => 1,
+    };
+    program.attrs.iter().map(of).max().unwrap_or(1)
+}
+
 /// Compares XLA's results of the cases.
 fn check(cases: &[Case], by: Scale) {
     let Some(python) = xla::python("comparisons of exported programs with XLA") else {
@@ -42,6 +54,7 @@ fn check(cases: &[Case], by: Scale) {
             text: gradloom_stablehlo::export(&case.program, case.op.def().name())
                 .unwrap_or_else(|e| panic!("{}: {e}", case.program)),
             args: case.args.clone(),
+            devices: devices(&case.program),
         })
         .collect();
     let found = xla::run(&python, &jobs);
@@ -61,17 +74,20 @@ fn ops() -> impl Iterator<Item = Op> {
 fn arguments(op: Op, program: &Program) -> Vec<Tensor> {
     let laws = op.def().laws();
     let avals = program.params.iter().map(|p| program.aval(*p));
-    avals.enumerate().map(|(k, aval)| input(aval, &laws, k)).collect()
+    avals
+        .enumerate()
+        .map(|(k, aval)| input(aval, &laws, k))
+        .collect()
 }
 
 #[test]
 fn every_op_gives_the_same_results_in_every_dtype() {
     let mut cases = Vec::new();
     for op in ops() {
-        for dtype in Element::ALL {
+        for dtype in DType::ALL {
             for program in samples(op, dtype) {
                 // A program without `f64` is the same for all dtypes.
-                if dtype != Element::F64 && !program.to_string().contains(dtype.name()) {
+                if dtype != DType::F64 && !program.to_string().contains(dtype.name()) {
                     continue;
                 }
                 let args = arguments(op, &program);
@@ -86,7 +102,7 @@ fn every_op_gives_the_same_results_in_every_dtype() {
 fn every_derivative_gives_the_same_tangents() {
     let mut cases = Vec::new();
     for op in ops() {
-        for program in samples(op, Element::F64) {
+        for program in samples(op, DType::F64) {
             let wrt = float_params(&program);
             if wrt.is_empty() || ad::reverse_only(&program).is_some() {
                 continue;
@@ -96,7 +112,10 @@ fn every_derivative_gives_the_same_tangents() {
                 let shape = program.aval(*x).shape.known().expect("a known shape");
                 noise(&shape, 70 + k as u64)
             });
-            let args = arguments(op, &program).into_iter().chain(tangents).collect();
+            let args = arguments(op, &program)
+                .into_iter()
+                .chain(tangents)
+                .collect();
             cases.extend(Case::new(op, jvp, args));
         }
     }
@@ -107,16 +126,19 @@ fn every_derivative_gives_the_same_tangents() {
 fn every_pullback_gives_the_same_cotangents() {
     let mut cases = Vec::new();
     for op in ops() {
-        for program in samples(op, Element::F64) {
+        for program in samples(op, DType::F64) {
             let wrt = float_params(&program);
             if wrt.is_empty() || ad::irreversible(&program).is_some() {
                 continue;
             }
             let vjp = ad::vjp(&program, &wrt);
-            let outs = replay(&vjp.primal, &arguments(op, &program)).expect("the samples are valid");
+            let outs =
+                replay(&vjp.primal, &arguments(op, &program)).expect("the samples are valid");
             let (outs, residuals) = outs.split_at(vjp.n_outs);
             let active = outs.iter().zip(&vjp.active).filter(|(_, active)| **active);
-            let cts = active.enumerate().map(|(i, (y, _))| noise(y.shape(), 90 + i as u64));
+            let cts = active
+                .enumerate()
+                .map(|(i, (y, _))| noise(y.shape(), 90 + i as u64));
             let args = residuals.iter().cloned().chain(cts).collect();
             cases.extend(Case::new(op, vjp.pullback, args));
         }
@@ -149,24 +171,28 @@ const FLOATS: [f64; 22] = [
     3.0,
 ];
 
-const INTEGERS: [i64; 14] =
-    [0, 1, -1, 2, -2, 3, 7, -8, 31, 32, 63, 64, i32::MIN as i64, i32::MAX as i64];
+const INTEGERS: [i64; 14] = [
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    3,
+    7,
+    -8,
+    31,
+    32,
+    63,
+    64,
+    i32::MIN as i64,
+    i32::MAX as i64,
+];
 
-fn numbers(dtype: Element) -> Tensor {
+fn numbers(dtype: DType) -> Tensor {
     match dtype {
-        Element::Bool => Tensor::from([true, false]),
-        dtype if dtype.is_float() => Tensor::from(FLOATS).cast(dtype_of(dtype)),
-        dtype => Tensor::from(INTEGERS).cast(dtype_of(dtype)),
-    }
-}
-
-fn dtype_of(dtype: Element) -> DType {
-    match dtype {
-        Element::F32 => DType::F32,
-        Element::F64 => DType::F64,
-        Element::I32 => DType::I32,
-        Element::I64 => DType::I64,
-        Element::Bool => DType::Bool,
+        DType::Bool => Tensor::from([true, false]),
+        dtype if dtype.is_float() => Tensor::from(FLOATS).cast(dtype),
+        dtype => Tensor::from(INTEGERS).cast(dtype),
     }
 }
 
@@ -180,7 +206,7 @@ fn elementwise_ops_give_the_same_special_values() {
             Eval::Binary(_) | Eval::Compare(_) => 2,
             _ => continue,
         };
-        for dtype in Element::ALL {
+        for dtype in DType::ALL {
             if op.elementwise(n, dtype).is_none() {
                 continue;
             }
@@ -189,18 +215,25 @@ fn elementwise_ops_give_the_same_special_values() {
             let args = match n {
                 1 => vec![x],
                 // All pairs. Integers have no quotient by 0.
-                _ => vec![x.reshape([len, 1]).broadcast_to([len, len]), x.reshape([1, len])],
+                _ => vec![
+                    x.reshape([len, 1]).broadcast_to([len, len]),
+                    x.reshape([1, len]),
+                ],
             };
             let mut b = Builder::new();
-            let params: Vec<_> =
-                args.iter().map(|x| b.param(Aval::new(dtype, x.shape()))).collect();
+            let params: Vec<_> = args
+                .iter()
+                .map(|x| b.param(Aval::new(dtype, x.shape())))
+                .collect();
             let out = b.emit(op, &[], &params);
             let program = b.finish(params, vec![out]);
             match Case::new(op, program.clone(), args.clone()) {
                 Some(case) => cases.push(case),
                 None => {
                     // Divisors and powers from 1.
-                    let y = Tensor::from([1i64, 2, 3, 7]).cast(args[0].dtype()).reshape([1, 4]);
+                    let y = Tensor::from([1i64, 2, 3, 7])
+                        .cast(args[0].dtype())
+                        .reshape([1, 4]);
                     let x = args[0].slice([0, 0], [len as i64, 1], [1, 1]);
                     let mut b = Builder::new();
                     let params = [&x, &y].map(|x| b.param(Aval::new(dtype, x.shape())));

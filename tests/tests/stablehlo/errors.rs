@@ -20,7 +20,13 @@ fn lengths_that_are_names_are_refused_and_replaced() {
     let special = specialise(&program, &[Aval::new(DType::F32, &[2, 3])]).unwrap();
     assert!(export(&special, "f").unwrap().contains("tensor<2x3xf32>"));
     let found = specialise(&program, &[]).expect_err("a type is missing");
-    assert_eq!(found, ExportError::Arity { found: 0, expected: 1 });
+    assert_eq!(
+        found,
+        ExportError::Arity {
+            found: 0,
+            expected: 1
+        }
+    );
     let refused = specialise(&program, &[Aval::new(DType::Bool, &[2, 3])]);
     assert!(matches!(refused, Err(ExportError::Refused(_))));
 }
@@ -28,7 +34,9 @@ fn lengths_that_are_names_are_refused_and_replaced() {
 #[test]
 fn host_code_is_refused_by_its_name() {
     assert_eq!(
-        error("(y: f64[2], x: f64[2], dy: f64[2]) { z = custom_tangent[code=`square#1`, outs=1, active=[0]] y, x, dy return z }"),
+        error(
+            "(y: f64[2], x: f64[2], dy: f64[2]) { z = custom_tangent[code=`square#1`, outs=1, active=[0]] y, x, dy return z }"
+        ),
         "`custom_tangent` runs the host code `square#1`, which has no program"
     );
     assert_eq!(
@@ -40,17 +48,17 @@ fn host_code_is_refused_by_its_name() {
         "`axes` of `sum` is the host expression `axes`, which is known only at run time; export a trace"
     );
     assert_eq!(
-        error("(b: f64[2], dx: f64[2]) { dy = custom_lin[backward=<(b: f64[2], ct: f64[2]) { p = mul ct, b return p }>, consts=0, saved=1] b, dx return dy }"),
+        error(
+            "(b: f64[2], dx: f64[2]) { dy = custom_lin[backward=<(b: f64[2], ct: f64[2]) { p = mul ct, b return p }>, consts=0, saved=1] b, dx return dy }"
+        ),
         "`custom_lin` has no forward form: export its transpose"
     );
 }
 
 #[test]
-fn programs_of_several_devices_are_refused() {
-    let program: Program = "(x: f64[2]) { y = axis_index[over={d: 2}] return y }".parse().expect("a collective");
-    let found = export(&program, "f").expect_err("it is for several devices");
+fn a_collective_outside_of_a_shard_map_is_refused() {
     assert_eq!(
-        found.to_string(),
-        "`axis_index` is for several devices, which the export does not have: export the function that `sharded` takes"
+        error("(x: f64[2]) { y = axis_index[over={d: 2}] return y }"),
+        "`axis_index` is not in a `shard_map`"
     );
 }

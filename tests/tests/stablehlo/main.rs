@@ -9,13 +9,13 @@ mod random;
 mod table;
 
 use gradloom::{DType, Tensor};
-use gradloom_ir::{DType as Element, Op, Program};
+use gradloom_ir::{Op, Program};
 use gradloom_tests::{sample_programs, scale};
 
 /// Returns the sample programs of an op with another dtype in place of `f64`, as far as the op takes it.
-fn samples(op: Op, dtype: Element) -> Vec<Program> {
+fn samples(op: Op, dtype: DType) -> Vec<Program> {
     let of_dtype = |program: Program| -> Option<Program> {
-        if dtype == Element::F64 {
+        if dtype == DType::F64 {
             return Some(program);
         }
         let text = program.to_string().replace("f64", dtype.name());
@@ -28,7 +28,10 @@ fn samples(op: Op, dtype: Element) -> Vec<Program> {
         let valid = gradloom_ir::verify(&program).is_empty();
         (valid && all.into_iter().all(|v| known(*v))).then_some(program)
     };
-    sample_programs(op).into_iter().filter_map(of_dtype).collect()
+    sample_programs(op)
+        .into_iter()
+        .filter_map(of_dtype)
+        .collect()
 }
 
 /// Largest difference by rounding, relative to the largest element.
@@ -86,7 +89,11 @@ fn near(found: &Tensor, expected: &Tensor, by: Scale) -> Result<(), String> {
 /// Compares lists of tensors.
 fn all_near(found: &[Tensor], expected: &[Tensor], by: Scale) -> Result<(), String> {
     if found.len() != expected.len() {
-        return Err(format!("{} results, expected {}", found.len(), expected.len()));
+        return Err(format!(
+            "{} results, expected {}",
+            found.len(),
+            expected.len()
+        ));
     }
     let mut pairs = found.iter().zip(expected).enumerate();
     pairs.try_for_each(|(i, (x, y))| near(x, y, by).map_err(|e| format!("result {i}: {e}")))
@@ -96,5 +103,10 @@ fn all_near(found: &[Tensor], expected: &[Tensor], by: Scale) -> Result<(), Stri
 fn report(n: usize, failed: &[String]) {
     let shown: Vec<&str> = failed.iter().take(40).map(String::as_str).collect();
     println!("{} of {n} agree", n - failed.len());
-    assert!(failed.is_empty(), "{} of {n} differ\n{}", failed.len(), shown.join("\n\n"));
+    assert!(
+        failed.is_empty(),
+        "{} of {n} differ\n{}",
+        failed.len(),
+        shown.join("\n\n")
+    );
 }

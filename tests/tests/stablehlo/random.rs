@@ -13,14 +13,20 @@ fn random_programs_give_the_results_of_the_definitions() {
     let Some(python) = xla::python("comparisons of random programs with XLA") else {
         return;
     };
-    let n = std::env::var("GRADLOOM_PROGRAMS").ok().and_then(|n| n.parse().ok());
+    let n = std::env::var("GRADLOOM_PROGRAMS")
+        .ok()
+        .and_then(|n| n.parse().ok());
     let n: usize = n.unwrap_or(PROGRAMS);
     let mut jobs = Vec::new();
     let mut expected = Vec::new();
     let mut seed = 0u64;
     while jobs.len() < n {
         let mut rng = Rng::new(9 << 40 | seed);
-        let kind = if seed.is_multiple_of(2) { Kind::Exact } else { Kind::Smooth };
+        let kind = if seed.is_multiple_of(2) {
+            Kind::Exact
+        } else {
+            Kind::Smooth
+        };
         let n_steps = 1 + rng.below(if seed % 8 < 2 { 40 } else { 12 });
         seed += 1;
         let graph = graph(&mut rng, kind, n_steps);
@@ -40,6 +46,7 @@ fn random_programs_give_the_results_of_the_definitions() {
             name: format!("seed {}", seed - 1),
             text: text.unwrap_or_else(|e| panic!("{program}: {e}")),
             args: leaves,
+            devices: 1,
         });
         expected.push((results, program));
     }

@@ -95,8 +95,13 @@ fn table() -> String {
 fn the_book_has_the_table_of_exported_ops() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book/src/stablehlo.md");
     let text = std::fs::read_to_string(&path).expect("the chapter exists");
-    let (begin, end) = ("<!-- table of exported ops -->\n", "<!-- end of the table -->\n");
-    let (before, rest) = text.split_once(begin).expect("the chapter has a place for the table");
+    let (begin, end) = (
+        "<!-- table of exported ops -->\n",
+        "<!-- end of the table -->\n",
+    );
+    let (before, rest) = text
+        .split_once(begin)
+        .expect("the chapter has a place for the table");
     let (found, after) = rest.split_once(end).expect("the table has an end");
     let expected = table();
     if std::env::var_os("BLESS").is_some() {

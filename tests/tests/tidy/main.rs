@@ -220,8 +220,11 @@ fn unsafe_code_is_in_the_kernels_and_the_c_interface_only() {
         rust_files(&root().join(dir), &mut files);
     }
     for file in files {
-        let is_kernel =
-            |c: std::path::Component| ["kernel", "kernels", "pjrt"].iter().any(|k| c.as_os_str() == *k);
+        let is_kernel = |c: std::path::Component| {
+            ["kernel", "kernels", "pjrt"]
+                .iter()
+                .any(|k| c.as_os_str() == *k)
+        };
         let allowed =
             file.components().any(is_kernel) || file.ends_with("tests/tests/tidy/main.rs");
         let text = fs::read_to_string(&file).unwrap();

@@ -359,9 +359,11 @@ impl<T: Number> Tile<'_, T> {
             for k in 0..K {
                 let out = &mut out[(done + k * V::N).min(self.len)..];
                 // SAFETY: `out` has the elements of a vector, or those that are stored.
-                match out.len() >= V::N {
-                    true => unsafe { sums[m][k].store(out.as_mut_ptr()) },
-                    false => unsafe { sums[m][k].store_some(out.as_mut_ptr(), out.len()) },
+                unsafe {
+                    match out.len() >= V::N {
+                        true => sums[m][k].store(out.as_mut_ptr()),
+                        false => sums[m][k].store_some(out.as_mut_ptr(), out.len()),
+                    }
                 }
             }
         }

@@ -5,7 +5,10 @@ use crate::text::{Order, Text, Value};
 use gradloom_ir::StaticKind;
 
 pub(super) fn full(t: &mut Text, of: &Equation<'_>) -> Value {
-    let at = of.op.static_at(StaticKind::Number).expect("the op has a number");
+    let at = of
+        .op
+        .static_at(StaticKind::Number)
+        .expect("the op has a number");
     let out = of.out();
     t.full(&of.statics[at], out.element, &out.shape)
 }

@@ -26,7 +26,8 @@ pub(super) fn lower(t: &mut Text, of: &Equation<'_>) -> Results {
                 name: of.statics[0].to_string().replace('`', ""),
             })
         }
-        Op::ShardMap => Err(ExportError::Devices { op: of.op }),
+        Op::Sharded => super::devices::sharded(t, of),
+        Op::ShardMap => super::devices::shard_map(t, of),
         op => unreachable!("`{op}` runs no programs"),
     }
 }
@@ -49,12 +50,17 @@ fn switch(t: &mut Text, of: &Equation<'_>) -> Results {
     let index = t.same("stablehlo.clamp", &[&low, &index, &high]);
     let index = t.convert(&index, Element::I32);
     let outs = typed(t, of);
-    t.case(&index, branches.len(), &outs, |t, i| program(t, &branches[i], args))
+    t.case(&index, branches.len(), &outs, |t, i| {
+        program(t, &branches[i], args)
+    })
 }
 
 /// Returns values of the types of the results.
 fn typed(t: &mut Text, of: &Equation<'_>) -> Vec<Value> {
-    of.outs.iter().map(|out| t.named("", out.element, &out.shape)).collect()
+    of.outs
+        .iter()
+        .map(|out| t.named("", out.element, &out.shape))
+        .collect()
 }
 
 /// Appends the slice of `x` at an index of axis 0, without that axis.
@@ -89,8 +95,10 @@ fn scan(t: &mut Text, of: &Equation<'_>) -> Results {
         reverse,
     } = ScanParts::of(&of.statics);
     let n_states = consts + carry;
-    let ys: Vec<Value> =
-        of.outs[carry..].iter().map(|y| t.full(0, y.element, &y.shape)).collect();
+    let ys: Vec<Value> = of.outs[carry..]
+        .iter()
+        .map(|y| t.full(0, y.element, &y.shape))
+        .collect();
     if turns == 0 {
         return Ok([&of.args[consts..n_states], &ys].concat());
     }
@@ -105,7 +113,10 @@ fn scan(t: &mut Text, of: &Equation<'_>) -> Results {
             }
             false => turn.clone(),
         };
-        let xs: Vec<Value> = states[n_states..n_args].iter().map(|x| row(t, x, &at)).collect();
+        let xs: Vec<Value> = states[n_states..n_args]
+            .iter()
+            .map(|x| row(t, x, &at))
+            .collect();
         let args = [&states[..n_states], &xs].concat();
         let outs = program(t, body, &args)?;
         let (next, rows) = outs.split_at(carry);

@@ -38,8 +38,10 @@ pub(super) fn conv(t: &mut Text, of: &Equation<'_>) -> Value {
             rhs_dilation: a.dilation,
         }
     };
-    let axes: Vec<ConvAxis> =
-        conv_axes(&of.statics, &x.shape, &w.shape, z).into_iter().map(axis).collect();
+    let axes: Vec<ConvAxis> = conv_axes(&of.statics, &x.shape, &w.shape, z)
+        .into_iter()
+        .map(axis)
+        .collect();
     let of_conv = ConvAxes {
         letters: ["bf", "oi", "bf"],
         axes: &axes,
@@ -77,8 +79,10 @@ pub(super) fn conv_input_t(t: &mut Text, of: &Equation<'_>) -> Value {
             rhs_dilation: a.dilation,
         }
     };
-    let axes: Vec<ConvAxis> =
-        conv_axes(&of.statics, x, &w.shape, &c.shape).into_iter().map(axis).collect();
+    let axes: Vec<ConvAxis> = conv_axes(&of.statics, x, &w.shape, &c.shape)
+        .into_iter()
+        .map(axis)
+        .collect();
     let of_conv = ConvAxes {
         letters: ["bf", "oi", "bf"],
         axes: &axes,
@@ -103,8 +107,10 @@ pub(super) fn conv_weight_t(t: &mut Text, of: &Equation<'_>) -> Value {
         lhs_dilation: 1,
         rhs_dilation: a.stride,
     };
-    let axes: Vec<ConvAxis> =
-        conv_axes(&of.statics, &x.shape, w, &c.shape).into_iter().map(axis).collect();
+    let axes: Vec<ConvAxis> = conv_axes(&of.statics, &x.shape, w, &c.shape)
+        .into_iter()
+        .map(axis)
+        .collect();
     let of_conv = ConvAxes {
         letters: ["fb", "io", "fb"],
         axes: &axes,

@@ -79,8 +79,6 @@ pub(super) fn identity(_: &mut Text, of: &Equation<'_>) -> Value {
     of.x().clone()
 }
 
-// A device holds all of a tensor.
-pub(super) use identity as sharding_constraint;
 pub(super) use identity as stop_gradient;
 
 /// Integers stay as they are.
@@ -329,7 +327,11 @@ pub(super) fn pow(t: &mut Text, of: &Equation<'_>) -> Value {
             Ok(vec![power, square, rest])
         },
     );
-    let power = states.into_iter().flatten().next().expect("the loop has states");
+    let power = states
+        .into_iter()
+        .flatten()
+        .next()
+        .expect("the loop has states");
     // 1 / x^n is 0, but for 1 and -1.
     let odd = t.and(&y, &one);
     let is_odd = t.compare_to(Order::Eq, &odd, 1);
@@ -479,7 +481,11 @@ pub(super) fn gcd(t: &mut Text, of: &Equation<'_>) -> Value {
             Ok(vec![next, rest])
         },
     );
-    let a = states.into_iter().flatten().next().expect("the loop has states");
+    let a = states
+        .into_iter()
+        .flatten()
+        .next()
+        .expect("the loop has states");
     t.abs(&a)
 }
 

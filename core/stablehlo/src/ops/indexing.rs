@@ -48,7 +48,11 @@ enum Spread {
 impl Spread {
     /// The last of equal indices counts: of those in the tensor as if it were broadcast.
     fn of(of: &Equation<'_>) -> Spread {
-        if of.flag(2) { Spread::ToIndices } else { Spread::Own }
+        if of.flag(2) {
+            Spread::ToIndices
+        } else {
+            Spread::Own
+        }
     }
 }
 
@@ -200,7 +204,13 @@ pub(super) fn scatter(t: &mut Text, of: &Equation<'_>) -> Value {
     let beyond = t.full_like(slices.storage[slices.axis], &slices.indices);
     slices.indices = t.select(&is_last, &slices.indices, &beyond);
     let stored = slices.stored(t, x);
-    let y = t.scatter(&stored, &slices.indices, &updates, slices.axis, |_, _, new| new.clone());
+    let y = t.scatter(
+        &stored,
+        &slices.indices,
+        &updates,
+        slices.axis,
+        |_, _, new| new.clone(),
+    );
     t.reshape(&y, &x.shape)
 }
 

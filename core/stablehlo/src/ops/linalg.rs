@@ -161,7 +161,11 @@ pub(super) fn solve(t: &mut Text, of: &Equation<'_>) -> Vec<Value> {
         return vec![t.full(0, of.out().element, of.shape())];
     }
     let n = a.shape[a.rank() - 1];
-    let columns = if b.rank() == 1 { 1 } else { b.shape[b.rank() - 1] };
+    let columns = if b.rank() == 1 {
+        1
+    } else {
+        b.shape[b.rank() - 1]
+    };
     let batch = &b.shape[..b.rank().max(2) - 2];
     let whole = [batch, &[n, n]].concat();
     let a = t.spread(a, &whole);
@@ -305,7 +309,10 @@ pub(super) fn qr(t: &mut Text, of: &Equation<'_>) -> Vec<Value> {
     let r = t.part(&outs[0], 1, 0, kept);
     let upper = diagonal_mask(t, Order::Ge, 0, &r.shape);
     let r = only(t, &upper, &r);
-    vec![t.reshape(&q, &of.outs[0].shape), t.reshape(&r, &of.outs[1].shape)]
+    vec![
+        t.reshape(&q, &of.outs[0].shape),
+        t.reshape(&r, &of.outs[1].shape),
+    ]
 }
 
 /// Appends `r` and `q` after the reflections of `x`.
@@ -551,7 +558,10 @@ pub(super) fn eigh(t: &mut Text, of: &Equation<'_>) -> Vec<Value> {
     let signs = signs(t, &v);
     let signs = t.broadcast(&signs, &[0, 2], &v.shape);
     let v = t.mul(&v, &signs);
-    vec![t.reshape(&w, &of.outs[0].shape), t.reshape(&v, &of.outs[1].shape)]
+    vec![
+        t.reshape(&w, &of.outs[0].shape),
+        t.reshape(&v, &of.outs[1].shape),
+    ]
 }
 
 /// Singular values in descending order, between vectors in columns.

@@ -15,8 +15,16 @@ struct Factors {
 impl Factors {
     /// Returns the factors of shapes `x` and `y`.
     fn new(x: &[usize], y: &[usize]) -> Factors {
-        let left = if x.len() == 1 { vec![1, x[0]] } else { x.to_vec() };
-        let right = if y.len() == 1 { vec![y[0], 1] } else { y.to_vec() };
+        let left = if x.len() == 1 {
+            vec![1, x[0]]
+        } else {
+            x.to_vec()
+        };
+        let right = if y.len() == 1 {
+            vec![y[0], 1]
+        } else {
+            y.to_vec()
+        };
         let (a, b) = (&left[..left.len() - 2], &right[..right.len() - 2]);
         let rank = a.len().max(b.len());
         let len = |s: &[usize], i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);

@@ -6,6 +6,7 @@
 mod constants;
 mod control;
 mod convolution;
+mod devices;
 mod elementwise;
 mod indexing;
 mod linalg;
@@ -54,6 +55,8 @@ impl From<Results> for Lowered {
     }
 }
 
+pub(crate) use devices::sharding;
+
 /// Appends a program and returns its results.
 pub(crate) fn program(t: &mut Text, program: &Program, args: &[Value]) -> Results {
     let params = program.params.iter().copied().zip(args.iter().cloned());
@@ -73,12 +76,10 @@ pub(crate) fn program(t: &mut Text, program: &Program, args: &[Value]) -> Result
 
 /// Appends an equation and returns its results.
 fn equation(t: &mut Text, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Results {
-    if Op::COLLECTIVES.contains(&eqn.op) {
-        return Err(ExportError::Devices { op: eqn.op });
-    }
     let of = Equation::new(program, eqn, args)?;
     match eqn.op.def().eval() {
         Eval::Control(_) => control::lower(t, &of),
+        Eval::Collective => devices::collective(t, &of),
         Eval::Call => Err(ExportError::Call {
             op: eqn.op,
             callee: of.statics[0].to_string().replace('`', ""),
@@ -86,7 +87,9 @@ fn equation(t: &mut Text, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Res
         _ => {
             let outs = primitive(t, &of)?;
             debug_assert!(
-                outs.iter().zip(&of.outs).all(|(x, y)| x.element == y.element && x.shape == y.shape),
+                outs.iter()
+                    .zip(&of.outs)
+                    .all(|(x, y)| x.element == y.element && x.shape == y.shape),
                 "`{}` gives {outs:?}",
                 of.op
             );
@@ -98,7 +101,7 @@ fn equation(t: &mut Text, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Res
 macro_rules! lower_ops {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
         fn primitive(t: &mut Text, of: &Equation<'_>) -> Results {
-            use {constants::*, convolution::*, elementwise::*, indexing::*, linalg::*, matmul::*, movement::*};
+            use {constants::*, convolution::*, devices::sharding_constraint, elementwise::*, indexing::*, linalg::*, matmul::*, movement::*};
             use {order::*, pool::*, random::*, reduce::*, scan::*, special::*};
             use {
                 decomposed as attention, decomposed as attention_jvp, decomposed as attention_lse,
@@ -125,8 +128,12 @@ gradloom_ir::for_each_op!(lower_ops);
 /// Appends the simpler ops that a composite op is made of.
 fn decomposed(t: &mut Text, of: &Equation<'_>) -> Results {
     let mut b = Builder::new();
-    let params: Vec<Var> =
-        of.eqn.args.iter().map(|arg| b.param(of.program.aval(*arg).clone())).collect();
+    let params: Vec<Var> = of
+        .eqn
+        .args
+        .iter()
+        .map(|arg| b.param(of.program.aval(*arg).clone()))
+        .collect();
     let statics: Vec<Static> = of.statics.clone();
     let eqn = Eqn {
         outs: Vec::new(),

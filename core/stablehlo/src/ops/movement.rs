@@ -64,7 +64,8 @@ pub(super) fn transpose(t: &mut Text, of: &Equation<'_>) -> Value {
 fn permutation(of: &Equation<'_>) -> Vec<usize> {
     let rank = of.x().rank() as i64;
     let axes = of.ints(0).iter();
-    axes.map(|axis| if *axis < 0 { axis + rank } else { *axis } as usize).collect()
+    axes.map(|axis| if *axis < 0 { axis + rank } else { *axis } as usize)
+        .collect()
 }
 
 pub(super) fn permute(t: &mut Text, of: &Equation<'_>) -> Value {
@@ -114,15 +115,31 @@ impl Range {
     fn all(of: &Equation<'_>, whole: &[usize], part: &[usize]) -> Vec<Range> {
         let starts = of.ints(0).iter().zip(of.ints(2));
         let given = starts.enumerate().map(|(axis, (&start, &step))| {
-            let first = if start < 0 { start + whole[axis] as i64 } else { start };
+            let first = if start < 0 {
+                start + whole[axis] as i64
+            } else {
+                start
+            };
             let n = part[axis] as i64;
             // The least index that is read.
-            let least = if step < 0 { first + (n - 1) * step } else { first };
-            let (least, step_by) = if n == 0 { (0, 1) } else { (least, step.unsigned_abs() as usize) };
+            let least = if step < 0 {
+                first + (n - 1) * step
+            } else {
+                first
+            };
+            let (least, step_by) = if n == 0 {
+                (0, 1)
+            } else {
+                (least, step.unsigned_abs() as usize)
+            };
             let start = least as usize;
             Range {
                 start,
-                stop: if n == 0 { 0 } else { start + (n as usize - 1) * step_by + 1 },
+                stop: if n == 0 {
+                    0
+                } else {
+                    start + (n as usize - 1) * step_by + 1
+                },
                 step: step_by,
                 is_reversed: step < 0,
             }
@@ -137,17 +154,13 @@ impl Range {
     }
 
     fn reversed(ranges: &[Range]) -> Vec<usize> {
-        (0..ranges.len()).filter(|axis| ranges[*axis].is_reversed).collect()
+        (0..ranges.len())
+            .filter(|axis| ranges[*axis].is_reversed)
+            .collect()
     }
 
     /// Appends a part of shape `part` at the ranges of a value of shape `whole`, among numbers.
-    fn place(
-        t: &mut Text,
-        ranges: &[Range],
-        part: &Value,
-        whole: &[usize],
-        among: i64,
-    ) -> Value {
+    fn place(t: &mut Text, ranges: &[Range], part: &Value, whole: &[usize], among: i64) -> Value {
         let part = t.reverse(part, &Range::reversed(ranges));
         let margin = |(axis, range): (usize, &Range)| Margin {
             low: range.start as i64,
@@ -183,7 +196,10 @@ pub(super) fn set_slice(t: &mut Text, of: &Equation<'_>) -> Value {
 /// Returns the index of static argument 1 on the axis of static argument 0.
 fn selected(of: &Equation<'_>, whole: &[usize]) -> (usize, usize) {
     let axis = of.axis(0, whole.len());
-    (axis, of.int(1).rem_euclid(whole[axis].max(1) as i64) as usize)
+    (
+        axis,
+        of.int(1).rem_euclid(whole[axis].max(1) as i64) as usize,
+    )
 }
 
 pub(super) fn select_index(t: &mut Text, of: &Equation<'_>) -> Value {

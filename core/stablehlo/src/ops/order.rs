@@ -22,7 +22,9 @@ pub(super) fn sorted(t: &mut Text, x: &Value, axis: usize, is_descending: bool) 
     let index = t.iota(axis, Element::I64, &x.shape);
     let both = [x.clone(), index];
     let mut outs = t
-        .sort(&both, axis, |t, args| comes_before(t, &args[0], &args[1], is_descending))
+        .sort(&both, axis, |t, args| {
+            comes_before(t, &args[0], &args[1], is_descending)
+        })
         .into_iter();
     [(); 2].map(|()| outs.next().expect("as many results as operands"))
 }
@@ -30,11 +32,11 @@ pub(super) fn sorted(t: &mut Text, x: &Value, axis: usize, is_descending: bool) 
 pub(super) fn sort(t: &mut Text, of: &Equation<'_>) -> Value {
     let axis = of.axis(0, of.x().rank());
     let is_descending = of.flag(1);
-    let before = |t: &mut Text, args: &[Value]| {
-        comes_before(t, &args[0], &args[1], is_descending)
-    };
+    let before = |t: &mut Text, args: &[Value]| comes_before(t, &args[0], &args[1], is_descending);
     let outs = t.sort(std::slice::from_ref(of.x()), axis, before);
-    outs.into_iter().next().expect("as many results as operands")
+    outs.into_iter()
+        .next()
+        .expect("as many results as operands")
 }
 
 pub(super) fn argsort(t: &mut Text, of: &Equation<'_>) -> Value {

@@ -68,9 +68,8 @@ impl Windows {
 
     /// Appends the element `tap` of each window of a padded value.
     fn at(&self, t: &mut Text, x: &Value, tap: &[usize]) -> Value {
-        let range = |(a, tap): (&WindowAxis, &usize)| {
-            [*tap, tap + (a.count - 1) * a.stride + 1, a.stride]
-        };
+        let range =
+            |(a, tap): (&WindowAxis, &usize)| [*tap, tap + (a.count - 1) * a.stride + 1, a.stride];
         let ranges: Vec<[usize; 3]> = self.axes.iter().zip(tap).map(range).collect();
         t.slice(x, &ranges)
     }
@@ -166,7 +165,10 @@ fn taken(t: &mut Text, windows: &Windows, x: &Value) -> Value {
                     wins = t.or(&wins, &is_first);
                 }
                 let wins = t.and(&wins, &is_inside);
-                (t.select(&wins, &number, &before), t.select(&wins, &element, &best))
+                (
+                    t.select(&wins, &number, &before),
+                    t.select(&wins, &element, &best),
+                )
             }
         };
         found = Some((number, element));

@@ -169,8 +169,13 @@ pub(super) fn random_permutation(t: &mut Text, of: &Equation<'_>) -> Value {
         });
         let words = words(t, &round, n);
         let word = word(t, &words);
-        let sorted = t.sort(&[word, order], 1, |t, args| t.compare(Order::Lt, &args[0], &args[1]));
-        order = sorted.into_iter().last().expect("as many results as operands");
+        let sorted = t.sort(&[word, order], 1, |t, args| {
+            t.compare(Order::Lt, &args[0], &args[1])
+        });
+        order = sorted
+            .into_iter()
+            .last()
+            .expect("as many results as operands");
         key = next;
     }
     shaped(t, of, &order)

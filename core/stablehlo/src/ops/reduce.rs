@@ -27,7 +27,9 @@ pub(super) fn mean(t: &mut Text, of: &Equation<'_>) -> Value {
 pub(super) fn sum_t(t: &mut Text, of: &Equation<'_>) -> Value {
     let shape = of.shape();
     let axes = of.axes(0, shape.len());
-    let kept: Vec<usize> = (0..shape.len()).filter(|axis| !axes.contains(axis)).collect();
+    let kept: Vec<usize> = (0..shape.len())
+        .filter(|axis| !axes.contains(axis))
+        .collect();
     let lens: Vec<usize> = kept.iter().map(|axis| shape[*axis]).collect();
     let y = t.reshape(of.x(), &lens);
     t.broadcast(&y, &kept, shape)

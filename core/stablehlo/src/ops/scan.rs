@@ -147,7 +147,11 @@ pub(super) fn recurrence(t: &mut Text, of: &Equation<'_>) -> Value {
         let ys = t.dynamic_update(ys, &y, &here);
         Ok(vec![x.clone(), a.clone(), y, ys])
     });
-    let ys = outs.into_iter().flatten().last().expect("the loop has states");
+    let ys = outs
+        .into_iter()
+        .flatten()
+        .last()
+        .expect("the loop has states");
     walk.back(t, &ys)
 }
 

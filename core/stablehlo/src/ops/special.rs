@@ -77,11 +77,23 @@ fn grown(t: &mut Text, y: &Value, x: &Value) -> Value {
 }
 
 fn scaled_i0(t: &mut Text, magnitude: &Value) -> Value {
-    scaled(t, magnitude, &tables::BESSEL_I0_SMALL, &tables::BESSEL_I0_LARGE, 1.0)
+    scaled(
+        t,
+        magnitude,
+        &tables::BESSEL_I0_SMALL,
+        &tables::BESSEL_I0_LARGE,
+        1.0,
+    )
 }
 
 fn scaled_i1(t: &mut Text, x: &Value, magnitude: &Value) -> Value {
-    let y = scaled(t, magnitude, &tables::BESSEL_I1_SMALL, &tables::BESSEL_I1_LARGE, 0.5);
+    let y = scaled(
+        t,
+        magnitude,
+        &tables::BESSEL_I1_SMALL,
+        &tables::BESSEL_I1_LARGE,
+        0.5,
+    );
     let product = t.mul(&y, x);
     let above = signed(t, &y, x);
     let is_small = t.compare_to(Order::Le, magnitude, 8);
@@ -192,13 +204,50 @@ fn digamma_of(t: &mut Text, x: &Value) -> Value {
     t.select(&is_0, &at_0, &y)
 }
 
-/// Appends the sum of `(x + k)^-s` over `k >= 0`, which is infinite at zeros.
+/// Appends the sum of `(x + k)^-s` over `k >= 0` by the formula of Euler and Maclaurin, as kernels do.
+///
+/// CHLO's `zeta` is NaN for large `s`.
 fn zeta(t: &mut Text, s: &Value, x: &Value) -> Value {
-    let y = t.same("chlo.zeta", &[s, x]);
+    /// `B(2 j) / (2 j)!`
+    const BERNOULLI: [f64; 9] = [
+        1.0 / 12.0,
+        -1.0 / 720.0,
+        1.0 / 30240.0,
+        -1.0 / 1209600.0,
+        1.0 / 47900160.0,
+        -691.0 / 1307674368000.0,
+        1.0 / 74724249600.0,
+        -3617.0 / 10670622842880000.0,
+        43867.0 / 5109094217170944000.0,
+    ];
     let power = t.neg(s);
-    let at_0 = t.binary("power", x, &power);
-    let is_0 = t.compare_to(Order::Eq, x, 0);
-    t.select(&is_0, &at_0, &y)
+    let mut y = x.clone();
+    let mut sum = t.full_like(0, x);
+    for _ in 0..12 {
+        let term = t.binary("power", &y, &power);
+        sum = t.add(&sum, &term);
+        y = t.plus(&y, 1);
+    }
+    let last = t.binary("power", &y, &power);
+    let w = t.over(1, &y);
+    let square = t.mul(&w, &w);
+    let factor = t.mul(&last, &w);
+    let mut factor = t.mul(&factor, s);
+    let mut rest = t.times(&last, 0.5);
+    for (i, number) in BERNOULLI.into_iter().enumerate() {
+        let term = t.times(&factor, number);
+        rest = t.add(&rest, &term);
+        for step in [2 * i + 1, 2 * i + 2] {
+            let next = t.plus(s, step as f64);
+            factor = t.mul(&factor, &next);
+        }
+        factor = t.mul(&factor, &square);
+    }
+    let below = t.plus(s, -1);
+    let integral = t.mul(&last, &y);
+    let integral = t.div(&integral, &below);
+    let rest = t.add(&rest, &integral);
+    t.add(&sum, &rest)
 }
 
 pub(super) fn digamma(t: &mut Text, of: &Equation<'_>) -> Value {

@@ -1,0 +1,46 @@
+//! A training step of the perceptron as one function, for export.
+
+use crate::model::{Mlp, loss};
+use gradloom::optim::{Adam, AdamState};
+use gradloom::prelude::*;
+use gradloom::trace::Trace;
+
+/// Parameters and optimiser state, and the images and labels of a batch.
+pub type Argument = (Mlp, AdamState<Mlp>, Tensor, Tensor);
+
+/// Returns the optimiser.
+pub fn adam() -> Adam {
+    Adam {
+        lr: 2e-3,
+        ..Adam::default()
+    }
+}
+
+/// Returns parameters and state after a step, and the loss before it.
+pub fn step((model, state, x, labels): &Argument) -> (Mlp, AdamState<Mlp>, Tensor) {
+    let (l, grads) = value_and_grad(|model: &Mlp| loss(model, x, labels))(model);
+    let (model, state) = adam().step(model, &grads, state);
+    (model, state, l)
+}
+
+/// Returns the leaves of a tree.
+pub fn leaves(tree: &impl Tree) -> Vec<Tensor> {
+    let mut all = Vec::new();
+    tree.visit(&mut |leaf| all.push(leaf.clone()));
+    all
+}
+
+/// Returns the arguments of the program of a trace that come after the leaves of its argument.
+///
+/// These are the captured tensors, and zeros for values of which only the shape is read.
+pub fn constants<X: Tree, Y: Tree>(trace: &Trace<X, Y>) -> Vec<Tensor> {
+    let mut all = trace.captured();
+    let program = trace.program();
+    let n = trace.inputs().len() + all.len();
+    all.extend(program.params[n..].iter().map(|param| {
+        let aval = program.aval(*param);
+        let shape = aval.shape.known().expect("a trace has known shapes");
+        Tensor::zeros(&shape[..], aval.dtype.expect("a trace has known dtypes"))
+    }));
+    all
+}
