@@ -291,7 +291,7 @@ fn evaluate_all_computes_what_is_held() {
 #[test]
 fn evaluate_all_fails_as_evaluate_does() {
     let guard = engine::enter(Mode::Promises);
-    let loss = x().cross_entropy(&Tensor::from([0i64, 7]));
+    let loss = x().cross_entropy(Tensor::from([0i64, 7]));
     let other = x().tanh();
     for _ in 0..2 {
         let error = guard.evaluate_all().unwrap_err();

@@ -508,7 +508,7 @@ impl Division {
             let mut part = crate::memory::pool::PooledVec::<T>::scratch(of.part.iter().product())?;
             let x = T::slice(x);
             let (outer, run) = of.runs();
-            for (i, from) in of.places(&outer, start).enumerate() {
+            for (i, from) in of.places(outer, start).enumerate() {
                 part[i * run..][..run].copy_from_slice(&x[from..][..run]);
             }
             Ok(T::into_buffer(part))
@@ -521,7 +521,7 @@ impl Division {
     /// Writes a part to its place.
     fn put(&self, out: &mut DataMut<'_>, part: Data<'_>, start: &[usize]) {
         let (outer, run) = self.runs();
-        on_pair!(out, part, out, part => for (i, to) in self.places(&outer, start).enumerate() {
+        on_pair!(out, part, out, part => for (i, to) in self.places(outer, start).enumerate() {
             out[to..][..run].copy_from_slice(&part[i * run..][..run]);
         });
     }

@@ -172,7 +172,7 @@ fn a_sharded_program_runs_on_four_devices() {
         assert_eq!(numbers(&outs[0]), expected, "device {device}");
     }
     assert!(matches!(
-        product.run(&lists[0]),
+        product.run(lists[0]),
         Err(PjrtError::Length { .. })
     ));
 }

@@ -39,8 +39,8 @@ pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
 pub(crate) use trace::{
     AbstractTrace, DependentGraph, LeafFunction, ScopeGuard, Trace, captured_by, cut, cut_behind,
-    cut_to_nodes, cut_to_params, on_leaves, pending, stand_in, stand_in_of, stand_ins, trace_abstract,
-    trace_leaves,
+    cut_to_nodes, cut_to_params, on_leaves, pending, stand_in, stand_in_of, stand_ins,
+    trace_abstract, trace_leaves,
 };
 pub(crate) use vjp::{LeafPullback, pull_back, pullback_of};
 pub use vjp::{Pullback, vjp};

@@ -47,9 +47,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("compiled in {:.2} s", start.elapsed().as_secs_f64());
 
     let of_step = buffers(&client, &constants(&traced))?;
-    let mut state = buffers(&client, &leaves(&(&argument.0, &argument.1)))?;
+    let mut state = buffers(
+        &client,
+        &[leaves(&argument.0), leaves(&argument.1)].concat(),
+    )?;
     let n_params = leaves(&argument.0).len();
-    let test_set = buffers(&client, &leaves(&(&measured.1, &measured.2)))?;
+    let test_set = buffers(&client, &[measured.1.clone(), measured.2.clone()])?;
     let test_constants = buffers(&client, &constants(&of_test))?;
     let start = Instant::now();
     for epoch in 1..=epochs {

@@ -5,6 +5,7 @@
 )] // constants with cells are tested, too
 #![allow(deprecated)] // some functions here are recorded on purpose
 #![allow(unknown_lints, const_item_interior_mutations)] // constants with cells are tested, too
+#![allow(clippy::useless_conversion, clippy::assign_op_pattern, unreachable_pub)] // variants of one source
 
 use gradloom::prelude::*;
 

@@ -173,7 +173,11 @@ pub(crate) fn picked(case: &Case, x: &Tensors) -> Tensors {
 }
 
 /// Returns `f` as a function of the differentiated inputs.
-pub(crate) fn with_inputs<Y>(case: &Case, x: &Tensors, f: impl Fn(&Tensors) -> Y) -> impl Fn(&Tensors) -> Y {
+pub(crate) fn with_inputs<Y>(
+    case: &Case,
+    x: &Tensors,
+    f: impl Fn(&Tensors) -> Y,
+) -> impl Fn(&Tensors) -> Y {
     move |part: &Tensors| {
         let mut all = x.clone();
         for (i, x) in case.diff.iter().zip(part) {

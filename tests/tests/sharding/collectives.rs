@@ -124,7 +124,7 @@ fn integers_bools_and_maxima_are_equal_bit_for_bit() {
                 let (found, expected) = (map(&small), grid.host(&small, &axes, &on_host));
                 assert_eq!(found.to_vec::<i32>(), expected.to_vec::<i32>(), "{name}");
             }
-            let bools = x.gt(&x.zeros_like());
+            let bools = x.gt(x.zeros_like());
             for (reduction, any) in [(Reduction::Max, true), (Reduction::Min, false)] {
                 let run = |x: &Tensor| all_reduce(x, &axes[..], reduction);
                 let found = shard_map(run, &grid.mesh, grid.rows(), grid.rows())(&bools);

@@ -107,7 +107,7 @@ fn collectives_that_do_not_fit_are_errors() {
         failed(rows(), None, |x| all_reduce(x, "b", Reduction::Sum)),
         failed(rows(), None, |x| all_reduce(x, ["a", "a"], Reduction::Sum)),
         failed(rows(), None, |x| {
-            all_reduce(&x.gt(&x.zeros_like()), "a", Reduction::Sum)
+            all_reduce(&x.gt(x.zeros_like()), "a", Reduction::Sum)
         }),
         failed(rows(), None, |x| all_gather(x, "a", 2)),
         failed(rows(), None, |x| reduce_scatter(x, "a", 1)),

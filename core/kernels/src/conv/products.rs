@@ -131,7 +131,10 @@ fn step<V: Vector, const M: usize, const K: usize, const P: usize>(
     x: impl Fn(usize) -> *const V::T,
     lanes: impl Fn(*const V::T, usize) -> V,
 ) {
-    #[expect(clippy::needless_range_loop, reason = "`p` and `k` are parts of several places")]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "`p` and `k` are parts of several places"
+    )]
     for p in 0..P {
         let mut zs = [V::splat(V::T::ZERO); M];
         for (m, to) in zs.iter_mut().enumerate() {
