@@ -1,7 +1,7 @@
 //! Sharded programs: one program for all devices of a mesh.
 //!
 //! [`shard`] decides how each value of a program is placed on the devices of a
-//! [`Mesh`](crate::sharding::Mesh), given specs for some of its values. The work has three parts:
+//! [`Mesh`], given specs for some of its values. The work has three parts:
 //!
 //! 1. *Propagation* spreads the specs along the factors that each op declares, see
 //!    [`Axes`](crate::op::Axes). Its result is a wish for each variable.
