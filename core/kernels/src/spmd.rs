@@ -9,6 +9,11 @@ use crate::memory::buffer::Buffer;
 use crate::memory::data::{Data, DataMut};
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
+use crate::memory::layout::Layout;
+use crate::movement::copy::Scatter;
+use crate::movement::gather::Gather;
+use crate::reduce::Fold;
+use crate::simd::number::Number;
 use crate::task::{Body, Prepared};
 use crate::threads::for_each_chunk;
 use gradloom_ir::DType;
@@ -70,7 +75,7 @@ pub enum Work {
 /// An exchange of values between the devices of a group.
 pub enum Exchange {
     /// Each device gets one value made of all values.
-    Reduce(Join),
+    Reduce(Fold),
     /// Each device gets all values, one after the other along an axis.
     Gather(Blocks),
     /// Each device keeps a part of its value.
@@ -79,17 +84,8 @@ pub enum Exchange {
     ReduceScatter(Blocks),
     /// Each device gets a part of each value: the axis that is cut, and the one along which parts follow each other.
     AllToAll { split: Blocks, concat: Blocks },
-    /// Each device gets the value of another one, or zeros. The position of that one in the group.
+    /// Each device gets the value of the device at the given position of its group, or zeros.
     Permute(Vec<Option<usize>>),
-}
-
-/// How two elements become one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Join {
-    Sum,
-    Max,
-    Min,
-    Prod,
 }
 
 /// An axis of a value, with the elements before and after it.
@@ -165,12 +161,17 @@ fn data_mut(buffer: &mut Buffer) -> DataMut<'_> {
 ///
 /// An error comes from the first device that fails.
 pub fn spmd(of: Spmd) -> Prepared {
+    let inputs: Vec<Parts> = of.inputs.iter().map(Parts::new).collect();
+    let outputs = of.outputs.iter();
+    let outputs: Vec<(usize, Parts)> = outputs
+        .map(|(slot, division)| (*slot, Parts::new(division)))
+        .collect();
     Box::new(move |args, outs| {
         let mut devices = Vec::with_capacity(of.n_devices);
         for device in 0..of.n_devices {
             let mut slots = vec![Slot::Empty; of.slots.len()];
-            for (slot, (x, division)) in slots.iter_mut().zip(args.iter().zip(&of.inputs)) {
-                *slot = division.part_of(*x, device)?;
+            for (slot, (x, parts)) in slots.iter_mut().zip(args.iter().zip(&inputs)) {
+                *slot = parts.part_of(*x, device)?;
             }
             let ran = Ok(());
             devices.push(Device { slots, ran });
@@ -205,14 +206,8 @@ pub fn spmd(of: Spmd) -> Prepared {
                     .for_each(|dead| device.slots[*dead] = Slot::Empty);
             }
         }
-        for (out, (slot, division)) in outs.iter_mut().zip(&of.outputs) {
-            // Devices with the same part have the same value, and that of the first one stays.
-            for (i, device) in devices.iter().enumerate() {
-                let start = &division.starts[i];
-                if !division.starts[..i].contains(start) {
-                    division.put(out, device.slots[*slot].data(), start);
-                }
-            }
+        for (out, (slot, parts)) in outs.iter_mut().zip(&outputs) {
+            on_element!(out.dtype(), put(parts, &devices, *slot, out));
         }
         Ok(())
     })
@@ -315,250 +310,196 @@ fn exchanged(
 impl Exchange {
     /// Writes the result of device `at` of a group.
     fn fill(&self, group: &[Data<'_>], at: usize, out: &mut DataMut<'_>) {
-        let n = group.len();
         match self {
-            Exchange::Reduce(join) => {
+            Exchange::Reduce(by) => {
                 out.copy_from(group[0]);
                 for x in &group[1..] {
-                    joined(*join, out, *x);
+                    joined(*by, out, *x);
                 }
             }
-            Exchange::Gather(blocks) => {
-                for (i, x) in group.iter().enumerate() {
-                    let to = Blocks {
-                        len: blocks.len * n,
-                        ..*blocks
-                    };
-                    blocks.copy(*x, 0, out, to, i * blocks.len, blocks.len);
-                }
+            Exchange::Gather(blocks) => on_element!(out.dtype(), gathered(*blocks, group, out)),
+            Exchange::Slice(blocks) => {
+                on_element!(out.dtype(), sliced(*blocks, group, at, out));
             }
-            Exchange::Slice(blocks) => blocks.copy_part(group[at], at, n, out),
             Exchange::ReduceScatter(blocks) => {
-                blocks.copy_part(group[0], at, n, out);
-                for x in &group[1..] {
-                    blocks.add_part(*x, at, n, out);
-                }
+                on_number!(out.dtype(), sum_scattered(*blocks, group, at, out));
             }
             Exchange::AllToAll { split, concat } => {
-                // `split` describes operands, and `concat` results.
-                let lens = concat.len / n;
-                for (i, x) in group.iter().enumerate() {
-                    all_to_all(*x, *split, [at, n], out, *concat, i * lens);
-                }
+                on_element!(out.dtype(), all_to_all(*split, *concat, group, at, out));
             }
             Exchange::Permute(sources) => match sources[at] {
                 Some(from) => out.copy_from(group[from]),
-                None => zero(out),
+                None => on_element!(out.dtype(), zero(out)),
             },
         }
     }
 }
 
-fn zero(out: &mut DataMut<'_>) {
-    match out {
-        DataMut::F32(xs) => xs.fill(0.0),
-        DataMut::F64(xs) => xs.fill(0.0),
-        DataMut::I32(xs) => xs.fill(0),
-        DataMut::I64(xs) => xs.fill(0),
-        DataMut::Bool(xs) => xs.fill(0),
-    }
+fn zero<T: Element>(out: &mut DataMut<'_>) {
+    T::slice_mut(out).fill(T::default());
 }
 
-/// Replaces each element of `out` by itself joined with that of `x`.
-fn joined(join: Join, out: &mut DataMut<'_>, x: Data<'_>) {
-    fn each<T: Copy>(out: &mut [T], x: &[T], f: impl Fn(T, T) -> T) {
-        out.iter_mut().zip(x).for_each(|(y, x)| *y = f(*y, *x));
+/// Replaces each element of `out` by itself joined with that of `x`, as the reduction of an axis joins elements.
+fn joined(by: Fold, out: &mut DataMut<'_>, x: Data<'_>) {
+    fn each<T: Element>(out: &mut DataMut<'_>, x: Data<'_>, f: impl Fn(T, T) -> T) {
+        let pairs = T::slice_mut(out).iter_mut().zip(T::slice(x));
+        pairs.for_each(|(y, x)| *y = f(*y, *x));
     }
-    macro_rules! floats {
-        ($ty:ident, $out:ident, $x:ident) => {
-            match join {
-                Join::Sum => each($out, $x, |a, b| a + b),
-                Join::Prod => each($out, $x, |a, b| a * b),
-                Join::Max => each(
-                    $out,
-                    $x,
-                    |a: $ty, b| if a >= b || a.is_nan() { a } else { b },
-                ),
-                Join::Min => each(
-                    $out,
-                    $x,
-                    |a: $ty, b| if a <= b || a.is_nan() { a } else { b },
-                ),
-            }
-        };
-    }
-    macro_rules! integers {
-        ($ty:ident, $out:ident, $x:ident) => {
-            match join {
-                Join::Sum => each($out, $x, $ty::wrapping_add),
-                Join::Prod => each($out, $x, $ty::wrapping_mul),
-                Join::Max => each($out, $x, |a: $ty, b| a.max(b)),
-                Join::Min => each($out, $x, |a: $ty, b| a.min(b)),
-            }
-        };
-    }
-    match (out, x) {
-        (DataMut::F32(out), Data::F32(x)) => floats!(f32, out, x),
-        (DataMut::F64(out), Data::F64(x)) => floats!(f64, out, x),
-        (DataMut::I32(out), Data::I32(x)) => integers!(i32, out, x),
-        (DataMut::I64(out), Data::I64(x)) => integers!(i64, out, x),
-        (DataMut::Bool(out), Data::Bool(x)) => {
-            let x = crate::memory::data::bytes_of(x);
-            match join {
-                Join::Max => each(out, x, |a, b| a.max(b)),
-                Join::Min => each(out, x, |a, b| a.min(b)),
-                Join::Sum | Join::Prod => unreachable!("the dtype rule refuses bools"),
-            }
+    fn numbers<T: Number>(by: Fold, out: &mut DataMut<'_>, x: Data<'_>) {
+        match by {
+            Fold::Sum => each(out, x, T::plus),
+            Fold::Product => each(out, x, T::times),
+            Fold::Max => each(out, x, T::greater),
+            Fold::Min => each(out, x, T::less),
         }
-        (out, x) => unreachable!("{x:?} is not joined with {}", out.dtype()),
     }
-}
-
-/// Evaluates `$e` with the elements of a result and of an operand of one dtype. Bools are bytes.
-macro_rules! on_pair {
-    ($out:expr, $x:expr, $to:ident, $from:ident => $e:expr) => {
-        match ($out, $x) {
-            (DataMut::F32($to), Data::F32($from)) => $e,
-            (DataMut::F64($to), Data::F64($from)) => $e,
-            (DataMut::I32($to), Data::I32($from)) => $e,
-            (DataMut::I64($to), Data::I64($from)) => $e,
-            (DataMut::Bool($to), Data::Bool($from)) => {
-                let $from = crate::memory::data::bytes_of($from);
-                $e
-            }
-            (out, x) => unreachable!("{x:?} is not copied to {}", out.dtype()),
-        }
-    };
+    match (out.dtype(), by) {
+        (DType::Bool, Fold::Max) => each(out, x, |a: bool, b| a | b),
+        (DType::Bool, Fold::Min) => each(out, x, |a: bool, b| a & b),
+        (DType::Bool, by) => unreachable!("the dtype rule refuses {by:?} of bools"),
+        (dtype, by) => on_number!(dtype, numbers(by, out, x)),
+    }
 }
 
 impl Blocks {
+    /// Returns the blocks with an axis of another length.
+    fn with_len(self, len: usize) -> Blocks {
+        Blocks { len, ..self }
+    }
+
     /// Copies `n` indices of this axis from `start` on to another value, from index `at` of its axis on.
-    fn copy(
-        self,
-        x: Data<'_>,
-        start: usize,
-        out: &mut DataMut<'_>,
-        to: Blocks,
-        at: usize,
-        n: usize,
-    ) {
+    fn copy<T: Copy>(self, x: &[T], start: usize, out: &mut [T], to: Blocks, at: usize, n: usize) {
         let run = n * self.inner;
-        on_pair!(out, x, out, x => for i in 0..self.outer {
+        for i in 0..self.outer {
             let from = &x[(i * self.len + start) * self.inner..][..run];
             out[(i * to.len + at) * to.inner..][..run].copy_from_slice(from);
-        });
-    }
-
-    /// Copies part `i` of `n`.
-    fn copy_part(self, x: Data<'_>, i: usize, n: usize, out: &mut DataMut<'_>) {
-        let len = self.len / n;
-        self.copy(x, i * len, out, Blocks { len, ..self }, 0, len);
-    }
-
-    /// Adds part `i` of `n`.
-    fn add_part(self, x: Data<'_>, i: usize, n: usize, out: &mut DataMut<'_>) {
-        let run = self.len / n * self.inner;
-        for row in 0..self.outer {
-            let from = x.part((row * self.len + i * (self.len / n)) * self.inner, run);
-            joined(Join::Sum, &mut out.part_mut(row * run, run), from);
         }
     }
 }
 
-/// Copies part `i` of `n` along the axis that is cut to index `first` of the other axis of the result.
-fn all_to_all(
-    x: Data<'_>,
+/// Writes all values, one after the other along an axis.
+fn gathered<T: Element>(blocks: Blocks, group: &[Data<'_>], out: &mut DataMut<'_>) {
+    let out = T::slice_mut(out);
+    let to = blocks.with_len(blocks.len * group.len());
+    for (i, x) in group.iter().enumerate() {
+        blocks.copy(T::slice(*x), 0, out, to, i * blocks.len, blocks.len);
+    }
+}
+
+/// Writes part `at` of value `at`.
+fn sliced<T: Element>(blocks: Blocks, group: &[Data<'_>], at: usize, out: &mut DataMut<'_>) {
+    let len = blocks.len / group.len();
+    let x = T::slice(group[at]);
+    blocks.copy(x, at * len, T::slice_mut(out), blocks.with_len(len), 0, len);
+}
+
+/// Writes the sum of part `at` of all values.
+fn sum_scattered<T: Number>(blocks: Blocks, group: &[Data<'_>], at: usize, out: &mut DataMut<'_>) {
+    let out = T::slice_mut(out);
+    let len = blocks.len / group.len();
+    let run = len * blocks.inner;
+    for (i, x) in group.iter().enumerate() {
+        let x = T::slice(*x);
+        if i == 0 {
+            blocks.copy(x, at * len, out, blocks.with_len(len), 0, len);
+            continue;
+        }
+        for row in 0..blocks.outer {
+            let from = &x[(row * blocks.len + at * len) * blocks.inner..][..run];
+            let sums = out[row * run..][..run].iter_mut();
+            sums.zip(from).for_each(|(y, x)| *y = y.plus(*x));
+        }
+    }
+}
+
+/// Writes part `at` of each value along one axis, one after the other along another axis.
+///
+/// `split` has the axis of a value, and `concat` that of the result.
+fn all_to_all<T: Element>(
     split: Blocks,
-    [i, n]: [usize; 2],
-    out: &mut DataMut<'_>,
     concat: Blocks,
-    first: usize,
+    group: &[Data<'_>],
+    at: usize,
+    out: &mut DataMut<'_>,
 ) {
-    let rows = concat.len / n;
-    let cut = split.len / n;
-    // The part in row-major order has the elements of the result from `first` on, in their order.
+    let out = T::slice_mut(out);
+    let rows = concat.len / group.len();
+    let cut = split.len / group.len();
+    // A part in row-major order has the elements of its place in the result, in their order.
     let run = cut * split.inner;
     let part = concat.outer * rows * concat.inner;
     debug_assert_eq!(part, split.outer * run);
-    let place = |k: usize| {
-        let (row, rest) = (k / (rows * concat.inner), k % (rows * concat.inner));
-        (row * concat.len + first) * concat.inner + rest
-    };
-    on_pair!(out, x, out, x => for k in 0..part {
-        let (row, rest) = (k / run, k % run);
-        out[place(k)] = x[(row * split.len + i * cut) * split.inner + rest];
-    });
+    for (i, x) in group.iter().enumerate() {
+        let x = T::slice(*x);
+        for k in 0..part {
+            let (row, rest) = (k / (rows * concat.inner), k % (rows * concat.inner));
+            let to = (row * concat.len + i * rows) * concat.inner + rest;
+            let (row, rest) = (k / run, k % run);
+            out[to] = x[(row * split.len + at * cut) * split.inner + rest];
+        }
+    }
 }
 
-impl Division {
+/// Parts of a value, prepared for copying.
+struct Parts {
+    /// Number of elements of a part.
+    n: usize,
+    /// Position of the first element of the part of each device.
+    offsets: Vec<usize>,
+    /// The first device that has each part.
+    owners: Vec<usize>,
+    /// Reads and writes the part at the start of the value.
+    gather: Gather,
+    scatter: Scatter,
+}
+
+impl Parts {
+    fn new(division: &Division) -> Parts {
+        let whole = Layout::contiguous(&division.whole);
+        let mut part = whole.clone();
+        for (axis, len) in division.part.iter().enumerate() {
+            part = part.narrow(axis, 0, *len, 1);
+        }
+        let offset =
+            |start: &Vec<usize>| start.iter().zip(&whole.strides).map(|(i, s)| i * s).sum();
+        let offsets: Vec<usize> = division.starts.iter().map(offset).collect();
+        let is_owner = |i: &usize| !division.starts[..*i].contains(&division.starts[*i]);
+        Parts {
+            n: division.part.iter().product(),
+            owners: (0..offsets.len()).filter(is_owner).collect(),
+            offsets,
+            gather: Gather::new(&part),
+            scatter: Scatter::new(&part),
+        }
+    }
+
     /// Returns the part of a device: a slice of the value if its elements are contiguous.
     fn part_of<'a>(&self, x: Data<'a>, device: usize) -> Result<Slot<'a>, KernelFault> {
-        let start = &self.starts[device];
-        let (outer, run) = self.runs();
-        match outer.iter().product::<usize>() * run {
-            0 => return Ok(Slot::Given(x.part(0, 0))),
-            len if len == run => return Ok(Slot::Given(x.part(self.offset(start), run))),
-            _ => {}
+        fn copy<T: Element>(of: &Parts, x: Data<'_>, from: usize, part: &mut DataMut<'_>) {
+            of.gather.read(&T::slice(x)[from..], 0, T::slice_mut(part));
         }
-        fn copied<T: Element>(
-            of: &Division,
-            x: Data<'_>,
-            start: &[usize],
-        ) -> Result<Buffer, KernelFault> {
-            let mut part = crate::memory::pool::PooledVec::<T>::scratch(of.part.iter().product())?;
-            let x = T::slice(x);
-            let (outer, run) = of.runs();
-            for (i, from) in of.places(outer, start).enumerate() {
-                part[i * run..][..run].copy_from_slice(&x[from..][..run]);
-            }
-            Ok(T::into_buffer(part))
+        if self.n == 0 {
+            return Ok(Slot::Given(x.part(0, 0)));
+        }
+        let from = self.offsets[device];
+        if self.gather.run(0, self.n).is_some() {
+            return Ok(Slot::Given(x.part(from, self.n)));
         }
         let dtype = x.dtype().expect("only groups compute in place");
-        let made = on_element!(dtype, copied(self, x, start))?;
-        Ok(Slot::Made(Arc::new(made)))
+        let mut part = Buffer::scratch(dtype, self.n)?;
+        on_element!(dtype, copy(self, x, from, &mut data_mut(&mut part)));
+        Ok(Slot::Made(Arc::new(part)))
     }
+}
 
-    /// Writes a part to its place.
-    fn put(&self, out: &mut DataMut<'_>, part: Data<'_>, start: &[usize]) {
-        let (outer, run) = self.runs();
-        on_pair!(out, part, out, part => for (i, to) in self.places(outer, start).enumerate() {
-            out[to..][..run].copy_from_slice(&part[i * run..][..run]);
-        });
+/// Writes the parts that the devices have in a slot. Devices with the same part have the same value.
+fn put<T: Element>(parts: &Parts, devices: &[Device<'_>], slot: usize, out: &mut DataMut<'_>) {
+    if parts.n == 0 {
+        return;
     }
-
-    /// Returns the lengths of the first axes of a part, and the number of contiguous elements for each of their
-    /// indices.
-    fn runs(&self) -> (&[usize], usize) {
-        // Along the axes after `first`, a part has all indices.
-        let whole = |i: &usize| self.part[*i] == self.whole[*i];
-        let n_whole = (0..self.part.len()).rev().take_while(whole).count();
-        let first = (self.part.len() - n_whole).saturating_sub(1);
-        (&self.part[..first], self.part[first..].iter().product())
-    }
-
-    /// Returns the position of an element of the value.
-    fn offset(&self, index: &[usize]) -> usize {
-        let axes = index.iter().zip(&self.whole);
-        axes.fold(0, |at, (i, len)| at * len + i)
-    }
-
-    /// Returns the position in the value of each run of a part.
-    fn places<'a>(
-        &'a self,
-        outer: &'a [usize],
-        start: &'a [usize],
-    ) -> impl Iterator<Item = usize> + 'a {
-        let n: usize = match self.part.contains(&0) {
-            true => 0,
-            false => outer.iter().product(),
-        };
-        (0..n).map(move |mut i| {
-            let mut index = start.to_vec();
-            for (axis, len) in outer.iter().enumerate().rev() {
-                index[axis] += i % len;
-                i /= len;
-            }
-            self.offset(&index)
-        })
+    let out = T::slice_mut(out);
+    for owner in &parts.owners {
+        let part = T::slice(devices[*owner].slots[slot].data());
+        parts.scatter.run(part, &mut out[parts.offsets[*owner]..]);
     }
 }

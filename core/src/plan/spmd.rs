@@ -10,7 +10,8 @@ use gradloom_ir::pass::{DeviceStep, segments};
 use gradloom_ir::sharding::Reduction;
 use gradloom_ir::spmd::{Constraints, shard};
 use gradloom_ir::{Eqn, Op, Program, SecondaryMap, Static, Var, cost};
-use gradloom_kernels::spmd::{Blocks, Division, Exchange, Join, Spmd, Step, Work, spmd};
+use gradloom_kernels::reduce::Fold;
+use gradloom_kernels::spmd::{Blocks, Division, Exchange, Spmd, Step, Work, spmd};
 use gradloom_kernels::task::Prepared;
 
 const CHECKED: &str = "the shape rule checks the program of a `shard_map`";
@@ -160,10 +161,10 @@ fn of_collective(program: &Program, eqn: &Eqn, mesh: &MeshAxes, slots: &mut Slot
     let blocks = |i: usize| Blocks::of(&shape, axis(i));
     let exchange = match eqn.op {
         Op::AllReduce => Exchange::Reduce(match statics[0].reduce().expect(CHECKED) {
-            Reduction::Sum => Join::Sum,
-            Reduction::Max => Join::Max,
-            Reduction::Min => Join::Min,
-            Reduction::Prod => Join::Prod,
+            Reduction::Sum => Fold::Sum,
+            Reduction::Max => Fold::Max,
+            Reduction::Min => Fold::Min,
+            Reduction::Prod => Fold::Product,
         }),
         Op::AllGather => Exchange::Gather(blocks(0)),
         Op::AllSlice => Exchange::Slice(blocks(0)),

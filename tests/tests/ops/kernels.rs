@@ -97,7 +97,7 @@ fn lanes_of_any_operands_give_what_a_loop_gives() {
     let mut n_choices = 0;
     for case in cases() {
         let n = case.lanes[0].len();
-        // Of many operands, up to two or all but one.
+        // If there are many operands, up to two or all but one.
         let asked = |choice: &usize| {
             let n_chosen = choice.count_ones() as usize;
             n <= 5 || n_chosen <= 2 || n_chosen + 1 >= n

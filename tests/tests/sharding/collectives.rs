@@ -174,7 +174,7 @@ fn each_leaf_is_divided_as_its_spec_says() {
     let spec =
         |dims: &[&[&str]]| gradloom::sharding::ShardingSpec::split(&grid.mesh, dims).unwrap();
     let x = noise(&[6, 4, 3], 7);
-    // Of each, the whole comes back, whatever the specs.
+    // The whole comes back for all specs.
     for dims in [
         vec![&["a"][..], &[]],
         vec![&[], &["a"], &["b"]],
@@ -253,4 +253,17 @@ fn empty_parts_and_scalars_are_values_too() {
     let run = |x: &Tensor| all_reduce(x, "a", Reduction::Sum);
     let y = shard_map(run, &grid.mesh, None, None)(&Tensor::from(1.5f64));
     assert_eq!(y.item::<f64>(), 3.0);
+}
+
+#[test]
+fn maxima_of_zeros_have_the_sign_of_a_maximum_over_an_axis() {
+    let grid = Grid::new(&[4]);
+    for x in [[-0.0f32, 0.0, -0.0, 0.0], [0.0, -0.0, 0.0, -0.0]].map(Tensor::from) {
+        for (reduction, expected) in [(Reduction::Max, x.max(0)), (Reduction::Min, x.min(0))] {
+            let run = |x: &Tensor| all_reduce(x, "a", reduction);
+            let y = shard_map(run, &grid.mesh, grid.rows(), None)(&x);
+            let bits = |x: &Tensor| x.to_vec::<f32>()[0].to_bits();
+            assert_eq!(bits(&y), bits(&expected), "{reduction:?} of {x:?}");
+        }
+    }
 }

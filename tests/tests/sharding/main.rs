@@ -91,7 +91,7 @@ impl Grid {
     }
 }
 
-/// Whether two tensors of `f64` are equal up to rounding.
+/// Checks that two tensors of `f64` are equal up to rounding.
 #[track_caller]
 fn assert_near(found: &Tensor, expected: &Tensor, what: &str) {
     assert_eq!(found.aval(), expected.aval(), "{what}");

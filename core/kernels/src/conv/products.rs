@@ -20,14 +20,15 @@ pub(super) fn fill_lanes(of: &Padded) -> bool {
 leveled! {
     /// Adds the products of `z` and the elements of the windows of all planes to the weights.
     pub(super) fn add<S, T: Number>(of: &Padded, planes: &[T], z: &[T], w: &mut [T]) {
-        let depth = planes.len() / of.len() * of.taps().len();
+        let taps = of.taps();
+        let depth = planes.len() / of.len() * taps.len();
         let n_windows = of.counts().iter().product::<usize>();
         let n = w.len() / depth;
         assert_eq!(planes.len() % of.len(), 0);
         assert_eq!([n * depth, n * n_windows], [w.len(), z.len()]);
         let mut outer = 0;
         while outer < n {
-            let products = Products { of, planes, z: &z[outer * n_windows..], depth, n_windows };
+            let products = Products { of, taps, planes, z: &z[outer * n_windows..], depth, n_windows };
             let w = &mut w[outer * depth..];
             outer += match n - outer {
                 3.. => products.channels::<T::Vectors<S>, 3>(w),
@@ -41,6 +42,8 @@ leveled! {
 /// Operands of the sums for the weights of neighbouring output channels.
 struct Products<'a, T> {
     of: &'a Padded,
+    /// Offsets of the elements of a window, which lie inside the padding.
+    taps: &'a [usize],
     planes: &'a [T],
     /// Results of the channels.
     z: &'a [T],
@@ -83,7 +86,7 @@ impl<T: Number> Products<'_, T> {
         at: usize,
         w: &mut [T],
     ) {
-        let (of, taps) = (self.of, self.of.taps());
+        let (of, taps) = (self.of, self.taps);
         let [planes, rows, columns] = of.counts();
         let mut elements = [0; K];
         for (k, element) in elements.iter_mut().enumerate() {

@@ -1,6 +1,6 @@
 //! Kernels that only move elements.
 
-mod copy;
+pub(crate) mod copy;
 pub mod gather;
 mod window;
 
