@@ -3,6 +3,7 @@
 use crate::error::ShardingFault;
 use crate::sharding::ShardingSpec;
 use crate::tree::arithmetic::paths;
+use crate::tree::prefix::{PrefixFault, PrefixTree, is_position, prefix_conversions};
 use crate::{Result, Tree};
 
 /// The spec of each part of a tree.
@@ -25,15 +26,7 @@ use crate::{Result, Tree};
 /// # Ok::<(), gradloom::sharding::ShardingError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Specs(Tiles);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Tiles {
-    /// The same for all leaves.
-    All(Option<ShardingSpec>),
-    /// Those of named parts.
-    Parts(Vec<(String, Specs)>),
-}
+pub struct Specs(PrefixTree<Option<ShardingSpec>>);
 
 impl Specs {
     /// Returns the spec for each leaf. `what` names these specs in messages.
@@ -43,71 +36,35 @@ impl Specs {
         what: &'static str,
     ) -> Result<Vec<Option<ShardingSpec>>, ShardingFault> {
         let paths = paths(tree, "");
-        let rests: Vec<&str> = paths.iter().map(String::as_str).collect();
-        self.check(&rests, what)?;
-        Ok(paths.iter().map(|path| self.of_path(path)).collect())
+        let leaves: Vec<_> = paths.iter().map(|path| (&**path, &**path)).collect();
+        let checked = self.0.check(&leaves, is_position);
+        checked.map_err(|fault| match fault {
+            PrefixFault::NoPart(part) => ShardingFault::NoPart { what, part },
+            PrefixFault::NotCovered { path, entries } => ShardingFault::NotCovered {
+                what,
+                path,
+                entries,
+            },
+        })?;
+        let spec = |path: &String| self.0.of_path(path).cloned().flatten();
+        Ok(paths.iter().map(spec).collect())
     }
 
     /// Returns all specs.
     pub(super) fn all(&self) -> Vec<&ShardingSpec> {
-        match &self.0 {
-            Tiles::All(spec) => spec.iter().collect(),
-            Tiles::Parts(parts) => parts.iter().flat_map(|(_, specs)| specs.all()).collect(),
-        }
-    }
-
-    fn of_path(&self, path: &str) -> Option<ShardingSpec> {
-        match &self.0 {
-            Tiles::All(spec) => spec.clone(),
-            Tiles::Parts(parts) => parts.iter().find_map(|(name, specs)| {
-                let rest = after(path, name)?;
-                Some(specs.of_path(rest))
-            })?,
-        }
-    }
-
-    /// Returns an error if a part names no leaf, or a tuple or list has too few entries.
-    fn check(&self, leaves: &[&str], what: &'static str) -> Result<(), ShardingFault> {
-        let Tiles::Parts(parts) = &self.0 else {
-            return Ok(());
-        };
-        let is_position = |name: &str| name.starts_with(|c: char| c == '[' || c.is_ascii_digit());
-        for (name, specs) in parts {
-            let inside: Vec<&str> = leaves.iter().filter_map(|rest| after(rest, name)).collect();
-            // A part without leaves may stand in a tuple, as `()` does.
-            if inside.is_empty() && !is_position(name) {
-                let part = name.clone();
-                return Err(ShardingFault::NoPart { what, part });
+        fn of(specs: &PrefixTree<Option<ShardingSpec>>) -> Vec<&ShardingSpec> {
+            match specs {
+                PrefixTree::All(spec) => spec.iter().collect(),
+                PrefixTree::Parts(parts) => parts.iter().flat_map(|(_, part)| of(part)).collect(),
             }
-            specs.check(&inside, what)?;
         }
-        let covered = |rest: &&&str| parts.iter().any(|(name, _)| after(rest, name).is_some());
-        match leaves.iter().find(|rest| !covered(rest)) {
-            Some(rest) if parts.iter().all(|(name, _)| is_position(name)) => {
-                let (path, entries) = ((*rest).to_owned(), parts.len());
-                Err(ShardingFault::NotCovered {
-                    what,
-                    path,
-                    entries,
-                })
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Returns the rest of a path after its first part, if that has this name.
-fn after<'a>(path: &'a str, name: &str) -> Option<&'a str> {
-    let rest = path.strip_prefix(name)?;
-    match rest.strip_prefix('.') {
-        Some(rest) => Some(rest),
-        None => (rest.is_empty() || rest.starts_with('[')).then_some(rest),
+        of(&self.0)
     }
 }
 
 impl From<ShardingSpec> for Specs {
     fn from(spec: ShardingSpec) -> Specs {
-        Specs(Tiles::All(Some(spec)))
+        Some(spec).into()
     }
 }
 
@@ -119,44 +76,8 @@ impl From<&ShardingSpec> for Specs {
 
 impl From<Option<ShardingSpec>> for Specs {
     fn from(spec: Option<ShardingSpec>) -> Specs {
-        Specs(Tiles::All(spec))
+        Specs(PrefixTree::All(spec))
     }
 }
 
-impl<S: Clone + Into<Specs>> From<&[S]> for Specs {
-    fn from(elements: &[S]) -> Specs {
-        let elements = elements.iter().cloned().enumerate();
-        let parts = elements.map(|(i, specs)| (format!("[{i}]"), specs.into()));
-        Specs(Tiles::Parts(parts.collect()))
-    }
-}
-
-impl<S: Into<Specs>, const N: usize> From<[(&str, S); N]> for Specs {
-    fn from(parts: [(&str, S); N]) -> Specs {
-        let part = |(name, specs): (&str, S)| (name.to_owned(), specs.into());
-        Specs(Tiles::Parts(parts.into_iter().map(part).collect()))
-    }
-}
-
-macro_rules! tuples {
-    ($($($name:ident)+;)*) => {$(
-        impl<$($name: Into<Specs>),+> From<($($name,)+)> for Specs {
-            fn from(parts: ($($name,)+)) -> Specs {
-                #[allow(non_snake_case)]
-                let ($($name,)+) = parts;
-                let parts = [$($name.into()),+].into_iter().enumerate();
-                Specs(Tiles::Parts(parts.map(|(i, specs)| (i.to_string(), specs)).collect()))
-            }
-        }
-    )*};
-}
-tuples! {
-    A;
-    A B;
-    A B C;
-    A B C D;
-    A B C D E;
-    A B C D E F;
-    A B C D E F G;
-    A B C D E F G H;
-}
+prefix_conversions!(Specs);

@@ -2,6 +2,7 @@
 
 use crate::error::VmapFault;
 use crate::tree::arithmetic::paths;
+use crate::tree::prefix::{PrefixFault, PrefixTree, after, is_number, prefix_conversions};
 use crate::{Result, Tree};
 
 /// The axis of the lanes in each part of a tree: see [`Vmap`](crate::Vmap).
@@ -24,13 +25,7 @@ use crate::{Result, Tree};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneAxes(Axes);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Axes {
-    /// The same for all leaves.
-    All(Option<isize>),
-    /// The axes of named parts.
-    Parts(Vec<(String, LaneAxes)>),
-}
+type Axes = PrefixTree<Option<isize>>;
 
 impl LaneAxes {
     /// Returns the axis for each leaf. `what` names these axes in messages.
@@ -41,7 +36,7 @@ impl LaneAxes {
     ) -> Result<Vec<Option<isize>>> {
         let paths = paths(tree, "");
         let leaves: Vec<_> = paths.iter().map(|path| (&**path, &**path)).collect();
-        self.of_named(&leaves, what)
+        of_named(&self.0, &leaves, what)
     }
 
     /// Returns the axis for each leaf of the arguments of a function, which are given by their names and
@@ -55,8 +50,8 @@ impl LaneAxes {
     ) -> Result<Vec<Option<isize>>> {
         const WHAT: &str = "in_axes";
         let name_of = |(name, _): &(&str, Vec<String>)| (*name).to_owned();
-        let is_argument = |(part, _): &(String, LaneAxes)| arguments.iter().any(|a| a.0 == part);
-        let each: Vec<LaneAxes> = match &self.0 {
+        let is_argument = |(part, _): &(String, Axes)| arguments.iter().any(|a| a.0 == part);
+        let each: Vec<Axes> = match &self.0 {
             Axes::Parts(parts) if is_tuple(parts) && parts.len() == arguments.len() => {
                 parts.iter().map(|(_, axes)| axes.clone()).collect()
             }
@@ -65,7 +60,7 @@ impl LaneAxes {
                 let axes = |argument| {
                     let mut parts = parts.iter();
                     let part = parts.find(|part| part.0 == name_of(argument));
-                    part.map_or(0.into(), |(_, axes)| axes.clone())
+                    part.map_or(Axes::All(Some(0)), |(_, axes)| axes.clone())
                 };
                 arguments.iter().map(axes).collect()
             }
@@ -82,70 +77,54 @@ impl LaneAxes {
                 };
                 return Err(fault.into_error());
             }
-            _ => vec![self.clone(); arguments.len()],
+            _ => vec![self.0.clone(); arguments.len()],
         };
         let mut all = Vec::new();
         for ((name, paths), axes) in arguments.iter().zip(each) {
             let leaves = paths
                 .iter()
                 .filter_map(|path| Some((after(path, name)?, &**path)));
-            all.extend(axes.of_named(&leaves.collect::<Vec<_>>(), WHAT)?);
+            all.extend(of_named(&axes, &leaves.collect::<Vec<_>>(), WHAT)?);
         }
         Ok(all)
     }
+}
 
-    /// Returns the axis for each leaf, given by the rest of its path from here, and the whole path.
-    fn of_named(&self, leaves: &[(&str, &str)], what: &'static str) -> Result<Vec<Option<isize>>> {
-        self.check(leaves, what)?;
-        Ok(leaves.iter().map(|(rest, _)| self.of_path(rest)).collect())
-    }
-
-    fn of_path(&self, path: &str) -> Option<isize> {
-        match &self.0 {
-            Axes::All(axis) => *axis,
-            Axes::Parts(parts) => {
-                let found = parts.iter().find_map(|(name, axes)| {
-                    let rest = after(path, name)?;
-                    Some(axes.of_path(rest))
-                });
-                found.unwrap_or(Some(0))
-            }
-        }
-    }
-
-    /// Returns an error if a part names no leaf.
-    fn check(&self, leaves: &[(&str, &str)], what: &'static str) -> Result<()> {
-        let Axes::Parts(parts) = &self.0 else {
-            return Ok(());
+/// Returns the axis for each leaf, given by the rest of its path from here, and the whole path.
+fn of_named(
+    axes: &Axes,
+    leaves: &[(&str, &str)],
+    what: &'static str,
+) -> Result<Vec<Option<isize>>> {
+    all_distinct(axes, what)?;
+    axes.check(leaves, is_number).map_err(|fault| {
+        let fault = match fault {
+            PrefixFault::NoPart(part) => VmapFault::NoPart { what, part },
+            PrefixFault::NotCovered { path, entries } => VmapFault::NotCovered {
+                what,
+                path,
+                parts: entries,
+            },
         };
-        distinct(parts, what)?;
-        for (name, axes) in parts {
-            let inside = leaves
-                .iter()
-                .filter_map(|(rest, path)| Some((after(rest, name)?, *path)));
-            let inside: Vec<(&str, &str)> = inside.collect();
-            // A part without leaves may stand in a tuple, as `()` does.
-            if inside.is_empty() && !is_number(name) {
-                let part = name.clone();
-                return Err(VmapFault::NoPart { what, part }.into_error());
-            }
-            axes.check(&inside, what)?;
-        }
-        // Each part of a tuple and each element of a list needs an entry.
-        let is_position = |name: &str| name.starts_with('[') || is_number(name);
-        if parts.iter().all(|(name, _)| is_position(name)) {
-            let covered = |rest: &str| parts.iter().any(|(name, _)| after(rest, name).is_some());
-            if let Some((_, path)) = leaves.iter().find(|(rest, _)| !covered(rest)) {
-                let (path, parts) = ((*path).to_owned(), parts.len());
-                return Err(VmapFault::NotCovered { what, path, parts }.into_error());
-            }
-        }
-        Ok(())
-    }
+        fault.into_error()
+    })?;
+    let axis = |(rest, _): &(&str, &str)| axes.of_path(rest).copied().unwrap_or(Some(0));
+    Ok(leaves.iter().map(axis).collect())
+}
+
+/// Returns an error if two entries of some part have the same name.
+fn all_distinct(axes: &Axes, what: &'static str) -> Result<()> {
+    let Axes::Parts(parts) = axes else {
+        return Ok(());
+    };
+    distinct(parts, what)?;
+    parts
+        .iter()
+        .try_for_each(|(_, part)| all_distinct(part, what))
 }
 
 /// Returns an error if two entries have the same name.
-fn distinct(parts: &[(String, LaneAxes)], what: &'static str) -> Result<()> {
+fn distinct(parts: &[(String, Axes)], what: &'static str) -> Result<()> {
     for (i, (name, _)) in parts.iter().enumerate() {
         if parts[..i].iter().any(|(before, _)| before == name) {
             let part = name.clone();
@@ -156,22 +135,8 @@ fn distinct(parts: &[(String, LaneAxes)], what: &'static str) -> Result<()> {
 }
 
 /// Returns whether these are entries for the parts of a tuple.
-fn is_tuple(parts: &[(String, LaneAxes)]) -> bool {
+fn is_tuple(parts: &[(String, Axes)]) -> bool {
     parts.iter().all(|(name, _)| is_number(name))
-}
-
-/// Returns whether a part of a path is the position in a tuple.
-fn is_number(name: &str) -> bool {
-    name.starts_with(|c: char| c.is_ascii_digit())
-}
-
-/// Returns the rest of a path after its first part, if that has this name.
-fn after<'a>(path: &'a str, name: &str) -> Option<&'a str> {
-    let rest = path.strip_prefix(name)?;
-    match rest.strip_prefix('.') {
-        Some(rest) => Some(rest),
-        None => (rest.is_empty() || rest.starts_with('[')).then_some(rest),
-    }
 }
 
 impl From<i32> for LaneAxes {
@@ -186,47 +151,4 @@ impl From<Option<i32>> for LaneAxes {
     }
 }
 
-impl<A: Clone + Into<LaneAxes>> From<&[A]> for LaneAxes {
-    fn from(elements: &[A]) -> LaneAxes {
-        let elements = elements.iter().cloned().enumerate();
-        LaneAxes(Axes::Parts(
-            elements
-                .map(|(i, axes)| (format!("[{i}]"), axes.into()))
-                .collect(),
-        ))
-    }
-}
-
-impl<A: Into<LaneAxes>, const N: usize> From<[(&str, A); N]> for LaneAxes {
-    fn from(parts: [(&str, A); N]) -> LaneAxes {
-        let part = |(name, axes): (&str, A)| (name.to_owned(), axes.into());
-        LaneAxes(Axes::Parts(parts.into_iter().map(part).collect()))
-    }
-}
-
-macro_rules! tuples {
-    ($($($name:ident)+;)*) => {$(
-        impl<$($name: Into<LaneAxes>),+> From<($($name,)+)> for LaneAxes {
-            fn from(parts: ($($name,)+)) -> LaneAxes {
-                #[allow(non_snake_case)]
-                let ($($name,)+) = parts;
-                let parts = [$($name.into()),+].into_iter().enumerate();
-                LaneAxes(Axes::Parts(parts.map(|(i, axes)| (i.to_string(), axes)).collect()))
-            }
-        }
-    )*};
-}
-tuples! {
-    A;
-    A B;
-    A B C;
-    A B C D;
-    A B C D E;
-    A B C D E F;
-    A B C D E F G;
-    A B C D E F G H;
-    A B C D E F G H I;
-    A B C D E F G H I J;
-    A B C D E F G H I J K;
-    A B C D E F G H I J K L;
-}
+prefix_conversions!(LaneAxes);

@@ -23,6 +23,7 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod key;
+pub(crate) mod prefix;
 mod summary;
 
 pub(crate) use arithmetic::marks;
