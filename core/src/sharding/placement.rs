@@ -16,6 +16,21 @@ pub(super) struct Devices {
     parts: Vec<Vec<(usize, usize, Symbol)>>,
 }
 
+/// Returns an error if a spec is one of another mesh, or partial.
+pub(super) fn check_spec(spec: &ShardingSpec, mesh: &Arc<Mesh>) -> Result<(), ShardingFault> {
+    if spec.mesh() != mesh {
+        return Err(ShardingFault::OtherMesh {
+            spec: spec.to_string(),
+            mesh: mesh.to_string(),
+        });
+    }
+    if !spec.partial().is_empty() {
+        let spec = spec.to_string();
+        return Err(ShardingFault::Partial { spec });
+    }
+    Ok(())
+}
+
 impl Devices {
     /// Returns the mesh, cut for some specs.
     pub(super) fn of<'a>(
@@ -24,16 +39,7 @@ impl Devices {
     ) -> Result<Devices, ShardingFault> {
         let mut cuts: Vec<Vec<usize>> = mesh.axes().iter().map(|axis| vec![1, axis.size]).collect();
         for spec in specs {
-            if spec.mesh() != mesh {
-                return Err(ShardingFault::OtherMesh {
-                    spec: spec.to_string(),
-                    mesh: mesh.to_string(),
-                });
-            }
-            if !spec.partial().is_empty() {
-                let spec = spec.to_string();
-                return Err(ShardingFault::Partial { spec });
-            }
+            check_spec(spec, mesh)?;
             for axis in spec.dims().iter().flat_map(|dim| &dim.axes) {
                 let at = mesh.axis_index(axis.name.as_str());
                 let at = at.expect("the axes of a spec are in its mesh");

@@ -1,6 +1,7 @@
 //! Functions of whole tensors that the devices of a mesh compute together.
 
 use crate::error::ShardingFault;
+use crate::sharding::placement::check_spec;
 use crate::sharding::{DimSharding, Explanation, Mesh, ShardingSpec, Specs, Speed};
 use crate::tensor::record::record_many;
 use crate::transform::{Outcome, Traced, TransformSite, physical, trace_body};
@@ -183,16 +184,7 @@ fn of_rank(
     path: &str,
     mesh: &Arc<Mesh>,
 ) -> Result<ShardingSpec, ShardingFault> {
-    if spec.mesh() != mesh {
-        return Err(ShardingFault::OtherMesh {
-            spec: spec.to_string(),
-            mesh: mesh.to_string(),
-        });
-    }
-    if !spec.partial().is_empty() {
-        let spec = spec.to_string();
-        return Err(ShardingFault::Partial { spec });
-    }
+    check_spec(&spec, mesh)?;
     let Some(rest) = leaf.rank().checked_sub(spec.rank()) else {
         return Err(ShardingFault::Rank {
             path: path.to_owned(),

@@ -1,7 +1,7 @@
 //! Derivatives of the programs that a control flow op runs.
 
 use crate::ad::{self, Calls, Jvp, SplitProgram, TransposedProgram};
-use crate::op::control::body::{chosen, of_dtype, of_shape, zeros};
+use crate::op::control::body::{chosen, n_marked, of_dtype, of_shape, spread, zeros};
 use crate::{Attr, Builder, Entity, Eqn, Op, Program, SecondaryMap, Static, Var, pass};
 
 /// Returns which results of a program depend on the parameters that are marked.
@@ -67,6 +67,30 @@ pub(super) fn append_joint(
         args,
     });
     dy
+}
+
+/// Emits the pullback of a program that devices divide. A cotangent is divided as its value is.
+///
+/// `ins` and `outs` say how operands and results of the program are divided. `emit` emits a program that is divided in
+/// a given way.
+pub(super) fn divided_cotangents<S: Clone>(
+    (program, ins, outs): (&Program, &[S], &[S]),
+    eqn: &Eqn,
+    cts: &[Option<Var>],
+    linear: &[bool],
+    emit: impl FnOnce(Program, [Vec<S>; 2], &[Var]) -> Vec<Var>,
+) -> Vec<Option<Var>> {
+    let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
+    let Pullback { program, nonzero } = pullback(program, linear, &given);
+    if n_marked(&nonzero) == 0 {
+        return vec![None; nonzero.len()];
+    }
+    let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
+    let args = chosen(&eqn.args, &known).into_iter();
+    let args: Vec<Var> = args.chain(cts.iter().flatten().copied()).collect();
+    let ins_back = [chosen(ins, &known), chosen(outs, &given)].concat();
+    let found = emit(program, [ins_back, chosen(ins, &nonzero)], &args);
+    spread(&nonzero, found)
 }
 
 /// A program on values and tangents, split in the part on values and the part linear in tangents.

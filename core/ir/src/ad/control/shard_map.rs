@@ -2,10 +2,10 @@
 //!
 //! The program is first made [`explicit`], so that each of its ops is differentiated by itself.
 
-use super::body::{self, Halves, Pullback};
+use super::body::{self, Halves};
 use crate::ad::Calls;
 use crate::mesh::Tiling;
-use crate::op::control::body::{chosen, n_marked, spread};
+use crate::op::control::body::{chosen, spread};
 use crate::op::control::shard_map::{Parts, emit, explicit, variance};
 use crate::{Aval, Builder, Dim, Eqn, Op, Program, Programs, SecondaryMap, Static, Var, pass};
 
@@ -96,7 +96,7 @@ struct Stored {
 
 /// Returns the halves with residuals as results of the first one.
 ///
-/// An operand or a result is there already. Of any other value, each device has its own: they are put together along a
+/// An operand or a result is there already. Any other value differs between devices: its parts are put together along a
 /// new first axis.
 fn stored(b: &mut Builder, eqn: &Eqn, parts: &Parts<'_>, halves: Halves) -> Stored {
     let Halves {
@@ -177,15 +177,8 @@ pub(super) fn cotangents(
         outs,
     } = Parts::of(&statics);
     let body = explicit(body, mesh, ins, outs).expect(CHECKED);
-    let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let Pullback { program, nonzero } = body::pullback(&body, linear, &given);
-    if n_marked(&nonzero) == 0 {
-        return vec![None; nonzero.len()];
-    }
-    let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
-    let args = chosen(&eqn.args, &known).into_iter();
-    let args: Vec<Var> = args.chain(cts.iter().flatten().copied()).collect();
-    let ins_back = [chosen(ins, &known), chosen(outs, &given)].concat();
-    let found = emit(b, program, mesh, [ins_back, chosen(ins, &nonzero)], &args);
-    spread(&nonzero, found)
+    let divided = (&body, ins, outs);
+    body::divided_cotangents(divided, eqn, cts, linear, |program, specs, args| {
+        emit(b, program, mesh, specs, args)
+    })
 }

@@ -1,8 +1,8 @@
 //! `sharded`: the tangents and cotangents of the whole program, which are divided in turn.
 
-use super::body::{self, Pullback};
+use super::body;
 use crate::ad::Calls;
-use crate::op::control::body::{chosen, n_marked, spread};
+use crate::op::control::body::{chosen, spread};
 use crate::op::control::sharded::{Parts, emit};
 use crate::{Builder, Eqn, Op, Program, Programs, SecondaryMap, Static, Var};
 
@@ -107,15 +107,8 @@ pub(super) fn cotangents(
         ins,
         outs,
     } = Parts::of(&statics);
-    let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let Pullback { program, nonzero } = body::pullback(body, linear, &given);
-    if n_marked(&nonzero) == 0 {
-        return vec![None; nonzero.len()];
-    }
-    let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
-    let args = chosen(&eqn.args, &known).into_iter();
-    let args: Vec<Var> = args.chain(cts.iter().flatten().copied()).collect();
-    let ins_back = [chosen(ins, &known), chosen(outs, &given)].concat();
-    let found = emit(b, program, mesh, [ins_back, chosen(ins, &nonzero)], &args);
-    spread(&nonzero, found)
+    let divided = (body, ins, outs);
+    body::divided_cotangents(divided, eqn, cts, linear, |program, specs, args| {
+        emit(b, program, mesh, specs, args)
+    })
 }
