@@ -10,7 +10,7 @@ pub enum ExportError {
     UnknownType {
         /// The op that computes the value, or `None` for a parameter.
         op: Option<Op>,
-        /// What is known, as in `f32[B, 3]`.
+        /// The known part of its type, as in `f32[B, 3]`.
         aval: String,
     },
     /// A static argument is a host expression, whose value is known only when the program runs.

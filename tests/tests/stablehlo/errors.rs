@@ -1,4 +1,4 @@
-//! What has no StableHLO form is a named error.
+//! Programs without a StableHLO form are named errors.
 
 use gradloom_ir::{Aval, DType, Program};
 use gradloom_stablehlo::{ExportError, export, specialise};

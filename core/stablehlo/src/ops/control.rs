@@ -14,7 +14,7 @@ pub(super) fn lower(t: &mut Text, of: &Equation<'_>) -> Results {
         Op::While => while_loop(t, of),
         Op::WhileBack => while_back(t, of),
         Op::Switch => switch(t, of),
-        // What reverse mode keeps comes after the results.
+        // Values that reverse mode keeps come after the results.
         Op::Checkpoint => body(t, of, of.outs.len()),
         Op::CustomJvp | Op::CustomVjp => body(t, of, of.outs.len()),
         // The results have been computed by ops before it.

@@ -17,6 +17,18 @@ fn span(count: usize, step: usize) -> i64 {
     (count.max(1) as i64 - 1) * step as i64 + 1
 }
 
+/// Returns the axes of a convolution with windows, given the shapes of its input, weights and result.
+fn axes(
+    of: &Equation<'_>,
+    [x, w, z]: [&[usize]; 3],
+    axis: impl Fn(WindowAxis) -> ConvAxis,
+) -> Vec<ConvAxis> {
+    conv_axes(&of.statics, x, w, z)
+        .into_iter()
+        .map(axis)
+        .collect()
+}
+
 /// Appends zeros if a shape has no elements: some readers refuse such convolutions.
 fn nothing(t: &mut Text, of: &Equation<'_>) -> Option<Value> {
     let is_empty = of.x().numel() == 0 || of.y().numel() == 0 || of.shape().contains(&0);
@@ -38,10 +50,7 @@ pub(super) fn conv(t: &mut Text, of: &Equation<'_>) -> Value {
             rhs_dilation: a.dilation,
         }
     };
-    let axes: Vec<ConvAxis> = conv_axes(&of.statics, &x.shape, &w.shape, z)
-        .into_iter()
-        .map(axis)
-        .collect();
+    let axes = axes(of, [&x.shape, &w.shape, z], axis);
     let of_conv = ConvAxes {
         letters: ["bf", "oi", "bf"],
         axes: &axes,
@@ -79,10 +88,7 @@ pub(super) fn conv_input_t(t: &mut Text, of: &Equation<'_>) -> Value {
             rhs_dilation: a.dilation,
         }
     };
-    let axes: Vec<ConvAxis> = conv_axes(&of.statics, x, &w.shape, &c.shape)
-        .into_iter()
-        .map(axis)
-        .collect();
+    let axes = axes(of, [x, &w.shape, &c.shape], axis);
     let of_conv = ConvAxes {
         letters: ["bf", "oi", "bf"],
         axes: &axes,
@@ -107,10 +113,7 @@ pub(super) fn conv_weight_t(t: &mut Text, of: &Equation<'_>) -> Value {
         lhs_dilation: 1,
         rhs_dilation: a.stride,
     };
-    let axes: Vec<ConvAxis> = conv_axes(&of.statics, &x.shape, w, &c.shape)
-        .into_iter()
-        .map(axis)
-        .collect();
+    let axes = axes(of, [&x.shape, w, &c.shape], axis);
     let of_conv = ConvAxes {
         letters: ["fb", "io", "fb"],
         axes: &axes,

@@ -3,14 +3,6 @@
 use crate::equation::Equation;
 use crate::text::{Element, Number, Order, Text, Value};
 
-macro_rules! direct {
-    ($($name:ident = $op:literal,)*) => {$(
-        pub(super) fn $name(t: &mut Text, of: &Equation<'_>) -> Value {
-            t.same($op, &[of.x()])
-        }
-    )*};
-}
-
 direct! {
     neg = "stablehlo.negate",
     abs = "stablehlo.abs",

@@ -38,7 +38,7 @@ struct Slices {
     part: Vec<usize>,
 }
 
-/// Whether a tensor is broadcast to the indices.
+/// Way in which a tensor meets the indices.
 #[derive(Clone, Copy, PartialEq)]
 enum Spread {
     Own,
@@ -118,7 +118,7 @@ impl Slices {
         t.reshape(&x, &self.storage)
     }
 
-    /// Appends what the indices take of a tensor in storage.
+    /// Appends the slices at the indices of a stored tensor.
     fn read(&self, t: &mut Text, x: &Value) -> Value {
         // There is nothing to read from, and StableHLO refuses it.
         match x.numel() {

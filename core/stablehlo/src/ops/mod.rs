@@ -3,6 +3,15 @@
 //! Each op has a function of its name in one of the files of this module, or is [`decomposed`] into ops
 //! that have one. A new op does not compile without.
 
+/// Defines the functions of ops that are one operation on the same type.
+macro_rules! direct {
+    ($($name:ident = $op:literal,)*) => {$(
+        pub(super) fn $name(t: &mut Text, of: &Equation<'_>) -> Value {
+            t.same($op, &[of.x()])
+        }
+    )*};
+}
+
 mod constants;
 mod control;
 mod convolution;
@@ -28,7 +37,7 @@ use gradloom_ir::{Builder, Eqn, Op, Program, SecondaryMap, Static, Var};
 /// Results of an equation.
 type Results = Result<Vec<Value>, ExportError>;
 
-/// What the function of an op returns.
+/// Result of the function of an op.
 struct Lowered(Results);
 
 impl From<Value> for Lowered {

@@ -31,26 +31,24 @@ impl Windows {
         }
     }
 
-    /// Appends `x` with its padding, up to the ends of the last windows.
-    fn padded(&self, t: &mut Text, x: &Value, n: impl Into<Number>) -> Value {
+    /// Returns `sign` times the padding, up to the ends of the last windows.
+    fn margins(&self, sign: i64) -> Vec<Margin> {
         let margin = |a: &WindowAxis| Margin {
-            low: a.before,
-            high: Windows::extent(a) as i64 - a.len as i64 - a.before,
+            low: sign * a.before,
+            high: sign * (Windows::extent(a) as i64 - a.len as i64 - a.before),
             interior: 0,
         };
-        let margins: Vec<Margin> = self.axes.iter().map(margin).collect();
-        t.pad(x, n, &margins)
+        self.axes.iter().map(margin).collect()
     }
 
-    /// Appends what [`padded`](Windows::padded) made of `x`.
+    /// Appends `x` with its padding, up to the ends of the last windows.
+    fn padded(&self, t: &mut Text, x: &Value, n: impl Into<Number>) -> Value {
+        t.pad(x, n, &self.margins(1))
+    }
+
+    /// Appends the tensor from which [`padded`](Windows::padded) made `x`.
     fn cropped(&self, t: &mut Text, x: &Value) -> Value {
-        let margin = |a: &WindowAxis| Margin {
-            low: -a.before,
-            high: a.len as i64 + a.before - Windows::extent(a) as i64,
-            interior: 0,
-        };
-        let margins: Vec<Margin> = self.axes.iter().map(margin).collect();
-        t.pad(x, 0, &margins)
+        t.pad(x, 0, &self.margins(-1))
     }
 
     fn lens(&self) -> [Vec<usize>; 2] {

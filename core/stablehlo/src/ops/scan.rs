@@ -33,7 +33,7 @@ impl Walk {
         joined(t, x, &self.axes)
     }
 
-    /// Appends what [`rows`](Walk::rows) made of `y`.
+    /// Appends the tensor whose [`rows`](Walk::rows) are `y`.
     fn back(&self, t: &mut Text, y: &Value) -> Value {
         let lens: Vec<usize> = self.order.iter().map(|axis| self.shape[*axis]).collect();
         let y = t.reshape(y, &lens);

@@ -4,14 +4,6 @@ use crate::equation::Equation;
 use crate::text::{Element, Order, Text, Value};
 use gradloom_maths::tables;
 
-macro_rules! direct {
-    ($($name:ident = $op:literal,)*) => {$(
-        pub(super) fn $name(t: &mut Text, of: &Equation<'_>) -> Value {
-            t.same($op, &[of.x()])
-        }
-    )*};
-}
-
 direct! {
     lgamma = "chlo.lgamma",
     erf_inv = "chlo.erf_inv",
