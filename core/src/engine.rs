@@ -97,7 +97,7 @@ impl ModeGuard {
         self.0.borrow().mode()
     }
 
-    /// Returns a tree equal to `x` whose leaves are inputs of the graph. What depends on them can be
+    /// Returns a tree equal to `x` whose leaves are inputs of the graph. Values that depend on them can be
     /// [differentiated](Self::pull_back).
     ///
     /// # Errors

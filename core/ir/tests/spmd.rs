@@ -582,7 +582,7 @@ fn a_whole_range_of_a_split_dim_stays_in_place() {
     }
 }
 
-// What is sent in known cases.
+// Collectives of known cases.
 
 /// Returns the program of the value and the gradients.
 fn gradients(text: &str, wrt: &[&str]) -> Program {
@@ -948,7 +948,7 @@ fn random_constraints(program: &Program, mesh: &Arc<Mesh>, rng: &mut Rng) -> Con
     }
 }
 
-/// Whether all shapes are known, and the definitions can evaluate the program.
+/// Returns whether all shapes are known, and the definitions can evaluate the program.
 fn is_known(program: &Program) -> bool {
     let bound = program.eqns.iter().flat_map(|eqn| &eqn.outs);
     let mut all = program.params.iter().chain(bound);

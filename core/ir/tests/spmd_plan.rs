@@ -158,7 +158,7 @@ fn a_step_of_7_billion_parameters_is_planned_for_1024_devices() {
             _ => n_weights..=n_weights + 1,
         };
         assert!(expected.contains(&reduced), "{}", of.summary());
-        // What Megatron-LM sends (Korthikanti et al., 2022): four sums of a layer's values, and all gradients.
+        // Megatron-LM sends (Korthikanti et al., 2022) four sums of a layer's values, and all gradients.
         let (n, d) = (model as f64, data as f64);
         let values = (LEN * WIDTH * 4) as f64;
         let sums = 4.0 * LAYERS as f64 * 2.0 * (n - 1.0) / n * values;

@@ -54,14 +54,14 @@ pub enum PjrtError {
     },
     /// The plugin refused a call: the message of XLA.
     Refused {
-        /// What was asked of it.
+        /// The request.
         call: &'static str,
         /// Its message.
         message: String,
     },
     /// A number of arguments, bytes or devices is wrong.
     Length {
-        /// What was counted.
+        /// The counted things.
         what: &'static str,
         /// The number found.
         found: usize,

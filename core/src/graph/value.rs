@@ -178,7 +178,7 @@ pub(crate) enum State<'a> {
     StandIn(StandIn),
 }
 
-/// What a value without elements stands for.
+/// Meaning of a value without elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StandIn {
     /// One lane of `vmap`, or one turn of a loop.

@@ -147,7 +147,7 @@ impl ModeGraph {
         self.epoch
     }
 
-    /// Returns the scope of the epoch. What depends on a value in it keeps its op.
+    /// Returns the scope of the epoch. A value that depends on one in it keeps its op.
     pub(crate) fn scope(&self) -> Arc<Scope> {
         self.scope.clone()
     }

@@ -46,7 +46,7 @@ pub struct ShardingSpec {
 pub struct DimSharding {
     /// The axes that split the dim, the major one first.
     pub axes: Vec<AxisRef>,
-    /// Whether propagation may add axes.
+    /// True if propagation may add axes.
     pub is_open: bool,
     /// The rank among the dims that propagation considers: 0 first. `None` is 0.
     pub priority: Option<usize>,

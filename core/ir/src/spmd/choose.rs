@@ -43,7 +43,7 @@ pub(super) struct Computed {
     pub(super) likes: Vec<Layout>,
     /// The layout of each result.
     pub(super) results: Vec<Layout>,
-    /// Whether operands were gathered because the op has no factors for their axes.
+    /// True if operands were gathered because the op has no factors for their axes.
     pub(super) is_gathered: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) struct Choice<'a> {
     needed: SecondaryMap<Var, ()>,
 }
 
-/// The most ways to split an equation that are compared. Of more factors, the later ones follow wishes.
+/// Maximum number of ways to split an equation that are compared. If there are more, the later factors follow wishes.
 const MOST_WAYS: usize = 4096;
 
 impl<'a> Choice<'a> {

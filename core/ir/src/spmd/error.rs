@@ -11,7 +11,7 @@ pub enum SpmdError {
     Unknown {
         /// The name of the value.
         value: String,
-        /// What is known of it.
+        /// Dtype and shape, as far as they are known.
         aval: String,
     },
     /// A spec does not fit.

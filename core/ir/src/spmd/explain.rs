@@ -31,7 +31,7 @@ pub struct Collective {
     pub before: usize,
 }
 
-/// What a sharded program does and costs, by [`Sharded::explain`].
+/// Work and costs of a sharded program, by [`Sharded::explain`].
 ///
 /// Prints as a table: the parameters, equations and results with their specs, and each collective with
 /// the bytes that a device sends and the time it takes.
@@ -88,7 +88,7 @@ impl Explanation {
 }
 
 impl Sharded {
-    /// Returns what the program does and costs on devices of this speed.
+    /// Returns the work and the costs of the program on devices of this speed.
     ///
     /// Only shapes are read, so a program may be far larger than this machine could run.
     ///

@@ -27,7 +27,7 @@ pub(super) struct Factors {
 pub(super) struct Factor {
     /// The number of indices.
     pub(super) len: usize,
-    /// Whether all parts must have the same number of indices.
+    /// True if all parts must have the same number of indices.
     pub(super) is_even: bool,
     /// How the results are made from the parts, if the results do not have the factor.
     pub(super) reduced: Option<Reduction>,

@@ -22,8 +22,7 @@ pub struct Grid {
 
 /// A [`ShardingSpec`] in atoms.
 ///
-/// Whether dims are open, priorities and replicated axes are not part of it: they only say what
-/// propagation may do.
+/// It has no open dims, priorities or replicated axes: these only limit propagation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Layout {
     /// The atoms that split each dim, the major one first.

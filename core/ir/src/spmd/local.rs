@@ -74,7 +74,7 @@ fn statics(program: &Program, eqn: &Eqn, data: &[Vec<usize>], outs: &[Vec<usize>
     statics.collect()
 }
 
-/// Returns the ends of ranges. Of an axis that is split, the range is the whole part.
+/// Returns the ends of ranges. Along an axis that is split, the range is the whole part.
 fn stops(value: &Static, whole: &[usize], local: &[usize]) -> Static {
     let Some(stops) = value.ints() else {
         return value.clone();

@@ -12,12 +12,12 @@ use super::factors::Factors;
 use super::grid::{Atom, Grid};
 use crate::{Eqn, Program, SecondaryMap, Var};
 
-/// What propagation knows of the dims of a variable.
+/// Knowledge of propagation about the dims of a variable.
 #[derive(Clone, Debug)]
 pub(super) struct Wish {
     /// The atoms that split each dim.
     pub(super) dims: Vec<Vec<Atom>>,
-    /// Whether each dim may gain atoms.
+    /// True for each dim that may gain atoms.
     is_open: Vec<bool>,
     /// The priority of each dim.
     priority: Vec<usize>,
