@@ -149,19 +149,6 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// Prefetches the cache line at an address, which may be invalid, for a store.
-#[inline(always)]
-pub(crate) fn prefetch_to_write<T>(at: *mut T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch never faults, and every x86-64 CPU either has the instruction or ignores
-    // it. rustc emits it for CPUs with the feature `prfchw` only, hence the assembly.
-    unsafe {
-        std::arch::asm!("prefetchw [{0}]", in(reg) at, options(readonly, nostack, preserves_flags));
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
-}
-
 /// Level of every CPU of the target.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;

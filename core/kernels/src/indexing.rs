@@ -4,19 +4,28 @@
 //! `[outer, m, inner]`. The elements of the inner axes that share an index are a *row*, which is copied
 //! as a whole.
 
-mod indices;
-
 use crate::KernelFault;
 use crate::memory::{Data, Element};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
-use crate::simd::vector::{copy_streamed, fence, non_temporal, prefetch, prefetch_to_write};
+use crate::simd::vector::{copy_streamed, fence, non_temporal, prefetch};
 use crate::task::Prepared;
 use crate::threads::{for_each_chunk, worth};
 use gradloom_ir::DType;
-use indices::{Index, Indices, from_start};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Integer type of indices.
+trait Index: Element + Into<i64> {}
+impl Index for i32 {}
+impl Index for i64 {}
+
+/// Returns an index counted from the start of the axis.
+#[inline(always)]
+fn from_start<I: Index>(index: I, n: usize) -> usize {
+    let index: i64 = index.into();
+    (if index < 0 { index + n as i64 } else { index }) as usize
+}
 
 /// Sizes of a tensor and of indices of one of its axes.
 #[derive(Clone, Copy, Debug)]
@@ -58,16 +67,6 @@ const STREAMED: usize = 1 << 17;
 
 /// Distance from a row to the later one that is prefetched.
 const AHEAD: usize = 8;
-
-/// Distance from an element to the later one that is prefetched.
-const ELEMENTS_AHEAD: usize = 32;
-
-/// Number of indices that are checked at once. They are still in the cache when they are used.
-const CHECKED: usize = 1024;
-
-/// Size in bytes of a tensor from which elements that are written at indices are prefetched, and those
-/// that are read may be missing in the cache.
-const PREFETCHED: usize = 256 << 10;
 
 /// Calls a function that is generic over the type of indices.
 macro_rules! on_index {
@@ -249,11 +248,6 @@ fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at:
     let chunk = if streamed { STREAMED } else { CHUNK };
     let rows = (chunk / inner).max(1);
     let nanos = at.nanos::<T>(at.outer * m * inner);
-    // Indices that all outer elements share are checked once.
-    let indices = match at.outer > 1 && !at.by_outer {
-        true => Indices::new(indices, n).checked(),
-        false => Indices::new(indices, n),
-    };
     let is_wrong = AtomicBool::new(false);
     for_each_chunk(out, rows * inner, nanos, |c, mut out| {
         let (mut outer, mut j) = (c * rows / m, c * rows % m);
@@ -264,7 +258,7 @@ fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at:
             let (now, later) = out.split_at_mut(some * inner);
             let xs = &xs[at.read_of(outer)..][..n * inner];
             let width = at.width();
-            let indices = indices.part(at.indices_of(outer) + j * width, some * width);
+            let indices = &indices[at.indices_of(outer) + j * width..][..some * width];
             all &= take_rows(xs, indices, now, at, streamed);
             (outer, j, out) = (outer + 1, 0, later);
         }
@@ -282,29 +276,23 @@ leveled! {
     /// Copies the rows of one outer element, and returns whether all indices are in range.
     fn take_rows<S, T: Element>(
         xs: &[T],
-        indices: Indices<'_, impl Index>,
+        indices: &[impl Index],
         out: &mut [T],
         at: Places,
         streamed: bool,
     ) -> bool {
         let Places { n, inner, .. } = at;
-        assert!(n > 0 && n == indices.n() && xs.len() == n * inner, "an axis with elements");
+        assert!(n > 0 && xs.len() == n * inner, "an axis with elements");
         let mut right = true;
         if inner == 1 {
-            for (out, indices) in out.chunks_mut(CHECKED).zip(indices.chunks(CHECKED)) {
-                right &= take_elements(xs, indices, out, Columns::One);
-            }
+            right = take_elements(xs, n, indices, out, Columns::One);
         } else if at.by_inner {
-            for (row, indices) in out.chunks_exact_mut(inner).zip(indices.chunks(inner)) {
-                let parts = row.chunks_mut(CHECKED).zip(indices.chunks(CHECKED));
-                for (i, (row, indices)) in parts.enumerate() {
-                    let from = i * CHECKED;
-                    right &= take_elements(xs, indices, row, Columns::Each { inner, from });
-                }
+            for (row, indices) in out.chunks_exact_mut(inner).zip(indices.chunks_exact(inner)) {
+                right &= take_elements(xs, n, indices, row, Columns::Each(inner));
             }
         } else {
             let mut wrong = false;
-            for (row, index) in out.chunks_exact_mut(inner).zip(indices.list()) {
+            for (row, index) in out.chunks_exact_mut(inner).zip(indices) {
                 let from = &xs[place_of(*index, n, &mut wrong) * inner..][..inner];
                 match streamed {
                     true => copy_streamed(from, row),
@@ -322,19 +310,17 @@ leveled! {
 enum Columns {
     /// The matrix has one column.
     One,
-    /// Each index is for the next of `inner` columns, beginning at `from`.
-    Each { inner: usize, from: usize },
+    /// Each index is for the next column of this many.
+    Each(usize),
 }
 
 impl Columns {
     /// Returns the position of the element for index `b`, in row `place` of the matrix.
-    ///
-    /// There is no check for overflow, because the row may be one to prefetch.
     #[inline(always)]
     fn element(self, place: usize, b: usize) -> usize {
         match self {
             Columns::One => place,
-            Columns::Each { inner, from } => place.wrapping_mul(inner).wrapping_add(from + b),
+            Columns::Each(inner) => place * inner + b,
         }
     }
 
@@ -342,39 +328,95 @@ impl Columns {
     fn fit(self, n: usize, len: usize, m: usize) -> bool {
         match self {
             Columns::One => len == n,
-            Columns::Each { inner, from } => len == n * inner && from + m <= inner,
+            Columns::Each(inner) => len == n * inner && m <= inner,
         }
     }
 }
 
+/// Calls `f` with the position of each index and the index, up to the first one that is not *plain*:
+/// in range, and counted from the start. Returns the number of calls.
+///
+/// A branch for each index, which is predicted, costs less than a pass over all of them before.
+#[inline(always)]
+fn for_plain<I: Index>(indices: &[I], n: usize, mut f: impl FnMut(usize, usize)) -> usize {
+    let mut done = 0;
+    let (groups, rest) = indices.as_chunks::<4>();
+    for group in groups {
+        for (j, index) in group.iter().enumerate() {
+            let index: i64 = (*index).into();
+            if index as u64 >= n as u64 {
+                return done + j;
+            }
+            f(done + j, index as usize);
+        }
+        done += group.len();
+    }
+    for index in rest {
+        let index: i64 = (*index).into();
+        if index as u64 >= n as u64 {
+            break;
+        }
+        f(done, index as usize);
+        done += 1;
+    }
+    done
+}
+
 /// Copies elements of a matrix, one for each index, and returns whether all indices are in range.
 #[inline(always)]
-fn take_elements<T: Element, I: Index>(
+fn take_elements<T: Element>(
     xs: &[T],
-    indices: Indices<'_, I>,
+    n: usize,
+    indices: &[impl Index],
     out: &mut [T],
     columns: Columns,
 ) -> bool {
-    let n = indices.n();
-    assert!(n > 0 && columns.fit(n, xs.len(), out.len()));
-    if let Some(plain) = indices.plain() {
-        // SAFETY: the place is less than `n`, because plain indices are. The matrix has `n` rows and
-        // a column for each element of `out`, as asserted. So the caller of `from` may read.
-        let from = |place: usize, b: usize| unsafe { xs.as_ptr().add(columns.element(place, b)) };
-        let each = out.iter_mut().zip(plain.places()).enumerate();
-        if size_of_val(xs) < PREFETCHED {
-            // SAFETY: as for `from`. A volatile load stays a load of one element: from a cache, it
-            // is faster than the vectors that rustc builds of single elements.
-            each.for_each(|(b, (y, place))| *y = unsafe { from(place, b).read_volatile() });
-        } else {
-            // SAFETY: as for `from`.
-            each.for_each(|(b, (y, place))| *y = unsafe { from(place, b).read() });
-        }
-        return true;
-    }
+    assert!(out.len() == indices.len() && columns.fit(n, xs.len(), out.len()));
+    let (from, to) = (xs.as_ptr(), out.as_mut_ptr());
+    let done = for_plain(indices, n, |b, place| {
+        // SAFETY: the place is less than `n`, and `b` less than the number of indices. The matrix has
+        // `n` rows and a column for each element of `out`, as asserted. The volatile load stays a load
+        // of one element, which is faster than the vectors that rustc builds of single elements.
+        unsafe { *to.add(b) = from.add(columns.element(place, b)).read_volatile() }
+    });
     let mut wrong = false;
-    for (b, (y, index)) in out.iter_mut().zip(indices.list()).enumerate() {
+    for (b, (y, index)) in out.iter_mut().zip(indices).enumerate().skip(done) {
         *y = xs[columns.element(place_of(*index, n, &mut wrong), b)];
+    }
+    !wrong
+}
+
+/// Combines elements of a matrix, one for each index, with updates, and returns whether all indices
+/// are in range.
+#[inline(always)]
+fn write_elements<T: Element>(
+    indices: &[impl Index],
+    n: usize,
+    ys: &[T],
+    out: &mut [T],
+    columns: Columns,
+    combine: impl Fn(T, T) -> T,
+) -> bool {
+    assert!(ys.len() == indices.len() && columns.fit(n, out.len(), ys.len()));
+    let (from, to) = (ys.as_ptr(), out.as_mut_ptr());
+    let done = for_plain(indices, n, |b, place| {
+        // SAFETY: the place is less than `n`, and `b` less than the number of indices. The matrix
+        // `out` has `n` rows and a column for each of `ys`, as asserted.
+        unsafe {
+            let to = to.add(columns.element(place, b));
+            *to = combine(*to, *from.add(b));
+        }
+    });
+    let mut wrong = false;
+    for (b, (y, index)) in ys.iter().zip(indices).enumerate().skip(done) {
+        let place = from_start(*index, n);
+        match place < n {
+            true => {
+                let to = &mut out[columns.element(place, b)];
+                *to = combine(*to, *y);
+            }
+            false => wrong = true,
+        }
     }
     !wrong
 }
@@ -517,23 +559,12 @@ leveled! {
     ) -> bool {
         let Places { n, inner, .. } = at;
         assert!(n > 0 && out.len() == n * inner, "an axis with elements");
-        let all = Indices::new(indices, n);
         let mut right = true;
         if inner == 1 {
-            let later = indices.get(ELEMENTS_AHEAD..).unwrap_or_default().chunks(CHECKED);
-            let later = later.chain(std::iter::repeat::<&[_]>(&[]));
-            for ((ys, indices), later) in ys.chunks(CHECKED).zip(all.chunks(CHECKED)).zip(later) {
-                right &= write_elements(indices, later, ys, out, Columns::One, &combine);
-            }
+            right = write_elements(indices, n, ys, out, Columns::One, combine);
         } else if at.by_inner {
-            for (row, indices) in ys.chunks_exact(inner).zip(all.chunks(inner)) {
-                let parts = row.chunks(CHECKED).zip(indices.chunks(CHECKED));
-                for (i, (row, indices)) in parts.enumerate() {
-                    let from = i * CHECKED;
-                    let later = indices.list().get(ELEMENTS_AHEAD..).unwrap_or_default();
-                    let columns = Columns::Each { inner, from };
-                    right &= write_elements(indices, later, row, out, columns, &combine);
-                }
+            for (row, indices) in ys.chunks_exact(inner).zip(indices.chunks_exact(inner)) {
+                right &= write_elements(indices, n, row, out, Columns::Each(inner), &combine);
             }
         } else {
             let mut wrong = false;
@@ -546,60 +577,6 @@ leveled! {
         }
         right
     }
-}
-
-/// Combines elements of a matrix, one for each index, with updates, and returns whether all indices
-/// are in range.
-///
-/// The elements at the indices `later` are prefetched.
-#[inline(always)]
-fn write_elements<T: Element, I: Index>(
-    indices: Indices<'_, I>,
-    later: &[I],
-    ys: &[T],
-    out: &mut [T],
-    columns: Columns,
-    combine: impl Fn(T, T) -> T,
-) -> bool {
-    let n = indices.n();
-    assert!(n > 0 && columns.fit(n, out.len(), ys.len()));
-    let Some(plain) = indices.plain() else {
-        let mut wrong = false;
-        for (b, (y, index)) in ys.iter().zip(indices.list()).enumerate() {
-            let place = from_start(*index, n);
-            match place < n {
-                true => {
-                    let to = &mut out[columns.element(place, b)];
-                    *to = combine(*to, *y);
-                }
-                false => wrong = true,
-            }
-        }
-        return !wrong;
-    };
-    let to = out.as_mut_ptr();
-    let element = |b: usize, place: usize, y: T| {
-        // SAFETY: the place is less than `n`, because plain indices are. The matrix `out` has `n`
-        // rows and a column for each of `ys`, as asserted.
-        unsafe {
-            let to = to.add(columns.element(place, b));
-            *to = combine(*to, y);
-        }
-    };
-    let each = ys.iter().zip(plain.places()).enumerate();
-    if size_of_val(out) < PREFETCHED {
-        each.for_each(|(b, (y, place))| element(b, place, *y));
-        return true;
-    }
-    for (b, (y, place)) in each {
-        if let Some(index) = later.get(b) {
-            let index: i64 = (*index).into();
-            let at = columns.element(index as usize, b + ELEMENTS_AHEAD);
-            prefetch_to_write(to.wrapping_add(at));
-        }
-        element(b, place, *y);
-    }
-    true
 }
 
 #[cfg(test)]
