@@ -1,6 +1,11 @@
-"""Runs StableHLO functions: `xla.py INPUT OUTPUT`. The module `xla` of gradloom-tests writes and reads the files."""
+"""Runs StableHLO functions, or lists their collectives: `xla.py run|collectives INPUT OUTPUT`.
 
+The module `xla` of gradloom-tests writes and reads the files.
+"""
+
+import math
 import os
+import re
 import sys
 
 # Compiled code runs once.
@@ -65,15 +70,54 @@ def whole(parts, sharding):
     return np.asarray(jax.make_array_from_single_device_arrays(tuple(shape), of, parts))
 
 
+COLLECTIVE = re.compile(
+    r"= (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\((.*)"
+)
+SIZES = {"f32": 4, "f64": 8, "s32": 4, "s64": 8, "pred": 1}
+
+
+def collectives(text, n):
+    """Returns each collective of the compiled module, with the bytes that a device of a ring sends."""
+    found = []
+    for line in compiled(text, n).hlo_modules()[0].to_string().splitlines():
+        if match := COLLECTIVE.search(line):
+            shapes, name, rest = match.groups()
+            arrays = re.findall(r"(\w+)\[([\d,]*)\]", shapes)
+            size = sum(SIZES[dtype] * math.prod(int(n) for n in dims.split(",") if n) for dtype, dims in arrays)
+            of_group = group(rest, n)
+            sent = {
+                "all-reduce": 2 * size * (of_group - 1) // of_group,
+                "all-gather": size * (of_group - 1) // of_group,
+                "reduce-scatter": size * (of_group - 1),
+                "all-to-all": size * (of_group - 1) // of_group,
+                "collective-permute": size,
+            }[name]
+            found.append(f"{name.replace('-', '_')} {sent}")
+    return found
+
+
+def group(rest, n):
+    """Returns the number of devices of a group."""
+    if match := re.search(r"replica_groups=\[\d+,(\d+)\]", rest):
+        return int(match[1])
+    if match := re.search(r"replica_groups=\{\{([\d,]+)\}", rest):
+        return len(match[1].split(","))
+    return n
+
+
 def main():
-    with open(sys.argv[1]) as source, open(sys.argv[2], "w") as target:
+    what = sys.argv[1]
+    with open(sys.argv[2]) as source, open(sys.argv[3], "w") as target:
         while head := source.readline():
             _, n_args, n_lines, n_devices = head.split(" ")
             args = [read(source.readline()) for _ in range(int(n_args))]
             text = "".join(source.readline() for _ in range(int(n_lines)))
             try:
-                outs = run(text, args, int(n_devices))
-                lines = [f"ok {len(outs)}", *map(write, outs)]
+                if what == "run":
+                    outs = list(map(write, run(text, args, int(n_devices))))
+                else:
+                    outs = collectives(text, int(n_devices))
+                lines = [f"ok {len(outs)}", *outs]
             except Exception as error:
                 lines = ["error " + " ".join(str(error).split())[:600]]
             target.writelines(line + "\n" for line in lines)

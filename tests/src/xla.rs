@@ -104,16 +104,39 @@ fn parsed(line: &str) -> Option<Tensor> {
 ///
 /// If the Python does not run.
 pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
+    shares(python, "run", jobs, parsed)
+}
+
+/// Compiles the functions and returns the collectives that XLA inserts, as names with the bytes that a
+/// device of a ring sends, or the first line of XLA's error for each.
+///
+/// # Panics
+///
+/// If the Python does not run.
+pub fn collectives(python: &str, jobs: &[Job]) -> Vec<Result<Vec<(String, u128)>, String>> {
+    let collective = |line: &str| {
+        let (name, bytes) = line.split_once(' ')?;
+        Some((name.to_owned(), bytes.parse().ok()?))
+    };
+    shares(python, "collectives", jobs, collective)
+}
+
+/// Gives each of several Python processes a share of the jobs.
+fn shares<T: Send>(
+    python: &str,
+    what: &str,
+    jobs: &[Job],
+    parsed: impl Fn(&str) -> Option<T> + Copy + Send,
+) -> Vec<Result<Vec<T>, String>> {
     if jobs.is_empty() {
         return Vec::new();
     }
     let n_workers = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let share = jobs.len().div_ceil(n_workers);
-    let shares: Vec<_> = jobs.chunks(share).collect();
+    let shares: Vec<_> = jobs.chunks(jobs.len().div_ceil(n_workers)).collect();
     std::thread::scope(|scope| {
         let workers = shares
             .into_iter()
-            .map(|jobs| scope.spawn(move || run_share(python, jobs)));
+            .map(|jobs| scope.spawn(move || share(python, what, jobs, parsed)));
         let workers: Vec<_> = workers.collect();
         workers
             .into_iter()
@@ -122,7 +145,12 @@ pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     })
 }
 
-fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
+fn share<T>(
+    python: &str,
+    what: &str,
+    jobs: &[Job],
+    parsed: impl Fn(&str) -> Option<T>,
+) -> Vec<Result<Vec<T>, String>> {
     let mut input = String::new();
     for job in jobs {
         let _ = writeln!(
@@ -150,6 +178,7 @@ fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     std::fs::write(&from, input).expect("the temporary folder can be written");
     let status = Command::new(python)
         .arg(folder.join("src/xla.py"))
+        .arg(what)
         .args([&from, &to])
         .status()
         .unwrap_or_else(|e| panic!("`{python}` does not run: {e}"));
@@ -164,10 +193,10 @@ fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
         results.push(match head.strip_prefix("ok ") {
             Some(n) => {
                 let n = n.parse().expect("a number of results");
-                let outs = lines.by_ref().take(n).map(parsed);
+                let outs = lines.by_ref().take(n).map(&parsed);
                 Ok(outs
-                    .collect::<Option<Vec<Tensor>>>()
-                    .expect("a tensor a line"))
+                    .collect::<Option<Vec<T>>>()
+                    .expect("lines of this form"))
             }
             None => Err(head.trim_start_matches("error ").to_owned()),
         });

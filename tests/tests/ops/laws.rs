@@ -633,6 +633,29 @@ fn a_composite_op_has_the_value_and_the_derivative_of_its_decomposition() {
     assert_eq!(composites.join(" "), expected);
 }
 
+/// Softmax and its kind depend on differences of elements only, so large elements cost no digits.
+#[test]
+fn a_decomposition_keeps_the_digits_of_large_elements() {
+    let of_differences = [
+        Op::Softmax,
+        Op::LogSoftmax,
+        Op::CrossEntropy,
+        Op::CrossEntropyGrad,
+    ];
+    for case in cases().filter(|case| of_differences.contains(&case.op)) {
+        let mut inputs = case.inputs.clone();
+        inputs[0] = &inputs[0] + 1e6;
+        let simple = Case {
+            program: pass::decompose(case.program.clone()),
+            inputs,
+            wrt: case.wrt.clone(),
+            op: case.op,
+        };
+        let expected = case.run(&simple.inputs);
+        assert_near(&simple.run(&simple.inputs), &expected, 1e-13, &simple);
+    }
+}
+
 /// Infers the range of each result from those of the operands, and compares it with the elements.
 #[test]
 fn results_lie_in_the_range_that_the_op_infers() {

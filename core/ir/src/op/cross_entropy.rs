@@ -1,5 +1,6 @@
 use super::cross_entropy_grad::one_hot_mask;
 use super::log_softmax::log_softmax_at;
+use super::logsumexp::less_largest;
 use super::nd_array::{Application, NdArray, indices, mean};
 use super::{
     Count, Fails, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, lanes,
@@ -75,14 +76,16 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ),
 };
 
-/// The mean over rows of `logsumexp(x)` less the element at the label.
+/// The mean over rows of `logsumexp(s)` less the element of `s` at the label, for `s = x - max(x)`.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let x = eqn.args[0];
     let hot = one_hot_mask(b, x, eqn.args[1])?;
     let [last, all, no] = [b.attr(-1), b.attr(crate::Static::All), b.attr(false)];
-    let total = b.emit(Op::Logsumexp, &[last, no], &[x]);
+    let keepdims = b.attr(true);
+    let (shifted, _) = less_largest(b, x, last, keepdims);
+    let total = b.emit(Op::Logsumexp, &[last, no], &[shifted]);
     let zero = b.scalar(0.0, x);
-    let at_label = b.select(hot, x, zero);
+    let at_label = b.select(hot, shifted, zero);
     let at_label = b.sum(at_label, x, last, no);
     let loss = b.sub(total, at_label);
     Some(vec![b.mean(loss, loss, all, no)])

@@ -1,4 +1,4 @@
-use super::logsumexp::log_sum_exp;
+use super::logsumexp::{less_largest, log_sum_exp};
 use super::nd_array::{Application, NdArray};
 use super::{
     Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, Range, axes, shape,
@@ -54,12 +54,15 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ),
 };
 
-/// `x - logsumexp(x)`.
+/// `s - log(sum(exp(s)))` for `s = x - max(x)`, which large elements do not round.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let (x, axis, keepdims) = (eqn.args[0], eqn.attrs[0], b.attr(true));
-    let total = b.emit(Op::Logsumexp, &[axis, keepdims], &[x]);
-    let total = b.sum_t(total, x, axis, keepdims);
-    Some(vec![b.sub(x, total)])
+    let (shifted, _) = less_largest(b, x, axis, keepdims);
+    let exp = b.unary(Op::Exp, shifted);
+    let total = b.sum(exp, x, axis, keepdims);
+    let log = b.unary(Op::Log, total);
+    let log = b.sum_t(log, x, axis, keepdims);
+    Some(vec![b.sub(shifted, log)])
 }
 
 /// The definition of the op.

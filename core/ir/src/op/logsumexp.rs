@@ -1,6 +1,6 @@
 use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
-use crate::{Builder, Dim, Eqn, Op, StaticKind, Var};
+use crate::{Attr, Builder, Dim, Eqn, Op, StaticKind, Var};
 
 methods! { logsumexp {
     /// `log(sum(exp(x)))` over `axes` of floats, in the same dtype, without overflow.
@@ -79,45 +79,49 @@ pub(super) static OP: Nonlinear = Nonlinear {
 
 /// With the largest element `m`, the result is `m + log(sum(exp(x - m)))`.
 ///
-/// An infinite `m` is replaced by 0, and a sum of 0 has the logarithm minus infinity, without a
-/// derivative.
+/// A sum of 0 has the logarithm minus infinity, without a derivative.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let (x, axes, keepdims) = (eqn.args[0], eqn.attrs[0], eqn.attrs[1]);
     let (zero, one) = (b.scalar(0.0, x), b.scalar(1.0, x));
-    let infinity = b.scalar(f64::INFINITY, x);
-    // A maximum over no elements does not exist.
-    let is_empty = |dims: &[Dim]| {
-        let axes = shape::axes(b.static_of(axes), dims.len()).ok().flatten();
-        axes.is_some_and(|axes| axes.iter().any(|a| dims[*a] == Dim::Known(0)))
-    };
-    let shift = match b.aval(x).shape.dims().is_some_and(is_empty) {
-        true => None,
-        false => {
-            let m = b.emit(Op::Max, &[axes, keepdims], &[x]);
-            let m = b.unary(Op::StopGradient, m);
-            let size = b.unary(Op::Abs, m);
-            let is_finite = b.binary(Op::Lt, size, infinity);
-            Some(b.select(is_finite, m, zero))
-        }
-    };
-    let shifted = match shift {
-        Some(shift) => {
-            let shift = b.sum_t(shift, x, axes, keepdims);
-            b.sub(x, shift)
-        }
-        None => x,
-    };
+    let (shifted, largest) = less_largest(b, x, axes, keepdims);
     let exp = b.unary(Op::Exp, shifted);
     let total = b.sum(exp, x, axes, keepdims);
     let is_zero = b.binary(Op::Eq, total, zero);
     let positive = b.select(is_zero, one, total);
     let log = b.unary(Op::Log, positive);
-    let log = match shift {
-        Some(shift) => b.add(log, shift),
+    let log = match largest {
+        Some(largest) => b.add(log, largest),
         None => log,
     };
+    let infinity = b.scalar(f64::INFINITY, x);
     let least = b.neg(infinity);
     Some(vec![b.select(is_zero, least, log)])
+}
+
+/// Emits `x - m` and `m`, the largest element along the axes, or 0 if that is infinite.
+///
+/// There is no `m` along axes of length 0.
+pub(super) fn less_largest(
+    b: &mut Builder,
+    x: Var,
+    axes: Attr,
+    keepdims: Attr,
+) -> (Var, Option<Var>) {
+    let is_empty = |dims: &[Dim]| {
+        let axes = shape::axes(b.static_of(axes), dims.len()).ok().flatten();
+        axes.is_some_and(|axes| axes.iter().any(|a| dims[*a] == Dim::Known(0)))
+    };
+    if b.aval(x).shape.dims().is_some_and(is_empty) {
+        return (x, None);
+    }
+    let (zero, infinity) = (b.scalar(0.0, x), b.scalar(f64::INFINITY, x));
+    let m = b.emit(Op::Max, &[axes, keepdims], &[x]);
+    let m = b.unary(Op::StopGradient, m);
+    let size = b.unary(Op::Abs, m);
+    let is_finite = b.binary(Op::Lt, size, infinity);
+    let m = b.select(is_finite, m, zero);
+    let each = b.sum_t(m, x, axes, keepdims);
+    (b.sub(x, each), Some(m))
 }
 
 /// The definition of the op.

@@ -1,4 +1,5 @@
 use super::log_softmax::log_softmax_at;
+use super::logsumexp::less_largest;
 use super::nd_array::{Application, NdArray};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Ops, axes, shape};
 use crate::{Builder, Eqn, Op, StaticKind, Var};
@@ -47,10 +48,14 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ),
 };
 
-/// `exp(log_softmax(x))`.
+/// `e / sum(e)` for `e = exp(x - max(x))`.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
-    let log = b.emit(Op::LogSoftmax, &eqn.attrs, &eqn.args);
-    Some(vec![b.unary(Op::Exp, log)])
+    let (x, axis, keepdims) = (eqn.args[0], eqn.attrs[0], b.attr(true));
+    let (shifted, _) = less_largest(b, x, axis, keepdims);
+    let exp = b.unary(Op::Exp, shifted);
+    let total = b.sum(exp, x, axis, keepdims);
+    let total = b.sum_t(total, x, axis, keepdims);
+    Some(vec![b.div(exp, total)])
 }
 
 /// The definition of the op.
