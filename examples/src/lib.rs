@@ -6,3 +6,4 @@ pub mod chart;
 pub mod data;
 pub mod model;
 pub mod step;
+pub mod xla;

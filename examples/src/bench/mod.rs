@@ -73,6 +73,11 @@ pub const WORKLOADS: &[Workload] = &[
         run: transformer::gradients,
     },
     Workload {
+        name: "W3_xla",
+        about: "the gradient of W3 run by XLA, if `GRADLOOM_PJRT_PLUGIN` names a plugin",
+        run: transformer::gradients_by_xla,
+    },
+    Workload {
         name: "W3f",
         about: "transformer block: loss",
         run: transformer::losses,

@@ -3,7 +3,12 @@
 use super::inputs::{fill, near_one, weight};
 use super::measure::{Timer, Unit, norm};
 use crate::model::Linear;
+use crate::step::{constants, leaves};
+use crate::xla::{buffers, floats};
 use gradloom::prelude::*;
+use gradloom::trace::trace;
+use gradloom_pjrt::{Buffer, Plugin};
+use std::error::Error;
 
 /// Number of sequences in a batch.
 const BATCH: usize = 8;
@@ -123,6 +128,48 @@ pub(super) fn gradients(timer: &mut Timer) -> Result<()> {
     timer.time("W3_sdpa", Unit::Millis, check, || {
         let (value, grads) = fused_loss::value_and_grad(&block, &x);
         evaluate(&(value, grads.block, grads.x))
+    })
+}
+
+/// Times the gradients of W3 as a program that XLA runs: W3_xla. `GRADLOOM_PJRT_PLUGIN` names the shared
+/// library with XLA, and there is no row without it.
+pub(super) fn gradients_by_xla(timer: &mut Timer) -> Result<()> {
+    let Some(path) = std::env::var_os("GRADLOOM_PJRT_PLUGIN") else {
+        return Ok(());
+    };
+    let argument = (parameters(), input());
+    let traced = trace(
+        |(block, x): &(Block, Tensor)| {
+            let (value, grads) = loss::value_and_grad(block, x);
+            (value, grads.block, grads.x)
+        },
+        &argument,
+    );
+    let run = || -> std::result::Result<_, Box<dyn Error>> {
+        let client = Plugin::load(path.as_ref())?.client()?;
+        let text = gradloom_stablehlo::export(traced.program(), "gradients")?;
+        let compiled = client.compile(&text, 1)?;
+        let args = [leaves(&argument), constants(&traced)].concat();
+        Ok((compiled, buffers(&client, &args, 0)?))
+    };
+    let (compiled, args) = run().unwrap_or_else(|e| panic!("W3_xla: {e}"));
+    let args: Vec<&Buffer> = args.iter().collect();
+    let run = || {
+        compiled
+            .run(&args)
+            .unwrap_or_else(|e| panic!("W3_xla: {e}"))
+    };
+    let read = |out: &Buffer| floats(out).unwrap_or_else(|e| panic!("W3_xla: {e}"));
+    let outs = run();
+    let squares = outs[1..]
+        .iter()
+        .flat_map(read)
+        .map(|x| f64::from(x).powi(2));
+    let check = squares.sum::<f64>().sqrt();
+    timer.time("W3_xla", Unit::Millis, check, || {
+        // The results are ready when one of them has been read.
+        read(&run()[0]);
+        Ok(())
     })
 }
 

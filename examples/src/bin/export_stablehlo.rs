@@ -18,9 +18,12 @@ use std::path::PathBuf;
 const BATCH: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args()
-        .nth(1)
-        .map_or_else(|| PathBuf::from("target/stablehlo"), PathBuf::from);
+    let folder = std::env::args().nth(1);
+    let folder = folder.as_deref().unwrap_or("target/stablehlo");
+    if folder.starts_with('-') {
+        return Err(format!("unknown option `{folder}`; give the folder to write to").into());
+    }
+    let folder = PathBuf::from(folder);
     let digits = Digits::bundled();
     let (train, _) = digits.split(Key::new(20));
     let (x, labels) = digits.batch(&train[..BATCH]);

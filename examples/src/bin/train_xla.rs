@@ -1,16 +1,20 @@
 //! Trains the perceptron for handwritten digits with XLA: the step is exported as StableHLO text, compiled once by a PJRT
 //! plugin, and its parameters and optimiser state stay on the device.
 //!
-//! `cargo run --release --bin train_xla -- PLUGIN [EPOCHS]`, where `PLUGIN` is a shared library such as `xla_cpu_pjrt.so` of
-//! the Python package `xla-cpu-pjrt`. Compare with `cargo run --release --bin digits -- --epochs EPOCHS`.
+//! `cargo run --release --bin train_xla -- PLUGIN [EPOCHS [DEVICES]]`, where `PLUGIN` is a shared library such as
+//! `xla_cpu_pjrt.so` of the Python package `xla-cpu-pjrt`. Each of several devices has a part of each batch, and XLA
+//! inserts the sums of gradients. The CPU has 4 devices with `XLA_FLAGS=--xla_force_host_platform_device_count=4`.
 
 use gradloom::prelude::*;
+use gradloom::sharding::{Mesh, ShardingSpec, sharded};
 use gradloom::trace::trace;
 use gradloom_examples::data::{CLASSES, Digits, PIXELS};
 use gradloom_examples::model::{Mlp, accuracy, loss};
 use gradloom_examples::step::{Argument, adam, constants, leaves, step};
-use gradloom_pjrt::{Buffer, Client, Element, Plugin};
+use gradloom_examples::xla::{buffers, number};
+use gradloom_pjrt::{Buffer, PjrtError, Plugin};
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Instant;
 
 const BATCH: usize = 32;
@@ -19,6 +23,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
     let plugin = args.next().ok_or("give the path of a PJRT plugin")?;
     let epochs: usize = args.next().map_or(Ok(30), |n| n.parse())?;
+    let n_devices: usize = args.next().map_or(Ok(1), |n| n.parse())?;
+    if n_devices == 0 || !BATCH.is_multiple_of(n_devices) {
+        return Err(format!("{n_devices} devices cannot share a batch of {BATCH}").into());
+    }
     let client = Plugin::load(plugin.as_ref())?.client()?;
     println!(
         "platform: {}, {} devices",
@@ -33,8 +41,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (x, labels) = digits.batch(&train[..BATCH]);
     let argument: Argument = (model.clone(), adam().init(&model), x, labels);
     let start = Instant::now();
-    let traced = trace(step, &argument);
-    let compiled = client.compile(&gradloom_stablehlo::export(traced.program(), "step")?, 1)?;
+    // The parameters are whole on each device, and the images and labels of a batch are divided.
+    let mesh = Arc::new(Mesh::new("m", &[("data", n_devices)])?);
+    let whole = ShardingSpec::replicated(&mesh, 0);
+    let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    let specs = (whole.clone(), whole.clone(), rows.clone(), rows);
+    let traced = trace(sharded(step, &mesh, specs, whole), &argument);
+    let text = gradloom_stablehlo::export(traced.program(), "step")?;
+    let compiled = client.compile(&text, n_devices)?;
     let (test_x, test_labels) = digits.batch(&test);
     let measured = (model, test_x, test_labels);
     let of_test = trace(
@@ -46,14 +60,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let test = client.compile(&gradloom_stablehlo::export(of_test.program(), "test")?, 1)?;
     println!("compiled in {:.2} s", start.elapsed().as_secs_f64());
 
-    let of_step = buffers(&client, &constants(&traced))?;
-    let mut state = buffers(
-        &client,
-        &[leaves(&argument.0), leaves(&argument.1)].concat(),
-    )?;
+    let on_devices = |tensors: &[Tensor]| -> Result<Vec<Vec<Buffer>>, PjrtError> {
+        let on_device = |device| buffers(&client, tensors, device);
+        (0..n_devices).map(on_device).collect()
+    };
+    let of_step = on_devices(&constants(&traced))?;
+    let mut states = on_devices(&[leaves(&argument.0), leaves(&argument.1)].concat())?;
     let n_params = leaves(&argument.0).len();
-    let test_set = buffers(&client, &[measured.1.clone(), measured.2.clone()])?;
-    let test_constants = buffers(&client, &constants(&of_test))?;
+    let test_set = buffers(&client, &[measured.1.clone(), measured.2.clone()], 0)?;
+    let test_constants = buffers(&client, &constants(&of_test), 0)?;
     let start = Instant::now();
     for epoch in 1..=epochs {
         let (this, next) = shuffle.split();
@@ -63,15 +78,24 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (mut total, mut n) = (0.0, 0);
         // The step has one batch size: the last images of an epoch are left out.
         for indices in order.chunks_exact(BATCH) {
-            let (x, labels) = digits.batch(indices);
-            let batch = buffers(&client, &[x, labels])?;
-            let args: Vec<&Buffer> = state.iter().chain(&batch).chain(&of_step).collect();
-            state = compiled.run(&args)?;
-            let of_batch = state.pop().ok_or("the step returns a loss")?;
-            total += number(&of_batch)?;
+            let mut batches = Vec::new();
+            for (device, indices) in indices.chunks_exact(BATCH / n_devices).enumerate() {
+                let (x, labels) = digits.batch(indices);
+                batches.push(buffers(&client, &[x, labels], device)?);
+            }
+            let args: Vec<Vec<&Buffer>> = (0..n_devices)
+                .map(|device| {
+                    let parts = [&states[device], &batches[device], &of_step[device]];
+                    parts.into_iter().flatten().collect()
+                })
+                .collect();
+            let args: Vec<&[&Buffer]> = args.iter().map(Vec::as_slice).collect();
+            states = compiled.run_on(&args)?;
+            let losses: Vec<Buffer> = states.iter_mut().filter_map(Vec::pop).collect();
+            total += number(&losses[0])?;
             n += 1;
         }
-        let params = state[..n_params].iter();
+        let params = states[0][..n_params].iter();
         let args: Vec<&Buffer> = params.chain(&test_set).chain(&test_constants).collect();
         let found = test.run(&args)?;
         println!(
@@ -83,35 +107,4 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("time: {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
-}
-
-/// Copies tensors to the device.
-fn buffers(client: &Client, tensors: &[Tensor]) -> Result<Vec<Buffer>, Box<dyn Error>> {
-    let buffer = |x: &Tensor| -> Result<Buffer, Box<dyn Error>> {
-        let (element, bytes): (Element, Vec<u8>) = match x.dtype() {
-            DType::F32 => (
-                Element::F32,
-                x.to_vec::<f32>()
-                    .iter()
-                    .flat_map(|x| x.to_le_bytes())
-                    .collect(),
-            ),
-            DType::I64 => (
-                Element::I64,
-                x.to_vec::<i64>()
-                    .iter()
-                    .flat_map(|x| x.to_le_bytes())
-                    .collect(),
-            ),
-            dtype => return Err(format!("the model has no {dtype}").into()),
-        };
-        Ok(client.buffer(element, x.shape(), &bytes, 0)?)
-    };
-    tensors.iter().map(buffer).collect()
-}
-
-/// Returns the only element of a buffer of `f32`.
-fn number(buffer: &Buffer) -> Result<f32, Box<dyn Error>> {
-    let bytes = buffer.to_bytes()?;
-    Ok(f32::from_le_bytes(bytes[..].try_into()?))
 }
