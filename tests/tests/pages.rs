@@ -6,8 +6,10 @@
 mod harness;
 
 use gradloom::prelude::*;
+use gradloom::sharding::{Mesh, ShardingSpec, Speed, sharding_page};
 use gradloom::trace::trace;
 use harness::{ALL_DONE, check};
+use std::sync::Arc;
 
 #[derive(Clone, Tree)]
 struct Block {
@@ -56,7 +58,7 @@ fn a_page_of_a_trace_works_in_a_browser() {
         .expect("the details of a node");
     let details = &html[about..][..html[about..].find("</article>").expect("an end")];
     for part in [
-        "pages.rs:24<",
+        "pages.rs:26<",
         "<dt>rms</dt>",
         "<dd>[4, 8]</dd>",
         "<dt>consumers</dt>",
@@ -81,4 +83,32 @@ fn a_page_of_a_trace_works_in_a_browser() {
         check("scan", &t.page_of("scan", &n).html(), "f-e0"),
         ALL_DONE
     );
+}
+
+/// A reader finds the spec of each value, and what devices send.
+#[test]
+#[cfg_attr(
+    not(has_browser),
+    ignore = "chromium is not on the path: install it (`apt-get install chromium`), then `touch tests/build.rs`"
+)]
+fn a_page_of_a_divided_program_works_in_a_browser() {
+    let mesh = Arc::new(Mesh::new("m", &[("model", 4)]).expect("a mesh"));
+    let split = |dims: &[&[&str]]| ShardingSpec::split(&mesh, dims).expect("a spec of the mesh");
+    let (columns, rows) = (split(&[&[], &["model"]]), split(&[&["model"], &[]]));
+    let whole = split(&[&[], &[]]);
+    let zeros = |shape: [usize; 2]| Tensor::zeros(shape, DType::F32);
+    let page = sharding_page(
+        "perceptron",
+        |(x, u, v): &(Tensor, Tensor, Tensor)| x.matmul(u).relu().matmul(v),
+        &mesh,
+        (whole.clone(), columns, rows),
+        whole,
+        &(zeros([64, 32]), zeros([32, 128]), zeros([128, 32])),
+        &Speed::default(),
+    );
+    let html = page.expect("the specs fit").html();
+    // 2 * 3 quarters of 8192 bytes.
+    let sent = "12288 B by all_reduce over &quot;model&quot;";
+    assert!(html.contains(sent), "{html}");
+    assert_eq!(check("sharded", &html, "f-e6"), ALL_DONE);
 }

@@ -20,6 +20,8 @@ pub use gradloom_ir::sharding::{
 };
 pub use gradloom_ir::spmd::{Collective, Explanation, Speed};
 pub use shard_map::{ShardMap, shard_map};
+#[cfg(feature = "view")]
+pub use sharded::sharding_page;
 pub use sharded::{explain_sharding, sharded};
 pub use specs::Specs;
 pub use tensor::with_sharding;

@@ -8,7 +8,7 @@ use crate::transform::{Outcome, Traced, TransformSite, physical, trace_body};
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_physical};
 use crate::{Result, Tensor, Tree};
-use gradloom_ir::spmd::{Constraints, shard};
+use gradloom_ir::spmd::{Constraints, Sharded, shard};
 use gradloom_ir::{Op, Program, Programs, Static};
 use std::sync::Arc;
 
@@ -112,16 +112,68 @@ where
     R: Outcome,
     F: Fn(&X) -> R,
 {
-    const CALL: &str = "explain_sharding";
     let specs = [&in_specs.into(), &out_specs.into()];
-    let Placed { program, specs, .. } = placed(CALL, &f, mesh, specs, x)?;
+    Ok(divided("explain_sharding", f, mesh, specs, x)?.explain(speed))
+}
+
+/// Returns a page for the browser that shows what the devices of a mesh compute and send for `f`: the graph, where each
+/// value has its spec and what is sent of it, and the report of [`explain_sharding`].
+///
+/// ```
+/// # use gradloom::{DType, Tensor};
+/// # use gradloom::sharding::{Mesh, ShardingSpec, Speed, sharding_page};
+/// # use std::sync::Arc;
+/// let mesh = Arc::new(Mesh::new("m", &[("data", 8)])?);
+/// let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+/// let total = |x: &Tensor| x.sum(..);
+/// let x = Tensor::zeros([1 << 30], DType::F32);
+/// let page = sharding_page("total", total, &mesh, rows, None, &x, &Speed::default())?;
+/// assert!(page.html().contains("all_reduce"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If a spec does not fit its leaf, or `f` reads a value.
+#[cfg(feature = "view")]
+pub fn sharding_page<X, R, F>(
+    title: &str,
+    f: F,
+    mesh: &Arc<Mesh>,
+    in_specs: impl Into<Specs>,
+    out_specs: impl Into<Specs>,
+    x: &X,
+    speed: &Speed,
+) -> Result<gradloom_view::Page>
+where
+    X: Tree,
+    R: Outcome,
+    F: Fn(&X) -> R,
+{
+    let specs = [&in_specs.into(), &out_specs.into()];
+    let sharded = divided("sharding_page", f, mesh, specs, x)?;
+    Ok(gradloom_view::Page::of_sharded(title, &sharded, speed))
+}
+
+/// Divides a function over the devices of a mesh.
+fn divided<X, R>(
+    call: &'static str,
+    f: impl Fn(&X) -> R,
+    mesh: &Arc<Mesh>,
+    specs: [&Specs; 2],
+    x: &X,
+) -> Result<Sharded>
+where
+    X: Tree,
+    R: Outcome,
+{
+    let Placed { program, specs, .. } = placed(call, f, mesh, specs, x)?;
     let [params, outs] = specs;
     let sharded = shard(&program, mesh, &Constraints { params, outs });
-    let sharded = sharded.map_err(|error| {
+    sharded.map_err(|error| {
         let reason = error.to_string();
-        ShardingFault::Program { reason }.into_error(CALL)
-    })?;
-    Ok(sharded.explain(speed))
+        ShardingFault::Program { reason }.into_error(call)
+    })
 }
 
 /// A function as a program on whole values, `x..., captured... -> y...`.

@@ -24,6 +24,7 @@ mod info;
 mod layout;
 mod listing;
 mod page;
+mod sharding;
 mod svg;
 
 pub use dot::{dot, dot_of_listing};

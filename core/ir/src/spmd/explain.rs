@@ -17,7 +17,9 @@ use std::fmt;
 pub struct Collective {
     /// The name of the op: `all_reduce`, for example.
     pub name: &'static str,
-    /// The name of the value that it moves.
+    /// The value that it moves.
+    pub var: Var,
+    /// The name of the value.
     pub value: String,
     /// The axes of the mesh along which devices exchange data.
     pub axes: Vec<AxisRef>,
@@ -213,6 +215,7 @@ impl Report<'_> {
         };
         Collective {
             name,
+            var,
             value: name_of(&self.of.program, var),
             axes: grid.spec(&over).dims()[0].axes.clone(),
             n_devices: n,
