@@ -60,6 +60,27 @@ fn results_of_a_step_are_arguments_of_the_next() {
 }
 
 #[test]
+fn a_donated_buffer_is_gone_after_a_run() {
+    let Some(client) = client() else { return };
+    let text = DOUBLE.replace(
+        "%x: tensor<2x2xf32>",
+        "%x: tensor<2x2xf32> {jax.buffer_donor = true}",
+    );
+    let double = client.compile(&text, 1).expect("the text is valid");
+    let x = floats(&client, &[2, 2], &[1.0, 2.0, 3.0, -0.5], 0);
+    let n = client
+        .buffer(Element::I64, &[], &3i64.to_le_bytes(), 0)
+        .expect("it has memory");
+    let outs = double.run(&[&x, &n]).expect("it runs");
+    assert_eq!(numbers(&outs[0]), [2.0, 4.0, 6.0, -1.0]);
+    assert_eq!(n.to_bytes(), Ok(3i64.to_le_bytes().to_vec()));
+    let error = x.to_bytes().expect_err("it was donated");
+    assert!(matches!(error, PjrtError::Refused { .. }), "{error}");
+    let error = double.run(&[&x, &n]).expect_err("it was donated");
+    assert!(matches!(error, PjrtError::Refused { .. }), "{error}");
+}
+
+#[test]
 fn errors_of_xla_are_errors_of_ours() {
     let Some(client) = client() else { return };
     let error = client

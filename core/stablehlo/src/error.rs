@@ -58,6 +58,13 @@ pub enum ExportError {
         /// Number of parameters.
         expected: usize,
     },
+    /// There is no parameter at the position of a donated argument.
+    NoParameter {
+        /// The position.
+        position: usize,
+        /// The number of parameters.
+        n_params: usize,
+    },
     /// An op refuses operands of the types given for the parameters.
     Refused(Box<OpError>),
 }
@@ -105,6 +112,10 @@ impl fmt::Display for ExportError {
             ExportError::Arity { found, expected } => {
                 write!(f, "{found} types for {expected} parameters")
             }
+            ExportError::NoParameter { position, n_params } => write!(
+                f,
+                "argument {position} is donated, and there are {n_params} parameters"
+            ),
             ExportError::Refused(error) => fmt::Display::fmt(error, f),
         }
     }

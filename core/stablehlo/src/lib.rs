@@ -48,6 +48,35 @@ use text::{Text, Value};
 ///
 /// If a length is not a number, or an op has no StableHLO form.
 pub fn export(program: &Program, name: &str) -> Result<String, ExportError> {
+    export_donating(program, name, &[])
+}
+
+/// Returns the module of [`export`] for a function that consumes the arguments at the positions `donated`.
+///
+/// XLA may store results in their memory, so a training step holds its parameters once. A donated buffer
+/// cannot be read after a run.
+///
+/// ```
+/// use gradloom_ir::Program;
+///
+/// let step: Program = "(w: f32[3], g: f32[3]) { next = sub w, g  return next }".parse()?;
+/// let text = gradloom_stablehlo::export_donating(&step, "step", &[0])?;
+/// assert!(text.contains("%w: tensor<3xf32> {jax.buffer_donor = true}, %g: tensor<3xf32>)"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If a length is not a number, an op has no StableHLO form, or there is no parameter at a position.
+pub fn export_donating(
+    program: &Program,
+    name: &str,
+    donated: &[usize],
+) -> Result<String, ExportError> {
+    let n_params = program.params.len();
+    if let Some(&position) = donated.iter().find(|i| **i >= n_params) {
+        return Err(ExportError::NoParameter { position, n_params });
+    }
     let mut t = Text::new();
     let mut params = Vec::with_capacity(program.params.len());
     for (i, param) in program.params.iter().enumerate() {
@@ -62,24 +91,30 @@ pub fn export(program: &Program, name: &str) -> Result<String, ExportError> {
     t.give("return", &outs);
 
     let (ins, out_specs) = specs(program);
-    let mut typed = |x: &Value, spec: Option<&ShardingSpec>| -> Result<String, ExportError> {
+    let mut typed = |x: &Value, spec: Option<&ShardingSpec>, donated: bool| {
         let ty = text::type_of(x.element, &x.shape);
-        Ok(match spec {
-            Some(spec) => format!(
-                "{ty} {{sdy.sharding = #sdy.sharding{}}}",
-                ops::sharding(&mut t, spec)?
-            ),
-            None => ty,
+        let mut attributes = Vec::new();
+        if let Some(spec) = spec {
+            let spec = ops::sharding(&mut t, spec)?;
+            attributes.push(format!("sdy.sharding = #sdy.sharding{spec}"));
+        }
+        if donated {
+            attributes.push("jax.buffer_donor = true".to_owned());
+        }
+        Ok(match &attributes[..] {
+            [] => ty,
+            all => format!("{ty} {{{}}}", all.join(", ")),
         })
     };
     let mut list = Vec::new();
-    for ((x, name), spec) in params.iter().zip(ins) {
-        list.push(format!("{name}: {}", typed(x, spec)?));
+    for (i, ((x, name), spec)) in params.iter().zip(ins).enumerate() {
+        let ty = typed(x, spec, donated.contains(&i))?;
+        list.push(format!("{name}: {ty}"));
     }
     let params = list;
     let mut results = Vec::new();
     for (x, spec) in outs.iter().zip(out_specs) {
-        results.push(typed(x, spec)?);
+        results.push(typed(x, spec, false)?);
     }
     let results = match &results[..] {
         [one] if !one.contains('{') => one.clone(),

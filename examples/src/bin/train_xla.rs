@@ -47,7 +47,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
     let specs = (whole.clone(), whole.clone(), rows.clone(), rows);
     let traced = trace(sharded(step, &mesh, specs, whole), &argument);
-    let text = gradloom_stablehlo::export(traced.program(), "step")?;
+    let n_params = leaves(&argument.0).len();
+    let state = [leaves(&argument.0), leaves(&argument.1)].concat();
+    // The new state takes the memory of the old one.
+    let donated: Vec<usize> = (0..state.len()).collect();
+    let text = gradloom_stablehlo::export_donating(traced.program(), "step", &donated)?;
     let compiled = client.compile(&text, n_devices)?;
     let (test_x, test_labels) = digits.batch(&test);
     let measured = (model, test_x, test_labels);
@@ -65,8 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         (0..n_devices).map(on_device).collect()
     };
     let of_step = on_devices(&constants(&traced))?;
-    let mut states = on_devices(&[leaves(&argument.0), leaves(&argument.1)].concat())?;
-    let n_params = leaves(&argument.0).len();
+    let mut states = on_devices(&state)?;
     let test_set = buffers(&client, &[measured.1.clone(), measured.2.clone()], 0)?;
     let test_constants = buffers(&client, &constants(&of_test), 0)?;
     let start = Instant::now();

@@ -1,7 +1,7 @@
 //! Programs without a StableHLO form are named errors.
 
 use gradloom_ir::{Aval, DType, Program};
-use gradloom_stablehlo::{ExportError, export, specialise};
+use gradloom_stablehlo::{ExportError, export, export_donating, specialise};
 
 fn error(text: &str) -> String {
     let program: Program = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
@@ -29,6 +29,16 @@ fn lengths_that_are_names_are_refused_and_replaced() {
     );
     let refused = specialise(&program, &[Aval::new(DType::Bool, &[2, 3])]);
     assert!(matches!(refused, Err(ExportError::Refused(_))));
+}
+
+#[test]
+fn a_donated_argument_is_a_parameter() {
+    let program: Program = "(x: f32[3]) { y = exp x return y }".parse().unwrap();
+    let error = export_donating(&program, "f", &[0, 1]).expect_err("there is one parameter");
+    assert_eq!(
+        error.to_string(),
+        "argument 1 is donated, and there are 1 parameters"
+    );
 }
 
 #[test]
