@@ -114,7 +114,7 @@ impl fmt::Display for ExportError {
             }
             ExportError::NoParameter { position, n_params } => write!(
                 f,
-                "argument {position} is donated, and there are {n_params} parameters"
+                "argument {position} is donated, and the number of parameters is {n_params}"
             ),
             ExportError::Refused(error) => fmt::Display::fmt(error, f),
         }

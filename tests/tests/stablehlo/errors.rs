@@ -37,7 +37,7 @@ fn a_donated_argument_is_a_parameter() {
     let error = export_donating(&program, "f", &[0, 1]).expect_err("there is one parameter");
     assert_eq!(
         error.to_string(),
-        "argument 1 is donated, and there are 1 parameters"
+        "argument 1 is donated, and the number of parameters is 1"
     );
 }
 
