@@ -38,7 +38,7 @@ pub use crate::call::facts::{
 };
 pub use crate::call::known::{
     Answers, Made, NotTraced, Probe, Spot, both, chunks, either, item, n_yes, nearest, some,
-    traced_function, unmarked, untraced,
+    some_jacobian, traced_function, unmarked, untraced,
 };
 pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;
