@@ -61,7 +61,7 @@ pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodi
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{
-    LaneAxes, RuleSite, TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp, with_jvp,
+    RuleSite, TransformSite, VmapAxes, jvp as trace_jvp, replay, vjp as trace_vjp, with_jvp,
     with_vjp,
 };
 pub use crate::tree::key::{

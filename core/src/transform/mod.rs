@@ -35,7 +35,7 @@ pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jacobian_tree::{JacobianRows, JacobianTree};
 pub(crate) use jvp::joint_of;
 pub use jvp::jvp;
-pub use lane_axes::LaneAxes;
+pub use lane_axes::{LaneAxes, VmapAxes};
 pub use linear::{Pushforward, linear_transpose, linearize};
 pub use loss::Loss;
 pub use outcome::{Outcome, TransformSite};
