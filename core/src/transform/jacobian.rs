@@ -17,8 +17,9 @@ type Blocks<R, X> = <<R as Outcome>::Tree as JacobianTree>::Blocks<X>;
 ///
 /// It has, for each leaf of the result, a tree of the structure of the argument: see
 /// [`JacobianTree`]. The axes of each block are those of the leaf of the result, then those of the
-/// leaf of the argument. A block has the dtype of the leaf of the result. If the result and the argument are tensors, there
-/// is one block. All columns are computed together, as lanes of one [`vmap`](super::vmap()).
+/// leaf of the argument. A block has the dtype of the leaf of the result. If the result and the
+/// argument are tensors, there is one block. All columns are computed together, as lanes of one
+/// [`vmap`](super::vmap()). The blocks of leaves in fields marked `#[nodiff]` are zero.
 ///
 /// It is cheaper than [`jacrev`] if the argument has fewer elements than the result.
 ///
@@ -50,8 +51,8 @@ where
 
 /// Returns the Jacobian of `f` in reverse mode, as a function.
 ///
-/// Its structure and its axes are those of [`jacfwd`]. A block has the dtype of the leaf of the argument. All rows
-/// are computed together, as lanes.
+/// Its structure and its axes are those of [`jacfwd`]. A block has the dtype of the leaf of the
+/// argument. All rows are computed together, as lanes.
 ///
 /// ```
 /// # use gradloom::{Tensor, jacrev};
@@ -77,8 +78,8 @@ where
 /// Returns the Hessian of a function whose result is a single float, forward over reverse.
 ///
 /// It has a block for each pair of leaves of the argument, in the structure of the Jacobian of the
-/// gradient: see [`jacfwd`]. As for [`grad`](super::grad()), a tuple that starts with the float may be the
-/// result; its other parts are ignored.
+/// gradient: see [`jacfwd`]. As for [`grad`](super::grad()), the result may be a tuple that starts with
+/// the float; its other parts are ignored.
 ///
 /// ```
 /// # use gradloom::{Tensor, hessian};
@@ -161,8 +162,8 @@ where
     })
 }
 
-/// Returns the basis vectors of the space of these leaves together, along a first axis, and the number of elements of
-/// each leaf.
+/// Returns the basis vectors of the space of these leaves together, along a first axis, and the
+/// number of elements of each leaf.
 fn basis(leaves: &[Tensor]) -> (Vec<Tensor>, Vec<usize>) {
     let sizes: Vec<usize> = leaves.iter().map(Tensor::numel).collect();
     let mut before = 0;
