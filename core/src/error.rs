@@ -514,7 +514,7 @@ pub enum VmapFault {
         asked: Option<usize>,
     },
     /// Nothing tells the number of lanes.
-    #[error("the lanes share all arguments, so give their number: `Vmap::new(f).axis_size(n)`")]
+    #[error("the lanes share all arguments, so give their number with `axis_size(n)`")]
     NoLanes,
     /// A result was requested without lanes, but lanes have different values.
     #[error("`{path}` differs between lanes, so its `out_axes` cannot be `None`")]

@@ -221,10 +221,10 @@ pub use tensor::{
 };
 pub use traced::{Point, Traced};
 pub use transform::{
-    AssociativeScan, Checkpoint, ForwardLevel, LaneAxes, LoopIndex, Loss, Outcome, Pullback,
-    Pushforward, Scan, Vmap, associative_scan, checkpoint, cond, custom_jvp, custom_vjp, fori_loop,
-    grad, hessian, hvp, jacfwd, jacrev, jvp, linear_transpose, linearize, map, scan, switch,
-    value_and_grad, vjp, vmap, while_loop,
+    AssociativeScan, Checkpoint, ForwardLevel, JacobianRows, JacobianTree, LaneAxes, LoopIndex,
+    Loss, Outcome, Pullback, Pushforward, Scan, Vmap, VmapAxes, associative_scan, checkpoint, cond,
+    custom_jvp, custom_vjp, fori_loop, grad, hessian, hvp, jacfwd, jacrev, jvp, linear_transpose,
+    linearize, map, scan, switch, value_and_grad, vjp, vmap, while_loop,
 };
 pub use tree::Tree;
 

@@ -225,7 +225,7 @@ fn misfits_are_named() {
     let sum = |(x, y): &(Tensor, Tensor)| Ok(x + y);
     insta::assert_snapshot!(fails(sum, 0), @"`vmap`: the numbers of lanes differ: 2 in `argument.0`, 3 in `argument.1`");
     insta::assert_snapshot!(fails(sum, (0, 2)), @"`vmap`: `argument.1` is f64[3, 3], which has no axis 2 for the lanes");
-    insta::assert_snapshot!(fails(sum, None), @"`vmap`: the lanes share all arguments, so give their number: `Vmap::new(f).axis_size(n)`");
+    insta::assert_snapshot!(fails(sum, None), @"`vmap`: the lanes share all arguments, so give their number with `axis_size(n)`");
     insta::assert_snapshot!(fails(sum, (0,)), @"`vmap`: `in_axes` has 1 entry, and none for `1`");
     insta::assert_snapshot!(fails(sum, &[0][..]), @"`vmap`: `in_axes` names `[0]`, and no such part has a tensor");
     insta::assert_snapshot!(fails(sum, [("0", 0), ("0", 1)]), @"`vmap`: `in_axes` names `0` twice");

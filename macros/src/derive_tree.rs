@@ -137,6 +137,16 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             #shared
             #unkeyed
         }
+        #[automatically_derived]
+        impl #impl_generics #krate::JacobianTree for #name #ty_generics #where_clause {
+            type Blocks<__X: #krate::Tree> = #krate::JacobianRows<Self, __X>;
+            fn __blocks<__X: #krate::Tree>(
+                &self,
+                rows: &mut dyn ::core::iter::Iterator<Item = __X>,
+            ) -> Self::Blocks<__X> {
+                #krate::JacobianRows::__new(self, rows)
+            }
+        }
     })
 }
 

@@ -55,8 +55,8 @@ use proc_macro::TokenStream;
 ///   `dense::vmap((0, None, None), &xs, &w, &mask, 0.5)`: the axis of the lanes, or `None` if all
 ///   lanes share the value. One number is the axis in all of them, and `[("w", None)]` gives axes by
 ///   name, 0 for the rest. Static parameters have no entry. The axes come first, because the
-///   arguments then stand as in a call of `dense`. `gradloom::Vmap` with a closure chooses axes of
-///   results too.
+///   arguments then stand as in a call of `dense`. `VmapAxes::new(in_axes).out_axes(1).axis_size(8)` in
+///   the place of `in_axes` chooses axes of results and the number of lanes too.
 /// - `dense::saved(args..)` returns the result and a `DenseSaved`, which holds the residuals of
 ///   reverse mode.
 /// - `dense::PROGRAM` is the program as text.

@@ -2,7 +2,10 @@
 //! are those of the process. `cargo test -p gradloom-tests --test allocations -- --nocapture`
 //! prints them.
 
+use gradloom::prelude::*;
 use gradloom::testing::check_no_call;
+use gradloom::{fori_loop, scan, while_loop};
+use gradloom_tests::noise;
 use gradloom_tests::steady::STEADY;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -27,7 +30,58 @@ const MOST: &[(&str, usize)] = &[
 #[test]
 fn the_steady_state_allocates_little() {
     // A check would record the body again.
-    check_no_call(count);
+    check_no_call(|| {
+        count();
+        count_turns_of_loops();
+    });
+}
+
+/// Runs a loop op for a number of turns.
+type Loop = fn(&Tensor, usize) -> Tensor;
+
+const LOOPS: &[(&str, Loop)] = &[
+    ("scan", |x, n| {
+        let xs = Tensor::full([n, 4], 0.5, DType::F64);
+        let turn = |c: &Tensor, x: &Tensor| {
+            let c = (c * x + 1.0).tanh();
+            (c.clone(), c)
+        };
+        let (last, all) = scan(turn, x, &xs);
+        last + all.sum(0)
+    }),
+    ("fori_loop", |x, n| {
+        fori_loop(0..n, |i: &Tensor, x: &Tensor| (x * 0.5 + i).tanh(), x)
+    }),
+    ("while_loop", |x, n| {
+        let limit = Tensor::from(n as i64);
+        let turn = |(i, x): &(Tensor, Tensor)| (i + 1, (x * 0.5 + 1.0).tanh());
+        while_loop(
+            |(i, _)| i.lt(&limit),
+            turn,
+            &(Tensor::from(0i64), x.clone()),
+        )
+        .1
+    }),
+    ("gradient", |x, n| {
+        grad(|x: &Tensor| fori_loop(0..n, |_: &Tensor, x: &Tensor| x.sin(), x).sum(..))(x)
+    }),
+];
+
+/// Checks that a planned loop of many turns makes as many allocations as one of few.
+fn count_turns_of_loops() {
+    let x = noise(&[4], 1);
+    for (name, run) in LOOPS {
+        let count = |n: usize| {
+            let run = || evaluate(&run(&x, n)).expect("a small result can be computed");
+            (0..3).for_each(|_| run());
+            let region = Region::new(ALLOCATOR);
+            run();
+            region.change().allocations
+        };
+        let (few, many) = (count(10), count(1000));
+        println!("{name:10} {few:6} allocations for 10 turns, {many:6} for 1000");
+        assert_eq!(few, many, "`{name}` allocates in its turns");
+    }
 }
 
 fn count() {

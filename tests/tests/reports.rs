@@ -7,7 +7,9 @@ use gradloom::events::{self, Event};
 use gradloom::optim::Sgd;
 use gradloom::prelude::*;
 use gradloom::report::{self, FunctionReport, Report};
+use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
+use gradloom_tests::observe::{bits, log};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -414,4 +416,33 @@ fn the_table_has_a_row_for_each_function() {
     let end = lines[0].find("calls").unwrap() + "calls".len();
     let is_aligned = |line: &String| line[..end].ends_with(|c: char| c.is_ascii_digit());
     assert!(lines[1..lines.len() - 1].iter().all(is_aligned), "{report}");
+}
+
+#[traced]
+fn of_a_batch(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor) -> Tensor {
+    x.matmul(w).sin()
+}
+
+#[test]
+fn each_length_of_a_batch_is_planned_once() {
+    let _turn = turn();
+    let w = noise(&[3, 2], 1);
+    let batches: Vec<Tensor> = (1..=64).map(|n| noise(&[n, 3], n as u64)).collect();
+    let pass = || -> Vec<Tensor> { batches.iter().map(|x| of_a_batch(x, &w)).collect() };
+    let expected = bits(&op_by_op(pass));
+    for [found, planned] in [[0, 64], [64, 0], [64, 0]] {
+        let ((y, events), report) = report::of(|| {
+            log(|| {
+                let y = pass();
+                evaluate(&y).unwrap();
+                y
+            })
+        });
+        let of_calls = function(&report, "reports::of_a_batch");
+        assert_eq!(counts(&of_calls), [64, found, planned, 0], "{report}");
+        // The body is not run again for a length that has a plan.
+        let is_recorded = |e: &&String| e.starts_with("traced") || e.starts_with("recorded");
+        assert_eq!(events.iter().find(is_recorded), None);
+        assert_eq!(bits(&y), expected);
+    }
 }

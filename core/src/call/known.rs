@@ -6,8 +6,8 @@
 
 use super::facts::{Facts, Marker, NoFacts};
 use crate::{
-    AssociativeScan, Aval, AxisIndex, Checkpoint, DType, Key, NewAxis, Rest, Scan, Tensor, Tree,
-    Vmap,
+    AssociativeScan, Aval, AxisIndex, Checkpoint, DType, JacobianTree, Key, NewAxis, Outcome, Rest,
+    Scan, Tensor, Tree, Vmap,
 };
 use std::borrow::Cow;
 use std::cell::{Ref, RefMut};
@@ -825,6 +825,14 @@ impl<O: ?Sized, R: ?Sized> OtherMade for &Made<'_, O, R> {}
 
 /// Returns a value of type `T`. Never runs.
 pub fn some<T>() -> T {
+    never()
+}
+
+/// Returns the Jacobian of a function with this result by this argument. Never runs.
+pub fn some_jacobian<R: Outcome<Tree: JacobianTree>, X: Tree>(
+    _: R,
+    _: &X,
+) -> R::Wrap<<R::Tree as JacobianTree>::Blocks<X>> {
     never()
 }
 

@@ -57,6 +57,21 @@ macro_rules! __grads {
 
         $(#[$attr])*
         #[automatically_derived]
+        impl $(<$($param),*>)? $crate::JacobianTree for $name $(<$($param),*>)?
+        where
+            $(for<'any> $ty: $crate::__private::Tree,)*
+        {
+            type Blocks<X: $crate::__private::Tree> = $crate::JacobianRows<Self, X>;
+            fn __blocks<X: $crate::__private::Tree>(
+                &self,
+                rows: &mut dyn ::core::iter::Iterator<Item = X>,
+            ) -> Self::Blocks<X> {
+                $crate::JacobianRows::__new(self, rows)
+            }
+        }
+
+        $(#[$attr])*
+        #[automatically_derived]
         impl $(<$($param),*>)? ::core::clone::Clone for $name $(<$($param),*>)?
         where
             $(for<'any> $ty: ::core::clone::Clone,)*

@@ -1,7 +1,7 @@
 //! Lanes of the arguments of a traced function.
 
 use super::recorded::set_aside;
-use crate::transform::{LaneAxes, Outcome, vmap_leaves};
+use crate::transform::{Outcome, VmapAxes, vmap_leaves};
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_leaves};
 use crate::{Error, Result, Tensor, Tree};
@@ -48,7 +48,7 @@ macro_rules! __lanes {
 /// Applies a function to each lane of its arguments.
 #[track_caller]
 pub fn vmap<X, R>(
-    in_axes: &LaneAxes,
+    axes: &VmapAxes,
     arguments: LaneArguments<X>,
     f: impl FnOnce(&X) -> R,
 ) -> R::Wrap<R::Tree>
@@ -62,12 +62,12 @@ where
     } = arguments;
     arguments.reverse();
     let on_leaves = |lane: &[Tensor]| f(&with_leaves(&copies, lane));
-    R::wrap(vmap_leaves(in_axes, &arguments, leaves(&copies), on_leaves))
+    R::wrap(vmap_leaves(axes, &arguments, leaves(&copies), on_leaves))
 }
 
 /// [`vmap`] for functions with an error type of their own.
 pub fn vmap_as<X, Y, E>(
-    in_axes: &LaneAxes,
+    axes: &VmapAxes,
     arguments: LaneArguments<X>,
     f: impl FnOnce(&X) -> Result<Y, E>,
 ) -> Result<Y, E>
@@ -77,6 +77,6 @@ where
     E: From<Error>,
 {
     let mut own = None;
-    let found = vmap(in_axes, arguments, |x| set_aside(f(x), &mut own));
+    let found = vmap(axes, arguments, |x| set_aside(f(x), &mut own));
     found.map_err(|error| own.unwrap_or_else(|| error.into()))
 }

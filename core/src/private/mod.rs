@@ -38,7 +38,7 @@ pub use crate::call::facts::{
 };
 pub use crate::call::known::{
     Answers, Made, NotTraced, Probe, Spot, both, chunks, either, item, n_yes, nearest, some,
-    traced_function, unmarked, untraced,
+    some_jacobian, traced_function, unmarked, untraced,
 };
 pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;
@@ -61,7 +61,7 @@ pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodi
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{
-    LaneAxes, RuleSite, TransformSite, jvp as trace_jvp, replay, vjp as trace_vjp, with_jvp,
+    RuleSite, TransformSite, VmapAxes, jvp as trace_jvp, replay, vjp as trace_vjp, with_jvp,
     with_vjp,
 };
 pub use crate::tree::key::{

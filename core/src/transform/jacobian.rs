@@ -1,42 +1,58 @@
 //! Jacobians and Hessians: derivatives along all basis vectors, as lanes.
 
-use super::Outcome;
 use super::grad::try_value_and_grad;
 use super::linear::try_linearize;
+use super::loss::Loss;
 use super::outcome::{TransformSite, Uncaught};
 use super::vjp::try_vjp;
-use super::vmap::vmap;
+use super::{JacobianTree, Outcome, Vmap};
 use crate::raise::catch;
-use crate::{DType, Result, Tensor, check};
+use crate::tree::{free_leaves, frozen, leaves, with_leaves};
+use crate::{DType, Result, Tensor, Tree, check};
+
+/// For each leaf of the result of a function, a tree of the structure of its argument.
+type Blocks<R, X> = <<R as Outcome>::Tree as JacobianTree>::Blocks<X>;
 
 /// Returns the Jacobian of `f` in forward mode, as a function.
 ///
-/// Its axes are those of the result, then those of the argument. It is cheaper than [`jacrev`] if
-/// the argument has fewer elements than the result.
+/// It has, for each leaf of the result, a tree of the structure of the argument: see
+/// [`JacobianTree`]. The axes of each block are those of the leaf of the result, then those of the
+/// leaf of the argument. A block has the dtype of the leaf of the result. If the result and the
+/// argument are tensors, there is one block. All columns are computed together, as lanes of one
+/// [`vmap`](super::vmap()). The blocks of leaves in fields marked `#[nodiff]` are zero.
+///
+/// It is cheaper than [`jacrev`] if the argument has fewer elements than the result.
 ///
 /// ```
 /// # use gradloom::{Tensor, jacfwd};
 /// let j = jacfwd(|t: &Tensor| Tensor::stack(&[t.square(), t * 3.0], 0))(&Tensor::from(2.0f32));
 /// assert_eq!(j.to_vec::<f32>(), [4.0, 3.0]);
+///
+/// let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from(3.0f32));
+/// let (by_x, by_y) = jacfwd(|(x, y): &(Tensor, Tensor)| x * y)(&(x, y));
+/// assert_eq!(by_x.to_vec::<f32>(), [3.0, 0.0, 0.0, 3.0]);
+/// assert_eq!(by_y.to_vec::<f32>(), [1.0, 2.0]);
 /// ```
 ///
 /// # Panics
 ///
-/// The returned function panics if its argument or the result of `f` is not a float. If `f` returns
-/// `Result`, this is an error instead.
+/// The returned function panics if a leaf of its argument or of the result of `f` is neither a float nor in
+/// a field marked `#[nodiff]`. If `f` returns `Result`, this is an error instead.
 #[track_caller]
-pub fn jacfwd<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
+pub fn jacfwd<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<Blocks<R, X>>
 where
-    R: Outcome<Tree = Tensor>,
-    F: Fn(&Tensor) -> R,
+    X: Tree,
+    R: Outcome<Tree: JacobianTree>,
+    F: Fn(&X) -> R,
 {
     let made = TransformSite::by("jacfwd");
-    move |x: &Tensor| R::wrap_made(try_jacfwd(&f, x), made)
+    move |x: &X| R::wrap_made(try_jacfwd(&f, x), made)
 }
 
 /// Returns the Jacobian of `f` in reverse mode, as a function.
 ///
-/// Its axes are those of the result, then those of the argument.
+/// Its structure and its axes are those of [`jacfwd`]. A block has the dtype of the leaf of the
+/// argument. All rows are computed together, as lanes.
 ///
 /// ```
 /// # use gradloom::{Tensor, jacrev};
@@ -49,64 +65,151 @@ where
 ///
 /// As for [`jacfwd`].
 #[track_caller]
-pub fn jacrev<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
+pub fn jacrev<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<Blocks<R, X>>
 where
-    R: Outcome<Tree = Tensor>,
-    F: Fn(&Tensor) -> R,
+    X: Tree,
+    R: Outcome<Tree: JacobianTree>,
+    F: Fn(&X) -> R,
 {
     let made = TransformSite::by("jacrev");
-    move |x: &Tensor| R::wrap_made(try_jacrev(&f, x), made)
+    move |x: &X| R::wrap_made(try_jacrev(&f, x), made)
 }
 
 /// Returns the Hessian of a function whose result is a single float, forward over reverse.
+///
+/// It has a block for each pair of leaves of the argument, in the structure of the Jacobian of the
+/// gradient: see [`jacfwd`]. As for [`grad`](super::grad()), the result may be a tuple that starts with
+/// the float; its other parts are ignored.
 ///
 /// ```
 /// # use gradloom::{Tensor, hessian};
 /// let f = |x: &Tensor| (x * x * x).sum(..);
 /// let h = hessian(f)(&Tensor::from([1.0f32, 2.0]));
 /// assert_eq!(h.to_vec::<f32>(), [6.0, 0.0, 0.0, 12.0]);
+///
+/// let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from(3.0f32));
+/// let ((xx, xy), (_, yy)) = hessian(|(x, y): &(Tensor, Tensor)| (x * y.square()).sum(..))(&(x, y));
+/// assert_eq!(xx.to_vec::<f32>(), [0.0; 4]);
+/// assert_eq!(xy.to_vec::<f32>(), [6.0, 6.0]);
+/// assert_eq!(yy.to_vec::<f32>(), [6.0]);
 /// ```
 ///
 /// # Panics
 ///
 /// As for [`grad`](super::grad).
 #[track_caller]
-pub fn hessian<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
+pub fn hessian<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<X::Blocks<X>>
 where
-    R: Outcome<Tree = Tensor>,
-    F: Fn(&Tensor) -> R,
+    X: JacobianTree,
+    R: Outcome<Tree: Loss>,
+    F: Fn(&X) -> R,
 {
     let made = TransformSite::by("hessian");
-    move |x: &Tensor| {
-        let gradient = |x: &Tensor| Uncaught(try_value_and_grad(&f, x).map(|(_, g)| g));
+    move |x: &X| {
+        let gradient = |x: &X| Uncaught(try_value_and_grad(&f, x).map(|(_, g)| g));
         R::wrap_made(try_jacfwd(&gradient, x), made)
     }
 }
 
-fn try_jacfwd<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) -> Result<Tensor> {
+fn try_jacfwd<X, R>(f: &impl Fn(&X) -> R, x: &X) -> Result<Blocks<R, X>>
+where
+    X: Tree,
+    R: Outcome<Tree: JacobianTree>,
+{
     let (y, map) = try_linearize(f, x)?;
     check::floats(&y, "result")?;
-    let columns = vmap(|e: &Tensor| map.try_call(e))(&basis(x))?;
-    // The columns are along the first axis.
+    let free = free_leaves(x);
+    let (basis, sizes) = basis(&free);
+    let basis = with_frozen(x, basis, |leaf| {
+        zeros_before(&[total(&sizes)], leaf, leaf.dtype())
+    });
+    let columns = Vmap::new(|e: &X| map.try_call(e)).axis_size(total(&sizes));
+    let columns = leaves(&columns.call(&basis)?);
+    let rows = leaves(&y).into_iter().zip(columns).map(|(y, columns)| {
+        let block = |(columns, x): (Tensor, &Tensor)| {
+            // The columns are along the first axis.
+            let shape = [y.shape(), x.shape()].concat();
+            columns.moveaxis(0, -1).reshape(shape)
+        };
+        let blocks = parts(&columns, &sizes).into_iter().zip(&free).map(block);
+        with_frozen(x, blocks.collect(), |leaf| {
+            zeros_before(y.shape(), leaf, y.dtype())
+        })
+    });
+    catch(|| Ok(y.__blocks(&mut rows.collect::<Vec<X>>().into_iter())))
+}
+
+fn try_jacrev<X, R>(f: &impl Fn(&X) -> R, x: &X) -> Result<Blocks<R, X>>
+where
+    X: Tree,
+    R: Outcome<Tree: JacobianTree>,
+{
+    let (y, pullback) = try_vjp(f, x)?;
+    check::floats(&y, "result")?;
+    let results = leaves(&y);
+    let (basis, sizes) = basis(&results);
+    let basis = with_leaves(&y, &basis);
+    let lanes = Vmap::new(|e: &R::Tree| pullback.try_call(e)).axis_size(total(&sizes));
+    let lanes = leaves(&lanes.call(&basis)?);
     catch(|| {
-        Ok(columns
-            .moveaxis(0, -1)
-            .reshape([y.shape(), x.shape()].concat()))
+        let by_leaf: Vec<Vec<Tensor>> = lanes.iter().map(|all| parts(all, &sizes)).collect();
+        let rows = results.iter().enumerate().map(|(i, y)| {
+            let blocks = by_leaf.iter().zip(leaves(x));
+            let blocks = blocks.map(|(rows, x)| rows[i].reshape([y.shape(), x.shape()].concat()));
+            with_leaves(x, &blocks.collect::<Vec<Tensor>>())
+        });
+        Ok(y.__blocks(&mut rows.collect::<Vec<X>>().into_iter()))
     })
 }
 
-fn try_jacrev<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) -> Result<Tensor> {
-    let (y, pullback) = try_vjp(f, x)?;
-    check::floats(&y, "result")?;
-    let rows = vmap(|e: &Tensor| pullback.try_call(e))(&basis(&y))?;
-    catch(|| Ok(rows.reshape([y.shape(), x.shape()].concat())))
+/// Returns the basis vectors of the space of these leaves together, along a first axis, and the
+/// number of elements of each leaf.
+fn basis(leaves: &[Tensor]) -> (Vec<Tensor>, Vec<usize>) {
+    let sizes: Vec<usize> = leaves.iter().map(Tensor::numel).collect();
+    let mut before = 0;
+    let of_leaf = leaves.iter().zip(&sizes).map(|(leaf, size)| {
+        // A label outside of `0..size` has a row of zeros: there the vector is one of another leaf.
+        let first = -(before as i64);
+        before += size;
+        let labels = Tensor::arange(total(&sizes), DType::I64) + first;
+        if !leaf.dtype().is_float() {
+            return zeros_before(&[total(&sizes)], leaf, leaf.dtype());
+        }
+        let shape = [&[total(&sizes)], leaf.shape()].concat();
+        labels.one_hot(*size, leaf.dtype()).reshape(shape)
+    });
+    (of_leaf.collect(), sizes)
 }
 
-/// Returns the basis vectors of the space of `x`, along a first axis.
-fn basis(x: &Tensor) -> Tensor {
-    let n = x.numel();
-    let labels = Tensor::arange(n, DType::I64);
-    labels
-        .one_hot(n, x.dtype())
-        .reshape([&[n], x.shape()].concat())
+fn total(sizes: &[usize]) -> usize {
+    sizes.iter().sum()
+}
+
+/// Splits the first axis.
+fn parts(all: &Tensor, sizes: &[usize]) -> Vec<Tensor> {
+    match sizes {
+        [] => Vec::new(),
+        [_] => vec![all.clone()],
+        _ => all.split_sizes(sizes.to_vec(), 0),
+    }
+}
+
+/// Returns a tree of the structure of `x` with these leaves in the place of those that are not frozen.
+fn with_frozen<X: Tree>(
+    x: &X,
+    free: Vec<Tensor>,
+    mut of_frozen: impl FnMut(&Tensor) -> Tensor,
+) -> X {
+    let (mut free, mut frozen) = (free.into_iter(), frozen(x).into_iter());
+    x.map(&mut |leaf| match frozen.next() {
+        Some(true) => of_frozen(leaf),
+        _ => free
+            .next()
+            .expect("a tensor for each leaf that is not frozen"),
+    })
+}
+
+/// Returns zeros with these axes before those of `leaf`.
+fn zeros_before(axes: &[usize], leaf: &Tensor, dtype: DType) -> Tensor {
+    Tensor::zeros([axes, leaf.shape()].concat(), dtype)
 }

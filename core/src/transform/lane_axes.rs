@@ -27,6 +27,65 @@ pub struct LaneAxes(Axes);
 
 type Axes = PrefixTree<Option<isize>>;
 
+/// The axes of the lanes in arguments and results of a traced function, and their number: the first
+/// argument of its companion `vmap`.
+///
+/// All that converts to [`LaneAxes`] converts to this type: the axes of the arguments. The methods add what
+/// [`Vmap`](crate::Vmap) has.
+///
+/// ```
+/// use gradloom::{VmapAxes, prelude::*};
+///
+/// #[traced]
+/// fn scaled(x: &Tensor, w: &Tensor) -> Tensor {
+///     x * w
+/// }
+///
+/// let (x, w) = (Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]), Tensor::from([1.0f32, 10.0]));
+/// // The lanes are the columns of `x` and of the result.
+/// let y = scaled::vmap(VmapAxes::new((1, None)).out_axes(1), &x, &w);
+/// assert_eq!(y.to_vec::<f32>(), [1.0, 2.0, 30.0, 40.0]);
+/// // All lanes share the arguments.
+/// let y = scaled::vmap(VmapAxes::new(None).axis_size(3), &w, &w);
+/// assert_eq!(y.shape(), [3, 2]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmapAxes {
+    pub(super) in_axes: LaneAxes,
+    pub(super) out_axes: LaneAxes,
+    pub(super) axis_size: Option<usize>,
+}
+
+impl VmapAxes {
+    /// Returns these axes of the arguments, with the lanes along axis 0 of each leaf of the result.
+    pub fn new(in_axes: impl Into<LaneAxes>) -> VmapAxes {
+        VmapAxes {
+            in_axes: in_axes.into(),
+            out_axes: 0.into(),
+            axis_size: None,
+        }
+    }
+
+    /// Sets the axis of the lanes of each part of the result. `None` returns a part that all lanes
+    /// share, without an axis for them.
+    pub fn out_axes(mut self, axes: impl Into<LaneAxes>) -> VmapAxes {
+        self.out_axes = axes.into();
+        self
+    }
+
+    /// Sets the number of lanes, which is needed only if lanes share all arguments.
+    pub fn axis_size(mut self, n: usize) -> VmapAxes {
+        self.axis_size = Some(n);
+        self
+    }
+}
+
+impl<A: Into<LaneAxes>> From<A> for VmapAxes {
+    fn from(in_axes: A) -> VmapAxes {
+        VmapAxes::new(in_axes)
+    }
+}
+
 impl LaneAxes {
     /// Returns the axis for each leaf. `what` names these axes in messages.
     pub(super) fn of_leaves(

@@ -2,7 +2,7 @@
 
 use super::outcome::TransformSite;
 use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
-use super::{LaneAxes, Outcome, trace};
+use super::{LaneAxes, Outcome, VmapAxes, trace};
 use crate::error::VmapFault;
 use crate::events::{self, Event};
 use crate::graph::recording::UntracedGuard;
@@ -61,9 +61,7 @@ where
 #[derive(Clone, Debug)]
 pub struct Vmap<F> {
     f: F,
-    in_axes: LaneAxes,
-    out_axes: LaneAxes,
-    axis_size: Option<usize>,
+    axes: VmapAxes,
     made: TransformSite,
 }
 
@@ -73,29 +71,27 @@ impl<F> Vmap<F> {
     pub fn new(f: F) -> Vmap<F> {
         Vmap {
             f,
-            in_axes: 0.into(),
-            out_axes: 0.into(),
-            axis_size: None,
+            axes: 0.into(),
             made: TransformSite::by("vmap"),
         }
     }
 
     /// Sets the axis of the lanes of each part of the argument. Lanes share a part with `None`.
     pub fn in_axes(mut self, axes: impl Into<LaneAxes>) -> Vmap<F> {
-        self.in_axes = axes.into();
+        self.axes.in_axes = axes.into();
         self
     }
 
     /// Sets the axis of the lanes of each part of the result. `None` returns a part that all lanes
     /// share, without an axis for them.
     pub fn out_axes(mut self, axes: impl Into<LaneAxes>) -> Vmap<F> {
-        self.out_axes = axes.into();
+        self.axes = self.axes.out_axes(axes);
         self
     }
 
     /// Sets the number of lanes, which is needed only if lanes share all arguments.
     pub fn axis_size(mut self, n: usize) -> Vmap<F> {
-        self.axis_size = Some(n);
+        self.axes = self.axes.axis_size(n);
         self
     }
 
@@ -120,35 +116,38 @@ impl<F> Vmap<F> {
         R: Outcome,
         F: Fn(&X) -> R,
     {
-        let axes = self.in_axes.of_leaves(x, "in_axes")?;
-        let (args, n) = lanes_of(leaves(x), axes, &paths(x, "argument"), self.axis_size)?;
-        let (y, outs) = on_lanes(args, n, |lane| (self.f)(&with_leaves(x, lane)))?;
-        let axes = self.out_axes.of_leaves(&y, "out_axes")?;
-        let outs = outs.into_iter().zip(axes).zip(paths(&y, "result"));
-        let outs = outs.map(|((out, axis), path)| out.placed(axis, n, path));
-        Ok(with_leaves(&y, &outs.collect::<Result<Vec<Tensor>>>()?))
+        let axes = self.axes.in_axes.of_leaves(x, "in_axes")?;
+        let f = |lane: &[Tensor]| (self.f)(&with_leaves(x, lane));
+        on_leaves(&self.axes, axes, &paths(x, "argument"), leaves(x), f)
     }
 }
 
-/// Applies a function of the leaves of its arguments to each lane. The results have their lanes along
-/// axis 0. The arguments are given by their names and the paths of their leaves.
+/// Applies a function of the leaves of its arguments to each lane. The arguments are given by their names and
+/// the paths of their leaves.
 pub(crate) fn vmap_leaves<R: Outcome>(
-    in_axes: &LaneAxes,
+    axes: &VmapAxes,
     arguments: &[(&str, Vec<String>)],
     leaves: Vec<Tensor>,
     f: impl FnOnce(&[Tensor]) -> R,
 ) -> Result<R::Tree> {
-    let axes = in_axes.of_arguments(arguments)?;
-    let paths: Vec<_> = arguments
-        .iter()
-        .flat_map(|(_, paths)| paths)
-        .cloned()
-        .collect();
-    let (args, n) = lanes_of(leaves, axes, &paths, None)?;
+    let in_axes = axes.in_axes.of_arguments(arguments)?;
+    let paths = arguments.iter().flat_map(|(_, paths)| paths).cloned();
+    on_leaves(axes, in_axes, &paths.collect::<Vec<_>>(), leaves, f)
+}
+
+/// Applies a function to each lane of leaves with these axes and paths.
+fn on_leaves<R: Outcome>(
+    axes: &VmapAxes,
+    in_axes: Vec<Option<isize>>,
+    in_paths: &[String],
+    leaves: Vec<Tensor>,
+    f: impl FnOnce(&[Tensor]) -> R,
+) -> Result<R::Tree> {
+    let (args, n) = lanes_of(leaves, in_axes, in_paths, axes.axis_size)?;
     let (y, outs) = on_lanes(args, n, f)?;
-    let outs = outs
-        .into_iter()
-        .map(|out| out.placed(Some(0), n, String::new()));
+    let axes = axes.out_axes.of_leaves(&y, "out_axes")?;
+    let outs = outs.into_iter().zip(axes).zip(paths(&y, "result"));
+    let outs = outs.map(|((out, axis), path)| out.placed(axis, n, path));
     Ok(with_leaves(&y, &outs.collect::<Result<Vec<Tensor>>>()?))
 }
 

@@ -1,8 +1,8 @@
 //! Transforms of closures.
 
 use gradloom::{
-    DType, Error, Result, Tensor, evaluate, grad, hessian, hvp, jacfwd, jacrev, jvp,
-    value_and_grad, vjp,
+    DType, Error, JacobianRows, Result, Tensor, Tree, evaluate, grad, hessian, hvp, jacfwd, jacrev,
+    jvp, value_and_grad, vjp,
 };
 use std::cell::RefCell;
 
@@ -185,6 +185,175 @@ fn hessian_and_hvp_agree_with_the_formula() {
     );
     let v = Tensor::from([1.0f64, -1.0, 2.0]);
     assert_eq!(hvp(f, &x, &v).to_vec::<f64>(), h.matmul(&v).to_vec::<f64>());
+}
+
+/// A line in the plane with a frozen label.
+#[derive(Clone, Debug, Tree)]
+struct Line {
+    slope: Tensor,
+    offset: Vec<Tensor>,
+    #[nodiff]
+    label: Tensor,
+}
+
+fn line() -> Line {
+    Line {
+        slope: Tensor::from([2.0f64, 3.0]),
+        offset: vec![Tensor::from([[5.0f64, 7.0]])],
+        label: Tensor::from([1i64, 2, 3]),
+    }
+}
+
+#[track_caller]
+fn is(x: &Tensor, shape: &[usize], expected: &[f64]) {
+    assert_eq!((x.shape(), x.to_vec::<f64>()), (shape, expected.to_vec()));
+}
+
+#[test]
+fn a_jacobian_has_a_block_for_each_leaf_of_the_argument() {
+    // y_i = slope_i offset_i, so the blocks are diagonal.
+    let f = |line: &Line| &line.slope * line.offset[0].reshape([2]);
+    for j in [jacfwd(f)(&line()), jacrev(f)(&line())] {
+        is(&j.slope, &[2, 2], &[5.0, 0.0, 0.0, 7.0]);
+        is(&j.offset[0], &[2, 1, 2], &[2.0, 0.0, 0.0, 3.0]);
+        assert_eq!(j.label.shape(), [2, 3]);
+        assert_eq!(j.label.cast(DType::F64).to_vec::<f64>(), [0.0; 6]);
+    }
+}
+
+#[test]
+fn a_jacobian_has_a_tree_of_blocks_for_each_leaf_of_the_result() {
+    let x = (Tensor::from([2.0f64, 3.0]), vec![scalar(5.0)]);
+    type Argument = (Tensor, Vec<Tensor>);
+    let f = |(x, s): &Argument| {
+        [
+            (x * &s[0], None),
+            (x.square().sum(..), Some(s[0].square() * &s[0])),
+        ]
+    };
+    for j in [jacfwd(f)(&x), jacrev(f)(&x)] {
+        let [
+            ((xs_x, xs_s), None),
+            ((norm_x, norm_s), Some((cube_x, cube_s))),
+        ] = &j
+        else {
+            panic!("{j:?}");
+        };
+        is(xs_x, &[2, 2], &[5.0, 0.0, 0.0, 5.0]);
+        is(&xs_s[0], &[2], &[2.0, 3.0]);
+        is(norm_x, &[2], &[4.0, 6.0]);
+        is(&norm_s[0], &[], &[0.0]);
+        is(cube_x, &[2], &[0.0, 0.0]);
+        is(&cube_s[0], &[], &[75.0]);
+    }
+    // The result is a struct.
+    let f = |x: &Tensor| Line {
+        slope: x.square(),
+        offset: vec![x.sum(..)],
+        label: Tensor::from([1i64]),
+    };
+    for j in [jacfwd(f)(&x.0), jacrev(f)(&x.0)] {
+        is(j.row(|y| &y.slope), &[2, 2], &[4.0, 0.0, 0.0, 6.0]);
+        is(j.row(|y| &y.offset[0]), &[2], &[1.0, 1.0]);
+        assert_eq!(j.row(|y| &y.label).shape(), [1, 2]);
+        let paths = gradloom::tree::leaves_with_paths(&j)
+            .into_iter()
+            .map(|(path, _)| path);
+        assert_eq!(paths.collect::<Vec<_>>(), ["slope", "offset[0]", "label"]);
+    }
+}
+
+#[test]
+fn a_hessian_has_a_block_for_each_pair_of_leaves() {
+    // f = sum slope^2 offset; f_ss = 2 offset, f_so = 2 slope, f_oo = 0.
+    let f = |line: &Line| (line.slope.square() * &line.offset[0]).sum(..);
+    let h = hessian(f)(&line());
+    let (by_slope, by_offset) = (h.row(|l| &l.slope), h.row(|l| &l.offset[0]));
+    is(&by_slope.slope, &[2, 2], &[10.0, 0.0, 0.0, 14.0]);
+    is(&by_slope.offset[0], &[2, 1, 2], &[4.0, 0.0, 0.0, 6.0]);
+    is(&by_offset.slope, &[1, 2, 2], &[4.0, 0.0, 0.0, 6.0]);
+    is(&by_offset.offset[0], &[1, 2, 1, 2], &[0.0; 4]);
+    assert_eq!(h.row(|l| &l.label).slope.shape(), [3, 2]);
+    // It is the Jacobian of the gradient, in both modes. A block has the dtype of its row in forward mode.
+    gradloom::tree::assert_close(&jacfwd(grad(f))(&line()), &h, 0.0);
+    let reverse = jacrev(grad(f))(&line());
+    let floats = |h: &JacobianRows<Line, Line>| {
+        let of_row = |row: &Line| (row.slope.clone(), row.offset.clone());
+        (of_row(h.row(|l| &l.slope)), of_row(h.row(|l| &l.offset[0])))
+    };
+    gradloom::tree::assert_close(&floats(&reverse), &floats(&h), 0.0);
+    assert_eq!(h.row(|l| &l.slope).label.dtype(), DType::F64);
+    assert_eq!(reverse.row(|l| &l.slope).label.dtype(), DType::I64);
+    // A third derivative, and one for each lane.
+    let third = jacfwd(hessian(f))(&line());
+    let slopes = third.row(|h| &h.row(|l| &l.slope).slope);
+    is(
+        &slopes.offset[0],
+        &[2, 2, 1, 2],
+        &[2.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0],
+    );
+    let lanes = line().map(&mut |leaf| Tensor::stack(&[leaf.clone(), leaf + leaf], 0));
+    let all = gradloom::vmap(hessian(f))(&lanes);
+    let slopes = &all.row(|l| &l.slope).slope;
+    is(
+        slopes,
+        &[2, 2, 2],
+        &[10.0, 0.0, 0.0, 14.0, 20.0, 0.0, 0.0, 28.0],
+    );
+}
+
+#[test]
+fn all_columns_of_a_jacobian_are_one_batch() {
+    let n_runs = std::cell::Cell::new(0);
+    let f = |(a, b): &(Tensor, Tensor)| {
+        n_runs.set(n_runs.get() + 1);
+        a.sin() * b.sum(..)
+    };
+    let x = (
+        Tensor::zeros([7], DType::F64),
+        Tensor::zeros([5], DType::F64),
+    );
+    let (forward, reverse) = (jacfwd(f)(&x), jacrev(f)(&x));
+    assert_eq!(n_runs.get(), 2);
+    assert_eq!(
+        (forward.0.shape(), reverse.1.shape()),
+        (&[7, 7][..], &[7, 5][..])
+    );
+    // A leaf without elements, and no leaves.
+    let empty = (Tensor::zeros([0], DType::F64), scalar(2.0));
+    let j = jacfwd(|(a, b): &(Tensor, Tensor)| a.sum(..) + b * b)(&empty);
+    assert_eq!((j.0.shape(), j.1.item::<f64>()), (&[0][..], 4.0));
+    assert!(jacrev(|_: &Vec<Tensor>| scalar(1.0))(&vec![]).is_empty());
+}
+
+#[test]
+fn a_leaf_that_is_not_a_float_has_no_jacobian() {
+    let x = (scalar(1.0), Tensor::from([1i64, 2]));
+    let f = |(x, _): &(Tensor, Tensor)| -> Result<Tensor> { Ok(x.sin()) };
+    let g = |x: &Tensor| -> Result<(Tensor, Tensor)> { Ok((x.sin(), x.argmax(0))) };
+    let xs = Tensor::from([1.0f64, 2.0]);
+    let texts = [
+        jacfwd(f)(&x).unwrap_err().to_string(),
+        jacrev(f)(&x).unwrap_err().to_string(),
+        hessian(f)(&x).unwrap_err().to_string(),
+        jacfwd(g)(&xs).unwrap_err().to_string(),
+        jacrev(g)(&xs).unwrap_err().to_string(),
+    ];
+    insta::assert_snapshot!(texts.join("\n"), @r"
+    `argument.1` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    `argument.1` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    `argument.1` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    `result.1` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    `result.1` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
+    ");
+}
+
+#[test]
+#[should_panic(expected = "`row`: the closure returned a tensor that is not a leaf")]
+fn a_row_is_that_of_a_leaf() {
+    let h = hessian(|l: &Line| l.slope.square().sum(..))(&line());
+    let other: &'static Tensor = Box::leak(Box::new(scalar(1.0)));
+    h.row(|_| other);
 }
 
 #[test]

@@ -13,7 +13,7 @@ impl EmitCx<'_> {
         let axes = in_axes();
         let receivers = func.params.iter().filter(|p| p.receiver).count();
         let mut inputs = self.inputs();
-        let any_axes = ours!(#axes: impl ::core::convert::Into<#rt::LaneAxes>);
+        let any_axes = ours!(#axes: impl ::core::convert::Into<#rt::VmapAxes>);
         inputs.insert(receivers, any_axes);
         let signature = self.signature(&n.vmap, &inputs, &self.returns(ours!(#out)));
 
@@ -46,7 +46,7 @@ impl EmitCx<'_> {
         };
         let doc = self.docs.other(&format!(
             "The results of `{}` for many examples, the lanes, along axis 0. `in_axes` has the axis of the lanes in \
-             {}{several}. All lanes share a value with `None`.",
+             {}{several}. All lanes share a value with `None`. `VmapAxes` has the axes of results and the number of lanes too.",
             text(&func.sig.ident),
             listed.join(", "),
         ));
@@ -55,7 +55,7 @@ impl EmitCx<'_> {
             #[track_caller]
             #[inline]
             #vis #signature {
-                let #axes: #rt::LaneAxes = ::core::convert::Into::into(#axes);
+                let #axes: #rt::VmapAxes = ::core::convert::Into::into(#axes);
                 #owned
                 #body
             }

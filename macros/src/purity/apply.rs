@@ -252,7 +252,16 @@ impl PurityVisitor<'_> {
             "grad" => super::pattern::behind(&x),
             "value_and_grad" => Ty::Tuple(vec![self.tensor(), super::pattern::behind(&x)]).into(),
             "checkpoint" | "custom_jvp" | "custom_vjp" | "vmap" => y,
-            _ => self.tensor(),
+            "hessian" if matches!(x.ty, Ty::Tensor) => self.tensor(),
+            "jacfwd" | "jacrev" if matches!((&x.ty, &y.ty), (Ty::Tensor, Ty::Tensor)) => {
+                self.tensor()
+            }
+            "jacfwd" | "jacrev" => {
+                let (rt, probe) = (self.rt, y.exact().zip(x.exact()));
+                Val::unknown()
+                    .with(probe.and_then(|(y, x)| Probe::exact(ours!(#rt::some_jacobian(#y, #x)))))
+            }
+            _ => Val::unknown(),
         }
     }
 

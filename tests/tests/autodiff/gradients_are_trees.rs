@@ -1,6 +1,7 @@
 //! The struct of gradients implements `Tree` if its fields do.
 
 use gradloom::prelude::*;
+use gradloom::tree;
 
 #[derive(Tree)]
 struct Model {
@@ -86,4 +87,31 @@ fn gradients_implement_clone_and_debug_if_their_fields_do() {
     let generic = power::grad(&(x.clone(), scale), &x).clone();
     assert_eq!(generic.w.to_vec::<f32>(), (&x * 2.0).to_vec::<f32>());
     drop(model);
+}
+
+#[test]
+fn gradients_have_jacobians() {
+    let (model, x, scale) = arguments();
+    let j = jacfwd(|x: &Tensor| loss::grad(&model, x, &scale))(&x);
+    let of_closure = grad(|(model, x): &(Model, Tensor)| loss(model, x, &scale));
+    let expected = jacfwd(|x: &Tensor| of_closure(&(model.map(&mut Tensor::clone), x.clone())))(&x);
+    tree::assert_close(j.row(|g| &g.x), &expected.1, 1e-6);
+    tree::assert_close(
+        j.row(|g| &g.model.layers[0]),
+        expected.0.row(|model| &model.layers[0]),
+        1e-6,
+    );
+}
+
+#[traced]
+fn slopes(x: &Tensor, y: &Tensor) -> Tensor {
+    let (by_x, by_y) = jacrev(|(x, y): &(Tensor, Tensor)| x * y)(&(x.clone(), y.clone()));
+    by_x.sum(0) + by_y.sum(0)
+}
+
+#[test]
+fn traced_bodies_may_have_jacobians_of_tuples() {
+    let x = Tensor::from([1.0f32, 2.0]);
+    assert_eq!(slopes(&x, &(&x * 10.0)).to_vec::<f32>(), [11.0, 22.0]);
+    assert_eq!(slopes(&x, &(&x * 10.0)).to_vec::<f32>(), [11.0, 22.0]);
 }

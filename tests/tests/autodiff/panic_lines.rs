@@ -143,7 +143,7 @@ fn panics_of_derivatives_name_the_line_of_the_user() {
     `x` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`
     `vmap`: the numbers of lanes differ: 2 in `self.w`, 1 in `x`
     `vmap`: `x` is f32[2], which has no axis 1 for the lanes
-    `vmap`: the lanes share all arguments, so give their number: `Vmap::new(f).axis_size(n)`
+    `vmap`: the lanes share all arguments, so give their number with `axis_size(n)`
     ");
 }
 

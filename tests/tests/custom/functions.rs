@@ -3,7 +3,9 @@
 use gradloom::custom::{Call, try_custom_call};
 use gradloom::prelude::*;
 use gradloom::testing::gradcheck_elements;
-use gradloom::{CustomFunction, Param, custom_call, fori_loop, hessian, hvp, jvp, linearize, scan};
+use gradloom::{
+    CustomFunction, Param, custom_call, fori_loop, hessian, hvp, jacfwd, jvp, linearize, scan,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -157,6 +159,50 @@ fn a_missing_jvp_is_an_error_that_names_the_function() {
     );
     let error = try_in_vmap(&f, &x).unwrap_err();
     assert!(matches!(error, Error::Lane), "{error}");
+}
+
+/// sin x, with the shape of a lane's result but no rule for all lanes.
+struct Unbatched;
+
+impl CustomFunction for Unbatched {
+    type Input = Tensor;
+    type Output = Tensor;
+    type Saved = ();
+
+    fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
+        HostSin::default().forward(x, &[])
+    }
+
+    fn backward(&self, call: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
+        Ok(ct * call.x.cos())
+    }
+
+    fn lane_result(&self, x: &Tensor) -> Option<Tensor> {
+        Some(x.zeros_like())
+    }
+}
+
+#[test]
+fn messages_of_missing_rules_name_the_function_and_the_rule() {
+    let (f, exp) = (Arc::new(Unbatched), Arc::new(HostExp));
+    let x = Tensor::from([0.5f64, 2.0]);
+    let tangent = |x: &Tensor| try_custom_call(&exp, x);
+    let texts = [
+        jvp(tangent, &x, &x).unwrap_err(),
+        linearize(tangent, &x)
+            .and_then(|(_, df)| df.try_call(&x))
+            .unwrap_err(),
+        jacfwd(tangent)(&x).unwrap_err(),
+        try_in_vmap(&f, &x).unwrap_err(),
+        try_in_vmap(&exp, &x).unwrap_err(),
+    ];
+    insta::assert_snapshot!(texts.map(|e| e.to_string()).join("\n"), @r"
+    `HostExp`: it has no rule `jvp`, which forward mode needs
+    `HostExp`: it has no rule `jvp`, which forward mode needs
+    `HostExp`: it has no rule `jvp`, which forward mode needs
+    `Unbatched`: it has no rule `batch`, which `vmap` needs
+    this value differs between the lanes of `vmap`, the turns of a loop or the devices of `shard_map`, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read
+    ");
 }
 
 fn try_in_vmap<F: CustomFunction<Input = Tensor, Output = Tensor>>(

@@ -1,7 +1,7 @@
 //! `f::vmap` gives what a loop over the lanes gives, and a call like an earlier one finds its plan.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
-use gradloom::{LaneAxes, Scan, Vmap, prelude::*};
+use gradloom::{LaneAxes, Scan, Vmap, VmapAxes, prelude::*};
 use gradloom_tests::noise;
 use gradloom_tests::observe::{bits, finds, log, makes_no_plan, plans_nothing};
 use gradloom_tests::panics::panic_of;
@@ -83,6 +83,93 @@ fn a_second_call_finds_its_plan() {
     let square = noise(&[4, 4], 2);
     let found = axes.map(|axes| bits(&dense::vmap(axes, &square, &layer, 2, 0.5)));
     assert_ne!(found[0], found[1]);
+}
+
+#[traced]
+fn spread(x: &Tensor, w: &Tensor) -> (Tensor, (Tensor, Tensor)) {
+    (x * w, (x.sum(..), w.square()))
+}
+
+#[traced(pure)]
+fn columns(xs: &Tensor, w: &Tensor) -> Tensor {
+    let (y, (total, square)) =
+        spread::vmap(VmapAxes::new((0, None)).out_axes((1, (0, None))), xs, w);
+    y.sum(1) * square + total.sum(..)
+}
+
+#[traced]
+fn unmarked(xs: &Tensor, w: &Tensor) -> Tensor {
+    spread::vmap(VmapAxes::new((0, None)), xs, w).0
+}
+
+#[test]
+fn results_may_have_their_lanes_along_any_axis() {
+    let (xs, w) = (noise(&[5, 4], 1), noise(&[4], 2));
+    let axes = || VmapAxes::new((0, None)).out_axes((1, (0, None)));
+    let (y, (total, square)) = spread::vmap(axes(), &xs, &w);
+    assert_eq!(bits(&y), bits(&(&xs * &w).transpose()));
+    gradloom::tree::assert_close(&total, &xs.sum(1), 1e-12);
+    assert_eq!(bits(&square), bits(&w.square()));
+    // It is the `Vmap` of a closure.
+    let by_closure = Vmap::new(|(x, w): &(Tensor, Tensor)| spread(x, w));
+    let by_closure = by_closure.in_axes((0, None)).out_axes((1, (0, None)));
+    let expected = by_closure.call(&(xs.clone(), w.clone()));
+    gradloom::tree::assert_close(&(y, (total, square)), &expected, 0.0);
+    // The axes are part of the key of a call.
+    finds(|| spread::vmap(axes(), &xs, &w).0);
+    let other = spread::vmap(axes().out_axes((0, (0, None))), &xs, &w);
+    assert_eq!(other.0.shape(), [5, 4]);
+    // The receiver of a method.
+    let layer = layer(3);
+    let rows = layer.forward_vmap((None, 0), &xs);
+    let axes = VmapAxes::new((None, 0)).out_axes(-1);
+    assert_eq!(
+        bits(&layer.forward_vmap(axes, &xs).transpose()),
+        bits(&rows)
+    );
+    // In a traced body, and below a derivative.
+    let by_hand = |w: &Tensor| (&xs * w).sum(0) * w.square() + xs.sum(..);
+    gradloom::tree::assert_close(&columns(&xs, &w), &by_hand(&w), 1e-12);
+    let expected = grad(|w: &Tensor| by_hand(w).sum(..))(&w);
+    let found = grad(|w: &Tensor| columns(&xs, w).sum(..))(&w);
+    gradloom::tree::assert_close(&found, &expected, 1e-12);
+    finds(|| columns(&xs, &w));
+    assert!(columns::RECORDED.is_none());
+    // The macro does not follow the builder.
+    assert!(unmarked::RECORDED.is_some());
+    assert_eq!(bits(&unmarked(&xs, &w)), bits(&(&xs * &w)));
+}
+
+#[test]
+fn lanes_may_share_all_arguments() {
+    let (x, w) = (noise(&[4], 1), noise(&[4], 2));
+    let axes = VmapAxes::new(None).axis_size(3);
+    let (y, (total, _)) = spread::vmap(axes.clone(), &x, &w);
+    assert_eq!((y.shape(), total.shape()), (&[3, 4][..], &[3][..]));
+    check(&y, 3, |_| &x * &w);
+    finds(|| spread::vmap(axes.clone(), &x, &w).0);
+    let more = spread::vmap(axes.axis_size(2), &x, &w).0;
+    assert_eq!(more.shape(), [2, 4]);
+}
+
+#[test]
+fn messages_name_the_results_and_the_number_of_lanes() {
+    let (xs, w) = (noise(&[5, 4], 1), noise(&[4], 2));
+    let axes = || VmapAxes::new((0, None));
+    let messages = [
+        panic_of(|| drop(spread::vmap(axes().out_axes((2, 0)), &xs, &w))).0,
+        panic_of(|| drop(spread::vmap(axes().out_axes((0, (1, 0))), &xs, &w))).0,
+        panic_of(|| drop(spread::vmap(axes().out_axes((0,)), &xs, &w))).0,
+        panic_of(|| drop(spread::vmap(axes().out_axes(None), &xs, &w))).0,
+        panic_of(|| drop(spread::vmap(axes().axis_size(4), &xs, &w))).0,
+    ];
+    insta::assert_snapshot!(messages.join("\n"), @r"
+    `vmap`: `result.0` is f64[5, 4], which has no axis 2 for the lanes
+    `vmap`: `result.1.0` is f64[5], which has no axis 1 for the lanes
+    `vmap`: `out_axes` has 1 entry, and none for `1.0`
+    `vmap`: `result.0` differs between lanes, so its `out_axes` cannot be `None`
+    `vmap`: the numbers of lanes differ: 5 in `x`, 4 by `axis_size`
+    ");
 }
 
 #[traced]
@@ -494,7 +581,7 @@ fn messages_have_the_names_of_the_arguments() {
     `vmap`: `in_axes` names `y`, and no such part has a tensor
     `vmap`: `in_axes` names `w` twice
     `vmap`: `w.b` is f64[3], which has no axis 1 for the lanes
-    `vmap`: the lanes share all arguments, so give their number: `Vmap::new(f).axis_size(n)`
+    `vmap`: the lanes share all arguments, so give their number with `axis_size(n)`
     `vmap`: the numbers of lanes differ: 4 in `self.w`, 3 in `self.b`, 5 in `x`
     this value differs between the lanes of `vmap`, the turns of a loop or the devices of `shard_map`, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read
     ");

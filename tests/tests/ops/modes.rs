@@ -8,7 +8,7 @@
 use gradloom::__private::replay;
 use gradloom::{DType, Error, Tensor, hvp, jvp, vjp, vmap};
 use gradloom_ir::op::{Diff, NdArray, evaluate};
-use gradloom_ir::{Op, Program, verify};
+use gradloom_ir::{Aval, Builder, Op, Program, Programs, SecondaryMap, Shape, Static, Var, verify};
 use gradloom_tests::{input, noise, sample_programs, scale};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,12 +67,72 @@ fn cases(op: Op, dtype: DType) -> Vec<Result<Case, String>> {
                 float(&samples[0]).unwrap_or_else(|| param(&samples[0], 0)),
             ),
         };
-        let with =
-            |dtype: DType| text.replace(&format!("{place}{main}"), &format!("{place}{dtype}"));
+        let with = |dtype: DType| match op.control() {
+            Some(_) if !dtype.is_float() => on_dtype(sample, dtype).to_string(),
+            _ => text.replace(&format!("{place}{main}"), &format!("{place}{dtype}")),
+        };
         let has_main = text.contains(&main.to_string());
         has_main.then(|| Case::new(op, sample, &with, dtype))
     });
     cases.collect()
+}
+
+/// Returns a program on operands of `dtype` in place of `f64`, and so those that its ops run.
+///
+/// An op that does not accept the dtype is replaced by one with as many operands that does: `identity`, `maximum`
+/// or, for a reduction, `max`.
+fn on_dtype(program: &Program, dtype: DType) -> Program {
+    let of = |before: DType| if before == DType::F64 { dtype } else { before };
+    let var = |vars: &SecondaryMap<Var, Var>, before: &Var| {
+        *vars.get(*before).expect("operands are bound before")
+    };
+    let mut b = Builder::new();
+    let mut vars: SecondaryMap<Var, Var> = SecondaryMap::default();
+    for param in &program.params {
+        let mut aval = program.aval(*param).clone();
+        aval.dtype = aval.dtype.map(of);
+        vars.insert(*param, b.param(aval));
+    }
+    for eqn in &program.eqns {
+        let statics = eqn.attrs.iter().map(|attr| match program.attr(*attr) {
+            Static::DType(before) => Static::DType(of(*before)),
+            Static::Programs(programs) => {
+                let all = programs.all().iter().map(|inside| on_dtype(inside, dtype));
+                Static::Programs(Programs::new(all.collect()))
+            }
+            other => other.clone(),
+        });
+        let statics: Vec<Static> = statics.collect();
+        let args: Vec<Var> = eqn.args.iter().map(|arg| var(&vars, arg)).collect();
+        let n_data = eqn.op.def().operands().n_data(args.len());
+        let data = &args[..n_data];
+        let candidates = [
+            (eqn.op, &statics[..], &args[..]),
+            (Op::Identity, &[], data),
+            (Op::Maximum, &[], data),
+            (Op::Max, &statics[..], data),
+        ];
+        let shapes: Vec<&Shape> = eqn
+            .outs
+            .iter()
+            .map(|out| &program.aval(*out).shape)
+            .collect();
+        let fits = |(op, statics, args): &(Op, &[Static], &[Var])| {
+            let avals: Vec<&Aval> = args.iter().map(|arg| b.aval(*arg)).collect();
+            let outs = op.infer(statics, &avals, eqn.outs.len());
+            outs.is_ok_and(|outs| outs.iter().map(|out| &out.shape).eq(shapes.iter().copied()))
+        };
+        let chosen = candidates.iter().find(|candidate| fits(candidate));
+        let (op, statics, args) = *chosen.unwrap_or(&candidates[0]);
+        let attrs: Vec<_> = statics.iter().map(|s| b.attr(s.clone())).collect();
+        let outs = b.emit_many(op, &attrs, args, eqn.outs.len());
+        for (before, out) in eqn.outs.iter().zip(outs) {
+            vars.insert(*before, out);
+        }
+    }
+    let [params, outs] = [&program.params, &program.outs]
+        .map(|all| all.iter().map(|out| var(&vars, out)).collect::<Vec<Var>>());
+    b.finish(params, outs)
 }
 
 impl Case {
@@ -319,9 +379,6 @@ fn support(op: Op, dtype: DType) -> Support {
 
 /// Returns the entry of the table for what an op supports for a dtype.
 fn entry(op: Op, dtype: DType) -> String {
-    if op.control().is_some() && !dtype.is_float() {
-        return "as its functions".to_owned();
-    }
     let support = support(op, dtype);
     let of = |cell: Cell| -> Vec<&str> {
         let named = MODES.iter().zip(&support).filter(|(_, c)| **c == cell);
