@@ -104,6 +104,15 @@ fn parsed(line: &str) -> Option<Tensor> {
 ///
 /// If the Python does not run.
 pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
+    run_script(python, "xla.py", jobs)
+}
+
+/// Runs the functions by a script beside this file, which reads and writes as `xla.py` does.
+///
+/// # Panics
+///
+/// If the Python does not run.
+pub fn run_script(python: &str, script: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     if jobs.is_empty() {
         return Vec::new();
     }
@@ -113,7 +122,7 @@ pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     std::thread::scope(|scope| {
         let workers = shares
             .into_iter()
-            .map(|jobs| scope.spawn(move || run_share(python, jobs)));
+            .map(|jobs| scope.spawn(move || run_share(python, script, jobs)));
         let workers: Vec<_> = workers.collect();
         workers
             .into_iter()
@@ -122,7 +131,7 @@ pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     })
 }
 
-fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
+fn run_share(python: &str, script: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     let mut input = String::new();
     for job in jobs {
         let _ = writeln!(
@@ -149,7 +158,7 @@ fn run_share(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
     let (from, to) = (name("in"), name("out"));
     std::fs::write(&from, input).expect("the temporary folder can be written");
     let status = Command::new(python)
-        .arg(folder.join("src/xla.py"))
+        .arg(folder.join("src").join(script))
         .args([&from, &to])
         .status()
         .unwrap_or_else(|e| panic!("`{python}` does not run: {e}"));
