@@ -1,6 +1,8 @@
 //! Rust types of elements.
 
 use crate::DType;
+#[cfg(any(feature = "trace", feature = "checkpoint"))]
+use {gradloom_kernels::memory::Buffer, std::ops::Range};
 
 /// Element type of a tensor: `f32`, `f64`, `i32`, `i64` or `bool`.
 ///
@@ -27,3 +29,31 @@ macro_rules! elements {
 }
 
 elements! { f32 f64 i32 i64 bool }
+
+/// Returns the elements of a buffer.
+#[cfg(any(feature = "trace", feature = "checkpoint"))]
+pub(crate) fn elements<T: Element>(buffer: &Buffer) -> &[T] {
+    T::of_buffer(buffer).expect("a buffer has elements of its dtype")
+}
+
+/// Returns the elements at some positions of a buffer as little-endian bytes.
+#[cfg(any(feature = "trace", feature = "checkpoint"))]
+pub(crate) fn le_bytes(buffer: &Buffer, rows: impl Iterator<Item = Range<usize>>) -> Vec<u8> {
+    fn bytes<T: Element, const N: usize>(
+        buffer: &Buffer,
+        rows: impl Iterator<Item = Range<usize>>,
+        of: impl Fn(T) -> [u8; N],
+    ) -> Vec<u8> {
+        let elements = elements(buffer);
+        rows.flat_map(|row| &elements[row])
+            .flat_map(|x: &T| of(*x))
+            .collect()
+    }
+    match buffer.dtype() {
+        DType::F32 => bytes(buffer, rows, f32::to_le_bytes),
+        DType::F64 => bytes(buffer, rows, f64::to_le_bytes),
+        DType::I32 => bytes(buffer, rows, i32::to_le_bytes),
+        DType::I64 => bytes(buffer, rows, i64::to_le_bytes),
+        DType::Bool => bytes(buffer, rows, |x: bool| [u8::from(x)]),
+    }
+}

@@ -26,6 +26,7 @@ chapters! {
     introduction = "introduction.md";
     limits = "limits.md";
     looking_at_programs = "looking-at-programs.md";
+    onnx = "onnx.md";
     operations = "operations.md";
     parameters = "parameters.md";
     performance = "performance.md";

@@ -2,6 +2,7 @@
 
 pub mod adversary;
 pub mod derivatives;
+pub mod exported;
 pub mod graphs;
 pub mod growth;
 pub mod observe;

@@ -104,7 +104,16 @@ fn parsed(line: &str) -> Option<Tensor> {
 ///
 /// If the Python does not run.
 pub fn run(python: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
-    shares(python, "run", jobs, parsed)
+    shares(python, &["xla.py", "run"], jobs, parsed)
+}
+
+/// Runs the functions by a script beside this file, which reads and writes as `xla.py` does.
+///
+/// # Panics
+///
+/// If the Python does not run.
+pub fn run_script(python: &str, script: &str, jobs: &[Job]) -> Vec<Result<Vec<Tensor>, String>> {
+    shares(python, &[script], jobs, parsed)
 }
 
 /// Compiles the functions and returns the collectives that XLA inserts, as names with the bytes that a
@@ -118,13 +127,14 @@ pub fn collectives(python: &str, jobs: &[Job]) -> Vec<Result<Vec<(String, u128)>
         let (name, bytes) = line.split_once(' ')?;
         Some((name.to_owned(), bytes.parse().ok()?))
     };
-    shares(python, "collectives", jobs, collective)
+    shares(python, &["xla.py", "collectives"], jobs, collective)
 }
 
-/// Gives each of several Python processes a share of the jobs.
+/// Gives each of several Python processes a share of the jobs. `script` is the name of a script and its
+/// first arguments.
 fn shares<T: Send>(
     python: &str,
-    what: &str,
+    script: &[&str],
     jobs: &[Job],
     parsed: impl Fn(&str) -> Option<T> + Copy + Send,
 ) -> Vec<Result<Vec<T>, String>> {
@@ -136,7 +146,7 @@ fn shares<T: Send>(
     std::thread::scope(|scope| {
         let workers = shares
             .into_iter()
-            .map(|jobs| scope.spawn(move || share(python, what, jobs, parsed)));
+            .map(|jobs| scope.spawn(move || share(python, script, jobs, parsed)));
         let workers: Vec<_> = workers.collect();
         workers
             .into_iter()
@@ -147,7 +157,7 @@ fn shares<T: Send>(
 
 fn share<T>(
     python: &str,
-    what: &str,
+    script: &[&str],
     jobs: &[Job],
     parsed: impl Fn(&str) -> Option<T>,
 ) -> Vec<Result<Vec<T>, String>> {
@@ -177,8 +187,8 @@ fn share<T>(
     let (from, to) = (name("in"), name("out"));
     std::fs::write(&from, input).expect("the temporary folder can be written");
     let status = Command::new(python)
-        .arg(folder.join("src/xla.py"))
-        .arg(what)
+        .arg(folder.join("src").join(script[0]))
+        .args(&script[1..])
         .args([&from, &to])
         .status()
         .unwrap_or_else(|e| panic!("`{python}` does not run: {e}"));

@@ -1,9 +1,11 @@
 //! Records of tensors.
 
 use super::state::{Session, may_be_on, session};
-use crate::{DType, Element, Tensor};
+use crate::element::{elements, le_bytes};
+use crate::{DType, Tensor};
 use gradloom_kernels::memory::Buffer;
 use gradloom_trace::{Digest, ElementType, Error, digest, digest_f32};
+use std::iter;
 use std::panic::Location;
 
 /// Writes the record of a tensor, if `GRADLOOM_TRACE_DIR` names a folder.
@@ -117,7 +119,12 @@ pub(super) fn write(
     record.seq_index = context.seq_index;
     record.layer_idx = context.layer_idx;
     record.stage = context.stage.map(str::to_owned);
-    let bytes = session.writer.config().values.then(|| bytes_of(buffer));
+    let numel = x.physical_shape().iter().product();
+    let bytes = session
+        .writer
+        .config()
+        .values
+        .then(|| le_bytes(buffer, iter::once(0..numel)));
     let values = bytes.as_deref().map(|bytes| (ty, bytes));
     session.writer.write(&record, Some(context.source), values)
 }
@@ -150,22 +157,4 @@ fn digest_of(buffer: &Buffer) -> (Digest, ElementType) {
             (digest, ElementType::Bool)
         }
     }
-}
-
-/// Returns the elements as little-endian bytes.
-fn bytes_of(buffer: &Buffer) -> Vec<u8> {
-    fn bytes<T: Element, const N: usize>(buffer: &Buffer, of: impl Fn(T) -> [u8; N]) -> Vec<u8> {
-        elements(buffer).iter().flat_map(|x: &T| of(*x)).collect()
-    }
-    match buffer.dtype() {
-        DType::F32 => bytes(buffer, f32::to_le_bytes),
-        DType::F64 => bytes(buffer, f64::to_le_bytes),
-        DType::I32 => bytes(buffer, i32::to_le_bytes),
-        DType::I64 => bytes(buffer, i64::to_le_bytes),
-        DType::Bool => bytes(buffer, |x: bool| [u8::from(x)]),
-    }
-}
-
-fn elements<T: Element>(buffer: &Buffer) -> &[T] {
-    T::of_buffer(buffer).expect("a buffer has elements of its dtype")
 }

@@ -1,8 +1,11 @@
 //! Several devices: meshes, sharded tensors, and programs for the devices of a mesh.
 //!
 //! The devices are simulated: each runs in this process, with buffers of its own, on the threads of the kernels.
-//! [`shard_map`] runs a function on each device, with collectives such as [`all_reduce`].
+//! [`shard_map`] runs a function on each device, with collectives such as [`all_reduce`]. With the feature `checkpoint`,
+//! `save_checkpoint` and `load_checkpoint` keep sharded trees on disk.
 
+#[cfg(feature = "checkpoint")]
+mod checkpoint;
 mod collectives;
 mod context;
 mod placement;
@@ -11,6 +14,8 @@ mod sharded;
 mod specs;
 mod tensor;
 
+#[cfg(feature = "checkpoint")]
+pub use checkpoint::{CheckpointError, load_checkpoint, save_checkpoint};
 pub use collectives::{
     MeshAxisNames, all_gather, all_reduce, all_to_all, axis_index, axis_size, broadcast, pmean,
     ppermute, reduce_scatter,

@@ -211,10 +211,7 @@ where
         spec.transpose().map_err(refused)
     };
     let ins = own.iter().zip(given).zip(paths(x, "argument"));
-    let ins = ins.map(|((leaf, spec), path)| {
-        let carried = || leaf.sharding().filter(|spec| spec.mesh() == mesh).cloned();
-        place(leaf, spec.or_else(carried), &path)
-    });
+    let ins = ins.map(|((leaf, spec), path)| place(leaf, carried_or(spec, leaf, mesh), &path));
     let mut ins = ins.collect::<Result<Vec<_>>>()?;
     ins.extend(captured.iter().map(|_| None));
     let outs = results.iter().zip(wanted).zip(paths(&y, "result"));
@@ -229,8 +226,18 @@ where
     })
 }
 
+/// Returns the spec that is given for a leaf, or that which it carries, if it is one of the mesh.
+pub(super) fn carried_or(
+    given: Option<ShardingSpec>,
+    leaf: &Tensor,
+    mesh: &Arc<Mesh>,
+) -> Option<ShardingSpec> {
+    let carried = || leaf.sharding().filter(|spec| spec.mesh() == mesh).cloned();
+    given.or_else(carried)
+}
+
 /// Returns a spec with a dim for each physical axis of a leaf.
-fn of_rank(
+pub(super) fn of_rank(
     spec: ShardingSpec,
     leaf: &Tensor,
     path: &str,

@@ -34,7 +34,7 @@ pub fn with_sharding(x: &Tensor, spec: &ShardingSpec) -> Tensor {
     expect(placed(x, spec, "with_sharding"))
 }
 
-fn placed(x: &Tensor, spec: &ShardingSpec, call: &'static str) -> Result<Tensor> {
+pub(super) fn placed(x: &Tensor, spec: &ShardingSpec, call: &'static str) -> Result<Tensor> {
     if !spec.partial().is_empty() {
         let spec = spec.to_string();
         return Err(ShardingFault::Partial { spec }.into_error(call));

@@ -1,6 +1,7 @@
 //! Programs for the devices of a mesh, beside the same computation without devices.
 
 mod automatic;
+mod checkpoint;
 mod collectives;
 mod derivatives;
 mod errors;

@@ -1,12 +1,13 @@
 //! Every op, in every dtype.
 
-use crate::{Scale, all_near, report, samples};
 use gradloom::__private::replay;
-use gradloom::{DType, Tensor, evaluate};
-use gradloom_ir::op::Eval;
-use gradloom_ir::{Aval, Builder, Op, Program, Static, ad};
+use gradloom::{DType, Tensor};
+use gradloom_ir::{Op, Program, Static, ad};
+use gradloom_tests::exported::{
+    Scale, all_near, arguments, expected, report, samples, special_cases,
+};
 use gradloom_tests::xla::{self, Job};
-use gradloom_tests::{float_params, input, noise};
+use gradloom_tests::{float_params, noise};
 
 /// A program with arguments and results of gradloom.
 struct Case {
@@ -19,8 +20,7 @@ struct Case {
 impl Case {
     /// Returns a case, if the op does not fail on the arguments.
     fn new(op: Op, program: Program, args: Vec<Tensor>) -> Option<Case> {
-        let expected = replay(&program, &args).ok()?;
-        evaluate(&expected).ok()?;
+        let expected = expected(&program, &args)?;
         Some(Case {
             op,
             program,
@@ -69,15 +69,6 @@ fn check(cases: &[Case], by: Scale) {
 fn ops() -> impl Iterator<Item = Op> {
     // A sample of a custom function names host code that does not exist.
     Op::ALL.iter().chain(Op::evaluated_control()).copied()
-}
-
-fn arguments(op: Op, program: &Program) -> Vec<Tensor> {
-    let laws = op.def().laws();
-    let avals = program.params.iter().map(|p| program.aval(*p));
-    avals
-        .enumerate()
-        .map(|(k, aval)| input(aval, &laws, k))
-        .collect()
 }
 
 #[test]
@@ -146,107 +137,12 @@ fn every_pullback_gives_the_same_cotangents() {
     check(&cases, Scale::Largest);
 }
 
-const FLOATS: [f64; 22] = [
-    f64::NAN,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    -0.5,
-    1e-20,
-    -1e-20,
-    1e20,
-    -1e20,
-    2.5,
-    -2.5,
-    7.3,
-    -7.3,
-    30.0,
-    -30.0,
-    100.0,
-    -100.0,
-    3.0,
-];
-
-const INTEGERS: [i64; 14] = [
-    0,
-    1,
-    -1,
-    2,
-    -2,
-    3,
-    7,
-    -8,
-    31,
-    32,
-    63,
-    64,
-    i32::MIN as i64,
-    i32::MAX as i64,
-];
-
-fn numbers(dtype: DType) -> Tensor {
-    match dtype {
-        DType::Bool => Tensor::from([true, false]),
-        dtype if dtype.is_float() => Tensor::from(FLOATS).cast(dtype),
-        dtype => Tensor::from(INTEGERS).cast(dtype),
-    }
-}
-
 #[test]
 fn elementwise_ops_give_the_same_special_values() {
-    let mut cases = Vec::new();
-    for op in Op::ALL.iter().copied() {
-        let n = match op.def().eval() {
-            Eval::Unary(_) | Eval::Test(_) => 1,
-            Eval::Bits(fns) => fns.n_operands(),
-            Eval::Binary(_) | Eval::Compare(_) => 2,
-            _ => continue,
-        };
-        for dtype in DType::ALL {
-            if op.elementwise(n, dtype).is_none() {
-                continue;
-            }
-            let x = numbers(dtype);
-            let len = x.shape()[0];
-            let args = match n {
-                1 => vec![x],
-                // All pairs. Integers have no quotient by 0.
-                _ => vec![
-                    x.reshape([len, 1]).broadcast_to([len, len]),
-                    x.reshape([1, len]),
-                ],
-            };
-            let mut b = Builder::new();
-            let params: Vec<_> = args
-                .iter()
-                .map(|x| b.param(Aval::new(dtype, x.shape())))
-                .collect();
-            let out = b.emit(op, &[], &params);
-            let program = b.finish(params, vec![out]);
-            match Case::new(op, program.clone(), args.clone()) {
-                Some(case) => cases.push(case),
-                None => {
-                    // Divisors and powers from 1.
-                    let y = Tensor::from([1i64, 2, 3, 7])
-                        .cast(args[0].dtype())
-                        .reshape([1, 4]);
-                    let x = args[0].slice([0, 0], [len as i64, 1], [1, 1]);
-                    let mut b = Builder::new();
-                    let params = [&x, &y].map(|x| b.param(Aval::new(dtype, x.shape())));
-                    let out = b.emit(op, &[], &params);
-                    let program = b.finish(params.to_vec(), vec![out]);
-                    cases.extend(Case::new(op, program, vec![x, y]));
-                }
-            }
-        }
-    }
+    let cases = special_cases().into_iter();
+    let cases = cases.filter_map(|(op, program, args)| Case::new(op, program, args));
     // XLA's log-gamma has an error of 5e-7 at 1 and 2.
-    let (lgamma, others): (Vec<Case>, Vec<Case>) =
-        cases.into_iter().partition(|case| case.op == Op::Lgamma);
+    let (lgamma, others): (Vec<Case>, Vec<Case>) = cases.partition(|case| case.op == Op::Lgamma);
     check(&lgamma, Scale::OwnOr(0.1));
     check(&others, Scale::OwnOr(1e-3));
 }

@@ -1,7 +1,7 @@
 //! Random programs.
 
-use crate::report;
 use gradloom::Tensor;
+use gradloom_tests::exported::report;
 use gradloom_tests::graphs::{Kind, Node, Rng, graph};
 use gradloom_tests::xla::{self, Job};
 

@@ -1,7 +1,7 @@
 //! The table of the book: which StableHLO ops the export makes of each op, in each dtype.
 
-use crate::samples;
 use gradloom_ir::{DType, Op, Program};
+use gradloom_tests::exported::samples;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;

@@ -62,6 +62,11 @@ fn packages_depend_only_on_lower_layers() {
         "gradloom-view draws programs of the macro and of the run time"
     );
     assert_eq!(
+        section(&read("core/onnx/Cargo.toml"), "dependencies"),
+        ["gradloom-ir"],
+        "gradloom-onnx exports programs of the macro and of the run time"
+    );
+    assert_eq!(
         section(&read("core/stablehlo/Cargo.toml"), "dependencies"),
         ["gradloom-ir", "gradloom-maths"],
         "gradloom-stablehlo exports programs of the macro and of the run time"
