@@ -1,7 +1,7 @@
 //! Programs of gradloom as [ONNX](https://onnx.ai) models, for runtimes such as ONNX Runtime.
 //!
-//! [`export`] returns the bytes of a model with the parameters and results of a program, and [`write`] puts them into a
-//! file. The models are for inference: what belongs to training has no form, and is a named error.
+//! [`export`] returns the bytes of a model with the parameters and results of a program, and [`write()`] puts them into
+//! a file. The models are for inference: what belongs to training has no form, and is a named error.
 //!
 //! ```
 //! use gradloom_ir::Program;

@@ -38,10 +38,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     gradloom_onnx::write(&file, traced.program(), "digits", &weights)?;
     println!(
-        "{}: {} ops, {} constants, accuracy {:.2} on {BATCH} images",
+        "{}: {} ops, {} weights, accuracy {:.2} on {BATCH} images",
         file.display(),
         traced.program().eqns.len(),
-        weights.len(),
+        traced.captured().len(),
         accuracy(&model, &x, &labels).item::<f32>()
     );
     Ok(())
