@@ -835,7 +835,8 @@ macro_rules! for_each_composite {
             /// For each of `values`, the first index at which it keeps an ascending vector sorted, as
             /// `i64`.
             ///
-            /// It is the number of elements that are less. It has no derivative.
+            /// It is the number of elements that are less. It has no derivative. Each value is compared
+            /// with each element, so the time is proportional to the product of both lengths.
             ///
             /// ```
             /// # use gradloom::Tensor;
@@ -1652,7 +1653,8 @@ macro_rules! for_each_composite {
             /// Linear interpolation at each element between `points` with `values`.
             ///
             /// Both are vectors of the same length, and the points are ascending. Elements before the
-            /// first point take the first value, and those after the last point the last one.
+            /// first point take the first value, and those after the last point the last one. Each element
+            /// is compared with each point.
             ///
             /// ```
             /// # use gradloom::Tensor;
@@ -1683,7 +1685,7 @@ macro_rules! for_each_composite {
             /// The number of `bins` that are at most each element, as `i64`: the index of its bin.
             ///
             /// `bins` is an ascending vector. An element before the first bin has index 0, as in
-            /// `jax.numpy.digitize`. It has no derivative.
+            /// `jax.numpy.digitize`. It has no derivative. Each element is compared with each bin.
             ///
             /// ```
             /// # use gradloom::Tensor;
