@@ -92,7 +92,7 @@ impl Draft<'_> {
             Kind::Exact => self.rng.of(&[
                 DType::F64,
                 DType::F64,
-                DType::F64,
+                DType::F32,
                 DType::I64,
                 DType::I32,
                 DType::Bool,
@@ -471,8 +471,10 @@ impl Draft<'_> {
             evaluate(&outs).ok()?;
             // Products of larger integers may wrap.
             let moderate = |y: &Tensor| match y.dtype() {
-                DType::F64 => y.to_vec::<f64>().iter().all(|y| y.abs() < 30.0),
-                DType::F32 => false,
+                DType::F32 | DType::F64 => {
+                    let floats = y.cast(DType::F64).to_vec::<f64>();
+                    floats.iter().all(|y| y.abs() < 30.0)
+                }
                 DType::I32 | DType::I64 => {
                     let integers = y.cast(DType::I64).to_vec::<i64>();
                     integers.iter().all(|y| y.unsigned_abs() < 1 << 33)

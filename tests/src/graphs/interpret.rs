@@ -3,11 +3,17 @@
 
 use super::{Graph, Node, Rng, aval};
 use gradloom::{DType, Tensor};
-use gradloom_ir::op::{NdArray, evaluate, evaluate_with};
+use gradloom_ir::op::{NdArray, evaluate_with};
 use gradloom_ir::{Aval, Builder, Op, Program, Var};
+use std::collections::{HashMap, HashSet};
 
-/// Relative change of each number in a run that shows how far rounding may carry.
-const NUDGE: f64 = 1e-11;
+/// Returns the relative change of each number in a run that shows how far rounding may carry.
+fn nudge(dtype: DType) -> f64 {
+    match dtype {
+        DType::F32 => 1e-6,
+        _ => 1e-11,
+    }
+}
 
 /// A number that every representation holds exactly.
 const EXACT: f64 = (1u64 << 52) as f64;
@@ -15,11 +21,13 @@ const EXACT: f64 = (1u64 << 52) as f64;
 /// Values of a graph by the definitions of its ops.
 pub struct Interpreted {
     values: Vec<NdArray>,
-    /// The same with all floats changed a little, in opposite directions.
+    /// The same with all rounded floats changed a little, in opposite directions.
     nudged: [Vec<NdArray>; 2],
     avals: Vec<Aval>,
     /// Whether every result and its derivatives are unique.
     is_unique: bool,
+    /// Whether rounding changes no integer or bool on the way.
+    is_discrete: bool,
 }
 
 /// Returns the elements of a tensor as `f64`.
@@ -69,25 +77,65 @@ impl Graph {
     }
 }
 
+/// Returns the values of all variables, each changed by `change` before others read it.
+fn values(
+    program: &Program,
+    args: &[NdArray],
+    mut change: impl FnMut(Var, &HashMap<Var, NdArray>, &mut NdArray),
+) -> HashMap<Var, NdArray> {
+    let mut values = HashMap::new();
+    evaluate_with(program, args, |var, value| {
+        change(var, &values, value);
+        values.insert(var, value.clone());
+    });
+    values
+}
+
+/// Returns the values of all variables, after a change of each number that an op may have rounded.
+fn nudged(program: &Program, args: &[NdArray], sign: f64) -> HashMap<Var, NdArray> {
+    let mut rng = Rng::new(args.len() as u64);
+    let eqns = program.eqns.iter();
+    let operands: HashMap<Var, &[Var]> = eqns
+        .flat_map(|eqn| eqn.outs.iter().map(|out| (*out, &eqn.args[..])))
+        .collect();
+    values(program, args, |var, values, value| {
+        let operands = operands.get(&var).copied().unwrap_or_default();
+        let dtype = program.aval(var).dtype;
+        let Some(dtype) = dtype.filter(|d| d.is_float() && !operands.is_empty()) else {
+            return;
+        };
+        // Ops that move or select numbers do not round them.
+        let same = |v: &&Var| program.aval(**v).dtype == Some(dtype);
+        let numbers = operands.iter().filter(same).flat_map(|v| &values[v].data);
+        let exact: HashSet<u64> = numbers.map(|x| x.abs().to_bits()).collect();
+        let rounded = |x: &&mut f64| !exact.contains(&x.abs().to_bits());
+        for x in value.data.iter_mut().filter(rounded) {
+            *x += sign * nudge(dtype) * (x.abs() + 1e-3) * rng.unit();
+        }
+    })
+}
+
 /// Interprets a program.
 pub fn interpret(program: &Program, args: &[Tensor]) -> Interpreted {
     let args: Vec<NdArray> = args.iter().map(array).collect();
-    let nudged = |sign: f64| {
-        let mut rng = Rng::new(args.len() as u64);
-        evaluate_with(program, &args, |var, value| {
-            if program.aval(var).dtype.is_some_and(DType::is_float) {
-                let nudge = |x: &mut f64| *x += sign * NUDGE * (x.abs() + 1e-3) * rng.unit();
-                value.data.iter_mut().for_each(nudge);
-            }
-        })
+    let exact = values(program, &args, |_, _, _| {});
+    let nudged = [1.0, -1.0].map(|sign| nudged(program, &args, sign));
+    let discrete = |var: &Var| !program.aval(*var).dtype.is_some_and(DType::is_float);
+    let mut discrete = exact.iter().filter(|(var, _)| discrete(var));
+    let outs = |values: &HashMap<Var, NdArray>| -> Vec<NdArray> {
+        let outs = program.outs.iter();
+        outs.map(|out| values[out].clone()).collect()
     };
-    let outs = program.outs.iter();
-    let values = evaluate(program, &args);
     Interpreted {
-        is_unique: is_unique(program, &values),
-        values,
-        nudged: [nudged(1.0), nudged(-1.0)],
-        avals: outs.map(|out| program.aval(*out).clone()).collect(),
+        is_unique: is_unique(program, &exact),
+        is_discrete: discrete.all(|(var, x)| nudged.iter().all(|nudged| nudged[var] == *x)),
+        values: outs(&exact),
+        nudged: nudged.each_ref().map(outs),
+        avals: program
+            .outs
+            .iter()
+            .map(|out| program.aval(*out).clone())
+            .collect(),
     }
 }
 
@@ -95,12 +143,10 @@ pub fn interpret(program: &Program, args: &[Tensor]) -> Interpreted {
 const APART: f64 = 1e-4;
 
 /// Returns whether singular vectors, eigenvectors and orthogonal factors are unique, pseudo-inverses do
-/// not depend on small singular values, and no deviation is zero, where it has no derivative.
-fn is_unique(program: &Program, values: &[NdArray]) -> bool {
-    let of = |var: Var| {
-        let at = program.outs.iter().position(|out| *out == var);
-        at.map(|at| &values[at])
-    };
+/// not depend on small singular values, no deviation is zero, where it has no derivative, and no product
+/// of a number and a logarithm is one of zero and infinity.
+fn is_unique(program: &Program, values: &HashMap<Var, NdArray>) -> bool {
+    let of = |var: Var| &values[&var];
     let apart = |spectrum: &NdArray, with_zero: bool| {
         let n = spectrum.shape.last().copied().unwrap_or(0).max(1);
         spectrum.data.chunks(n).all(|row| {
@@ -112,9 +158,10 @@ fn is_unique(program: &Program, values: &[NdArray]) -> bool {
         })
     };
     program.eqns.iter().all(|eqn| match eqn.op {
-        Op::Svd => of(eqn.outs[1]).is_none_or(|s| apart(s, true)),
-        Op::Eigh => of(eqn.outs[0]).is_none_or(|s| apart(s, false)),
-        Op::Qr => of(eqn.outs[1]).is_none_or(|r| {
+        Op::Svd => apart(of(eqn.outs[1]), true),
+        Op::Eigh => apart(of(eqn.outs[0]), false),
+        Op::Qr => {
+            let r = of(eqn.outs[1]);
             let [.., k, n] = r.shape[..] else {
                 return true;
             };
@@ -125,10 +172,15 @@ fn is_unique(program: &Program, values: &[NdArray]) -> bool {
                 .enumerate()
                 .filter(|(i, _)| i % (k * n) % (n + 1) == 0);
             diagonal.all(|(_, x)| x.abs() > APART * largest)
-        }),
+        }
         // Small singular values have large inverses.
-        Op::Pinv => of(eqn.out()).is_none_or(|y| y.data.iter().all(|x| x.abs() < 1.0 / APART)),
-        Op::Stddev => of(eqn.out()).is_none_or(|s| s.data.iter().all(|x| *x > APART)),
+        Op::Pinv => of(eqn.out()).data.iter().all(|x| x.abs() < 1.0 / APART),
+        Op::Stddev => of(eqn.out()).data.iter().all(|x| *x > APART),
+        // 0 · log 0 is 0, and a tiny number times log 0 is infinite.
+        Op::Xlogy => eqn
+            .args
+            .iter()
+            .any(|arg| of(*arg).data.iter().all(|x| x.abs() > APART)),
         _ => true,
     })
 }
@@ -139,6 +191,7 @@ impl Interpreted {
     pub fn is_stable(&self) -> bool {
         let mut all = self.values.iter().zip(&self.avals).enumerate();
         self.is_unique
+            && self.is_discrete
             && all.all(|(i, (value, aval))| match aval.dtype {
                 Some(dtype) if dtype.is_float() => value.data.iter().all(|x| x.is_finite()),
                 dtype => {
@@ -167,6 +220,7 @@ impl Interpreted {
                 expected.shape
             ));
         }
+        let unit = nudge(found.dtype());
         let found = array(found).data;
         let largest = expected
             .data
@@ -178,7 +232,7 @@ impl Interpreted {
                 .each_ref()
                 .map(|nudged| (nudged[i].data[at] - y).abs());
             // Elements of a sum share their rounding.
-            let tolerance = 1e-10 * largest + 1e2 * gaps[0].max(gaps[1]);
+            let tolerance = 10.0 * unit * largest + 1e2 * gaps[0].max(gaps[1]);
             if (x - y).abs() > tolerance || x.is_nan() != y.is_nan() {
                 return Err(format!(
                     "element {at} of value {i} is {x:e}, expected {y:e}"

@@ -5,7 +5,7 @@ use crate::{Attr, Builder, Op, StaticKind, Var};
 methods! { sort {
     /// The numbers of each row along an axis in ascending order. NaN is last.
     ///
-    /// The derivative follows the elements; equal ones keep their order.
+    /// The derivative follows the elements; equal ones, as 0 and -0, keep their order.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -74,9 +74,11 @@ pub(super) fn elements(b: &mut Builder, [dx, order, x]: [Var; 3], axis: Attr) ->
 /// Returns the indices of a row in the order of its elements. It is defined without NaN.
 pub(super) fn order(row: &[f64], descending: bool) -> Vec<usize> {
     let mut order: Vec<usize> = (0..row.len()).collect();
+    // Zeros of both signs are equal.
+    let number = |i: usize| row[i] + 0.0;
     order.sort_by(|&i, &j| match descending {
-        true => row[j].total_cmp(&row[i]),
-        false => row[i].total_cmp(&row[j]),
+        true => number(j).total_cmp(&number(i)),
+        false => number(i).total_cmp(&number(j)),
     });
     order
 }
