@@ -25,6 +25,16 @@ impl Case {
         self.wrt.contains(&self.program.params[i])
     }
 
+    /// Returns the case with a composite op taken apart.
+    fn decomposed(&self) -> Case {
+        Case {
+            program: pass::decompose(self.program.clone()),
+            inputs: self.inputs.clone(),
+            wrt: self.wrt.clone(),
+            op: self.op,
+        }
+    }
+
     /// Returns tangents for the differentiated parameters.
     fn tangents(&self, seed: u64) -> Vec<Tensor> {
         let wrt = (0..self.inputs.len()).filter(|i| self.is_wrt(*i));
@@ -47,6 +57,11 @@ impl std::fmt::Display for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` in\n{}\n", self.op, self.program)
     }
+}
+
+/// Returns whether the op is one for a sequence of others.
+fn is_composite(op: &Op) -> bool {
+    op.def().facts().decompose.is_some()
 }
 
 fn cases() -> impl Iterator<Item = Case> {
@@ -93,6 +108,27 @@ fn every_op_has_samples_and_each_verifies() {
     for case in cases() {
         assert_eq!(verify(&case.program), [""; 0], "{case}");
     }
+}
+
+/// Control flow runs the ops of its programs.
+#[test]
+fn every_op_has_a_sample_of_length_zero() {
+    let is_empty = |program: &Program| {
+        let mut vars = program.params.iter().chain(&program.outs);
+        vars.any(|v| {
+            program
+                .aval(*v)
+                .shape
+                .known()
+                .is_some_and(|dims| dims.contains(&0))
+        })
+    };
+    let without = Op::ALL
+        .iter()
+        .filter(|op| !sample_programs(**op).iter().any(is_empty));
+    let without: Vec<String> = without.map(Op::to_string).collect();
+    // A scalar has no axis, the mean over no rows is NaN, and a key has a length.
+    assert_eq!(without, ["scalar", "cross_entropy", "fold_in"]);
 }
 
 #[test]
@@ -166,7 +202,9 @@ fn the_jvp_agrees_with_finite_differences_on_every_element() {
 
 #[test]
 fn the_vjp_is_the_adjoint_of_the_jvp() {
-    for case in in_both_modes() {
+    let composite = in_both_modes().filter(|case| is_composite(&case.op));
+    let decomposed = composite.map(|case| case.decomposed());
+    for case in in_both_modes().chain(decomposed) {
         let tangents = case.tangents(1);
         let (active, dy) = case.jvp(&tangents);
         let v = ad::vjp(&case.program, &case.wrt);
@@ -592,14 +630,8 @@ fn results_follow_the_axes_of_the_operands() {
 /// Compares each composite op with its decomposition, in values and in derivatives.
 #[test]
 fn a_composite_op_has_the_value_and_the_derivative_of_its_decomposition() {
-    let is_composite = |op: &Op| op.def().facts().decompose.is_some();
     for case in cases().filter(|case| is_composite(&case.op)) {
-        let simple = Case {
-            program: pass::decompose(case.program.clone()),
-            inputs: case.inputs.clone(),
-            wrt: case.wrt.clone(),
-            op: case.op,
-        };
+        let simple = case.decomposed();
         assert_eq!(verify(&simple.program), [""; 0], "{simple}");
         // The form of these ops with an index for each element is primitive.
         let indexed = [Op::Take, Op::TakeT, Op::Scatter, Op::ScatterExtreme];

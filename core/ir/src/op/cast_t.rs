@@ -20,7 +20,11 @@ pub(super) static OP: Linear = Linear {
         .cheap()
         .equal(Equal::SameAval)
         .range(|of| of.x()),
-    samples: &["(y: f64[2, 3], x: f64[2, 3]) { z = cast_t[dtype=f64] y, like x return z }"],
+    samples: &[
+        "(y: f64[2, 3], x: f64[2, 3]) { z = cast_t[dtype=f64] y, like x return z }",
+        "(y: f64[], x: f64[]) { z = cast_t[dtype=f64] y, like x return z }",
+        "(y: f64[0], x: f64[0]) { z = cast_t[dtype=f64] y, like x return z }",
+    ],
 };
 
 /// The definition of the op.

@@ -21,6 +21,7 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[3, 3]) { y = diag_t[offset=0] x return y }",
         "(x: f64[2, 3, 3]) { y = diag_t[offset=1] x return y }",
         "(x: f64[4, 4]) { y = diag_t[offset=-2] x return y }",
+        "(x: f64[0, 0]) { y = diag_t[offset=0] x return y }",
     ],
 };
 

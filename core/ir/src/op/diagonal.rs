@@ -42,6 +42,7 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[4, 2]) { y = diagonal[offset=-2] x, like x return y }",
         "(x: f64[2, 3]) { y = diagonal[offset=5] x, like x return y }",
         "(x: bool[3, 3]) { y = diagonal[offset=0] x, like x return y }",
+        "(x: f64[0, 3]) { y = diagonal[offset=1] x, like x return y }",
     ],
 };
 

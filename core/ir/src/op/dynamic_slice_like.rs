@@ -25,6 +25,7 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[5, 2], s: i64[1], y: f64[3, 2]) { z = dynamic_slice_like x, s, like x, like y return z }",
         "(x: f64[4, 3], s: i32[2], y: f64[2, 2]) { z = dynamic_slice_like x, s, like x, like y return z }",
         "(x: f64[4], s: i64[], y: f64[3]) { z = dynamic_slice_like x, s, like x, like y return z }",
+        "(x: f64[4], s: i64[], y: f64[0]) { z = dynamic_slice_like x, s, like x, like y return z }",
     ],
 };
 

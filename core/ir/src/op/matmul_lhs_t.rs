@@ -31,6 +31,8 @@ pub(super) static OP: Bilinear = Bilinear {
         "(c: f64[], y: f64[3], x: f64[3]) { z = matmul_lhs_t c, y, like x, like y return z }",
         "(c: f64[2, 3, 2, 2], y: f64[3, 3, 2], x: f64[2, 1, 2, 3]) { z = matmul_lhs_t c, y, like x, like y return z }",
         "(c: f64[2, 2], y: f64[2, 3, 2], x: f64[3]) { z = matmul_lhs_t c, y, like x, like y return z }",
+        "(c: f64[2, 0], y: f64[3, 0], x: f64[2, 3]) { z = matmul_lhs_t c, y, like x, like y return z }",
+        "(c: f64[0, 4], y: f64[3, 4], x: f64[0, 3]) { z = matmul_lhs_t c, y, like x, like y return z }",
     ],
 };
 

@@ -31,6 +31,8 @@ pub(super) static OP: Bilinear = Bilinear {
         "(x: f64[3], c: f64[], y: f64[3]) { z = matmul_rhs_t x, c, like x, like y return z }",
         "(x: f64[2, 1, 2, 3], c: f64[2, 3, 2, 2], y: f64[3, 3, 2]) { z = matmul_rhs_t x, c, like x, like y return z }",
         "(x: f64[2, 2, 3], c: f64[2, 2], y: f64[3]) { z = matmul_rhs_t x, c, like x, like y return z }",
+        "(x: f64[2, 3], c: f64[2, 0], y: f64[3, 0]) { z = matmul_rhs_t x, c, like x, like y return z }",
+        "(x: f64[0, 3], c: f64[0, 4], y: f64[3, 4]) { z = matmul_rhs_t x, c, like x, like y return z }",
     ],
 };
 

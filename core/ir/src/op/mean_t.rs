@@ -29,6 +29,7 @@ pub(super) static OP: Linear = Linear {
     samples: &[
         "(y: f64[2], x: f64[2, 3]) { z = mean_t[axes=[1], keepdims=false] y, like x return z }",
         "(y: f64[], x: f64[2, 3]) { z = mean_t[axes=all, keepdims=false] y, like x return z }",
+        "(y: f64[0], x: f64[0, 3]) { z = mean_t[axes=[1], keepdims=false] y, like x return z }",
     ],
 };
 

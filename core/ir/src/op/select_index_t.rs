@@ -24,6 +24,7 @@ pub(super) static OP: Linear = Linear {
         "(y: f64[4], x: f64[3, 4]) { z = select_index_t[axis=0, index=1] y, like x return z }",
         "(y: f64[3, 2], x: f64[3, 4, 2]) { z = select_index_t[axis=-2, index=-1] y, like x return z }",
         "(y: f64[], x: f64[3]) { z = select_index_t[axis=0, index=0] y, like x return z }",
+        "(y: f64[0], x: f64[3, 0]) { z = select_index_t[axis=0, index=1] y, like x return z }",
     ],
 };
 

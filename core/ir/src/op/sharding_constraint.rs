@@ -33,6 +33,7 @@ pub(super) static OP: Linear = Linear {
         "(x: f64[2, 3]) { y = sharding_constraint[spec=mesh @m <[\"x\"=2, \"y\"=2]> sharding<@m, [{\"x\", ?}, {}p1], replicated={\"y\"}>] x return y }",
         "(x: f64[4]) { y = sharding_constraint[spec=mesh @m <[\"x\"=4], device_ids=[3, 2, 1, 0]> sharding<@m, [{\"x\":(2)2}]>] x return y }",
         "(x: i64[]) { y = sharding_constraint[spec=mesh @m <[\"x\"=2]> sharding<@m, []>] x return y }",
+        "(x: f64[0]) { y = sharding_constraint[spec=mesh @m <[\"x\"=2]> sharding<@m, [{\"x\"}]>] x return y }",
     ],
 };
 

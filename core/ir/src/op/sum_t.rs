@@ -22,6 +22,8 @@ pub(super) static OP: Linear = Linear {
     samples: &[
         "(y: f64[2], x: f64[2, 3]) { z = sum_t[axes=[1], keepdims=false] y, like x return z }",
         "(y: f64[], x: f64[2, 3]) { z = sum_t[axes=all, keepdims=false] y, like x return z }",
+        "(y: f64[0], x: f64[0, 3]) { z = sum_t[axes=[1], keepdims=false] y, like x return z }",
+        "(y: f64[2], x: f64[2, 0]) { z = sum_t[axes=[1], keepdims=false] y, like x return z }",
     ],
 };
 
