@@ -4,7 +4,7 @@
 
 use gradloom::prelude::*;
 use gradloom::testing::check_no_call;
-use gradloom::{fori_loop, scan, while_loop};
+use gradloom::{cond, fori_loop, scan, vmap, while_loop};
 use gradloom_tests::noise;
 use gradloom_tests::steady::STEADY;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -65,7 +65,31 @@ const LOOPS: &[(&str, Loop)] = &[
     ("gradient", |x, n| {
         grad(|x: &Tensor| fori_loop(0..n, |_: &Tensor, x: &Tensor| x.sin(), x).sum(..))(x)
     }),
+    ("gradient of while_loop", |x, n| {
+        grad(|x: &Tensor| sines(x, &Tensor::from(n as i64)).sum(..))(x)
+    }),
+    ("lanes of while_loop", |x, n| {
+        let limits = Tensor::from([n as i64, n as i64 / 2, 3, 0]);
+        vmap(|(x, limit): &(Tensor, Tensor)| sines(x, limit))(&(x.clone(), limits))
+    }),
+    ("nested", |x, n| {
+        let inner = |_: &Tensor, x: &Tensor| sines(x, &Tensor::from(3i64));
+        fori_loop(0..n, inner, x)
+    }),
+    ("branches", |x, n| {
+        let turn = |i: &Tensor, x: &Tensor| {
+            let (sine, cosine) = (|x: &Tensor| x.sin(), |x: &Tensor| x.cos());
+            cond(&i.rem(2).eq(0), sine, cosine, x)
+        };
+        fori_loop(0..n, turn, x)
+    }),
 ];
+
+/// Applies the sine `n` times.
+fn sines(x: &Tensor, n: &Tensor) -> Tensor {
+    let turn = |(i, x): &(Tensor, Tensor)| (i + 1, x.sin());
+    while_loop(|(i, _)| i.lt(n), turn, &(Tensor::from(0i64), x.clone())).1
+}
 
 /// Checks that a planned loop of many turns makes as many allocations as one of few.
 fn count_turns_of_loops() {
@@ -79,7 +103,7 @@ fn count_turns_of_loops() {
             region.change().allocations
         };
         let (few, many) = (count(10), count(1000));
-        println!("{name:10} {few:6} allocations for 10 turns, {many:6} for 1000");
+        println!("{name:24} {few:6} allocations for 10 turns, {many:6} for 1000");
         assert_eq!(few, many, "`{name}` allocates in its turns");
     }
 }
