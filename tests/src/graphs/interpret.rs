@@ -3,8 +3,8 @@
 
 use super::{Graph, Node, Rng, aval};
 use gradloom::{DType, Tensor};
-use gradloom_ir::op::{NdArray, evaluate_with};
-use gradloom_ir::{Aval, Builder, Op, Program, Var};
+use gradloom_ir::op::{Count, NdArray, evaluate_with};
+use gradloom_ir::{Aval, Builder, Eqn, Op, Program, Var};
 use std::collections::{HashMap, HashSet};
 
 /// Returns the relative change of each number in a run that shows how far rounding may carry.
@@ -95,24 +95,48 @@ fn values(
 fn nudged(program: &Program, args: &[NdArray], sign: f64) -> HashMap<Var, NdArray> {
     let mut rng = Rng::new(args.len() as u64);
     let eqns = program.eqns.iter();
-    let operands: HashMap<Var, &[Var]> = eqns
-        .flat_map(|eqn| eqn.outs.iter().map(|out| (*out, &eqn.args[..])))
+    let makers: HashMap<Var, &Eqn> = eqns
+        .flat_map(|eqn| eqn.outs.iter().map(move |out| (*out, eqn)))
         .collect();
+    // Rounding inside of control flow is seen as that of its operands.
+    let inside = program.eqns.iter().filter(|eqn| eqn.op.control().is_some());
+    let inside: HashSet<Var> = inside.flat_map(|eqn| eqn.args.clone()).collect();
     values(program, args, |var, values, value| {
-        let operands = operands.get(&var).copied().unwrap_or_default();
-        let dtype = program.aval(var).dtype;
-        let Some(dtype) = dtype.filter(|d| d.is_float() && !operands.is_empty()) else {
+        let Some(dtype) = program.aval(var).dtype.filter(|dtype| dtype.is_float()) else {
             return;
         };
-        // Ops that move or select numbers do not round them.
-        let same = |v: &&Var| program.aval(**v).dtype == Some(dtype);
-        let numbers = operands.iter().filter(same).flat_map(|v| &values[v].data);
-        let exact: HashSet<u64> = numbers.map(|x| x.abs().to_bits()).collect();
-        let rounded = |x: &&mut f64| !exact.contains(&x.abs().to_bits());
-        for x in value.data.iter_mut().filter(rounded) {
-            *x += sign * nudge(dtype) * (x.abs() + 1e-3) * rng.unit();
+        let is_exact = exact(program, makers.get(&var).copied(), dtype, values);
+        for x in &mut value.data {
+            if inside.contains(&var) || !is_exact(*x) {
+                *x += sign * nudge(dtype) * (x.abs() + 1e-3) * rng.unit();
+            }
         }
     })
+}
+
+/// Returns which numbers of a leaf, or of a result of an equation, no op has rounded.
+fn exact(
+    program: &Program,
+    maker: Option<&Eqn>,
+    dtype: DType,
+    values: &HashMap<Var, NdArray>,
+) -> impl Fn(f64) -> bool {
+    // Ops that move or select numbers do not round them.
+    let operands = maker.map_or(&[][..], |eqn| &eqn.args);
+    let same = operands
+        .iter()
+        .filter(|v| program.aval(**v).dtype == Some(dtype));
+    let numbers = same.flat_map(|v| &values[v].data);
+    let numbers: HashSet<u64> = numbers.map(|x| x.abs().to_bits()).collect();
+    let is_made = !operands.is_empty();
+    // A zero may be a difference.
+    let sums = maker.is_some_and(|eqn| {
+        !matches!(
+            eqn.op.def().count(),
+            Count::View | Count::Copy | Count::Each(_)
+        )
+    });
+    move |x| !is_made || numbers.contains(&x.abs().to_bits()) && !(sums && x == 0.0)
 }
 
 /// Interprets a program.

@@ -345,6 +345,7 @@ fn a_random_program_gives_what_its_definitions_give() {
             Ok(Some((graph, Err(e)))) => {
                 n_checked += 1;
                 let text = graph.program().0.to_string();
+                println!("seed {seed} is wrong: {e}");
                 wrong.push((graph.nodes.len(), format!("seed {seed}: {e}\n{text}")));
             }
             Err(_) => {
