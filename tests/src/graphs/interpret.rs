@@ -98,8 +98,10 @@ fn nudged(program: &Program, args: &[NdArray], sign: f64) -> HashMap<Var, NdArra
     let makers: HashMap<Var, &Eqn> = eqns
         .flat_map(|eqn| eqn.outs.iter().map(move |out| (*out, eqn)))
         .collect();
-    // Rounding inside of control flow is seen as that of its operands.
-    let inside = program.eqns.iter().filter(|eqn| eqn.op.control().is_some());
+    // Rounding inside of control flow and factorisations is seen as that of their operands.
+    let rounds_inside =
+        |eqn: &&Eqn| eqn.op.control().is_some() || matches!(eqn.op.def().count(), Count::Factors);
+    let inside = program.eqns.iter().filter(rounds_inside);
     let inside: HashSet<Var> = inside.flat_map(|eqn| eqn.args.clone()).collect();
     values(program, args, |var, values, value| {
         let Some(dtype) = program.aval(var).dtype.filter(|dtype| dtype.is_float()) else {
@@ -167,8 +169,8 @@ pub fn interpret(program: &Program, args: &[Tensor]) -> Interpreted {
 const APART: f64 = 1e-4;
 
 /// Returns whether singular vectors, eigenvectors and orthogonal factors are unique, pseudo-inverses do
-/// not depend on small singular values, no deviation is zero, where it has no derivative, and no product
-/// of a number and a logarithm is one of zero and infinity.
+/// not depend on small singular values, no deviation is zero, where it has no derivative, weights of attentions
+/// are moderate, and no product of a number and a logarithm is one of zero and infinity.
 fn is_unique(program: &Program, values: &HashMap<Var, NdArray>) -> bool {
     let of = |var: Var| &values[&var];
     let apart = |spectrum: &NdArray, with_zero: bool| {
@@ -200,6 +202,13 @@ fn is_unique(program: &Program, values: &HashMap<Var, NdArray>) -> bool {
         // Small singular values have large inverses.
         Op::Pinv => of(eqn.out()).data.iter().all(|x| x.abs() < 1.0 / APART),
         Op::Stddev => of(eqn.out()).data.iter().all(|x| *x > APART),
+        // The weights of derivatives are at most 1 if the logarithms of sums are those of the scores.
+        Op::AttentionJvp | Op::AttentionVjp => {
+            let [q, k, sums] = [0, 1, 4].map(|i| of(eqn.args[i]));
+            let most = |x: &NdArray| x.data.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+            let width = q.shape.last().map_or(0.0, |n| (*n as f64).sqrt());
+            most(q) * most(k) * width + most(sums) < -APART.ln()
+        }
         // 0 · log 0 is 0, and a tiny number times log 0 is infinite.
         Op::Xlogy => eqn
             .args
