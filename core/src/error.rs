@@ -864,6 +864,15 @@ pub enum CustomFault {
         /// Place of the call that released it.
         at: String,
     },
+    /// A derivative of a rule was asked for, which read elements on its way.
+    #[error(
+        "`{rule}` reads elements, so a derivative of second order would lose what it computes from them: make it of tensor \
+         operations, or read `x.stop_gradient()` if this part has no derivative"
+    )]
+    ReadsElements {
+        /// Name of the rule.
+        rule: &'static str,
+    },
     /// The function reads a value that a transform traces and that is not an argument.
     #[error("`forward` captures {aval}, which a transform traces: pass it as an argument")]
     Captured {

@@ -242,7 +242,8 @@ fn call_on_values<F: CustomFunction>(
 ) -> Result<F::Output> {
     let needs: Vec<bool> = operands.iter().map(needs_grad).collect();
     let since = seq_no_of_all();
-    let (y, saved) = catch(|| f.forward(x, &needs))?;
+    let (found, reads) = recording::with_reads(|| catch(|| f.forward(x, &needs)));
+    let (y, saved) = found?;
     let saved = ContextRef::new(saved);
     let values = outputs(&**f, &y)?;
     if let Some(captured) = captured_by(operands, since, &values)
@@ -255,7 +256,9 @@ fn call_on_values<F: CustomFunction>(
     if !needs.contains(&true) {
         return Ok(y);
     }
-    let node = CallNode::new(f, x, &y, Some(saved));
+    let mut node = CallNode::new(f, x, &y, Some(saved));
+    // A context without a size holds nothing that was read.
+    node.saves_elements = reads && size_of::<F::Saved>() > 0;
     let data: Vec<&Tensor> = values.iter().chain(operands).collect();
     let statics = statics_of(CallCode(Arc::new(node)), values.len());
     let outs = record_many(Op::Custom, statics, &data, &[], values.len())?;
@@ -341,6 +344,8 @@ struct CallNode<F: CustomFunction> {
     id: u64,
     function: Arc<F>,
     saved: Mutex<Saved<F::Saved>>,
+    /// Whether the context may hold elements that `forward` read of values with derivatives.
+    saves_elements: bool,
     /// The structure of the argument. Its tensors have shapes and no elements.
     x: F::Input,
     y: F::Output,
@@ -403,6 +408,7 @@ impl<F: CustomFunction> CallNode<F> {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             function: f.clone(),
             saved: Mutex::new(saved.map_or(Saved::OfLanes, Saved::Held)),
+            saves_elements: false,
             x: without_elements(x),
             y: without_elements(y),
         }
@@ -421,12 +427,20 @@ impl<F: CustomFunction> CallNode<F> {
     }
 
     /// Runs a rule, and names the function in errors of its context.
+    ///
+    /// If a derivative of the rule may be asked for, it must not depend on elements that are read.
     fn run<T>(
         &self,
+        name: &'static str,
         of: &RuleCall<'_>,
         rule: impl FnOnce(&F, &Call<'_, F>) -> Result<T>,
     ) -> Result<T> {
         let saved = self.held()?;
+        let reads = |rule| Err(CustomFault::ReadsElements { rule }.into_error(self.name()));
+        let has_derivative = of.x.iter().any(needs_grad);
+        if has_derivative && self.saves_elements {
+            return reads("forward");
+        }
         let mut needs = vec![false; of.x.len()];
         of.active.iter().for_each(|i| needs[*i] = true);
         let (x, y) = (with_physical(&self.x, of.x), with_physical(&self.y, of.y));
@@ -436,8 +450,12 @@ impl<F: CustomFunction> CallNode<F> {
             y: &y,
             needs_input_grad: &needs,
         };
-        let run = || rule(&self.function, &call);
-        catch(run).map_err(|mut error| {
+        let run = || catch(|| rule(&self.function, &call));
+        let (result, read) = recording::with_reads(run);
+        if has_derivative && read && result.is_ok() {
+            return reads(name);
+        }
+        result.map_err(|mut error| {
             if let Error::Custom { function, .. } = &mut error
                 && function.is_empty()
             {
@@ -467,7 +485,7 @@ impl<F: CustomFunction> Rules for CallNode<F> {
             tangents[*i] = dx.clone();
         }
         let dx = with_physical(&self.x, &tangents);
-        let dy = self.run(of, |f, call| f.jvp(call, &dx))?;
+        let dy = self.run("jvp", of, |f, call| f.jvp(call, &dx))?;
         let found = leaves(&dy);
         let expected = leaves(&self.y);
         let expected: Vec<&Aval> = expected.iter().map(Tensor::aval).collect();
@@ -487,7 +505,7 @@ impl<F: CustomFunction> Rules for CallNode<F> {
         };
         let cts: Vec<Tensor> = of.y.iter().map(&mut ct).collect();
         let ct = with_physical(&self.y, &cts);
-        let found = self.run(of, |f, call| f.backward(call, &ct))?;
+        let found = self.run("backward", of, |f, call| f.backward(call, &ct))?;
         let (found, expected) = (leaves(&found), leaves(&self.x));
         let check = self.validator("backward");
         check.check_count(found.len(), expected.len())?;

@@ -58,6 +58,8 @@ thread_local! {
     static NO_GRAD: Cell<bool> = const { Cell::new(false) };
     /// First action of the recorded body that a cached plan would not repeat.
     static UNREPEATED_ACTION: Cell<Option<UnrepeatedAction>> = const { Cell::new(None) };
+    /// Number of times that elements were read of a value that a derivative follows.
+    static READS: Cell<u64> = const { Cell::new(0) };
     /// Functions of traits that the recorded body calls.
     static TRAIT_CALLS: RefCell<TraitCalls> = const { RefCell::new(TraitCalls::new()) };
 }
@@ -121,6 +123,18 @@ pub(crate) fn note_action(action: UnrepeatedAction) {
 /// Notes that the current recording depends on elements of a tensor.
 pub(crate) fn impure() {
     note_action(UnrepeatedAction::Reads);
+}
+
+/// Notes that elements are read of a value that a derivative follows.
+pub(crate) fn read() {
+    READS.set(READS.get() + 1);
+}
+
+/// Returns the result of `f`, and whether it read elements of a value that a derivative follows.
+pub(crate) fn with_reads<R>(f: impl FnOnce() -> R) -> (R, bool) {
+    let before = READS.get();
+    let result = f();
+    (result, READS.get() != before)
 }
 
 /// Notes that the current recording calls a function that is not known to be pure.

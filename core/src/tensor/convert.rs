@@ -137,6 +137,9 @@ impl Tensor {
         // The rest of a recorded function may depend on the values read, so its plan cannot be
         // reused.
         recording::impure();
+        if self.dtype().is_float() && self.0.is_in_scope() {
+            recording::read();
+        }
         loop {
             let value = self.physical_value();
             if let Some(buffer) = value.detach_if_ready() {

@@ -129,6 +129,92 @@ fn each_breach_of_the_contract_is_an_error_of_its_own() {
     );
 }
 
+/// The cube, whose rules read elements at a chosen place.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Reads {
+    InForward,
+    InBackward,
+    Stopped,
+    Nowhere,
+}
+
+struct Cube(Reads);
+
+impl CustomFunction for Cube {
+    type Input = Tensor;
+    type Output = Tensor;
+    type Saved = Vec<f64>;
+
+    fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, Vec<f64>)> {
+        let saved = match self.0 {
+            Reads::InForward => x.to_vec(),
+            Reads::Stopped => x.stop_gradient().to_vec(),
+            _ => Vec::new(),
+        };
+        Ok((x * x * x, saved))
+    }
+
+    fn backward(&self, call: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
+        let x = match self.0 {
+            Reads::InForward => Tensor::from(call.saved.clone()),
+            Reads::InBackward => Tensor::from(call.x.to_vec::<f64>()),
+            Reads::Stopped => {
+                assert_eq!(call.saved.len(), call.x.numel());
+                call.x.clone()
+            }
+            Reads::Nowhere => call.x.clone(),
+        };
+        Ok(ct * x.square() * 3.0)
+    }
+}
+
+/// A rule may read elements, but then a second derivative would lose what it computes from them.
+#[test]
+fn a_second_derivative_of_a_rule_that_reads_elements_is_an_error() {
+    let x = Tensor::from([1.0f64, 2.0]);
+    let cubes =
+        |f: &Arc<Cube>, x: &Tensor| -> Result<Tensor> { Ok(try_custom_call(f, x)?.sum(..)) };
+    for place in [
+        Reads::InForward,
+        Reads::InBackward,
+        Reads::Stopped,
+        Reads::Nowhere,
+    ] {
+        let f = Arc::new(Cube(place));
+        let first = grad(|x: &Tensor| cubes(&f, x))(&x).unwrap();
+        assert_eq!(first.to_vec::<f64>(), [3.0, 12.0], "{place:?}");
+        let second = grad(|x: &Tensor| -> Result<Tensor> {
+            Ok(grad(|x: &Tensor| cubes(&f, x))(x)?.sum(..))
+        })(&x);
+        let rule = match place {
+            Reads::InForward => "forward",
+            Reads::InBackward => "backward",
+            Reads::Stopped | Reads::Nowhere => {
+                assert_eq!(second.unwrap().to_vec::<f64>(), [6.0, 12.0], "{place:?}");
+                continue;
+            }
+        };
+        let text = second.unwrap_err().to_string();
+        let text = text
+            .split_once(": ")
+            .expect("the error names the function")
+            .1;
+        let expected = format!(
+            "`{rule}` reads elements, so a derivative of second order would lose what it computes from them: make it \
+             of tensor operations, or read `x.stop_gradient()` if this part has no derivative"
+        );
+        assert_eq!(text, expected);
+
+        let param = Param::new(x.clone()).unwrap();
+        cubes(&f, &param.tensor()).unwrap().backward().unwrap();
+        assert_eq!(
+            param.grad().unwrap().to_vec::<f64>(),
+            [3.0, 12.0],
+            "{place:?}"
+        );
+    }
+}
+
 /// A function that multiplies by a tensor that is no argument.
 struct Captures(Tensor);
 
