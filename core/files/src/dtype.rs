@@ -1,0 +1,87 @@
+//! Dtypes of files, and their elements.
+
+use crate::FileError;
+use gradloom::{DType, Tensor};
+use half::{bf16, f16};
+use safetensors::Dtype;
+
+/// Returns the dtype in a file.
+pub(crate) fn in_file(dtype: DType) -> Dtype {
+    match dtype {
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        DType::I32 => Dtype::I32,
+        DType::I64 => Dtype::I64,
+        DType::Bool => Dtype::BOOL,
+    }
+}
+
+/// Returns the smallest dtype that holds all numbers of a dtype in a file.
+pub(crate) fn own(dtype: Dtype) -> Option<DType> {
+    Some(match dtype {
+        Dtype::BOOL => DType::Bool,
+        Dtype::U8 | Dtype::I8 | Dtype::I16 | Dtype::U16 | Dtype::I32 => DType::I32,
+        Dtype::U32 | Dtype::I64 => DType::I64,
+        Dtype::F16 | Dtype::BF16 | Dtype::F32 => DType::F32,
+        Dtype::F64 => DType::F64,
+        _ => return None,
+    })
+}
+
+/// Returns whether each number of one dtype is one of another.
+pub(crate) fn fits(narrow: DType, wide: DType) -> bool {
+    narrow == wide
+        || matches!(
+            (narrow, wide),
+            (DType::F32, DType::F64) | (DType::I32, DType::I64 | DType::F64)
+        )
+}
+
+/// Returns the tensor of these little-endian elements, in the dtype that [`own`] gives.
+pub(crate) fn tensor(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<Tensor, FileError> {
+    macro_rules! read {
+        ($from:ty, $to:ty) => {{
+            let (elements, _) = bytes.as_chunks::<{ size_of::<$from>() }>();
+            let elements = elements
+                .iter()
+                .map(|x| <$to>::from(<$from>::from_le_bytes(*x)));
+            Tensor::try_from_vec(elements.collect::<Vec<$to>>(), shape)
+        }};
+    }
+    Ok(match dtype {
+        Dtype::U8 => read!(u8, i32),
+        Dtype::I8 => read!(i8, i32),
+        Dtype::I16 => read!(i16, i32),
+        Dtype::U16 => read!(u16, i32),
+        Dtype::I32 => read!(i32, i32),
+        Dtype::U32 => read!(u32, i64),
+        Dtype::I64 => read!(i64, i64),
+        Dtype::F16 => read!(f16, f32),
+        Dtype::BF16 => read!(bf16, f32),
+        Dtype::F32 => read!(f32, f32),
+        Dtype::F64 => read!(f64, f64),
+        Dtype::BOOL => {
+            Tensor::try_from_vec(bytes.iter().map(|x| *x != 0).collect::<Vec<bool>>(), shape)
+        }
+        _ => unreachable!("`own` has no dtype for it"),
+    }?)
+}
+
+/// Returns the elements of a tensor as little-endian bytes.
+pub(crate) fn bytes(x: &Tensor) -> Vec<u8> {
+    macro_rules! write {
+        ($ty:ty) => {
+            x.to_vec::<$ty>()
+                .into_iter()
+                .flat_map(<$ty>::to_le_bytes)
+                .collect()
+        };
+    }
+    match x.dtype() {
+        DType::F32 => write!(f32),
+        DType::F64 => write!(f64),
+        DType::I32 => write!(i32),
+        DType::I64 => write!(i64),
+        DType::Bool => x.to_vec::<bool>().into_iter().map(u8::from).collect(),
+    }
+}

@@ -1,0 +1,30 @@
+//! Files of weights: a tree of tensors is saved and loaded by the paths of its leaves.
+//!
+//! ```
+//! use gradloom::prelude::*;
+//! use gradloom_files::{load, save};
+//!
+//! #[derive(Clone, Tree)]
+//! struct Linear { weight: Tensor, bias: Tensor }
+//!
+//! let linear = |x: f32| Linear { weight: Tensor::from([[x]]), bias: Tensor::from([x]) };
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("model.safetensors");
+//! save(&linear(2.0), &path).unwrap();
+//! let model = load(&linear(0.0), &path).unwrap();
+//! assert_eq!(model.weight.to_vec::<f32>(), [2.0]);
+//! ```
+//!
+//! The leaf `layers[0].weight` has the name `layers.0.weight` in a file, as in PyTorch. [`Loader`] takes other names,
+//! and loads what is there if a part is missing. [`TensorFile`] reads single tensors.
+//!
+//! A file that is loaded should not change at the same time: it is mapped into memory.
+
+mod dtype;
+mod error;
+mod loader;
+mod safetensors;
+
+pub use error::FileError;
+pub use loader::{Loader, Report, load, save};
+pub use safetensors::TensorFile;
