@@ -4,13 +4,13 @@ use crate::error::{MpiError, Result};
 use crate::lower::{Form, lower};
 use crate::steps::Steps;
 use crate::world::{Deed, Stop, World};
-use gradloom::sharding::{DimSharding, Mesh, ShardMap, ShardingSpec, Specs};
+use gradloom::sharding::{DimSharding, Explanation, Mesh, ShardMap, ShardingSpec, Specs, Speed};
 use gradloom::trace::{Trace, trace};
 use gradloom::tree::TreeKey;
 use gradloom::{DType, Error, Outcome, ShardingFault, Tensor, Tree, evaluate};
 use gradloom_ir::Program;
 use gradloom_ir::hash::Hasher;
-use gradloom_ir::spmd::{Constraints, shard};
+use gradloom_ir::spmd::{Constraints, Sharded, SpmdError, shard};
 use std::cell::RefCell;
 use std::hash::Hasher as _;
 use std::marker::PhantomData;
@@ -126,7 +126,7 @@ impl World {
     pub fn part<T: Tree>(&self, whole: &T, mesh: &Arc<Mesh>, specs: impl Into<Specs>) -> Result<T> {
         let position = self.position(mesh)?;
         let specs = specs.into().of_leaves(whole, "specs")?;
-        let paths = paths(whole);
+        let paths = paths(whole, "argument");
         let mut specs = specs.iter().zip(&paths);
         let mut fault = None;
         let part = whole.map(&mut |leaf| {
@@ -204,6 +204,26 @@ where
         self.world.run(|| self.run(x, Form::Parts))
     }
 
+    /// Returns what each rank computes and sends in a call with a whole argument, as
+    /// [`explain_sharding`](gradloom::sharding::explain_sharding) does. Only the shapes of `x` are read.
+    ///
+    /// It sends nothing, so ranks need not call it together.
+    ///
+    /// # Errors
+    ///
+    /// If a spec does not fit or `f` cannot be traced, or if the function is one of [`World::shard_map`], which says
+    /// itself what it sends.
+    pub fn explain(&self, x: &X, speed: &Speed) -> Result<Explanation> {
+        let (traced, specs) = self.traced(x, Form::Whole)?;
+        match self.mode {
+            Mode::Sharded => Ok(self.divided(&traced, &specs)?.explain(speed)),
+            Mode::ShardMap => Err(MpiError::Divide {
+                reason: "`shard_map` has no report: its collectives are those of the function"
+                    .to_owned(),
+            }),
+        }
+    }
+
     fn run(&self, x: &X, form: Form) -> Result<R::Tree, Stop> {
         let world = self.world;
         let key = TreeKey::new(x);
@@ -258,45 +278,16 @@ where
     /// Traces, divides and plans the function on this rank.
     fn made(&self, x: &X, form: Form) -> Result<Made<R::Tree>> {
         let position = self.world.position(&self.mesh)?;
-        let (own, paths) = (leaves(x), paths(x));
-        if let Some((leaf, path)) = own.iter().zip(&paths).find(|(x, _)| x.batch_dims() > 0) {
-            let reason = format!("`{path}` has a batch prefix of {} axes", leaf.batch_dims());
-            return Err(MpiError::Divide { reason });
-        }
-        let specs = self.in_specs.of_leaves(x, "in_specs")?;
-        let specs = own.iter().zip(specs).zip(&paths).map(|((x, spec), path)| {
-            let spec = spec.map(|spec| placed(&spec, x, &self.mesh, path));
-            spec.unwrap_or_else(|| Ok(ShardingSpec::replicated(&self.mesh, x.rank())))
-        });
-        let specs = specs.collect::<Result<Vec<_>>>()?;
-        let whole = own.iter().zip(&specs).map(|(x, spec)| {
-            let lens = x.shape().iter().zip(spec.n_parts());
-            let lens = lens.map(|(len, n)| if form == Form::Parts { len * n } else { *len });
-            Tensor::zeros(lens.collect::<Vec<_>>(), x.dtype())
-        });
-        let whole = with_leaves(x, whole.collect());
-        let Traced {
-            program,
-            captured,
-            y,
-        } = match self.mode {
-            Mode::Sharded => traced(|x| R::run(|| (self.f)(x)), &whole)?,
-            Mode::ShardMap => {
-                let f = |x: &X| R::run(|| (self.f)(x));
-                let (ins, outs) = (self.in_specs.clone(), self.out_specs.clone());
-                let map = ShardMap::new(f, &self.mesh, ins, outs);
-                traced(|x| map.call(x), &whole)?
-            }
-        };
+        let (traced, specs) = self.traced(x, form)?;
         let program = match self.mode {
-            Mode::Sharded => self.divided(&program, &specs, &y)?,
-            Mode::ShardMap => program,
+            Mode::Sharded => {
+                let program = self.divided(&traced, &specs)?.to_shard_map();
+                program.map_err(refused)?
+            }
+            Mode::ShardMap => traced.program,
         };
-        let results = {
-            let mut results = Vec::new();
-            y.paths("result", &mut results);
-            results
-        };
+        let (captured, y) = (traced.captured, traced.y);
+        let (own, paths) = (leaves(x), paths(x, "argument"));
         let shared = own.iter().zip(&specs).zip(&paths);
         let shared = shared.filter(|((_, spec), _)| form == Form::Whole || spec.is_replicated());
         let shared = shared.map(|((x, _), path)| (path.clone(), x));
@@ -306,7 +297,7 @@ where
             .chain(constants)
             .map(|(path, x)| Ok((path, hash_of(x)?)))
             .collect::<Result<Vec<_>>>()?;
-        if results.is_empty() {
+        if leaves(&y).is_empty() {
             return Ok(Made {
                 steps: Steps::default(),
                 hash: shared.len() as u64,
@@ -316,7 +307,7 @@ where
         }
         let n = [own.len(), captured.len()];
         let lowered = lower(&program, n, form).map_err(|result| MpiError::Uneven {
-            path: results[result].clone(),
+            path: self::paths(&y, "result").swap_remove(result),
             reason: "its parts have padding".to_owned(),
         })?;
         let devices = self.mesh.devices();
@@ -329,27 +320,68 @@ where
         })
     }
 
-    /// Divides a program over the devices of the mesh.
-    fn divided(&self, program: &Program, specs: &[ShardingSpec], y: &R::Tree) -> Result<Program> {
-        let mut names = Vec::new();
-        y.paths("result", &mut names);
-        let wanted = self.out_specs.of_leaves(y, "out_specs")?;
-        let outs = leaves(y).into_iter().zip(wanted).zip(&names);
-        let outs = outs.map(|((y, spec), path)| match spec {
-            Some(spec) => placed(&spec, &y, &self.mesh, path),
-            None => Ok(ShardingSpec::replicated(&self.mesh, y.rank())),
+    /// Returns the function as a program on whole values, and the specs of its argument.
+    fn traced(&self, x: &X, form: Form) -> Result<(Traced<R::Tree>, Vec<ShardingSpec>)> {
+        let (own, paths) = (leaves(x), paths(x, "argument"));
+        if let Some((leaf, path)) = own.iter().zip(&paths).find(|(x, _)| x.batch_dims() > 0) {
+            let reason = format!("`{path}` has a batch prefix of {} axes", leaf.batch_dims());
+            return Err(MpiError::Divide { reason });
+        }
+        let specs = self.placed(x, &self.in_specs, ["in_specs", "argument"])?;
+        let whole = own.iter().zip(&specs).map(|(x, spec)| {
+            let lens = x.shape().iter().zip(spec.n_parts());
+            let lens = lens.map(|(len, n)| if form == Form::Parts { len * n } else { *len });
+            Tensor::zeros(lens.collect::<Vec<_>>(), x.dtype())
         });
-        let outs = outs.map(|spec| spec.map(Some)).collect::<Result<_>>()?;
+        let whole = with_leaves(x, whole.collect());
+        let f = |x: &X| R::run(|| (self.f)(x));
+        let traced = match self.mode {
+            Mode::Sharded => traced(f, &whole)?,
+            Mode::ShardMap => {
+                let (ins, outs) = (self.in_specs.clone(), self.out_specs.clone());
+                let map = ShardMap::new(f, &self.mesh, ins, outs);
+                traced(|x| map.call(x), &whole)?
+            }
+        };
+        Ok((traced, specs))
+    }
+
+    /// Divides a program on whole values over the devices of the mesh.
+    fn divided(&self, traced: &Traced<R::Tree>, specs: &[ShardingSpec]) -> Result<Sharded> {
+        let program = &traced.program;
+        let outs = self.placed(&traced.y, &self.out_specs, ["out_specs", "result"])?;
         let rest = program.params[specs.len()..].iter().map(|param| {
             let dims = program.aval(*param).shape.dims();
             ShardingSpec::replicated(&self.mesh, dims.map_or(0, <[_]>::len))
         });
-        let params = specs.iter().cloned().chain(rest).map(Some).collect();
-        let sharded = shard(program, &self.mesh, &Constraints { params, outs });
-        let divided = sharded.and_then(|sharded| sharded.to_shard_map());
-        divided.map_err(|error| MpiError::Divide {
-            reason: error.to_string(),
+        let constraints = Constraints {
+            params: specs.iter().cloned().chain(rest).map(Some).collect(),
+            outs: outs.into_iter().map(Some).collect(),
+        };
+        shard(program, &self.mesh, &constraints).map_err(refused)
+    }
+
+    /// Returns the spec of each leaf of a tree. One without a spec is whole.
+    fn placed(
+        &self,
+        tree: &impl Tree,
+        specs: &Specs,
+        [what, prefix]: [&'static str; 2],
+    ) -> Result<Vec<ShardingSpec>> {
+        let specs = specs.of_leaves(tree, what)?;
+        let all = leaves(tree).into_iter().zip(specs);
+        let all = all.zip(paths(tree, prefix));
+        all.map(|((x, spec), path)| match spec {
+            Some(spec) => placed(&spec, &x, &self.mesh, &path),
+            None => Ok(ShardingSpec::replicated(&self.mesh, x.rank())),
         })
+        .collect()
+    }
+}
+
+fn refused(error: SpmdError) -> MpiError {
+    MpiError::Divide {
+        reason: error.to_string(),
     }
 }
 
@@ -458,9 +490,9 @@ fn hash_of(x: &Tensor) -> Result<u64> {
 }
 
 /// Returns the paths of the leaves of a tree.
-fn paths(tree: &impl Tree) -> Vec<String> {
+fn paths(tree: &impl Tree, prefix: &str) -> Vec<String> {
     let mut paths = Vec::new();
-    tree.paths("argument", &mut paths);
+    tree.paths(prefix, &mut paths);
     paths
 }
 
