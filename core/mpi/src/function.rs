@@ -61,6 +61,19 @@ impl World {
     /// It is divided as [`gradloom::sharding::sharded`] does: `f` is a function of whole tensors, and the specs place the
     /// leaves of its argument and of its result. A leaf without a spec is whole on each rank. Open dims count as closed,
     /// and the sharding that an argument carries does not count. All ranks have to make their functions in the same order.
+    ///
+    /// ```
+    /// # use gradloom::prelude::*;
+    /// # use gradloom::sharding::{Mesh, ShardingSpec};
+    /// # use gradloom_mpi::World;
+    /// # use std::sync::Arc;
+    /// let world = World::new()?;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", world.size())])?);
+    /// let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    /// let total = world.sharded(|x: &Tensor| x.square().sum(..), &mesh, rows, None);
+    /// assert_eq!(total.call(&Tensor::from([1.0f32, 2.0, 3.0]))?.item::<f32>(), 14.0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sharded<X, R, F>(
         &self,
         f: F,
@@ -80,6 +93,22 @@ impl World {
     /// of each device. `f` exchanges values by collectives, such as [`gradloom::sharding::all_reduce`].
     ///
     /// All ranks have to make their functions in the same order.
+    ///
+    /// ```
+    /// # use gradloom::prelude::*;
+    /// # use gradloom::sharding::{Mesh, Reduction, ShardingSpec, all_reduce};
+    /// # use gradloom_mpi::World;
+    /// # use std::sync::Arc;
+    /// let world = World::new()?;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", world.size())])?);
+    /// let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    /// let total = |x: &Tensor| all_reduce(&x.sum(..), "data", Reduction::Sum);
+    /// let total = world.shard_map(total, &mesh, rows, None);
+    /// // Each rank has two elements.
+    /// let x = Tensor::ones([2 * world.size()], DType::F32);
+    /// assert_eq!(total.call(&x)?.item::<f32>(), 2.0 * world.size() as f32);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn shard_map<X, R, F>(
         &self,
         f: F,
@@ -118,6 +147,21 @@ impl World {
     /// Returns the parts of a tree that this rank has. A leaf without a spec is whole.
     ///
     /// It sends nothing, so ranks need not call it together.
+    ///
+    /// ```
+    /// # use gradloom::prelude::*;
+    /// # use gradloom::sharding::{Mesh, ShardingSpec};
+    /// # use gradloom_mpi::World;
+    /// # use std::sync::Arc;
+    /// let world = World::new()?;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", world.size())])?);
+    /// let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    /// let x = Tensor::ones([2 * world.size(), 3], DType::F32);
+    /// let part = world.part(&x, &mesh, rows.clone())?;
+    /// assert_eq!(part.shape(), [2, 3]);
+    /// assert_eq!(world.whole(&part, &mesh, rows)?.shape(), x.shape());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -193,6 +237,22 @@ where
     ///
     /// [`World::part`] cuts the parts of an argument, and results of a call are arguments of the next.
     ///
+    /// ```
+    /// # use gradloom::prelude::*;
+    /// # use gradloom::sharding::{Mesh, ShardingSpec};
+    /// # use gradloom_mpi::World;
+    /// # use std::sync::Arc;
+    /// let world = World::new()?;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", world.size())])?);
+    /// let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    /// let twice = world.sharded(|x: &Tensor| x * 2.0, &mesh, rows.clone(), rows);
+    /// // The part of this rank.
+    /// let part = Tensor::from([1.0f32, 2.0]);
+    /// let part = twice.on_parts(&twice.on_parts(&part)?)?;
+    /// assert_eq!(part.to_vec::<f32>(), [4.0, 8.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`call`](RankFunction::call), or if a result has no equal parts.
@@ -208,6 +268,20 @@ where
     /// [`explain_sharding`](gradloom::sharding::explain_sharding) does. Only the shapes of `x` are read.
     ///
     /// It sends nothing, so ranks need not call it together.
+    ///
+    /// ```
+    /// # use gradloom::prelude::*;
+    /// # use gradloom::sharding::{Mesh, ShardingSpec, Speed};
+    /// # use gradloom_mpi::World;
+    /// # use std::sync::Arc;
+    /// let world = World::new()?;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", world.size())])?);
+    /// let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    /// let total = world.sharded(|x: &Tensor| x.sum(..), &mesh, rows, None);
+    /// let explained = total.explain(&Tensor::zeros([1 << 20], DType::F32), &Speed::default())?;
+    /// assert_eq!(explained.collectives.len(), usize::from(world.size() > 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

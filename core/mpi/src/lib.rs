@@ -8,10 +8,11 @@
 //! The crate is empty without the feature `mpi`. With it, it needs an implementation of MPI and libclang, such as the
 //! Debian packages `openmpi-bin libopenmpi-dev libclang-dev clang`.
 //!
-//! ```no_run
+#![cfg_attr(feature = "mpi", doc = "```no_run")]
+#![cfg_attr(not(feature = "mpi"), doc = "```ignore")]
 //! use gradloom::prelude::*;
 //! use gradloom::sharding::{Mesh, ShardingSpec};
-//! use gradloom_mpi::{MpiError, World};
+//! use gradloom_mpi::World;
 //! use std::sync::Arc;
 //!
 //! // `mpirun -n 2 target/release/program` runs two ranks.
@@ -38,6 +39,9 @@
 //! all ranks, which names the rank and its error: see [`MpiError`]. A rank whose [`World`] is dropped takes part in the
 //! next agreement, so the others get an error from their next call instead of waiting for it. MPI itself ends all ranks
 //! if one is killed or calls [`std::process::exit`].
+
+#![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "mpi"), allow(rustdoc::broken_intra_doc_links))]
 
 #[cfg(feature = "mpi")]
 mod error;

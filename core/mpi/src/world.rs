@@ -110,6 +110,12 @@ impl World {
     /// A program that was not started by `mpirun` is a world of one rank. A rank computes with as many threads as
     /// another program; with several ranks on a machine, set `GRADLOOM_THREADS` or call [`gradloom::set_threads`].
     ///
+    /// ```
+    /// let world = gradloom_mpi::World::new()?;
+    /// assert!(world.rank() < world.size());
+    /// # Ok::<(), gradloom_mpi::MpiError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the process has initialised MPI before, or the MPI library does not support threads.
@@ -143,6 +149,15 @@ impl World {
     /// call it together.
     ///
     /// Use it to write files that all ranks share, such as a [checkpoint](gradloom::sharding).
+    ///
+    /// ```
+    /// # use gradloom_mpi::World;
+    /// let world = World::new()?;
+    /// let path = std::env::temp_dir().join("gradloom-mpi-example");
+    /// world.on_first_rank(|| std::fs::write(&path, "done"))?;
+    /// assert_eq!(std::fs::read(&path)?, b"done");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
