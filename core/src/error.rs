@@ -470,6 +470,14 @@ pub enum TraceFault {
         /// Number of parameters.
         expected: usize,
     },
+    /// An argument of a [`ProgramPlan`](crate::trace::ProgramPlan) is traced by a transform.
+    #[error(
+        "`{path}` is traced by a transform, and a planned program has no derivative; use `trace::run`, which records its operations"
+    )]
+    Watched {
+        /// Name of the parameter.
+        path: String,
+    },
 }
 
 /// Version of the text form of traces.

@@ -2,10 +2,10 @@
 
 use gradloom::prelude::*;
 use gradloom::trace::{
-    Attribute, NodeOutput, Program, TraceContext, TraceFault, TraceNode, TracedTensor, parse,
-    pending, run, trace, verify,
+    Attribute, NodeOutput, Program, ProgramPlan, TraceContext, TraceFault, TraceNode, TracedTensor,
+    parse, pending, run, trace, verify,
 };
-use gradloom::{ForwardLevel, TraceFault as Fault, detect_anomaly, scan};
+use gradloom::{ForwardLevel, TraceFault as Fault, detect_anomaly, events, scan};
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -819,6 +819,48 @@ fn batched_programs_have_lanes_in_each_result() {
         assert_eq!(found.shape(), expected.shape());
         assert_eq!(found.to_vec::<f32>(), expected.to_vec::<f32>());
     }
+}
+
+/// A planned program runs without records, takes promises, and refuses what has no derivative.
+#[test]
+fn a_planned_program_computes_at_once() {
+    let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    let f = |x: &Tensor| (x.matmul(x), x.sum(0), x.clone());
+    let t = trace(f, &x);
+    let plan = ProgramPlan::new(t.program()).unwrap();
+    let promise = &x + 1.0;
+    let expected = f(&promise);
+    evaluate((&expected, &promise)).unwrap();
+    let (found, log) = events::record(|| plan.run(std::slice::from_ref(&promise)).unwrap());
+    assert!(
+        matches!(log[..], [events::Event::Ran { .. }]),
+        "no look-up: {log:?}"
+    );
+    assert!(found.iter().all(Tensor::is_realised));
+    let expected = [&expected.0, &expected.1, &expected.2];
+    for (found, expected) in found.iter().zip(expected) {
+        assert_eq!(found.shape(), expected.shape());
+        assert_eq!(found.to_vec::<f32>(), expected.to_vec::<f32>());
+    }
+    let error = |args: &[Tensor]| plan.run(args).unwrap_err().to_string();
+    assert_eq!(error(&[]), "the program takes 1 arguments, and 0 are given");
+    assert_eq!(
+        error(&[x.i(0)]),
+        "`x` is f32[2], and the function was traced with f32[2, 2]"
+    );
+    let lost = |x: &Tensor| -> Result<Tensor> { Ok(plan.run(std::slice::from_ref(x))?.remove(1)) };
+    let error = vjp(lost, &x).err().unwrap().to_string();
+    assert!(error.starts_with("`x` is traced by a transform"), "{error}");
+    // A label that is not a class is an error of the run.
+    let labels = Tensor::from([0i64, 1]);
+    let loss = |(x, labels): &(Tensor, Tensor)| x.cross_entropy(labels);
+    let t = trace(loss, &(x.clone(), labels.clone()));
+    let plan = ProgramPlan::new(t.program()).unwrap();
+    assert!(plan.run(&[x.clone(), labels]).is_ok());
+    assert!(plan.run(&[x, Tensor::from([0i64, 2])]).is_err());
+    // A call is no part of a program, and an unknown shape has no plan.
+    let unknown: Program = "(x: f32[N]) { y = sin x return y }".parse().unwrap();
+    assert!(ProgramPlan::new(&unknown).is_err());
 }
 
 /// A parameter that a traced closure uses for the first time is captured with the path to it.

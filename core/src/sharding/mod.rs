@@ -1,6 +1,7 @@
 //! Several devices: meshes, sharded tensors, and programs for the devices of a mesh.
 //!
 //! The devices are simulated: each runs in this process, with buffers of its own, on the threads of the kernels.
+//! The crate `gradloom-mpi` runs the same functions on processes.
 //! [`shard_map`] runs a function on each device, with collectives such as [`all_reduce`]. With the feature `checkpoint`,
 //! `save_checkpoint` and `load_checkpoint` keep sharded trees on disk.
 

@@ -29,8 +29,24 @@ use crate::{Result, Tree};
 pub struct Specs(PrefixTree<Option<ShardingSpec>>);
 
 impl Specs {
-    /// Returns the spec for each leaf. `what` names these specs in messages.
-    pub(super) fn of_leaves(
+    /// Returns the spec for each leaf of a tree. `what` names these specs in messages.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// # use gradloom::sharding::{Mesh, ShardingSpec, Specs};
+    /// # use std::sync::Arc;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", 2)])?);
+    /// let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    /// let specs: Specs = (rows.clone(), None).into();
+    /// let x = Tensor::zeros([2], DType::F32);
+    /// assert_eq!(specs.of_leaves(&(x.clone(), x), "specs")?, [Some(rows), None]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the tree lacks a part that has an entry, or a leaf is in no part that has one.
+    pub fn of_leaves(
         &self,
         tree: &impl Tree,
         what: &'static str,

@@ -8,6 +8,7 @@
 //! - A [`TraceContext`] notes what its thread computes while it is open, as a list of [`TraceNode`]s. Values are
 //!   there, and the code that is watched need not know of it. A [`TracedTensor`] is a tensor with its node.
 //!
+//! [`run`] records the operations of a program that is already there, and a [`ProgramPlan`] computes them at once.
 //! [`pending`] returns the program of promises that nobody has traced.
 //!
 //! ```
@@ -26,6 +27,7 @@
 mod function;
 #[cfg(feature = "view")]
 mod page;
+mod plan;
 mod text;
 mod traced_tensor;
 
@@ -33,5 +35,6 @@ pub use crate::error::TraceFault;
 pub use crate::observe::{Attribute, NodeId, NodeOutput, TraceContext, TraceHandle, TraceNode};
 pub use function::{Trace, pending, trace};
 pub use gradloom_ir::{Program, verify};
+pub use plan::ProgramPlan;
 pub use text::{parse, run};
 pub use traced_tensor::TracedTensor;

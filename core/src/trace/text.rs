@@ -97,7 +97,7 @@ pub fn run(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>> {
 }
 
 /// Returns why a program cannot be run by its equations alone.
-fn unfit(program: &Program) -> Option<String> {
+pub(super) fn unfit(program: &Program) -> Option<String> {
     let of_eqn = |eqn: &Eqn| {
         let text = program.show_eqn(eqn);
         if eqn.op == Op::Call {
@@ -124,6 +124,6 @@ fn fits(found: &Aval, expected: &gradloom_ir::Aval) -> bool {
 }
 
 /// Returns dtype and shape, if both are known.
-fn known(aval: &gradloom_ir::Aval) -> Option<Aval> {
+pub(super) fn known(aval: &gradloom_ir::Aval) -> Option<Aval> {
     Some(Aval::new(aval.dtype?, aval.shape.known()?))
 }

@@ -401,6 +401,39 @@ pub(crate) struct OwnedKey {
     marks: Box<[Mark]>,
 }
 
+/// Everything about a tree that a program for it depends on: its structure, the dtypes and shapes of its leaves, and its
+/// skipped fields. The elements do not count.
+///
+/// It is the key of a map from arguments to programs that were traced for them.
+///
+/// ```
+/// use gradloom::Tensor;
+/// use gradloom::tree::TreeKey;
+///
+/// let key = |x: &[f32]| TreeKey::new(&Tensor::from(x.to_vec()));
+/// assert!(key(&[1.0, 2.0]) == key(&[3.0, 4.0]));
+/// assert!(key(&[1.0, 2.0]) != key(&[1.0]));
+/// ```
+pub struct TreeKey(OwnedKey);
+
+impl TreeKey {
+    /// Returns the key of a tree.
+    ///
+    /// Returns `None` if there is none: a skipped field has no `Eq`, the `Tree` is not derived, or a leaf is traced by a
+    /// transform or has a batch prefix.
+    pub fn new(tree: &impl Tree) -> Option<TreeKey> {
+        let mut key = CallKey::new();
+        tree.__key(&mut key);
+        key.obstacle().is_none().then(|| TreeKey(key.own()))
+    }
+}
+
+impl PartialEq for TreeKey {
+    fn eq(&self, other: &TreeKey) -> bool {
+        self.0.covers(&other.0)
+    }
+}
+
 /// Difference between two keys in one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Difference {

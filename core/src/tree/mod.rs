@@ -30,6 +30,7 @@ pub(crate) use arithmetic::marks;
 pub use arithmetic::{
     add, assert_close, dot, is_close, leaves_with_paths, map2, norm, scale, sub, sum,
 };
+pub use key::TreeKey;
 pub use summary::{Summary, summary};
 
 use crate::Tensor;
