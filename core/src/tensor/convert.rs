@@ -5,6 +5,7 @@ use crate::graph::recording;
 use crate::graph::run::realise;
 use crate::raise::expect;
 use crate::{Element, Error, Result};
+use gradloom_ir::Op;
 use gradloom_kernels::memory::Buffer;
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 use std::sync::Arc;
@@ -137,7 +138,8 @@ impl Tensor {
         // The rest of a recorded function may depend on the values read, so its plan cannot be
         // reused.
         recording::impure();
-        if self.dtype().is_float() && self.0.is_in_scope() {
+        let value = &self.0;
+        if self.dtype().is_float() && value.is_in_scope() && value.op != Op::StopGradient {
             recording::read();
         }
         loop {
