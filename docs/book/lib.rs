@@ -17,6 +17,7 @@ chapters! {
     devices = "devices.md";
     dtypes_and_modes = "dtypes-and-modes.md";
     error_index = "error-index.md";
+    files = "files.md";
     from_jax_and_pytorch = "from-jax-and-pytorch.md";
     getting_started = "getting-started.md";
     how_a_call_becomes_a_plan = "how-a-call-becomes-a-plan.md";
@@ -24,6 +25,7 @@ chapters! {
     how_the_macro_works = "how-the-macro-works.md";
     how_to_add_an_op = "how-to-add-an-op.md";
     introduction = "introduction.md";
+    layers = "layers.md";
     limits = "limits.md";
     looking_at_programs = "looking-at-programs.md";
     onnx = "onnx.md";

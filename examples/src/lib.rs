@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod chart;
 pub mod data;
+pub mod minilm;
 pub mod model;
 pub mod step;
 pub mod xla;

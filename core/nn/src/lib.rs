@@ -40,6 +40,7 @@ mod attention;
 mod blocks;
 mod conv;
 pub mod init;
+mod layer;
 mod linear;
 mod norm;
 mod recurrent;
@@ -49,35 +50,8 @@ pub use activation::Activation;
 pub use attention::{KeyValueCache, MultiHeadAttention};
 pub use blocks::{Chain, Residual, Sequential};
 pub use conv::{Conv, ConvTranspose, Windows};
+pub use layer::Layer;
 pub use linear::{Embedding, Linear};
 pub use norm::{BatchNorm, GroupNorm, LayerNorm, RmsNorm};
 pub use recurrent::{Gru, Lstm, LstmState};
 pub use transformer::{DecoderLayer, EncoderLayer, FeedForward, NormPlace};
-
-use gradloom::prelude::*;
-
-/// A function of one tensor with parameters.
-///
-/// Write `#[traced] impl Layer for MyLayer`; a generic model with `L: Layer` is traced as well.
-///
-/// ```
-/// use gradloom::prelude::*;
-/// use gradloom_nn::Layer;
-///
-/// #[derive(Clone, Tree)]
-/// struct Scale { factor: Tensor }
-///
-/// #[traced]
-/// impl Layer for Scale {
-///     fn forward(&self, x: &Tensor) -> Tensor { x * &self.factor }
-/// }
-///
-/// let layer = Scale { factor: Tensor::from(3.0f32) };
-/// let gradients = layer.forward_grad(&Tensor::from(2.0f32));
-/// assert_eq!(gradients.this.factor.item::<f32>(), 2.0);
-/// ```
-#[traced]
-pub trait Layer {
-    /// Returns the value of the layer for `x`.
-    fn forward(&self, x: &Tensor) -> Tensor;
-}
