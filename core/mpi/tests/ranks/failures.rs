@@ -7,6 +7,8 @@ use gradloom_mpi::{MpiError, World};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -214,8 +216,11 @@ fn killed() {
         world.on_first_rank(|| save(step as f32)).unwrap();
     }
     if world.rank() == 1 {
-        let kill = format!("sleep 0.3; kill -9 {}", std::process::id());
-        Command::new("sh").args(["-c", &kill]).spawn().unwrap();
+        thread::spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            let id = std::process::id().to_string();
+            Command::new("kill").args(["-9", &id]).status()
+        });
     }
     // Rank 0 is ended while it writes.
     let endless = || (3..).try_for_each(|step: u16| save(step.into()));
