@@ -63,15 +63,17 @@ pub enum MpiError {
         /// The first rank that differs from rank 0.
         rank: usize,
     },
-    /// Ranks have different elements for a value that must be the same.
+    /// Ranks have different elements for the same value, or for the same part of it.
     #[error(
-        "`{path}` has other elements on rank {rank} than on rank 0; it is whole, so all ranks must have the same"
+        "`{path}` has other elements on rank {rank} than on rank {first}, and both have the same part of it"
     )]
     Elements {
         /// Path of the argument, or the number of a captured tensor.
         path: String,
-        /// The first rank that differs from rank 0.
+        /// The first rank that differs from one before it.
         rank: usize,
+        /// The first rank that has the part.
+        first: usize,
     },
     /// A value has no equal parts, so a call on parts cannot take or return it.
     #[error(

@@ -329,10 +329,15 @@ where
     fn plan(&self, x: &X, key: Option<TreeKey>, form: Form) -> Result<Rc<RankPlan<R::Tree>>, Stop> {
         let made = catch_unwind(AssertUnwindSafe(|| self.made(x, form)));
         let made = self.world.meet(|made| Deed::Made(made.hash), made)?;
-        for (path, hash) in made.shared {
-            let all = self.world.all_gather(&[hash]);
-            if let Some(rank) = all.iter().position(|hash| *hash != all[0]) {
-                return Err(MpiError::Elements { path, rank }.into());
+        for (path, part_and_hash) in made.shared {
+            let all = self.world.all_gather(&part_and_hash);
+            let (all, _) = all.as_chunks::<2>();
+            for (rank, [part, hash]) in all.iter().enumerate() {
+                let first = all.iter().position(|[other, _]| other == part);
+                let first = first.expect("a rank has its part");
+                if all[first][1] != *hash {
+                    return Err(MpiError::Elements { path, rank, first }.into());
+                }
             }
         }
         let mut steps = made.steps;
@@ -362,14 +367,20 @@ where
         };
         let (captured, y) = (traced.captured, traced.y);
         let (own, paths) = (leaves(x), paths(x, "argument"));
-        let shared = own.iter().zip(&specs).zip(&paths);
-        let shared = shared.filter(|((_, spec), _)| form == Form::Whole || spec.is_replicated());
-        let shared = shared.map(|((x, _), path)| (path.clone(), x));
+        let part = |x: &Tensor, spec: &ShardingSpec| match form {
+            Form::Whole => 0,
+            Form::Parts => {
+                let whole: Vec<usize> = x.shape().iter().zip(spec.n_parts()).map(product).collect();
+                hash(format!("{:?}", spec.ranges(&whole, position)).as_bytes())
+            }
+        };
+        let values = own.iter().zip(&specs).zip(&paths);
+        let values = values.map(|((x, spec), path)| (path.clone(), part(x, spec), x));
         let constants = captured.iter().enumerate();
-        let constants = constants.map(|(i, x)| (format!("captured tensor {i}"), x));
-        let shared = shared
+        let constants = constants.map(|(i, x)| (format!("captured tensor {i}"), 0, x));
+        let shared = values
             .chain(constants)
-            .map(|(path, x)| Ok((path, hash_of(x)?)))
+            .map(|(path, part, x)| Ok((path, [part, hash_of(x)?])))
             .collect::<Result<Vec<_>>>()?;
         if leaves(&y).is_empty() {
             return Ok(Made {
@@ -404,8 +415,11 @@ where
         let specs = self.placed(x, &self.in_specs, ["in_specs", "argument"])?;
         let whole = own.iter().zip(&specs).map(|(x, spec)| {
             let lens = x.shape().iter().zip(spec.n_parts());
-            let lens = lens.map(|(len, n)| if form == Form::Parts { len * n } else { *len });
-            Tensor::zeros(lens.collect::<Vec<_>>(), x.dtype())
+            let lens: Vec<usize> = match form {
+                Form::Whole => x.shape().to_vec(),
+                Form::Parts => lens.map(product).collect(),
+            };
+            Tensor::zeros(lens, x.dtype())
         });
         let whole = with_leaves(x, whole.collect());
         let f = |x: &X| R::run(|| (self.f)(x));
@@ -453,6 +467,11 @@ where
     }
 }
 
+/// Returns the length of an axis, given that of a part and the number of parts.
+fn product((len, n): (&usize, usize)) -> usize {
+    len * n
+}
+
 fn refused(error: SpmdError) -> MpiError {
     MpiError::Divide {
         reason: error.to_string(),
@@ -463,8 +482,8 @@ fn refused(error: SpmdError) -> MpiError {
 struct Made<Y> {
     steps: Steps,
     hash: u64,
-    /// Hashes of the elements of values that are whole on all ranks.
-    shared: Vec<(String, u64)>,
+    /// For each value, a number of the part that this rank has, and a hash of its elements.
+    shared: Vec<(String, [u64; 2])>,
     y: Y,
 }
 

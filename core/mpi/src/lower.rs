@@ -200,24 +200,6 @@ impl Lowering<'_> {
         self.b.emit(Op::Reshape, &[lens], &[x, x])
     }
 
-    /// Moves axis 0 to another place.
-    fn from_front(&mut self, x: Var, axis: usize) -> Var {
-        let rank = self.shape(x).len();
-        let order: Vec<usize> = (1..=axis).chain([0]).chain(axis + 1..rank).collect();
-        self.permute(x, &order)
-    }
-
-    /// Moves an axis to the front.
-    fn to_front(&mut self, x: Var, axis: usize) -> Var {
-        let rank = self.shape(x).len();
-        let order: Vec<usize> = [axis]
-            .into_iter()
-            .chain(0..axis)
-            .chain(axis + 1..rank)
-            .collect();
-        self.permute(x, &order)
-    }
-
     fn permute(&mut self, x: Var, order: &[usize]) -> Var {
         let order = self.b.attr(ints(order));
         self.b.emit(Op::Permute, &[order], &[x])
@@ -229,12 +211,16 @@ impl Lowering<'_> {
         lens[axis] /= n;
         lens.insert(axis, n);
         let x = self.reshape(x, &lens);
-        self.to_front(x, axis)
+        let order = [axis].into_iter().chain(0..axis);
+        let order: Vec<usize> = order.chain(axis + 1..lens.len()).collect();
+        self.permute(x, &order)
     }
 
     /// Puts the values along axis 0 one after the other along an axis of the values.
     fn join(&mut self, x: Var, axis: usize) -> Var {
-        let x = self.from_front(x, axis);
+        let rank = self.shape(x).len();
+        let order: Vec<usize> = (1..=axis).chain([0]).chain(axis + 1..rank).collect();
+        let x = self.permute(x, &order);
         let mut lens = self.shape(x);
         let n = lens.remove(axis);
         lens[axis] *= n;

@@ -34,7 +34,7 @@ struct Step {
 }
 
 enum Work {
-    Segment(ProgramPlan),
+    Segment(Box<ProgramPlan>),
     Exchange {
         exchange: Exchange,
         /// All groups, as lists of ranks.
@@ -68,7 +68,7 @@ impl Steps {
                         args: segment.params.clone(),
                         outs: segment.outs.clone(),
                         avals: segment.outs.iter().map(|out| aval(segment, *out)).collect(),
-                        work: Work::Segment(ProgramPlan::new(segment)?),
+                        work: Work::Segment(Box::new(ProgramPlan::new(segment)?)),
                         dead: Vec::new(),
                     });
                     first = steps.len();

@@ -7,6 +7,8 @@ use gradloom_mpi::{MpiError, World};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -44,7 +46,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
     Test {
         name: "different_calls_are_errors",
-        ranks: &[2, 3],
+        ranks: &[2, 3, 4],
         rank: different_calls,
         check: succeeds,
     },
@@ -189,6 +191,26 @@ fn different_calls() {
             .starts_with("`captured tensor 0` has other elements"),
         "{error}"
     );
+    // Two ranks have each part.
+    if n == 4 {
+        let grid = Mesh::new("g", &[("x", 2), ("y", 2)]).unwrap();
+        let grid = Arc::new(grid);
+        let rows = ShardingSpec::split(&grid, &[&["x"]]).unwrap();
+        let sum = world.sharded(|x: &Tensor| x.sum(..), &grid, rows, None);
+        let part = Tensor::full([3], rank.min(2) as f64, DType::F32);
+        let error = sum.on_parts(&part).unwrap_err();
+        let is_1 = matches!(
+            error,
+            MpiError::Elements {
+                rank: 1,
+                first: 0,
+                ..
+            }
+        );
+        assert!(is_1, "{error}");
+        let part = Tensor::full([3], (rank / 2) as f64, DType::F32);
+        assert_eq!(sum.on_parts(&part).unwrap().item::<f32>(), 3.0);
+    }
     // A failure on the first rank alone.
     let error = world
         .on_first_rank(|| Err::<(), _>("the disk is full"))
@@ -214,8 +236,11 @@ fn killed() {
         world.on_first_rank(|| save(step as f32)).unwrap();
     }
     if world.rank() == 1 {
-        let kill = format!("sleep 0.3; kill -9 {}", std::process::id());
-        Command::new("sh").args(["-c", &kill]).spawn().unwrap();
+        thread::spawn(|| {
+            thread::sleep(Duration::from_millis(300));
+            let id = std::process::id().to_string();
+            Command::new("kill").args(["-9", &id]).status()
+        });
     }
     // Rank 0 is ended while it writes.
     let endless = || (3..).try_for_each(|step: u16| save(step.into()));
