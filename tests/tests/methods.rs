@@ -3,16 +3,10 @@
 
 use gradloom::prelude::*;
 use gradloom::{AssociativeScan, associative_scan, fori_loop, vmap};
+use gradloom_tests::{Scale, check_elements};
 
 fn check(name: &str, found: &Tensor, expected: &[f64]) {
-    let found = found.to_vec::<f64>();
-    assert_eq!(found.len(), expected.len(), "{name}");
-    let largest = expected.iter().fold(1e-3f64, |m, x| m.max(x.abs()));
-    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
-        let near = (found - expected).abs() <= 1e-12 * largest;
-        let same = found == expected || found.is_nan() && expected.is_nan();
-        assert!(near || same, "{name} {i}: {found}, expected {expected}");
-    }
+    check_elements(name, found, expected, Scale::Largest);
 }
 
 macro_rules! rows {
