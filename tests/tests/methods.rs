@@ -208,6 +208,24 @@ rows! {
     threshold |x, y| { x.threshold(1.0, y) },
         &[0.5, -1.5, 2.0, 1.5, 6.0, 12.0],
         &[0.0, 0.0, 0.0, 1.0, 1.0, 1.0];
+    exp1 |x, _y| { x.abs().exp1() },
+        &[0.024914917870269736, 0.3403408129112301, 1.0442826344437381, 0.10001958240663265, 0.0003600824521626587, 4.7510818246724936e-07],
+        &[0.03283399944955952, 0.629822070321353, -3.1152031322856195, -0.14875344009895322, -0.0004131253627777264, -5.120176961106842e-07];
+    expi |x, _y| { x.expi() },
+        &[-0.024914917870269736, -0.3403408129112301, -0.5425432646619137, 3.301285449129798, 85.98976214243922, 14959.532666397537],
+        &[-0.03283399944955952, -0.629822070321353, 5.136101666750966, 2.9877927135587097, 67.23813224878919, 13562.899284916994];
+    spence |x, _y| { x.abs().spence() },
+        &[-1.1473806603755703, 0.2676526390827327, 0.9784693929303059, -0.4484142069236462, -2.7492791260608085, -4.43096251703983],
+        &[0.6108604879161034, 1.1507282898071236, -1.8483924814931874, -0.8109302162163288, -0.358351893845611, -0.22590060452618185];
+    beta |x, y| { x.beta(y * 0.7) },
+        &[0.8024001894737033, -29.79065616785335, 3.573838894719872, 1.4817512638452115, -104.75509568068588, 0.001308692992804717],
+        &[-4.848840894225857, -17.557544482005454, -15.709043344744085, -0.5960977155784252, -50.155706045381116, -0.00028503522137113426];
+    rel_entr |x, y| { x.abs().rel_entr(y.abs()) },
+        &[4.023594781085251, -0.5198603854199589, -0.5198603854199589, 1.0397207708399179, 4.1588830833596715, 13.183347464017316],
+        &[-2.6094379124341005, -0.3068528194400547, -1.0794415416798357, 1.6931471805599454, 1.6931471805599454, 2.09861228866811];
+    gammasgn |x, _y| { x.gammasgn() },
+        &[-1.0, -1.0, 1.0, 1.0, 1.0, 1.0],
+        &[-0.0, -0.0, 0.0, 0.0, 0.0, 0.0];
 }
 
 #[test]
@@ -407,6 +425,65 @@ fn elements_that_are_nan_or_infinite_have_the_results_of_numpy() {
         let y = y.to_vec::<f64>();
         assert!(y[0].is_nan() && !y[1].is_nan(), "{y:?}");
     }
+}
+
+#[test]
+fn special_functions_have_the_limits_of_scipy() {
+    let (nan, infinity) = (f64::NAN, f64::INFINITY);
+    let x = Tensor::from([-1.0, -0.0, 0.0, infinity, -infinity, nan]);
+    check("exp1", &x.exp1(), &[nan, infinity, infinity, 0.0, nan, nan]);
+    let expi = [
+        -0.21938393439552029,
+        -infinity,
+        -infinity,
+        infinity,
+        0.0,
+        nan,
+    ];
+    check("expi", &x.expi(), &expi);
+    let zeta_2 = std::f64::consts::PI.powi(2) / 6.0;
+    // SciPy gives NaN at infinity.
+    let spence = [nan, zeta_2, zeta_2, -infinity, nan, nan];
+    check("spence", &x.spence(), &spence);
+    let x = Tensor::from([-2.5, -1.0, -0.0, 0.0, -3.5, -infinity, infinity, nan]);
+    let signs = [-1.0, nan, -1.0, 1.0, 1.0, nan, 1.0, nan];
+    check("gammasgn", &x.gammasgn(), &signs);
+    let x = Tensor::from([-1.0, -2.0, 0.0, -3.0, -2.0, -1.5, -0.5, 1e-3, 200.0]);
+    let y = Tensor::from([2.0, 1.0, 1.0, 2.0, 3.0, 1.5, 2.0, 1e3, 300.0]);
+    let beta = [
+        infinity,
+        -0.5,
+        infinity,
+        1.0 / 6.0,
+        infinity,
+        0.0,
+        -4.0,
+        992.5442834860535,
+        1.648549160866475e-147,
+    ];
+    check_elements("beta", &x.beta(&y), &beta, Scale::Element);
+    let swapped = y.beta(&x);
+    check_elements("beta", &swapped, &beta, Scale::Element);
+    // Magnitudes below 1e-3 count as 1e-3 there.
+    assert!((swapped.to_vec::<f64>()[8] / beta[8] - 1.0).abs() < 1e-12);
+    let x = Tensor::from([0.0, 0.0, 1.0, 1.0, -1.0, nan, infinity, 0.0, 1e300, 1e-300]);
+    let y = Tensor::from([0.0, 2.0, 0.0, 2.0, 1.0, 1.0, 1.0, -1.0, 1e-300, 1e300]);
+    let terms = [
+        0.0,
+        0.0,
+        infinity,
+        -std::f64::consts::LN_2,
+        infinity,
+        nan,
+        infinity,
+        infinity,
+        1.3815510557964275e303,
+        -1.3815510557964274e-297,
+    ];
+    let found = x.rel_entr(&y);
+    check_elements("rel_entr", &found, &terms, Scale::Element);
+    // Magnitudes below 1e-3 count as 1e-3 there.
+    assert!((found.to_vec::<f64>()[9] / terms[9] - 1.0).abs() < 1e-15);
 }
 
 #[test]

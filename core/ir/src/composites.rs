@@ -2414,6 +2414,100 @@ macro_rules! for_each_composite {
             fn threshold(x: Tensor, limit: Float, value: Operand) {
                 x.le(limit).select(value, x)
             }
+
+            /// The sign of the gamma function of each element: 1 or -1, and NaN at negative integers and
+            /// negative infinity. Takes floats.
+            ///
+            /// [`Tensor::lgamma`] is the logarithm of its magnitude. It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([2.5f32, -0.5, -1.5]);
+            /// assert_eq!(x.gammasgn().to_vec::<f32>(), [1.0, -1.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn gammasgn(x: Tensor) {
+                let floor = x.floor();
+                let is_odd = floor.mod_floor(2.0).eq(1.0);
+                let negative = x.signbit() & (is_odd | x.eq(0.0));
+                let undefined = x.is_nan() | (x.lt(0.0) & x.eq(&floor));
+                undefined.select(f64::NAN, negative.select(x.full_like(-1.0), x.ones_like()))
+            }
+
+            /// The beta function `gamma(x) gamma(y) / gamma(x + y)`. Takes floats.
+            ///
+            /// At zero and negative integers it is infinite, except where the other operand is a positive
+            /// integer `n` and `x + n < 1`: there it is `(-1)^n beta(1 - x - n, n)`, as in
+            /// `scipy.special.beta`, and the derivative is not defined. The relative error is that of
+            /// [`Tensor::betaln`], or of [`Tensor::lgamma`] for negative operands, times its magnitude.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let y = Tensor::from([1.0f64, -0.5]).beta(1.0);
+            /// assert!((y - Tensor::from([1.0f64, -2.0])).abs().max(..).item::<f64>() < 1e-14);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn beta(x: Tensor, y: Operand) {
+                let (x_is_pole, y_is_pole) =
+                    (x.le(0.0) & x.eq(x.floor()), y.le(0.0) & y.eq(y.floor()));
+                let is_pole = &x_is_pole | &y_is_pole;
+                let n = x_is_pole.select(y, x);
+                let other = 1.0 - x - y;
+                let reflected = &is_pole & n.gt(0.0) & n.eq(n.floor()) & other.gt(0.0);
+                let positive = x.gt(0.0) & y.gt(0.0);
+                // Each branch has operands for which it is finite, so that its gradient is, too.
+                let a = positive.select(x, reflected.select(&other, 1.0));
+                let b = positive.select(y, reflected.select(&n, 1.0));
+                let minus = &reflected & n.mod_floor(2.0).eq(1.0);
+                let size = a.betaln(&b).exp();
+                let near = minus.select(-&size, &size);
+                let usual = &positive | &is_pole;
+                let (p, q) = (usual.select(1.0, x), usual.select(1.0, y));
+                let sum = &p + &q;
+                // The gamma function of the sum is infinite there, and its sign does not matter.
+                let sum_is_pole = sum.le(0.0) & sum.eq(sum.floor());
+                let sign = p.gammasgn() * q.gammasgn() * sum_is_pole.select(1.0, &sum).gammasgn();
+                let far = sign * (p.lgamma() + q.lgamma() - sum.lgamma()).exp();
+                let infinite = &is_pole & !reflected;
+                infinite.select(f64::INFINITY, usual.select(near, far))
+            }
+
+            /// The terms `x log(x / y)` of the relative entropy, with broadcasting. Takes floats.
+            ///
+            /// A term is 0 where `x` is 0 and `y` is not negative, and infinite where an operand is
+            /// negative or only `y` is 0, as in `scipy.special.rel_entr`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f64, 0.0, 1.0]);
+            /// let terms = x.rel_entr(&Tensor::from([0.5f64, 0.5, 0.0]));
+            /// assert_eq!(terms.to_vec::<f64>(), [2f64.ln(), 0.0, f64::INFINITY]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn rel_entr(x: Tensor, y: Operand) {
+                let positive = x.gt(0.0) & y.gt(0.0);
+                // Each branch has operands for which it is finite, so that its gradient is, too.
+                let (a, b) = (positive.select(x, 1.0), positive.select(y, 1.0));
+                let difference = a.log() - b.log();
+                let (near, far) = (difference.abs().lt(0.5), difference.abs().gt(50.0));
+                let (c, d) = (far.select(1.0, &a), far.select(1.0, &b));
+                let close = near.select((&c - &d) / &d, 0.0).log1p();
+                let between = near.select(1.0, &c / &d).log();
+                let log = far.select(&difference, near.select(close, between));
+                let unknown = x.is_nan() | y.is_nan();
+                let none = x.eq(0.0) & y.ge(0.0);
+                let rest = unknown.select(f64::NAN, none.select(0.0, a.full_like(f64::INFINITY)));
+                positive.select(&a * log, rest)
+            }
         }
     };
 }
