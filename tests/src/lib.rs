@@ -115,6 +115,33 @@ pub fn dot(a: &[Tensor], b: &[Tensor]) -> f64 {
     pairs.map(|(a, b)| a * b).sum()
 }
 
+/// Magnitude to which the error of an element is relative.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// That of the expected element.
+    Element,
+    /// The largest of all expected elements.
+    Largest,
+}
+
+/// Checks that a tensor has these elements to 12 digits.
+///
+/// A magnitude below `1e-3` counts as `1e-3`. NaN equals NaN.
+pub fn check_elements(name: &str, found: &Tensor, expected: &[f64], scale: Scale) {
+    let found = found.to_vec::<f64>();
+    assert_eq!(found.len(), expected.len(), "{name}");
+    let largest = expected.iter().fold(1e-3f64, |m, x| m.max(x.abs()));
+    for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
+        let magnitude = match scale {
+            Scale::Element => expected.abs().max(1e-3),
+            Scale::Largest => largest,
+        };
+        let near = (found - expected).abs() <= 1e-12 * magnitude;
+        let same = found == expected || found.is_nan() && expected.is_nan();
+        assert!(near || same, "{name} {i}: {found}, expected {expected}");
+    }
+}
+
 /// Returns the float parameters of a program.
 pub fn float_params(program: &Program) -> Vec<Var> {
     let is_float = |v: &&Var| program.aval(**v).dtype.is_some_and(DType::is_float);

@@ -818,7 +818,8 @@ macro_rules! for_each_composite {
             /// If the axis is out of range or has length 0, `q` is not from 0 to 1, or the dtype is
             /// not a float.
             fn quantile(x: Tensor, q: Float, axis: Int) {
-                let place: f64 = rt::quantile_place(x.aval(), q, axis);
+                let fraction: f64 = rt::fraction("quantile", x.aval(), q, axis);
+                let place: f64 = fraction * (x.dim(axis as isize) - 1) as f64;
                 let (first, second): (i64, i64) = (place.floor() as i64, place.ceil() as i64);
                 let (share, is_exact): (f64, bool) = (place.fract(), first == second);
                 let sorted = x.sort(axis);
@@ -2145,6 +2146,367 @@ macro_rules! for_each_composite {
                 let scaled = (&low * -std::f64::consts::FRAC_1_SQRT_2).erfcx() * 0.5;
                 let high = is_low.select(0.0, x) * std::f64::consts::FRAC_1_SQRT_2;
                 is_low.select(scaled.log() - low.square() * 0.5, (high.erfc() * -0.5).log1p())
+            }
+
+            /// The fraction of each element without its whole part, which is [`Tensor::trunc`].
+            ///
+            /// Both parts of `numpy.modf` have the sign of the element, also where they are 0. The
+            /// fraction of an infinity is 0. The derivative is 1, and 0 at infinities. Takes floats.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([2.75f32, -2.75]);
+            /// assert_eq!(x.fract().to_vec::<f32>(), [0.75, -0.75]);
+            /// assert_eq!(x.trunc().to_vec::<f32>(), [2.0, -2.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn fract(x: Tensor) {
+                let (negative, whole) = (x.signbit(), x.trunc());
+                let size = negative.select(&whole - x, x - &whole);
+                let size = x.is_infinite().select(0.0, &size);
+                negative.select(-&size, &size)
+            }
+
+            /// True for each element that equals one of `values`, as `bool`.
+            ///
+            /// `values` has any shape. NaN equals nothing. It has no derivative. Each element is compared
+            /// with each value.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1i64, 2, 3]);
+            /// assert_eq!(x.isin(&Tensor::from([3i64, 1])).to_vec::<bool>(), [true, false, true]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtypes cannot be promoted.
+            fn isin(x: Tensor, values: Tensor) {
+                x.unsqueeze(-1).eq(values.reshape([values.numel()])).any(-1)
+            }
+
+            /// The median along an axis of the elements that are not NaN: the middle one, or the mean of
+            /// both. NaN if there are none.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([3.0f32, f32::NAN, 2.0, 8.0]);
+            /// assert_eq!(x.nan_median(0).item::<f32>(), 3.0);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has length 0, or the dtype is not a float.
+            fn nan_median(x: Tensor, axis: Int) {
+                x.nan_quantile(0.5, axis)
+            }
+
+            /// The element at the fraction `q` of the sorted elements along an axis that are not NaN. NaN
+            /// if there are none.
+            ///
+            /// Between two elements, the result is interpolated.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([3.0f32, f32::NAN, 1.0, 2.0]);
+            /// assert_eq!(x.nan_quantile(0.25, 0).item::<f32>(), 1.5);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or has length 0, `q` is not from 0 to 1, or the dtype is
+            /// not a float.
+            fn nan_quantile(x: Tensor, q: Float, axis: Int) {
+                let fraction: f64 = rt::fraction("nan_quantile", x.aval(), q, axis);
+                let count = (!x.is_nan()).cast(DType::F64).sum_keepdims(axis);
+                let place = (count - 1.0).maximum(0.0) * fraction;
+                let first = place.floor();
+                let share = (&place - &first).cast(x.dtype());
+                // NaN is the last of the sorted elements.
+                let sorted = x.sort(axis);
+                let lower = sorted.take_along_axis(first.cast(DType::I64), axis);
+                let upper = sorted.take_along_axis(place.ceil().cast(DType::I64), axis);
+                let between = &lower * (1.0 - &share) + &upper * &share;
+                // A product of 0 and an infinite element is NaN.
+                share.eq(0.0).select(&lower, &between).squeeze(axis)
+            }
+
+            /// The index of the first largest element over axes that is not NaN, as `i64`. The axes are
+            /// dropped.
+            ///
+            /// It is -1 if all are NaN, as in `jax.numpy.nanargmax`. It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 1.0, 2.0]).nan_argmax(..).item::<i64>(), 2);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or has length 0, or the dtype is not a float.
+            fn nan_argmax(x: Tensor, axes: Static) {
+                let none = x.is_nan();
+                let largest = none.select(f64::NEG_INFINITY, x).max_keepdims(axes);
+                // NaN does not equal the largest element, even if that is an infinity.
+                none.all(axes).select(-1, x.eq(&largest).argmax(axes))
+            }
+
+            /// The index of the first smallest element over axes that is not NaN, as `i64`. The axes are
+            /// dropped.
+            ///
+            /// It is -1 if all are NaN, as in `jax.numpy.nanargmin`. It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// assert_eq!(Tensor::from([f32::NAN, 1.0, 2.0]).nan_argmin(..).item::<i64>(), 1);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If an axis is out of range or has length 0, or the dtype is not a float.
+            fn nan_argmin(x: Tensor, axes: Static) {
+                let none = x.is_nan();
+                let smallest = none.select(f64::INFINITY, x).min_keepdims(axes);
+                none.all(axes).select(-1, x.eq(&smallest).argmax(axes))
+            }
+
+            /// The slope along an axis of elements at the distance `spacing`, by differences.
+            ///
+            /// Inside it is `(x[i + 1] - x[i - 1]) / (2 spacing)`. At both ends it is the difference of the
+            /// last two elements, divided by `spacing`, as in `jax.numpy.gradient`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 5.0]);
+            /// assert_eq!(x.gradient(0.5, 0).to_vec::<f32>(), [2.0, 4.0, 6.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range or shorter than 2, or the dtype is `bool`.
+            fn gradient(x: Tensor, spacing: Float, axis: Int) {
+                let n: usize = rt::slope_len(x.aval(), axis);
+                let rows = x.moveaxis(axis, 0);
+                let first = rows.slice([1], [2], [1]) - rows.slice([0], [1], [1]);
+                let last = rows.slice([n - 1], [n], [1]) - rows.slice([n - 2], [n - 1], [1]);
+                let inside = rows.slice([2], [n], [1]) - rows.slice([0], [n - 2], [1]);
+                let slopes = [first / spacing, inside / (2.0 * spacing), last / spacing];
+                Tensor::concat(&slopes, 0).moveaxis(0, axis)
+            }
+
+            /// The tensor with `values` as an additional slice of an axis, before the index `at`.
+            ///
+            /// `values` broadcasts to the shape without the axis. An index of the length of the axis
+            /// appends, and a negative one counts from the end.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+            /// let y = x.insert(1, &Tensor::from([8.0f32, 9.0]), 1);
+            /// assert_eq!(y.to_vec::<f32>(), [1.0, 8.0, 2.0, 3.0, 9.0, 4.0]);
+            /// assert_eq!(x.insert(2, 0.0, 0).shape(), [3, 2]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis or the index is out of range, `values` does not broadcast, or the dtypes cannot
+            /// be promoted.
+            fn insert(x: Tensor, at: Int, values: Operand, axis: Int) {
+                let place: usize = rt::insert_place(x.aval(), at, axis);
+                let n: usize = x.dim(axis as isize);
+                let rows = x.moveaxis(axis, 0);
+                let (low, high) = (rows.slice([0], [place], [1]), rows.slice([place], [n], [1]));
+                let added = values.broadcast_to(rt::slice_lens(x.aval(), axis)).unsqueeze(0);
+                Tensor::concat(&[low, added, high], 0).moveaxis(0, axis)
+            }
+
+            /// The tensor without the slice at the index `at` of an axis.
+            ///
+            /// A negative index counts from the end.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+            /// assert_eq!(x.delete(1, 0).to_vec::<f32>(), [1.0, 3.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis or the index is out of range.
+            fn delete(x: Tensor, at: Int, axis: Int) {
+                let place: usize = rt::delete_place(x.aval(), at, axis);
+                let n: usize = x.dim(axis as isize);
+                let rows = x.moveaxis(axis, 0);
+                let (low, high) = (rows.slice([0], [place], [1]), rows.slice([place + 1], [n], [1]));
+                Tensor::concat(&[low, high], 0).moveaxis(0, axis)
+            }
+
+            /// Each matrix of the last two axes with `value` on its main diagonal.
+            ///
+            /// `value` is a number, or a tensor that broadcasts: a vector has a number for each column.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+            /// assert_eq!(x.fill_diagonal(0.0).to_vec::<f32>(), [0.0, 2.0, 3.0, 0.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If there are less than two axes, the shapes do not broadcast, or the dtypes cannot be
+            /// promoted.
+            fn fill_diagonal(x: Tensor, value: Operand) {
+                let lens = rt::matrix_lens("fill_diagonal", x.aval());
+                let rows = Tensor::arange(lens[0] as i64, DType::I64).unsqueeze(-1);
+                let columns = Tensor::arange(lens[1] as i64, DType::I64);
+                rows.eq(&columns).select(value, x)
+            }
+
+            /// 0 for elements from `-bound` to `bound`, and the element elsewhere. NaN stays NaN.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([-2.0f32, 0.5, 1.5]);
+            /// assert_eq!(x.hard_shrink(0.5).to_vec::<f32>(), [-2.0, 0.0, 1.5]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float, or `bound` is negative or NaN.
+            fn hard_shrink(x: Tensor, bound: Float) {
+                let limit: f64 = rt::shrink_bound("hard_shrink", x.aval(), bound);
+                x.abs().le(limit).select(0.0, x)
+            }
+
+            /// Each element moved by `bound` towards 0: 0 from `-bound` to `bound`. NaN stays NaN.
+            ///
+            /// The derivative is 1 outside of this range, 0 inside, and 1/2 at its ends.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([-2.0f32, 0.5, 1.5]);
+            /// assert_eq!(x.soft_shrink(0.5).to_vec::<f32>(), [-1.5, 0.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float, or `bound` is negative or NaN.
+            fn soft_shrink(x: Tensor, bound: Float) {
+                let limit: f64 = rt::shrink_bound("soft_shrink", x.aval(), bound);
+                x - x.clamp(-limit, limit)
+            }
+
+            /// Each element above `limit`, and `value` elsewhere. NaN stays NaN.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([-2.0f32, 0.5, 1.5]);
+            /// assert_eq!(x.threshold(0.5, -1.0).to_vec::<f32>(), [-1.0, -1.0, 1.5]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, the dtypes cannot be promoted, or a number does not fit the
+            /// dtype.
+            fn threshold(x: Tensor, limit: Float, value: Operand) {
+                x.le(limit).select(value, x)
+            }
+
+            /// The sign of the gamma function of each element: 1 or -1, and NaN at negative integers and
+            /// negative infinity. Takes floats.
+            ///
+            /// [`Tensor::lgamma`] is the logarithm of its magnitude. It has no derivative.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([2.5f32, -0.5, -1.5]);
+            /// assert_eq!(x.gammasgn().to_vec::<f32>(), [1.0, -1.0, 1.0]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the dtype is not a float.
+            fn gammasgn(x: Tensor) {
+                let floor = x.floor();
+                let is_odd = floor.mod_floor(2.0).eq(1.0);
+                let negative = x.signbit() & (is_odd | x.eq(0.0));
+                let undefined = x.is_nan() | (x.lt(0.0) & x.eq(&floor));
+                undefined.select(f64::NAN, negative.select(x.full_like(-1.0), x.ones_like()))
+            }
+
+            /// The beta function `gamma(x) gamma(y) / gamma(x + y)`. Takes floats.
+            ///
+            /// At zero and negative integers it is infinite, except where the other operand is a positive
+            /// integer `n` and `x + n < 1`: there it is `(-1)^n beta(1 - x - n, n)`, as in
+            /// `scipy.special.beta`, and the derivative is not defined. The relative error is that of
+            /// [`Tensor::betaln`], or of [`Tensor::lgamma`] for negative operands, times its magnitude.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let y = Tensor::from([1.0f64, -0.5]).beta(1.0);
+            /// assert!((y - Tensor::from([1.0f64, -2.0])).abs().max(..).item::<f64>() < 1e-14);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn beta(x: Tensor, y: Operand) {
+                let (x_is_pole, y_is_pole) =
+                    (x.le(0.0) & x.eq(x.floor()), y.le(0.0) & y.eq(y.floor()));
+                let is_pole = &x_is_pole | &y_is_pole;
+                let n = x_is_pole.select(y, x);
+                let other = 1.0 - x - y;
+                let reflected = &is_pole & n.gt(0.0) & n.eq(n.floor()) & other.gt(0.0);
+                let positive = x.gt(0.0) & y.gt(0.0);
+                // Each branch has operands for which it is finite, so that its gradient is, too.
+                let a = positive.select(x, reflected.select(&other, 1.0));
+                let b = positive.select(y, reflected.select(&n, 1.0));
+                let minus = &reflected & n.mod_floor(2.0).eq(1.0);
+                let size = a.betaln(&b).exp();
+                let near = minus.select(-&size, &size);
+                let usual = &positive | &is_pole;
+                let (p, q) = (usual.select(1.0, x), usual.select(1.0, y));
+                let sum = &p + &q;
+                // The gamma function of the sum is infinite there, and its sign does not matter.
+                let sum_is_pole = sum.le(0.0) & sum.eq(sum.floor());
+                let sign = p.gammasgn() * q.gammasgn() * sum_is_pole.select(1.0, &sum).gammasgn();
+                let far = sign * (p.lgamma() + q.lgamma() - sum.lgamma()).exp();
+                let infinite = &is_pole & !reflected;
+                infinite.select(f64::INFINITY, usual.select(near, far))
+            }
+
+            /// The terms `x log(x / y)` of the relative entropy, with broadcasting. Takes floats.
+            ///
+            /// A term is 0 where `x` is 0 and `y` is not negative, and infinite where an operand is
+            /// negative or only `y` is 0, as in `scipy.special.rel_entr`.
+            ///
+            /// ```
+            /// # use gradloom::Tensor;
+            /// let x = Tensor::from([1.0f64, 0.0, 1.0]);
+            /// let terms = x.rel_entr(&Tensor::from([0.5f64, 0.5, 0.0]));
+            /// assert_eq!(terms.to_vec::<f64>(), [2f64.ln(), 0.0, f64::INFINITY]);
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
+            fn rel_entr(x: Tensor, y: Operand) {
+                let positive = x.gt(0.0) & y.gt(0.0);
+                // Each branch has operands for which it is finite, so that its gradient is, too.
+                let (a, b) = (positive.select(x, 1.0), positive.select(y, 1.0));
+                let difference = a.log() - b.log();
+                let (near, far) = (difference.abs().lt(0.5), difference.abs().gt(50.0));
+                let (c, d) = (far.select(1.0, &a), far.select(1.0, &b));
+                let close = near.select((&c - &d) / &d, 0.0).log1p();
+                let between = near.select(1.0, &c / &d).log();
+                let log = far.select(&difference, near.select(close, between));
+                let unknown = x.is_nan() | y.is_nan();
+                let none = x.eq(0.0) & y.ge(0.0);
+                let rest = unknown.select(f64::NAN, none.select(0.0, a.full_like(f64::INFINITY)));
+                positive.select(&a * log, rest)
             }
         }
     };

@@ -117,6 +117,15 @@ macro_rules! op_list {
                 I1 = i1,
                 /// `exp(-|x|) I1(x)` for each element, without overflow. Takes floats.
                 I1e = i1e,
+                /// The integral of `exp(-t) / t` from each element to infinity. It is infinite at 0, and NaN
+                /// for negative elements. Takes floats.
+                Exp1 = exp1,
+                /// The integral of `exp(t) / t` from negative infinity to each element, a principal value for
+                /// positive ones. Takes floats.
+                Expi = expi,
+                /// The integral of `log(t) / (1 - t)` from 1 to each element: the dilogarithm of `1 - x`.
+                /// NaN for negative elements. Takes floats.
+                Spence = spence,
                 /// `x sigmoid(x)` for each element, also called swish. Takes floats.
                 Silu = silu,
                 /// `log(sigmoid(x))` for each element, without overflow. Takes floats.

@@ -66,7 +66,7 @@ fn grown<A: Arith>(y: f64, x: f64) -> f64 {
 
 /// Returns the sum of a Chebyshev series, by Clenshaw's recurrence.
 #[inline(always)]
-fn series<const N: usize>(terms: &[f64; N], t: f64) -> f64 {
+pub(crate) fn series<const N: usize>(terms: &[f64; N], t: f64) -> f64 {
     let (mut first, mut second) = (0.0, 0.0);
     let mut i = N - 1;
     while i > 0 {

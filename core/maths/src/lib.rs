@@ -52,6 +52,9 @@
 //! | `polygamma` | 0.50 | 0.50 | 5.51 | 5.51 |
 //! | `i0`, `i0e` | 0.51 | 0.51 | 3 | 3 |
 //! | `i1`, `i1e` | 0.51 | 0.51 | 6 | 6 |
+//! | `exp1` | 0.50 | 0.50 | 2.42 | 2.57 |
+//! | `expi`, not near its root | 0.50 | 0.50 | 2.27 | 2.27 |
+//! | `spence` | 0.50 | 0.50 | 1.57 | 1.57 |
 
 mod arith;
 mod bessel;
@@ -61,6 +64,7 @@ mod exp;
 mod float;
 mod gamma;
 mod hyperbolic;
+mod integrals;
 mod inverse;
 mod level;
 mod log;
@@ -78,6 +82,7 @@ pub use exp::{exp, exp_of, exp2, expm1};
 pub use float::Float;
 pub use gamma::{digamma, lgamma, polygamma};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
+pub use integrals::{exp1, expi, spence};
 pub use inverse::{acos, asin, atan, atan2};
 pub use level::{Level, Versions};
 pub use log::{log, log1p, log2, log10, softplus};
@@ -94,5 +99,9 @@ pub mod tables {
     };
     pub use crate::erf_inv::{
         CENTRE as QUANTILE_CENTRE, END as QUANTILE_END, TAIL as QUANTILE_TAIL,
+    };
+    pub use crate::integrals::{
+        DILOGARITHM, ENTIRE as EXPI_ENTIRE, EULER, NEGATIVE as EXPI_NEGATIVE,
+        POSITIVE as EXPI_POSITIVE, ZETA_2,
     };
 }

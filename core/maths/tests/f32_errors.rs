@@ -85,6 +85,9 @@ const ROWS: &[Row] = &rows! {
     i1 maths::i1::<Fused, f64>, 0.51;
     i1e maths::i1e::<Fused, f64>, 0.51;
     mish maths::mish::<Fused, f64>, 0.51;
+    exp1 maths::exp1::<Fused, f64>, 0.51;
+    expi maths::expi::<Fused, f64>, 0.51;
+    spence maths::spence::<Fused, f64>, 0.51;
 };
 
 /// Returns the distance from the exact result in ulp, or 0 if `found` is the nearest number.

@@ -12,7 +12,8 @@ fn bound(name: &str) -> f64 {
     match name {
         "exp" | "log" | "log1p" | "sin" | "cos" => 1.0,
         "erf" | "gelu_tanh" | "pow" => 1.5,
-        "erf_inv" | "erfcx" | "ndtri" | "lgamma" | "digamma" | "logaddexp" | "mish" => 4.0,
+        "erf_inv" | "erfcx" | "ndtri" | "lgamma" | "digamma" | "logaddexp" | "mish" | "exp1"
+        | "expi" | "spence" => 4.0,
         "polygamma" => 50.0,
         _ => 2.0,
     }
@@ -29,7 +30,7 @@ fn values(name: &str, args: &[f64]) -> [f64; 2] {
         };
     }
     pick!(exp expm1 log log1p softplus tanh sigmoid erf erfc gelu gelu_tanh sin cos tan asin acos atan sinh cosh
-        asinh acosh atanh cbrt log2 log10 exp2 erf_inv erfcx ndtri lgamma digamma mish; pow atan2 hypot logaddexp polygamma)
+        asinh acosh atanh cbrt log2 log10 exp2 erf_inv erfcx ndtri lgamma digamma mish exp1 expi spence; pow atan2 hypot logaddexp polygamma)
 }
 
 /// Returns the distance from `hi + lo`, in ulp of `hi`.

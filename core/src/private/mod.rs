@@ -93,9 +93,10 @@ pub use tangent::*;
 use crate::raise::expect;
 use crate::statics::IntoStatic;
 pub use crate::tensor::compose::{
-    DotPlan, bit_mask, column, convolved, counts, dot_plan, doubling_steps, exponent_bits, highest,
-    joined_axes, kron_lens, largest, lowest, n_points, padded_axes, padding, pairs, quantile_place,
-    segment_lens, square_len, tile_lens, update_axis, vector_axis, with_last,
+    DotPlan, bit_mask, column, convolved, counts, delete_place, dot_plan, doubling_steps,
+    exponent_bits, fraction, highest, insert_place, joined_axes, kron_lens, largest, lowest,
+    matrix_lens, n_points, padded_axes, padding, pairs, segment_lens, shrink_bound, slice_lens,
+    slope_len, square_len, tile_lens, update_axis, vector_axis, with_last,
 };
 pub use crate::tensor::contract::einsum_lengths;
 use crate::tensor::record::{record_elementwise, record_many, record_one};

@@ -6,6 +6,8 @@ use super::contract::paired;
 use crate::raise::raise;
 use crate::{Aval, DType, Error, IntoStatic};
 use gradloom_ir::Static;
+use std::f64::consts::TAU;
+use std::ops::Range;
 
 #[track_caller]
 fn refuse(call: &str, reason: String) -> ! {
@@ -74,24 +76,80 @@ pub fn vector_axis(x: &Aval, y: &Aval, axis: impl IntoStatic) -> i64 {
     axis
 }
 
-/// Returns the place of the fraction `q` among the elements of an axis.
+/// Returns the fraction `q`, if an axis of floats has an element there.
 #[track_caller]
-pub fn quantile_place(x: &Aval, q: f64, axis: i64) -> f64 {
-    let call = "quantile";
-    let n = x.shape()[axis_of(x, axis)];
-    if n == 0 {
+pub fn fraction(call: &str, x: &Aval, q: f64, axis: i64) -> f64 {
+    if x.shape()[axis_of(x, axis)] == 0 {
         refuse(call, format!("axis {axis} has length 0"));
     }
     if !(0.0..=1.0).contains(&q) {
         refuse(call, format!("{q} is not from 0 to 1"));
     }
-    if !x.dtype().is_float() {
-        refuse(
-            call,
-            format!("the dtype is {}, expected a float", x.dtype()),
-        );
+    expect_float(call, x.dtype());
+    q
+}
+
+/// Returns the length of an axis along which there is a slope.
+#[track_caller]
+pub fn slope_len(x: &Aval, axis: i64) -> usize {
+    let n = x.shape()[axis_of(x, axis)];
+    if n < 2 {
+        let reason = format!("axis {axis} of {x} has length {n}, expected at least 2");
+        refuse("gradient", reason);
     }
-    q * (n - 1) as f64
+    n
+}
+
+/// Returns an index of an axis counted from the left, if it is less than `end`.
+#[track_caller]
+fn place(call: &str, x: &Aval, at: i64, axis: i64, end: usize) -> usize {
+    let n = x.shape()[axis_of(x, axis)];
+    let place = if at < 0 { at + n as i64 } else { at };
+    if !(0..end as i64).contains(&place) {
+        let reason = format!("the index {at} is out of range for axis {axis} of {x}");
+        refuse(call, reason);
+    }
+    place as usize
+}
+
+/// Returns the index before which a slice is inserted.
+#[track_caller]
+pub fn insert_place(x: &Aval, at: i64, axis: i64) -> usize {
+    place("insert", x, at, axis, x.shape()[axis_of(x, axis)] + 1)
+}
+
+/// Returns the index of a slice that is deleted.
+#[track_caller]
+pub fn delete_place(x: &Aval, at: i64, axis: i64) -> usize {
+    place("delete", x, at, axis, x.shape()[axis_of(x, axis)])
+}
+
+/// Returns the shape of a slice of an axis.
+#[track_caller]
+pub fn slice_lens(x: &Aval, axis: i64) -> Vec<usize> {
+    let mut lens = x.shape().to_vec();
+    lens.remove(axis_of(x, axis));
+    lens
+}
+
+/// Returns the numbers of rows and columns of matrices.
+#[track_caller]
+pub fn matrix_lens(call: &str, x: &Aval) -> [usize; 2] {
+    match x.shape() {
+        [.., m, n] => [*m, *n],
+        _ => refuse(call, format!("{x} has less than two axes")),
+    }
+}
+
+/// Returns the bound of a range of floats around 0.
+#[track_caller]
+pub fn shrink_bound(call: &str, x: &Aval, bound: f64) -> f64 {
+    expect_float(call, x.dtype());
+    if bound.is_nan() || bound < 0.0 {
+        let reason = format!("the bound is {bound}, expected a number that is not negative");
+        refuse(call, reason);
+    }
+    bound
 }
 
 /// Returns the axes at whose ends elements are added.
@@ -336,6 +394,33 @@ pub fn exponent_bits(n: i64) -> Vec<bool> {
     (0..count).rev().map(|i| n >> i & 1 == 1).collect()
 }
 
+/// Returns a window of `count` numbers, a function of `i / (count - 1)`.
+#[track_caller]
+fn window(call: &str, count: usize, dtype: DType, of: impl FnOnce(&Tensor) -> Tensor) -> Tensor {
+    expect_float(call, dtype);
+    match count {
+        1 => Tensor::ones([1], dtype),
+        _ => of(&Tensor::linspace(0.0, 1.0, count, DType::F64)).cast(dtype),
+    }
+}
+
+/// Returns the number of elements of a row up to a diagonal.
+fn end_of_row(row: usize, columns: usize, diagonal: i64) -> usize {
+    let end = (row as i64).saturating_add(diagonal).saturating_add(1);
+    end.clamp(0, columns as i64) as usize
+}
+
+/// Returns the rows and columns of elements of a matrix, given the columns for each row.
+#[track_caller]
+fn matrix_indices(rows: usize, columns: impl Fn(usize) -> Range<usize>) -> Tensor {
+    let each = |part: fn((usize, usize)) -> usize| {
+        let places = (0..rows).flat_map(|row| columns(row).map(move |column| (row, column)));
+        let part: Vec<i64> = places.map(|place| part(place) as i64).collect();
+        Tensor::from(part)
+    };
+    Tensor::stack(&[each(|place| place.0), each(|place| place.1)], 0)
+}
+
 /// Tensors with numbers in a regular order.
 impl Tensor {
     /// Returns `count` evenly spaced numbers from `start` to `stop`, including both.
@@ -378,6 +463,39 @@ impl Tensor {
         Tensor::scalar(10.0f64).pow(exponents).cast(dtype)
     }
 
+    /// Returns `count` numbers from `start` to `stop`, including both, with a constant ratio.
+    ///
+    /// Both are positive, or both are negative. A single number is `start`.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::geomspace(1.0, 16.0, 3, DType::F64);
+    /// assert_eq!(x.to_vec::<f64>(), [1.0, 4.0, 16.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `start` or `stop` is 0 or not finite, their signs differ, the dtype is not a float, or there
+    /// are too many numbers.
+    #[track_caller]
+    pub fn geomspace(start: f64, stop: f64, count: usize, dtype: DType) -> Tensor {
+        let call = "geomspace";
+        expect_float(call, dtype);
+        for (name, x) in [("start", start), ("stop", stop)] {
+            if x == 0.0 || !x.is_finite() {
+                let reason = format!("`{name}` is {x}, expected a finite number other than 0");
+                refuse(call, reason);
+            }
+        }
+        if start.signum() != stop.signum() {
+            let reason = format!("`start` is {start} and `stop` is {stop}, expected one sign");
+            refuse(call, reason);
+        }
+        let t = Tensor::linspace(0.0, 1.0, count, DType::F64);
+        let first = Tensor::scalar(start.abs()).pow(1.0 - &t);
+        (first * Tensor::scalar(stop.abs()).pow(t) * start.signum()).cast(dtype)
+    }
+
     /// Returns a Hann window of `count` numbers: `(1 - cos(2 pi i / (count - 1))) / 2`.
     ///
     /// It is symmetric, as `jax.numpy.hanning`. A single number is 1.
@@ -392,14 +510,121 @@ impl Tensor {
     /// If the dtype is not a float, or there are too many numbers.
     #[track_caller]
     pub fn hann(count: usize, dtype: DType) -> Tensor {
-        expect_float("hann", dtype);
-        if count == 1 {
-            return Tensor::ones([1], dtype);
-        }
-        let steps = count.max(2) - 1;
-        let angles =
-            Tensor::arange(count as i64, DType::F64) * (std::f64::consts::TAU / steps as f64);
-        ((1.0 - angles.cos()) * 0.5).cast(dtype)
+        window("hann", count, dtype, |t| (1.0 - (t * TAU).cos()) * 0.5)
+    }
+
+    /// Returns a Hamming window of `count` numbers: `0.54 - 0.46 cos(2 pi i / (count - 1))`.
+    ///
+    /// It is symmetric, as `jax.numpy.hamming`. A single number is 1.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// assert_eq!(Tensor::hamming(3, DType::F32).to_vec::<f32>(), [0.08, 1.0, 0.08]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the dtype is not a float, or there are too many numbers.
+    #[track_caller]
+    pub fn hamming(count: usize, dtype: DType) -> Tensor {
+        window("hamming", count, dtype, |t| 0.54 - (t * TAU).cos() * 0.46)
+    }
+
+    /// Returns a Blackman window of `count` numbers: `0.42 - 0.5 cos(t) + 0.08 cos(2 t)` for
+    /// `t = 2 pi i / (count - 1)`.
+    ///
+    /// It is symmetric, as `jax.numpy.blackman`. A single number is 1.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::blackman(5, DType::F32).to_vec::<f32>();
+    /// assert_eq!((x[1], x[2]), (0.34, 1.0));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the dtype is not a float, or there are too many numbers.
+    #[track_caller]
+    pub fn blackman(count: usize, dtype: DType) -> Tensor {
+        window("blackman", count, dtype, |t| {
+            0.42 - (t * TAU).cos() * 0.5 + (t * (2.0 * TAU)).cos() * 0.08
+        })
+    }
+
+    /// Returns a Bartlett window of `count` numbers, a triangle: `1 - |2 i / (count - 1) - 1|`.
+    ///
+    /// It is symmetric, as `jax.numpy.bartlett`. A single number is 1.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// assert_eq!(Tensor::bartlett(5, DType::F64).to_vec::<f64>(), [0.0, 0.5, 1.0, 0.5, 0.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the dtype is not a float, or there are too many numbers.
+    #[track_caller]
+    pub fn bartlett(count: usize, dtype: DType) -> Tensor {
+        window("bartlett", count, dtype, |t| 1.0 - (t * 2.0 - 1.0).abs())
+    }
+
+    /// Returns the matrix of shape `[rows, columns]` with 1 up to a diagonal and 0 above.
+    ///
+    /// `diagonal` is 0 for the main one and positive above it.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::tri(2, 3, 0, DType::F32);
+    /// assert_eq!(x.to_vec::<f32>(), [1.0, 0.0, 0.0, 1.0, 1.0, 0.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the matrix is too large.
+    #[track_caller]
+    pub fn tri(rows: usize, columns: usize, diagonal: i64, dtype: DType) -> Tensor {
+        Tensor::ones([rows, columns], dtype).tril(diagonal)
+    }
+
+    /// Returns the indices of the elements of a matrix up to a diagonal, in row-major order.
+    ///
+    /// The result is `i64[2, n]`, as in PyTorch: the rows, then the columns. `diagonal` is 0 for the
+    /// main one and positive above it.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let [rows, columns] = Tensor::tril_indices(2, 3, 0).unbind(0);
+    /// assert_eq!(rows.to_vec::<i64>(), [0, 1, 1]);
+    /// assert_eq!(columns.to_vec::<i64>(), [0, 0, 1]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the result is too large.
+    #[track_caller]
+    pub fn tril_indices(rows: usize, columns: usize, diagonal: i64) -> Tensor {
+        matrix_indices(rows, |row| 0..end_of_row(row, columns, diagonal))
+    }
+
+    /// Returns the indices of the elements of a matrix from a diagonal on, in row-major order.
+    ///
+    /// The result is `i64[2, n]`, as in PyTorch: the rows, then the columns. `diagonal` is 0 for the
+    /// main one and positive above it.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let [rows, columns] = Tensor::triu_indices(2, 3, 1).unbind(0);
+    /// assert_eq!(rows.to_vec::<i64>(), [0, 0, 1]);
+    /// assert_eq!(columns.to_vec::<i64>(), [1, 2, 2]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the result is too large.
+    #[track_caller]
+    pub fn triu_indices(rows: usize, columns: usize, diagonal: i64) -> Tensor {
+        let before = diagonal.saturating_sub(1);
+        matrix_indices(rows, |row| end_of_row(row, columns, before)..columns)
     }
 
     /// Returns each of these vectors repeated to the shape of their lengths, along its own axis.

@@ -37,7 +37,23 @@ const BY_HAND: &[(&str, &str)] = &[
         "if x.is_realised() { x.sin() } else { x.cos() }",
     ),
     ("item", "x * x.item::<f64>()"),
+    ("bartlett", "x * Tensor::bartlett(x.dim(0), DType::F32)"),
+    ("blackman", "x * Tensor::blackman(x.dim(0), DType::F32)"),
+    (
+        "geomspace",
+        "x * Tensor::geomspace(1.0, 2.0, x.dim(0), DType::F32)",
+    ),
+    ("hamming", "x * Tensor::hamming(x.dim(0), DType::F32)"),
     ("hann", "x * Tensor::hann(x.dim(0), DType::F32)"),
+    ("tri", "x * Tensor::tri(x.dim(0), x.dim(1), 0, DType::F32)"),
+    (
+        "tril_indices",
+        "x * Tensor::tril_indices(x.dim(0), x.dim(1), 0).row(0)",
+    ),
+    (
+        "triu_indices",
+        "x * Tensor::triu_indices(x.dim(0), x.dim(1), 0).row(0)",
+    ),
     (
         "linspace",
         "x * Tensor::linspace(0.0, 1.0, x.dim(0), DType::F32)",

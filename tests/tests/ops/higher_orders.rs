@@ -167,7 +167,7 @@ fn derivatives_of_ops_of_two_operands_are_right_at_special_points() {
 
 #[test]
 fn derivatives_of_composed_methods_are_right_at_special_points() {
-    let one: [(&str, &Function<'_>); 12] = [
+    let one: [(&str, &Function<'_>); 13] = [
         ("sinc", &|x| x[0].sinc()),
         ("logit", &|x| x[0].logit()),
         ("ndtr", &|x| x[0].ndtr()),
@@ -180,12 +180,14 @@ fn derivatives_of_composed_methods_are_right_at_special_points() {
         ("celu", &|x| x[0].celu(1.5)),
         ("leaky_relu", &|x| x[0].leaky_relu(0.1)),
         ("clamp", &|x| x[0].clamp(-1.0, 1.0)),
+        ("soft_shrink", &|x| x[0].soft_shrink(1.0)),
     ];
-    let two: [(&str, &Function<'_>); 9] = [
+    let two: [(&str, &Function<'_>); 10] = [
         ("squareplus", &|x| x[0].squareplus(&x[1])),
         ("bce", &|x| x[0].bce(&x[1])),
         ("bce_with_logits", &|x| x[0].bce_with_logits(&x[1])),
         ("kl_div", &|x| x[0].kl_div(&x[1])),
+        ("rel_entr", &|x| x[0].rel_entr(&x[1])),
         ("huber_loss", &|x| x[0].huber_loss(&x[1], 1.0)),
         ("smooth_l1_loss", &|x| x[0].smooth_l1_loss(&x[1], 1.0)),
         ("copysign", &|x| x[0].copysign(&x[1])),
@@ -199,7 +201,8 @@ fn derivatives_of_composed_methods_are_right_at_special_points() {
         .filter(|point| point.iter().all(|x| *x > 1e-3))
         .collect();
     let betaln = check("betaln", &|x| x[0].betaln(&x[1]), &positive);
+    let beta = check("beta", &|x| x[0].beta(&x[1]), &positive);
     let of_one = one.iter().map(|(name, f)| check(name, f, &points_of_one()));
     let of_two = two.iter().map(|(name, f)| check(name, f, &points_of_two()));
-    report(of_one.chain(of_two).chain([betaln]).collect());
+    report(of_one.chain(of_two).chain([betaln, beta]).collect());
 }

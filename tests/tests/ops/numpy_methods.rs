@@ -3,14 +3,10 @@
 
 use gradloom::hvp;
 use gradloom::prelude::*;
+use gradloom_tests::{Scale, check_elements};
 
 fn check(name: &str, found: &Tensor, expected: &[f64]) {
-    let found = found.to_vec::<f64>();
-    for (found, expected) in found.iter().zip(expected) {
-        let near = (found - expected).abs() <= 1e-12 * expected.abs().max(1e-3);
-        assert!(near, "{name}: {found}, expected {expected}");
-    }
-    assert!(found.len() >= expected.len(), "{name}");
+    check_elements(name, found, expected, Scale::Element);
 }
 
 macro_rules! rows {

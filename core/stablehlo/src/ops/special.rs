@@ -242,6 +242,93 @@ fn zeta(t: &mut Text, s: &Value, x: &Value) -> Value {
     t.add(&sum, &rest)
 }
 
+/// Appends a polynomial with these coefficients, the highest first.
+fn horner(t: &mut Text, terms: &[f64], at: &Value) -> Value {
+    let mut y = t.full_like(terms[0], at);
+    for term in &terms[1..] {
+        let next = t.mul(&y, at);
+        y = t.plus(&next, *term);
+    }
+    y
+}
+
+/// Appends the exponential integral: a power series from -1 to 12, Chebyshev series elsewhere.
+fn expi_of(t: &mut Text, x: &Value) -> Value {
+    let magnitude = t.abs(x);
+    let log = t.log(&magnitude);
+    let log = t.plus(&log, tables::EULER);
+    let entire = horner(t, &tables::EXPI_ENTIRE, x);
+    let entire = t.mul(&entire, x);
+    let low = t.add(&entire, &log);
+
+    let w = t.over(1, &magnitude);
+    let [negative, positive] = [
+        (2, &tables::EXPI_NEGATIVE[..]),
+        (24, &tables::EXPI_POSITIVE[..]),
+    ]
+    .map(|(scale, terms)| {
+        let at = t.times(&w, scale);
+        let at = t.plus(&at, -1);
+        series(t, terms, &at)
+    });
+    let negative = t.neg(&negative);
+    let is_negative = t.compare_to(Order::Lt, x, 0);
+    let factor = t.select(&is_negative, &negative, &positive);
+    let scaled = t.mul(&w, &factor);
+    let far = grown(t, &scaled, x);
+
+    let above = t.compare_to(Order::Ge, x, -1);
+    let below = t.compare_to(Order::Le, x, 12);
+    let near = t.and(&above, &below);
+    t.select(&near, &low, &far)
+}
+
+pub(super) fn expi(t: &mut Text, of: &Equation<'_>) -> Value {
+    wide(t, of.x(), expi_of)
+}
+
+pub(super) fn exp1(t: &mut Text, of: &Equation<'_>) -> Value {
+    wide(t, of.x(), |t, x| {
+        let negated = t.neg(x);
+        let y = expi_of(t, &negated);
+        let y = t.neg(&y);
+        let is_negative = t.compare_to(Order::Lt, x, 0);
+        t.replace(&is_negative, f64::NAN, &y)
+    })
+}
+
+/// The dilogarithm of `1 - x`: reflection at 1/2 and inversion lead to arguments near 1.
+pub(super) fn spence(t: &mut Text, of: &Equation<'_>) -> Value {
+    wide(t, of.x(), |t, x| {
+        let large = t.compare_to(Order::Gt, x, 2);
+        let inverse = t.over(1, x);
+        let y = t.select(&large, &inverse, x);
+        let near = t.compare_to(Order::Ge, &y, 0.5);
+        let log_y = t.log(&y);
+        let negated = t.neg(&y);
+        let other = t.unary("log_plus_one", &negated);
+        let minus_u = t.select(&near, &log_y, &other);
+        let u = t.neg(&minus_u);
+        let u2 = t.mul(&u, &u);
+        let odd = horner(t, &tables::DILOGARITHM, &u2);
+        let odd = t.mul(&odd, &u);
+        let rest = t.plus(&odd, -0.25);
+        let rest = t.mul(&rest, &u2);
+        let series = t.add(&u, &rest);
+        let mixed = t.mul(&log_y, &u);
+        let is_0 = t.compare_to(Order::Eq, &y, 0);
+        let mixed = t.replace(&is_0, 0, &mixed);
+        let reflected = t.sub(&mixed, &series);
+        let reflected = t.plus(&reflected, tables::ZETA_2);
+        let inside = t.select(&near, &series, &reflected);
+        let log_x = t.log(x);
+        let square = t.mul(&log_x, &log_x);
+        let square = t.times(&square, -0.5);
+        let outside = t.sub(&square, &inside);
+        t.select(&large, &outside, &inside)
+    })
+}
+
 pub(super) fn digamma(t: &mut Text, of: &Equation<'_>) -> Value {
     digamma_of(t, of.x())
 }
