@@ -4,7 +4,7 @@
 
 use gradloom::prelude::*;
 use gradloom_files::{FileError, Loader, Report};
-use gradloom_nn::{Activation, Embedding, EncoderLayer, LayerNorm, NormPlace};
+use gradloom_nn::{Activation, Embedding, EncoderLayer, Layer, LayerNorm, NormPlace};
 use std::path::Path;
 
 /// Width of the embeddings.
