@@ -91,7 +91,7 @@ pub use step::*;
 pub use tangent::*;
 
 use crate::raise::expect;
-use crate::statics::IntoStatic;
+use crate::statics::{IntoStatic, NumberArg};
 pub use crate::tensor::compose::{
     DotPlan, bit_mask, column, convolved, counts, dot_plan, doubling_steps, exponent_bits, highest,
     joined_axes, kron_lens, largest, lowest, n_points, padded_axes, padding, pairs, quantile_place,
@@ -149,6 +149,11 @@ pub mod by_kind {
 /// Converts the user's expression to a static argument.
 pub fn static_arg(value: impl IntoStatic) -> Static {
     value.into_static()
+}
+
+/// Converts a number that is an operand of a tensor.
+pub fn number_arg(value: impl NumberArg) -> Static {
+    value.into_number()
 }
 
 pub use crate::tensor::{index_after, index_number};

@@ -6,7 +6,8 @@ use crate::function::{Function, ParamKind, Reason};
 use crate::graph::call_node::no_args;
 use crate::graph::recorded_numbers::{Number, NumberValue, NumberValues};
 use crate::graph::value::{Shared, Value};
-use crate::{Aval, DType, IntoStatic, Tensor, Tree};
+use crate::statics::NumberArg;
+use crate::{Aval, DType, Tensor, Tree};
 use gradloom_kernels::memory::scratch;
 use smallvec::SmallVec;
 use std::any::{Any, TypeId, type_name};
@@ -241,8 +242,8 @@ impl<'a> CallKey<'a> {
 
     /// Adds an operand of a tensor that is computed from the number arguments in the set `params`, or `true` for
     /// another number that the body computes from them. It is `None` if the arithmetic overflows.
-    pub fn value(&mut self, params: u64, value: Option<impl IntoStatic>) {
-        let number = value.and_then(|value| match value.into_static() {
+    pub fn value(&mut self, params: u64, value: Option<impl NumberArg>) {
+        let number = value.and_then(|value| match value.into_number() {
             gradloom_ir::Static::Bool(_) => Some(Number::Unrecorded),
             number => Number::of(&number),
         });
