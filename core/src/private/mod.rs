@@ -57,7 +57,7 @@ pub use crate::dump::{
     suspend,
 };
 pub use crate::function::{Function, Param};
-pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
+pub use crate::graph::recording::{impure_call as impure, note_fit, runs_bodies};
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{
@@ -128,11 +128,11 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 pub mod by_type {
     pub use super::inline::{LocatedPart, PartWithoutPlace, SkippedPart, TreeOperand};
     pub use crate::call::known::{
-        ElementOf, ForeignMade, ForeignMutable, ForeignReference, FullyKnownClass, IsMarked,
-        IsNotMarked, IteratedItem, KeyedClass, KnownClass, KnownReference, MovedValue, NoElement,
-        NoItem, NoTarget, NoTree, OtherMade, OwnDeref, OwnPlain, OwnTree, PartlyKnownClass,
-        PathOwner, PointerTarget, RefDeref, RefPlain, RefTree, SpotValue, StandardMade,
-        UnkeyedClass,
+        ArcOfCustom, ElementOf, ForeignMade, ForeignMutable, ForeignReference, FullyKnownClass,
+        IsMarked, IsNotMarked, IteratedItem, KeyedClass, KnownClass, KnownReference, MovedValue,
+        NoElement, NoItem, NoTarget, NoTree, NotCustom, OtherMade, OwnDeref, OwnPlain, OwnTree,
+        PartlyKnownClass, PathOwner, PointerTarget, RefDeref, RefOfCustom, RefPlain, RefTree,
+        SpotValue, StandardMade, UnkeyedClass,
     };
     pub use crate::call::{NoResultShape, NonTreeResult, TreeResult, TreeResultShape};
     pub use crate::tree::key::{

@@ -78,8 +78,9 @@ pub(crate) enum Obstacle {
     Names(&'static str),
     /// A skipped field of a result that may share its contents with other results.
     Shared(&'static str),
-    /// A constant or static that the body names and a key cannot hold.
-    Other,
+    /// The body is not known to be pure, or names a constant or static that a key cannot hold. Holds the reason,
+    /// unless it depends on the instance of a generic function.
+    Unfit(Option<&'static str>),
 }
 
 /// Lengths of the lists of a key at the start of a parameter.
@@ -250,9 +251,9 @@ impl<'a> CallKey<'a> {
         self.values.push(NumberValue { params, number });
     }
 
-    /// Marks the key as incomplete, so that the call is recorded.
-    pub fn unknown(&mut self) {
-        self.meet(Obstacle::Other);
+    /// Marks the key as incomplete for a reason, so that the call is recorded.
+    pub fn unknown(&mut self, why: Option<&'static str>) {
+        self.meet(Obstacle::Unfit(why));
     }
 
     /// Records that a tree type does not describe itself.
@@ -310,8 +311,9 @@ impl<'a> CallKey<'a> {
                 )
             }
             Obstacle::Shared(ty) => shared(ty),
-            Obstacle::Other => {
-                return "the body uses a constant or static that may be mutable or hold a tensor"
+            Obstacle::Unfit(Some(why)) => return why.into(),
+            Obstacle::Unfit(None) => {
+                return "the body, for these types, may have side effects, or uses a constant or static that may be mutable or hold a tensor"
                     .into();
             }
         };
