@@ -38,6 +38,32 @@ pub trait IntoStatic {
     }
 }
 
+/// Conversion of a number that is an operand of a tensor in a companion.
+///
+/// It takes numbers that are not operands too: rustc reports these in the user's function alone.
+#[doc(hidden)]
+pub trait NumberArg {
+    fn into_number(self) -> Static;
+}
+
+impl<T: IntoStatic> NumberArg for T {
+    fn into_number(self) -> Static {
+        self.into_static()
+    }
+}
+
+macro_rules! refused_numbers {
+    ($($ty:ident)*) => {$(
+        impl NumberArg for $ty {
+            fn into_number(self) -> Static {
+                Static::Float(self as f64)
+            }
+        }
+    )*};
+}
+
+refused_numbers! { i8 i16 i128 u8 u16 u128 }
+
 /// Integer in a tuple of axes or lengths.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(

@@ -151,7 +151,7 @@ use proc_macro::TokenStream;
 /// - `unused_parameter`: no result depends on the values of a differentiated parameter. A leading
 ///   `_` in its name silences the warning.
 /// - `zero_gradient`: the results depend on a parameter only through `argmax`, comparisons,
-///   integers, `stop_gradient` and the like.
+///   integers, `stop_gradient` and the like, or as labels or indices, whose gradient is an error.
 /// - `nan_gradient`: an operand of `select` is the result of `log`, `sqrt`, a quotient or the like,
 ///   whose slope may be infinite where `select` does not select it.
 /// - `large_residual`: a residual has more elements than all arguments together. The shapes must be

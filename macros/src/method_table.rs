@@ -46,7 +46,7 @@ pub(crate) mod class {
     pub(crate) const PEEKABLE: u32 = 1 << 28;
     /// Other iterators, a class that only the macro uses.
     pub(crate) const OTHER_ITER: u32 = 1 << 29;
-    /// Optimisers of this library, and types that hold the function of a transform.
+    /// Optimisers of this library, types that hold the function of a transform, and Jacobians.
     pub(crate) const OPTIMISER: u32 = 1 << 30;
     // Shared pointers have the bit `1 << 31`, and no methods here.
 
@@ -410,6 +410,8 @@ pub(crate) const METHODS: &[Row] = {
         row(TENSOR, &["rows"], MethodResult::Iter(&MethodResult::Tensor), Values),
         row(TENSOR, &TENSOR_LISTS, MethodResult::List(&MethodResult::Tensor), Values),
         row(RANGE | OTHER, &["by"], NUMBER, Values),
+        // Jacobians.
+        row(OPTIMISER, &["row"], MethodResult::Inferred, Thunk),
         row(TENSOR, &["shape", "batch_shape", "physical_shape"], MethodResult::List(&NUMBER), Values),
         row(TENSOR, &["add", "sub", "mul", "div", "neg", "i", "set", "add_at"], MethodResult::Tensor, Values),
         row(TENSOR, &CHANGES_PREFIX, MethodResult::Tensor, Values),
@@ -548,6 +550,7 @@ const TRANSFORMS: &[(&str, &[usize])] = &[
     ("map", &[0]),
     ("scan", &[0]),
     ("switch", &[1]),
+    ("try_custom_call", &[0]),
     ("value_and_grad", &[0]),
     ("vjp", &[0]),
     ("vmap", &[0]),
@@ -559,6 +562,21 @@ pub(crate) fn functions_of(transform: &str) -> Option<&'static [usize]> {
     let mut transforms = TRANSFORMS.iter();
     let found = transforms.find(|(name, _)| *name == transform);
     found.map(|(_, positions)| *positions)
+}
+
+/// Returns [`functions_of`] a function that is called by a path with these last two names, if it may be
+/// one of this library.
+///
+/// The name of a custom call is rarely used for anything else, so any module may precede it.
+pub(crate) fn functions_of_path(owner: &str, name: &str) -> Option<&'static [usize]> {
+    let in_module = !owner.starts_with(char::is_uppercase);
+    let ours = ["", "gradloom"].contains(&owner) || in_module && is_custom_call(name);
+    functions_of(name).filter(|_| ours)
+}
+
+/// Returns whether a function of this name calls a custom function, which is a value.
+pub(crate) fn is_custom_call(name: &str) -> bool {
+    ["custom_call", "try_custom_call"].contains(&name)
 }
 
 /// Types of this library that hold the function of a transform, with their methods.

@@ -6,8 +6,8 @@
 
 use super::facts::{Facts, Marker, NoFacts};
 use crate::{
-    AssociativeScan, Aval, AxisIndex, Checkpoint, DType, JacobianTree, Key, NewAxis, Outcome, Rest,
-    Scan, Tensor, Tree, Vmap,
+    AssociativeScan, Aval, AxisIndex, Checkpoint, CustomFunction, DType, JacobianRows,
+    JacobianTree, Key, NewAxis, Outcome, Rest, Scan, Tensor, Tree, Vmap,
 };
 use std::borrow::Cow;
 use std::cell::{Ref, RefMut};
@@ -100,7 +100,7 @@ classes! {
     OfTuple = 1 << 27;
     /// Iterators that can be peeked at.
     OfPeekable = 1 << 28;
-    /// Optimisers of this crate, and types that hold the function of a transform.
+    /// Optimisers of this crate, types that hold the function of a transform, and Jacobians.
     OfOptimiser = 1 << 30;
     /// Shared pointers, and those that borrow or own.
     OfShared = 1 << 31;
@@ -177,6 +177,7 @@ holders! {
     OfOptimiser (): [F] Checkpoint<F> where F;
     OfOptimiser (): [F] Scan<F> where F;
     OfOptimiser (): [F] Vmap<F> where F;
+    OfOptimiser (): [Y, X] JacobianRows<Y, X> where Y, X;
     OfTuple (): [A] (A,) where A;
     OfTuple (): [A, B] (A, B) where A, B;
     OfTuple (): [A, B, C] (A, B, C) where A, B, C;
@@ -359,6 +360,38 @@ pub trait UnkeyedClass: Sized {
 }
 
 impl<T: ?Sized> UnkeyedClass for &Probe<'_, T> {}
+
+/// Answers whether a custom function is pure.
+pub struct CustomAnswer<F>(PhantomData<F>);
+
+macro_rules! customs {
+    ($($(#[$doc:meta])* $name:ident for $ty:ty;)*) => {$(
+        $(#[$doc])*
+        pub trait $name<F>: Sized {
+            /// Answers whether the custom function is pure.
+            fn custom(self) -> CustomAnswer<F> {
+                never()
+            }
+        }
+        impl<F: CustomFunction> $name<F> for $ty {}
+    )*};
+}
+customs! {
+    /// A reference to a shared custom function.
+    RefOfCustom for &&&Probe<'_, &Arc<F>>;
+    /// A shared custom function.
+    ArcOfCustom for &&Probe<'_, Arc<F>>;
+}
+
+/// Any other value, which may become a custom function by a `Deref` of the user's.
+pub trait NotCustom: Sized {
+    /// Answers no.
+    fn custom(self) -> NotTraced {
+        never()
+    }
+}
+
+impl<T: ?Sized> NotCustom for &Probe<'_, T> {}
 
 /// A value with elements.
 pub trait ElementOf<'a> {
@@ -641,6 +674,11 @@ pub fn both<A: Answer, B: Answer>(_: A, _: B) -> Both<A, B> {
 
 impl<T: Tree> Answer for TreeAnswer<T> {
     const YES: bool = T::__SHARED.is_none();
+    type Facts = NoFacts;
+}
+
+impl<F: CustomFunction> Answer for CustomAnswer<F> {
+    const YES: bool = F::PURE;
     type Facts = NoFacts;
 }
 

@@ -2,7 +2,7 @@
 
 use super::GradientValidator;
 use crate::error::CustomFault;
-use crate::graph::recording;
+use crate::graph::recording::{self, UnrepeatedAction};
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::value::{NEVER, Value};
 use crate::raise::{catch, expect};
@@ -73,9 +73,7 @@ pub trait CustomFunction: Send + Sync + Sized + 'static {
 
     /// Returns the name that messages and programs show.
     fn name(&self) -> String {
-        let name = type_name::<Self>();
-        let start = name.split('<').next().unwrap_or(name);
-        start.rsplit("::").next().unwrap_or(start).to_owned()
+        name_of_type::<Self>().to_owned()
     }
 
     /// Returns the result and the context.
@@ -226,13 +224,20 @@ pub fn custom_call<F: CustomFunction>(f: &Arc<F>, x: &F::Input) -> F::Output {
 /// As for [`custom_call`].
 pub fn try_custom_call<F: CustomFunction>(f: &Arc<F>, x: &F::Input) -> Result<F::Output> {
     if !F::PURE {
-        recording::impure_call();
+        recording::note_action(UnrepeatedAction::CallsCustom(name_of_type::<F>()));
     }
     let operands = leaves(x);
     match operands.iter().any(|x| x.0.depth() == NEVER) {
         true => call_on_stand_ins(f, x, &operands),
         false => call_on_values(f, x, &operands),
     }
+}
+
+/// Returns the name of a type, without its path and its generic arguments.
+fn name_of_type<F>() -> &'static str {
+    let name = type_name::<F>();
+    let start = name.split('<').next().unwrap_or(name);
+    start.rsplit("::").next().unwrap_or(start)
 }
 
 fn call_on_values<F: CustomFunction>(

@@ -20,4 +20,4 @@ pub use context::FunctionContext;
 pub use kernel::{HostKernel, Kernel};
 pub use validate::GradientValidator;
 
-crate::tree::marks! { custom_call }
+crate::tree::marks! { custom_call try_custom_call }

@@ -10,10 +10,10 @@ use std::sync::OnceLock;
 pub(crate) enum UnrepeatedAction {
     /// It reads elements of a tensor.
     Reads,
-    /// It names a constant or static that a key cannot hold.
-    Names,
     /// It calls a function that is not known to be pure.
     Calls,
+    /// It calls the custom function of this type, which is not pure.
+    CallsCustom(&'static str),
     /// It calls a function of this name, which is recorded at each call.
     CallsFunction(&'static str),
     /// It calls a function of a type parameter, whose trait is not traced.
@@ -26,8 +26,8 @@ impl UnrepeatedAction {
     pub(crate) fn why(self) -> Reason {
         match self {
             UnrepeatedAction::Reads => "the body reads elements of a tensor".into(),
-            UnrepeatedAction::Names => "the body, or a function that it calls, uses a constant or static that may be mutable or hold a tensor".into(),
             UnrepeatedAction::Calls => "the body calls a function that may have side effects".into(),
+            UnrepeatedAction::CallsCustom(name) => format!("the body calls the custom function `{name}`, which does not set `PURE`; set it if its `forward` and `backward` depend on their arguments alone").into(),
             UnrepeatedAction::CallsFunction(name) => format!("the body calls `{name}`, which is recorded").into(),
             UnrepeatedAction::CallsUntracedTrait => "the body calls a function of a type parameter that is not traced; put `#[traced]` on the trait and its impls".into(),
             UnrepeatedAction::CallsUntracedImpl(name) => format!("the body calls `{name}`, and this impl is not `#[traced]`").into(),
@@ -147,13 +147,12 @@ pub(crate) fn untraced_call() {
     note_action(UnrepeatedAction::CallsUntracedTrait);
 }
 
-/// Notes whether a key can hold the constants and statics that a body names.
+/// Notes that the current recording calls the function of this name, unless its calls can be cached.
 ///
-/// If it cannot, because one may be mutable or hold a tensor, the current recording cannot be
-/// cached either.
-pub fn note_globals(fit_in_key: bool) {
-    if !fit_in_key {
-        note_action(UnrepeatedAction::Names);
+/// They cannot if it is not known to be pure, or if a key cannot hold a constant or static that it names.
+pub fn note_fit(fit: bool, name: &'static str) {
+    if !fit {
+        note_action(UnrepeatedAction::CallsFunction(name));
     }
 }
 

@@ -190,9 +190,9 @@ macro_rules! __begin {
         $(, values [$($of:literal $value:expr),*])?
         $(, tangents $n:literal [$($dx:expr),*])?
         $(, instance $instance:expr)?
-        $(, if $fit:expr)?
+        $(, if $fit:expr, $why:expr)?
     ) => {{
-        $($crate::__private::note_globals($fit);)?
+        $($crate::__private::note_fit($fit, ::core::concat!(::core::module_path!(), $path));)?
         ::std::thread_local! {
             static __TRACED_SITE: $crate::__private::CallSite = const {
                 $crate::__private::CallSite::new($crate::__private::Function::$new(
@@ -206,7 +206,7 @@ macro_rules! __begin {
             $(
                 let fit = $fit;
                 if !fit {
-                    key.unknown();
+                    key.unknown($why);
                 }
             )?
             $(

@@ -33,14 +33,10 @@ macro_rules! __loops {
     };
 }
 
-/// Registers compiled loops. The condition is that of [`note_globals`](super::note_globals).
+/// Registers compiled loops.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __register {
-    (if $fit:expr, $($register:path),*) => {
-        $crate::__private::note_globals($fit);
-        $crate::__register!($($register),*);
-    };
     ($($register:path),*) => {
         $(#[cfg(not(debug_assertions))] $register();)*
     };

@@ -57,7 +57,7 @@ pub use crate::dump::{
     suspend,
 };
 pub use crate::function::{Function, Param};
-pub use crate::graph::recording::{impure_call as impure, note_globals, runs_bodies};
+pub use crate::graph::recording::{impure_call as impure, note_fit, runs_bodies};
 pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{
@@ -91,7 +91,7 @@ pub use step::*;
 pub use tangent::*;
 
 use crate::raise::expect;
-use crate::statics::IntoStatic;
+use crate::statics::{IntoStatic, NumberArg};
 pub use crate::tensor::compose::{
     DotPlan, bit_mask, column, convolved, counts, delete_place, dot_plan, doubling_steps,
     exponent_bits, fraction, highest, insert_place, joined_axes, kron_lens, largest, lowest,
@@ -129,11 +129,11 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 pub mod by_type {
     pub use super::inline::{LocatedPart, PartWithoutPlace, SkippedPart, TreeOperand};
     pub use crate::call::known::{
-        ElementOf, ForeignMade, ForeignMutable, ForeignReference, FullyKnownClass, IsMarked,
-        IsNotMarked, IteratedItem, KeyedClass, KnownClass, KnownReference, MovedValue, NoElement,
-        NoItem, NoTarget, NoTree, OtherMade, OwnDeref, OwnPlain, OwnTree, PartlyKnownClass,
-        PathOwner, PointerTarget, RefDeref, RefPlain, RefTree, SpotValue, StandardMade,
-        UnkeyedClass,
+        ArcOfCustom, ElementOf, ForeignMade, ForeignMutable, ForeignReference, FullyKnownClass,
+        IsMarked, IsNotMarked, IteratedItem, KeyedClass, KnownClass, KnownReference, MovedValue,
+        NoElement, NoItem, NoTarget, NoTree, NotCustom, OtherMade, OwnDeref, OwnPlain, OwnTree,
+        PartlyKnownClass, PathOwner, PointerTarget, RefDeref, RefOfCustom, RefPlain, RefTree,
+        SpotValue, StandardMade, UnkeyedClass,
     };
     pub use crate::call::{NoResultShape, NonTreeResult, TreeResult, TreeResultShape};
     pub use crate::tree::key::{
@@ -150,6 +150,11 @@ pub mod by_kind {
 /// Converts the user's expression to a static argument.
 pub fn static_arg(value: impl IntoStatic) -> Static {
     value.into_static()
+}
+
+/// Converts a number that is an operand of a tensor.
+pub fn number_arg(value: impl NumberArg) -> Static {
+    value.into_number()
 }
 
 pub use crate::tensor::{index_after, index_number};

@@ -6,7 +6,8 @@ use crate::function::{Function, ParamKind, Reason};
 use crate::graph::call_node::no_args;
 use crate::graph::recorded_numbers::{Number, NumberValue, NumberValues};
 use crate::graph::value::{Shared, Value};
-use crate::{Aval, DType, IntoStatic, Tensor, Tree};
+use crate::statics::NumberArg;
+use crate::{Aval, DType, Tensor, Tree};
 use gradloom_kernels::memory::scratch;
 use smallvec::SmallVec;
 use std::any::{Any, TypeId, type_name};
@@ -77,8 +78,9 @@ pub(crate) enum Obstacle {
     Names(&'static str),
     /// A skipped field of a result that may share its contents with other results.
     Shared(&'static str),
-    /// A constant or static that the body names and a key cannot hold.
-    Other,
+    /// The body is not known to be pure, or names a constant or static that a key cannot hold. Holds the reason,
+    /// unless it depends on the instance of a generic function.
+    Unfit(Option<&'static str>),
 }
 
 /// Lengths of the lists of a key at the start of a parameter.
@@ -241,17 +243,17 @@ impl<'a> CallKey<'a> {
 
     /// Adds an operand of a tensor that is computed from the number arguments in the set `params`, or `true` for
     /// another number that the body computes from them. It is `None` if the arithmetic overflows.
-    pub fn value(&mut self, params: u64, value: Option<impl IntoStatic>) {
-        let number = value.and_then(|value| match value.into_static() {
+    pub fn value(&mut self, params: u64, value: Option<impl NumberArg>) {
+        let number = value.and_then(|value| match value.into_number() {
             gradloom_ir::Static::Bool(_) => Some(Number::Unrecorded),
             number => Number::of(&number),
         });
         self.values.push(NumberValue { params, number });
     }
 
-    /// Marks the key as incomplete, so that the call is recorded.
-    pub fn unknown(&mut self) {
-        self.meet(Obstacle::Other);
+    /// Marks the key as incomplete for a reason, so that the call is recorded.
+    pub fn unknown(&mut self, why: Option<&'static str>) {
+        self.meet(Obstacle::Unfit(why));
     }
 
     /// Records that a tree type does not describe itself.
@@ -309,8 +311,9 @@ impl<'a> CallKey<'a> {
                 )
             }
             Obstacle::Shared(ty) => shared(ty),
-            Obstacle::Other => {
-                return "the body uses a constant or static that may be mutable or hold a tensor"
+            Obstacle::Unfit(Some(why)) => return why.into(),
+            Obstacle::Unfit(None) => {
+                return "the body, for these types, may have side effects, or uses a constant or static that may be mutable or hold a tensor"
                     .into();
             }
         };

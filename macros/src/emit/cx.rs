@@ -90,16 +90,8 @@ impl EmitCx<'_> {
     /// Returns the first statements of a companion whose ops are recorded on behalf of its caller,
     /// and which runs the compiled loops of `uses`.
     pub(crate) fn enter(&self, uses: &[LoopUse]) -> TokenStream {
-        let (rt, names) = (self.rt, self.names_of_loops(uses));
-        match self.calls.noted_globals() {
-            Some(fit) if !names.is_empty() => {
-                ours!(#rt::register!(if #fit, #(Self::#names),*);)
-            }
-            _ => {
-                let (mark, register) = (self.calls.mark(), self.register(&ours!(Self), uses));
-                ours!(#mark #register)
-            }
-        }
+        let (mark, register) = (self.calls.mark(), self.register(&ours!(Self), uses));
+        ours!(#mark #register)
     }
 
     fn names_of_loops(&self, uses: &[LoopUse]) -> Vec<&Ident> {

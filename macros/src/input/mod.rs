@@ -132,6 +132,15 @@ pub(crate) fn unraw(ident: &Ident) -> String {
     name.strip_prefix("r#").map(str::to_owned).unwrap_or(name)
 }
 
+/// Returns a text in which the parameters of the closures that start with `spaced` touch their bars.
+fn with_tight_closures(text: &str, spaced: &str, tight: &str) -> String {
+    let mut parts = text.split(spaced);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        text + tight + &part.replacen(" |", "|", 1)
+    })
+}
+
 /// Returns the text of tokens with conventional spacing.
 pub(crate) fn text(tokens: &impl ToTokens) -> String {
     let mut text = tokens
@@ -163,6 +172,9 @@ pub(crate) fn text(tokens: &impl ToTokens) -> String {
         (", - ", ", -"),
     ] {
         text = text.replace(spaced, tight);
+    }
+    for (spaced, tight) in [("(| ", "(|"), (", | ", ", |")] {
+        text = with_tight_closures(&text, spaced, tight);
     }
     match text.strip_prefix("- ") {
         Some(operand) => format!("-{operand}"),

@@ -6,7 +6,7 @@ use super::{Asked, PurityVisitor, Remedy, place};
 use crate::input::{is_traced, text, unraw};
 use crate::method_table::{
     ArgumentUse, FUNCTIONS, OF_TENSORS, OPTIMISERS, OWNERS, associated, class, functions_of,
-    gives_list, is_of_number, is_op, methods_of_builder,
+    functions_of_path, gives_list, is_custom_call, is_of_number, is_op, methods_of_builder,
 };
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -316,8 +316,8 @@ impl PurityVisitor<'_> {
             self.moved(arg, name, span);
         }
         match (name, x) {
-            // The function notes at run time whether it may be called less often.
             ("custom_call", Some(_)) => Val::unknown(),
+            ("try_custom_call", Some(_)) => Val::option(Val::unknown()),
             ("jvp", Some(x)) => {
                 let y = self.apply(function, &[x], name, span);
                 Ty::Tuple(vec![y.clone(), y]).into()
@@ -397,12 +397,13 @@ impl PurityVisitor<'_> {
                 Remedy::Move,
             );
         }
-        let ours = owner.is_empty() || owner == "gradloom";
-        if ours
-            && functions_of(&last).is_some()
+        if functions_of_path(&owner, &last).is_some()
             && self.is_outside(path)
             && self.ask_function(path, what, span)
         {
+            if let (true, Some(function)) = (is_custom_call(&last), exprs.first()) {
+                self.ask_custom(&args[0], function, what, span);
+            }
             return self.transform(&last, args, span);
         }
         if let ("new", [function]) = (&*last, args)

@@ -3,11 +3,11 @@
 use super::apply::traced_name;
 use super::ty::{Probe, Val};
 use super::{Impurity, PurityVisitor, Remedy};
-use crate::input::unraw;
+use crate::input::{text, unraw};
 use crate::method_table::{BY_NAME, NUMBERS, class};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
-use syn::{ExprMethodCall, Path};
+use syn::{Expr, ExprMethodCall, Path};
 
 /// Question to rustc, with the reason for impurity if the answer is no.
 #[derive(Clone, Debug)]
@@ -49,6 +49,8 @@ pub(crate) enum Asked {
     Parts,
     /// Whether it is the type of the standard library whose function is called by its path.
     Owner,
+    /// Whether it is a custom function that sets `PURE`.
+    Custom,
 }
 
 /// Question about the type of an expression, asked at its place in a copy of the body.
@@ -74,6 +76,7 @@ impl Asked {
             Asked::Class | Asked::Operand => ours!((&&&&&#rt::Probe(#e)).class::<#mask>()),
             Asked::Keys => ours!((&&#rt::Probe(#e)).keys::<#mask>()),
             Asked::Parts | Asked::Owner => ours!((&&#rt::Probe(#e)).known::<#mask>()),
+            Asked::Custom => ours!((&&&#rt::Probe(#e)).custom()),
         }
     }
 }
@@ -254,6 +257,29 @@ impl PurityVisitor<'_> {
         if !settled || self.entered.is_empty() {
             self.ask_at(&val, at, (Asked::Owner, !0), what, span, why);
         }
+    }
+
+    /// Asks whether a custom function sets `PURE`; `function` is the argument of the call.
+    ///
+    /// Where rustc cannot be asked, the call notes the answer at run time.
+    pub(super) fn ask_custom(&mut self, val: &Val, function: &Expr, what: &str, span: Span) {
+        let Some(at) = val.at.filter(|_| self.entered.is_empty()) else {
+            return;
+        };
+        if self.spots.iter().any(|spot| spot.at == at) {
+            return;
+        }
+        let name = text(function);
+        let name = name.trim_start_matches(['&', ' ']);
+        let why = format!("`{name}` is not known to be a custom function with `PURE`");
+        self.spots.push(SpotQuestion {
+            at,
+            asked: Asked::Custom,
+            mask: !0,
+            probe: None,
+            why: self.reason(what, span, &why, Remedy::Custom),
+            span,
+        });
     }
 
     /// Asks whether the result of arithmetic on these operands is a tensor, as it is if one of them

@@ -195,12 +195,16 @@ impl PurityVisitor<'_> {
             }
             Expr::Reference(e) => {
                 let val = self.expr(&e.expr);
-                let probe = val.probe.clone().map(|probe| {
-                    let (e, mutability) = (&probe.tokens, &e.mutability);
-                    Probe {
-                        tokens: ours!(&#mutability #e),
-                        ..probe
+                let probe = val.probe.clone().map(|probe| match probe.fidelity {
+                    Fidelity::Exact => {
+                        let (e, mutability) = (&probe.tokens, &e.mutability);
+                        Probe {
+                            tokens: ours!(&#mutability #e),
+                            ..probe
+                        }
                     }
+                    // References do not matter. The class of a type behind two is not known.
+                    Fidelity::Behind | Fidelity::Soft => probe,
                 });
                 val.with(probe)
             }

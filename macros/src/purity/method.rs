@@ -219,7 +219,9 @@ impl PurityVisitor<'_> {
             return self.mapped_tree(receiver, f, what, span);
         }
         let function = |arg: &Val| matches!(arg.ty, Ty::Closure(_) | Ty::Function(_) | Ty::Pure(_));
-        if is_op_method(name) {
+        // No op of tensors takes a function.
+        let is_op = is_op_method(name) && !args.iter().any(function);
+        if is_op {
             // The receiver is a tensor and not a range, as tensors have an op of this name.
             rows.retain(|row| row.of & !(class::ITER | class::RANGE) != 0);
         } else if args.iter().any(function) && rows.iter().any(|row| row.of == class::OPTION) {
@@ -228,7 +230,7 @@ impl PurityVisitor<'_> {
         }
         // rustc is not asked whether a type is an iterator.
         let mut mask = rows.iter().fold(0, |mask, row| mask | row.of) & !class::ITER;
-        if is_op_method(name) {
+        if is_op {
             mask |= class::TENSOR;
         }
         // A type parameter has methods of traits only, also where tensors have some of their names.
@@ -359,7 +361,11 @@ impl PurityVisitor<'_> {
         let mapped = tree.tokens().map(|e| ours!((&&&#rt::Probe(&#e)).mapped()));
         match tree.ty {
             Ty::Tensor => self.tensor(),
-            _ => Val::unknown().with(mapped.and_then(Probe::exact)),
+            // The value may not be a tree, and then the probe has another type.
+            _ => Val::unknown().with(mapped.and_then(Probe::exact).map(|probe| Probe {
+                fidelity: Fidelity::Soft,
+                ..probe
+            })),
         }
     }
 
@@ -838,7 +844,10 @@ struct MethodInputs<'a> {
 /// The result type of such a method is inferred.
 pub(crate) fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
     match expr {
-        Expr::MethodCall(call) if is_inferred(&unraw(&call.method)) => Some(call),
+        // Tensors have methods of these names with arguments.
+        Expr::MethodCall(call) if call.args.is_empty() && is_inferred(&unraw(&call.method)) => {
+            Some(call)
+        }
         Expr::MethodCall(call) if ["unwrap", "expect"].contains(&&*unraw(&call.method)) => {
             conversion(&call.receiver).filter(|inner| inner.span().start() == call.span().start())
         }

@@ -225,6 +225,8 @@ enum Remedy {
     Read,
     /// Only the user can tell; promise it with `#[traced(pure)]`.
     Promise,
+    /// Set `PURE` of a custom function.
+    Custom,
 }
 
 /// Items of a body, which may change the meaning of names in it.
@@ -588,6 +590,9 @@ impl<'a> PurityVisitor<'a> {
         let remedy = match remedy {
             Remedy::Read => {
                 "compute with the tensor instead (`select`, `maximum`), or read it before the call and pass the value"
+            }
+            Remedy::Custom => {
+                "set `CustomFunction::PURE` if its `forward` and `backward` depend on their arguments alone"
             }
             Remedy::Trace if self.generic => {
                 "put `#[traced]` on it, or on its trait and the impls; `#[traced(pure)]` declares that it has none, for all types"

@@ -46,6 +46,7 @@ mod natural_keys;
 mod natural_patterns;
 mod natural_state;
 mod natural_sums;
+mod natural_transforms;
 mod operators;
 mod parameters;
 mod plain_bodies;

@@ -211,6 +211,9 @@ fn errors_of_indices_name_the_method_and_the_axis() {
     assert_snapshot!(refused(&|| x.i((Rest, 0, Rest))), @"i: the number of `Rest` in an index is 2, expected at most 1: the operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.i((.., 2..5))), @"i: 2..5 does not lie in axis 1, which has length 3: the operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.i((..).by(0))), @"i: the step is 0, expected another number: the operand is f32[2, 3]");
+    let mask = x.gt(1.0);
+    assert_snapshot!(refused(&|| x.i(&mask)), @"i: the dtype is bool, expected an integer for the indices; a mask chooses elements as in `mask.select(0.0, &x)`: the left operand is f32[2, 3], the right operand is bool[2, 3]");
+    assert_snapshot!(refused(&|| x.set(&mask, 0.0)), @"set: the dtype is bool, expected an integer for the indices; a mask chooses elements as in `mask.select(0.0, &x)`: the left operand is f32[2, 3], the right operand is bool[2, 3]");
     assert_snapshot!(refused(&|| x.i(&x)), @"i: the dtype is f32, expected an integer for the indices: the left operand is f32[2, 3], the right operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.set(-3, 0.0)), @"set: index -3 is out of range for axis 0, of length 2: the operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.set(0, &x)), @"set: the operand does not broadcast to [3]: the operand is f32[2, 3]");

@@ -9,11 +9,17 @@ methods! { dynamic_slice {
     /// other axes are whole. A negative start counts from the end. A start that is too small or too
     /// large is moved so that the part lies inside of the tensor.
     ///
+    /// Starts that are computed one by one, each of rank 0, become one tensor by `Tensor::stack`. A single
+    /// one of rank 0 is taken as it is, or as `i.reshape([1])`.
+    ///
     /// ```
     /// # use gradloom::Tensor;
     /// let x = Tensor::from([0.0f32, 1.0, 2.0, 3.0]);
     /// assert_eq!(x.dynamic_slice(&Tensor::scalar(1i64), [2]).to_vec::<f32>(), [1.0, 2.0]);
     /// assert_eq!(x.dynamic_slice(&Tensor::from([9i64]), [2]).to_vec::<f32>(), [2.0, 3.0]);
+    /// let (row, column) = (Tensor::scalar(1i64), Tensor::scalar(0i64));
+    /// let corner = x.reshape([2, 2]).dynamic_slice(&Tensor::stack(&[row, column], 0), [1, 1]);
+    /// assert_eq!(corner.to_vec::<f32>(), [2.0]);
     /// ```
     ///
     /// # Panics

@@ -130,7 +130,7 @@ pub(super) fn updated(statics: &[Static], like: &Aval, args: &[&Aval]) -> Result
 
 /// The dtype rule of ops on a tensor, indices and updates.
 pub(super) fn updated_dtype(args: &[&Aval]) -> Result<Option<DType>, Fault> {
-    shape::integer(args[1].dtype, "an integer for the indices")?;
+    shape::indices(args[1].dtype)?;
     shape::same_dtype(args[0].dtype, args[2].dtype)
 }
 

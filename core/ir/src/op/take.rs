@@ -78,7 +78,7 @@ pub(super) static OP: Linear = Linear {
         taken(statics, &x, &args[1].shape)
     },
     dtype: |_, args| {
-        shape::integer(args[1].dtype, "an integer for the indices")?;
+        shape::indices(args[1].dtype)?;
         Ok(args[0].dtype)
     },
     methods: METHODS,

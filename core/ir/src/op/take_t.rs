@@ -18,7 +18,7 @@ pub(super) static OP: Linear = Linear {
     statics: take::STATICS,
     shape: |statics, args| written(statics, &args[2].shape, args[1], &args[0].shape),
     dtype: |_, args| {
-        shape::integer(args[1].dtype, "an integer for the indices")?;
+        shape::indices(args[1].dtype)?;
         shape::number(args[0].dtype, true)
     },
     methods: &[],

@@ -42,6 +42,18 @@ impl CachedCallEmitter<'_> {
         ours!(#(#fit)&&*)
     }
 
+    /// Returns the constant that holds the reason why [`Self::fit`] does not hold, as far as it is the same
+    /// for all instances of a generic function.
+    pub(super) fn known_reason(&self) -> TokenStream {
+        match self.func.has_companions() {
+            true => {
+                let (owner, own) = (self.owner(), ItemNames::new(self.func).own_facts);
+                ours!(#owner::#own.impure)
+            }
+            false => ours!(::core::option::Option::None),
+        }
+    }
+
     /// Returns the number of queries.
     fn n_asked(&self) -> usize {
         self.questions.len() + self.asked.as_ref().map_or(0, |asked| asked.n)

@@ -52,6 +52,12 @@ impl CachedCallEmitter<'_> {
         format!("::{path}")
     }
 
+    /// Returns [`Self::path`] after that of the user's module.
+    pub(super) fn full_path(&self, companion: Companion) -> TokenStream {
+        let path = self.path(companion);
+        ours!(::core::concat!(::core::module_path!(), #path))
+    }
+
     /// Returns the constructor of a function's description, its path, and its parameters with their
     /// positions, kinds, names and values.
     pub(super) fn facts(&self, companion: Companion) -> TokenStream {
@@ -95,12 +101,8 @@ impl CachedCallEmitter<'_> {
 
     /// Returns the statement at the beginning of a call that is recorded each time.
     pub(super) fn count(&self, companion: Companion) -> TokenStream {
-        let (rt, path, call) = (
-            self.rt,
-            self.path(companion),
-            Ident::new("_call", Span::mixed_site()),
-        );
-        let path = ours!(::core::concat!(::core::module_path!(), #path));
+        let (rt, path) = (self.rt, self.full_path(companion));
+        let call = Ident::new("_call", Span::mixed_site());
         let mark = self.mark();
         match &self.purity {
             Purity::Static => mark,

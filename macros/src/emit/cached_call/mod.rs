@@ -11,7 +11,7 @@ use crate::input::args::Args;
 use crate::input::generic::Params;
 use crate::input::{Func, OutShape, Param};
 use crate::program::{Body, Numbers};
-use crate::purity::{Impurity, Question, TraitCall, Verdict, judge};
+use crate::purity::{Asked, Impurity, Question, TraitCall, Verdict, judge};
 use by_type::siteless;
 pub(crate) use by_type::unmarked;
 pub(crate) use facts::Companion;
@@ -85,7 +85,9 @@ impl<'a> CachedCallEmitter<'a> {
             true => (None, spots),
             false => asked(func, plain, spots, rt),
         };
-        for spot in missing {
+        // A custom function notes at run time whether it is pure.
+        let missing = missing.into_iter();
+        for spot in missing.filter(|spot| spot.asked != Asked::Custom) {
             match spot.question() {
                 Ok(question) => questions.push(question),
                 Err(why) => impure = impure.or(Some(why)),
@@ -255,18 +257,13 @@ impl<'a> CachedCallEmitter<'a> {
     /// Returns the first statement of a companion whose ops are recorded on behalf of its caller.
     pub(crate) fn mark(&self) -> TokenStream {
         let rt = self.rt;
-        match (&self.purity, self.noted_globals()) {
-            (Purity::Impurity(..), _) => ours!(#rt::impure();),
-            (_, Some(fit)) => ours!(#rt::note_globals(#fit);),
-            (_, None) => TokenStream::new(),
-        }
-    }
-
-    /// Returns the condition under which a recording of the body can be cached, unless it is always
-    /// or never.
-    pub(crate) fn noted_globals(&self) -> Option<TokenStream> {
-        let impure = matches!(self.purity, Purity::Impurity(..));
-        (!impure && !self.is_settled()).then(|| self.fit())
+        let fit = match self.purity {
+            Purity::Impurity(..) => ours!(false),
+            _ if self.is_settled() => return TokenStream::new(),
+            _ => self.fit(),
+        };
+        let path = self.full_path(Companion::Function);
+        ours!(#rt::note_fit(#fit, #path);)
     }
 
     /// Returns the body of a companion that returns the result and the gradients.
@@ -434,8 +431,8 @@ impl<'a> CachedCallEmitter<'a> {
         let tangents = (!tangents.is_empty()).then(|| ours!(, tangents #n [#(#tangents),*]));
         let instance = self.instance().map(|instance| ours!(, instance #instance));
         let fit = (!self.is_settled()).then(|| {
-            let fit = self.fit();
-            ours!(, if #fit)
+            let (fit, why) = (self.fit(), self.known_reason());
+            ours!(, if #fit, #why)
         });
         let facts = self.facts(companion);
         ours!(#facts #tangents #instance #fit)

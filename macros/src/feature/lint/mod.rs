@@ -20,10 +20,10 @@ use crate::input::Func;
 use crate::program::{Body, LoweredFlow, Source};
 use gradloom_ir::flow::Block;
 use gradloom_ir::op::Diff;
-use gradloom_ir::{DType, Program, SecondaryMap, Var};
+use gradloom_ir::{Aval, DType, Eqn, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
-use reach::Activity;
+use reach::{Activity, Cut};
 use sign::Signs;
 use std::fmt;
 use syn::Attribute;
@@ -143,7 +143,8 @@ fn parameters(
         };
         let span = param.ident.span();
         match reach::cut(&whole.flow.blocks, &whole.flow.results, &vars) {
-            Some((program, eqn, at)) => {
+            Some(Cut { program, eqn, operand, out: at }) => {
+                let refuses = refuses_floats(program, eqn, operand);
                 let (op, line) = (eqn.op, span_of(whole, at).map(|s| s.start().line));
                 let at = line.map(|l| format!(" at line {l}")).unwrap_or_default();
                 let why = match (op.def().diff(), program.aval(eqn.outs[0]).dtype) {
@@ -154,7 +155,10 @@ fn parameters(
                 found.push(Warning {
                     lint: Lint::ZeroGradient,
                     span,
-                    text: format!("the gradient of `{name}` is always zero: it ends at `{op}`{at}, because {why}; if that is meant, {remedy}"),
+                    text: match refuses {
+                        true => format!("`{name}` has no gradient, and the companions that ask for one panic: `{op}`{at} takes no floats for it, and only floats have gradients; {remedy}"),
+                        false => format!("the gradient of `{name}` is always zero: it ends at `{op}`{at}, because {why}; if that is meant, {remedy}"),
+                    },
                     unless: None,
                 });
             }
@@ -174,6 +178,21 @@ fn parameters(
         }
     }
     found
+}
+
+/// Returns whether an equation refuses a float for an operand.
+fn refuses_floats(program: &Program, eqn: &Eqn, operand: Var) -> bool {
+    let statics: Vec<Static> = eqn.attrs.iter().map(|s| program.attr(*s).clone()).collect();
+    let aval = |x: &Var| match *x == operand {
+        true => Aval {
+            dtype: Some(DType::F32),
+            ..program.aval(*x).clone()
+        },
+        false => program.aval(*x).clone(),
+    };
+    let args: Vec<Aval> = eqn.args.iter().map(aval).collect();
+    let args: Vec<&Aval> = args.iter().collect();
+    eqn.op.def().dtype(&statics, &args).is_err()
 }
 
 /// Returns the user's token for a variable.

@@ -96,27 +96,36 @@ pub(super) fn values_behind(blocks: &[Block], results: &[Var]) -> Set {
     })
 }
 
-/// Returns the equation at which the derivatives with respect to `from` end.
+/// Equation at which derivatives end.
+pub(super) struct Cut<'a> {
+    pub(super) program: &'a Program,
+    pub(super) eqn: &'a Eqn,
+    /// An operand that has a derivative.
+    pub(super) operand: Var,
+    /// A variable that it binds, on the way to a result.
+    pub(super) out: Var,
+}
+
+/// Returns the equation on the way to `results` at which the derivatives with respect to `from` end.
 ///
-/// It is on the way to `results`, and the returned variable is one that it binds. Returns `None` if
-/// no result depends on the values of `from`.
-pub(super) fn cut<'a>(
-    blocks: &'a [Block],
-    results: &[Var],
-    from: &[Var],
-) -> Option<(&'a Program, &'a Eqn, Var)> {
+/// Returns `None` if no result depends on the values of `from`.
+pub(super) fn cut<'a>(blocks: &'a [Block], results: &[Var], from: &[Var]) -> Option<Cut<'a>> {
     let live = values_behind(blocks, results);
     let active = activity(blocks, from).vars;
     let eqns = blocks.iter().flat_map(|b| {
         let program = &b.program;
         program.eqns.iter().map(move |e| (program, e))
     });
-    let ends = eqns.filter(|(_, e)| {
-        e.data().iter().any(|x| active.contains(*x)) && e.outs.iter().all(|y| !active.contains(*y))
-    });
-    let mut ends = ends.filter_map(|(program, e)| {
-        let out = e.outs.iter().find(|y| live.contains(**y))?;
-        Some((program, e, *out))
+    let mut ends = eqns.filter_map(|(program, eqn)| {
+        let operand = *eqn.data().iter().find(|x| active.contains(**x))?;
+        let ends = eqn.outs.iter().all(|y| !active.contains(*y));
+        let out = *eqn.outs.iter().find(|y| live.contains(**y))?;
+        ends.then_some(Cut {
+            program,
+            eqn,
+            operand,
+            out,
+        })
     });
     ends.next()
 }

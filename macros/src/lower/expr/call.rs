@@ -6,7 +6,7 @@ use super::syntax::{peel, peel_references};
 use crate::input::{OutShape, text, unraw};
 use crate::lower::stmt::is_path;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value};
-use crate::method_table::{functions_of, methods_of_builder};
+use crate::method_table::{functions_of_path, is_custom_call, methods_of_builder};
 use crate::program::{Built, Call, CallArg, Callee};
 use gradloom_ir::einsum::Einsum;
 use gradloom_ir::{Static, Var};
@@ -159,13 +159,15 @@ impl Cx<'_> {
         };
         let path = Segments::of_path(&func.path);
         let functions = match (path.owner(), path.last()) {
-            ("" | "gradloom", name) => functions_of(name),
             (owner, "new") => methods_of_builder(owner).map(|_| &[0][..]),
-            _ => None,
+            (owner, name) => functions_of_path(owner, name),
+        };
+        let may_be = |f: &Expr| match is_custom_call(path.last()) {
+            true => self.may_be_custom(f),
+            false => self.may_be_function(f),
         };
         let mut functions = functions.into_iter().flatten();
-        func.qself.is_none()
-            && functions.any(|i| call.args.get(*i).is_some_and(|f| self.may_be_function(f)))
+        func.qself.is_none() && functions.any(|i| call.args.get(*i).is_some_and(may_be))
     }
 
     /// Returns whether no argument of a call of a transform is a tensor, a tree or a closure.
@@ -213,6 +215,18 @@ impl Cx<'_> {
             Expr::Cast(cast) => self.may_be_function(&cast.expr),
             _ => false,
         }
+    }
+
+    /// Returns whether an argument may be a custom function: any expression but a local that is a
+    /// tensor, a tree or a number.
+    fn may_be_custom(&self, expr: &Expr) -> bool {
+        let expr = peel_references(expr);
+        let local = match expr {
+            Expr::Path(p) => p.path.get_ident(),
+            _ => None,
+        };
+        let is_local = local.is_some_and(|name| self.names.lookup(&unraw(name)).is_some());
+        !is_local || self.may_be_function(expr)
     }
 
     /// Lowers `Clone::clone(x)` and `ToOwned::to_owned(x)`.

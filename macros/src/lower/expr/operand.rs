@@ -21,7 +21,10 @@ impl Cx<'_> {
                     let span = host.expr.span();
                     let value = match host::literal(&host.expr) {
                         Some(number) => self.builder.b.attr(number),
-                        None => self.statik(host, StaticKind::Number.named("value"), span),
+                        None => {
+                            let arg = StaticKind::Number.named("value");
+                            self.static_by("number_arg", host, arg, span)
+                        }
                     };
                     return self
                         .emit(Op::Scalar, &[value], vec![], vec![like], 1, span)
@@ -41,6 +44,11 @@ impl Cx<'_> {
 
     /// Returns a static argument; a value that is not a literal is bound to a local.
     pub(in crate::lower) fn statik(&mut self, host: Host, arg: StaticArg, span: Span) -> Attr {
+        self.static_by("static_arg", host, arg, span)
+    }
+
+    /// Returns a static argument that a function of the run time converts.
+    fn static_by(&mut self, by: &str, host: Host, arg: StaticArg, span: Span) -> Attr {
         if let Some(known) = host::literal_static(&host.expr) {
             return self.builder.b.attr(known);
         }
@@ -53,7 +61,8 @@ impl Cx<'_> {
         let attr = self.builder.b.attr(value);
         let ident = self.host_ident(&Ident::new(arg.name, Span::mixed_site()));
         let (rt, expr) = (&self.rt, &host.expr);
-        let call = quote_spanned!(span=> #rt::static_arg);
+        let by = Ident::new(by, span);
+        let call = quote_spanned!(span=> #rt::#by);
         self.builder
             .push_host(host.reads, quote!(let #ident = #call(#expr);));
         self.builder

@@ -344,6 +344,17 @@ pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault
     }
 }
 
+/// Checks that the dtype of indices is an integer.
+pub fn indices(dtype: Option<DType>) -> Result<(), Fault> {
+    let expected = match dtype {
+        Some(DType::Bool) => {
+            "an integer for the indices; a mask chooses elements as in `mask.select(0.0, &x)`"
+        }
+        _ => "an integer for the indices",
+    };
+    integer(dtype, expected)
+}
+
 /// Returns an error unless the dtype is that of the words of a key.
 pub fn words(key: &Aval) -> Result<(), Fault> {
     match key.dtype {
