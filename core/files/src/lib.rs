@@ -17,8 +17,7 @@
 //!
 //! The leaf `layers[0].weight` has the name `layers.0.weight` in a file, as in PyTorch. [`Loader`] takes other names,
 //! and loads what is there if a part is missing. [`TensorFile`] reads single tensors.
-//!
-//! A file that is loaded should not change at the same time: it is mapped into memory.
+//! A file is read where a tensor needs it, and not as a whole.
 
 mod dtype;
 mod error;

@@ -1,13 +1,18 @@
 use crate::{FileError, dtype};
 use gradloom::Tensor;
-use memmap2::Mmap;
-use safetensors::SafeTensors;
 use safetensors::tensor::{Metadata, TensorInfo};
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// A safetensors file. It is mapped into memory: opening it reads the header only.
+/// Number of bytes of the length of a header.
+const LENGTH: u64 = size_of::<u64>() as u64;
+
+/// The longest header that the format allows, in bytes.
+const LONGEST: u64 = 100_000_000;
+
+/// A safetensors file. Opening it reads the header only, and a tensor is read when it is asked for.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -23,9 +28,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
-    map: Mmap,
     /// Start of the elements in the file.
-    start: usize,
+    start: u64,
     header: Metadata,
     /// In order.
     names: Vec<String>,
@@ -48,19 +52,37 @@ impl TensorFile {
             path: path.to_owned(),
             reason,
         };
-        let file = File::open(path).map_err(read)?;
-        // SAFETY: the map is only read. A program that changes the file meanwhile breaks the promise that the
-        // docs of the crate ask for; elements are copied out before they are used.
-        let map = unsafe { Mmap::map(&file) }.map_err(read)?;
-        let (n, header) =
-            SafeTensors::read_metadata(&map).map_err(|error| format(error.to_string()))?;
-        let metadata = header.metadata().clone().unwrap_or_default();
+        let mut file = File::open(path).map_err(read)?;
+        let len = file.metadata().map_err(read)?.len();
+        let mut n = [0; LENGTH as usize];
+        if len < LENGTH {
+            return Err(format(format!(
+                "it has {len} bytes, and no length of a header"
+            )));
+        }
+        file.read_exact(&mut n).map_err(read)?;
+        let n = u64::from_le_bytes(n);
+        if n > LONGEST.min(len - LENGTH) {
+            return Err(format(format!(
+                "its header has {n} bytes, and the file {len}"
+            )));
+        }
+        let mut header = vec![0; n as usize];
+        file.read_exact(&mut header).map_err(read)?;
+        let header: Metadata =
+            serde_json::from_slice(&header).map_err(|error| format(error.to_string()))?;
+        let (found, expected) = (len - LENGTH - n, header.data_len() as u64);
+        if found != expected {
+            return Err(format(format!(
+                "it has {found} bytes of elements, and its header names {expected}"
+            )));
+        }
         let mut names = header.offset_keys();
         names.sort();
+        let metadata = header.metadata().clone().unwrap_or_default();
         Ok(TensorFile {
             path: path.to_owned(),
-            start: n + size_of::<u64>(),
-            map,
+            start: LENGTH + n,
             header,
             names,
             metadata: metadata.into_iter().collect(),
@@ -104,8 +126,22 @@ impl TensorFile {
             });
         }
         let (start, stop) = info.data_offsets;
-        let bytes = &self.map[self.start + start..self.start + stop];
-        dtype::tensor(info.dtype, &info.shape, bytes)
+        let bytes = self.bytes(start as u64, stop - start);
+        let bytes = bytes.map_err(|source| FileError::Read {
+            path: self.path.clone(),
+            source,
+        })?;
+        dtype::tensor(info.dtype, &info.shape, &bytes)
+    }
+
+    /// Reads bytes from a place among the elements.
+    fn bytes(&self, start: u64, n: usize) -> io::Result<Vec<u8>> {
+        // A handle of its own has no place in common with those of other threads.
+        let mut file = File::open(&self.path)?;
+        file.seek(SeekFrom::Start(self.start + start))?;
+        let mut bytes = vec![0; n];
+        file.read_exact(&mut bytes)?;
+        Ok(bytes)
     }
 
     pub(crate) fn info(&self, name: &str) -> Option<&TensorInfo> {
