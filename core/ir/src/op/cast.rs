@@ -52,8 +52,8 @@ pub(super) static OP: Linear = Linear {
     samples: &[
         "(x: f64[2, 3]) { y = cast[dtype=f64] x, like x return y }",
         "(x: f64[2, 3]) { y = cast[dtype=i32] x, like x return y }",
-            "(x: f64[]) { y = cast[dtype=f64] x, like x return y }",
-            "(x: f64[0, 3]) { y = cast[dtype=i64] x, like x return y }",
+        "(x: f64[]) { y = cast[dtype=f64] x, like x return y }",
+        "(x: f64[0, 3]) { y = cast[dtype=i64] x, like x return y }",
     ],
 };
 
