@@ -184,16 +184,16 @@ rows! {
     gradient_of_columns |x, _y| { x.square().reshape([3, 2]).gradient(2.0, -1) },
         &[-2.84375, -2.84375, 1.09375, 1.09375, 54.0, 54.0],
         &[5.0, -1.5, -0.5, 3.0, -12.0, 24.0];
-    insert |x, y| { x.square().reshape([3, 2]).insert(1, y.slice([0], [3], [1]), 1) },
+    insert_slice |x, y| { x.square().reshape([3, 2]).insert_slice(1, y.slice([0], [3], [1]), 1) },
         &[6.25, 0.5, 0.5625, 0.0625, -1.5, 2.25, 36.0, 2.0, 144.0],
         &[-5.0, -1.5, 0.5, 3.0, 12.0, 24.0];
-    insert_a_number |x, _y| { x.square().insert(-1, 7.0, 0) },
+    insert_a_number |x, _y| { x.square().insert_slice(-1, 7.0, 0) },
         &[6.25, 0.5625, 0.0625, 2.25, 36.0, 7.0, 144.0],
         &[-5.0, -1.5, 0.5, 3.0, 12.0, 24.0];
-    delete |x, _y| { x.square().reshape([2, 3]).delete(1, -1) },
+    delete_slice |x, _y| { x.square().reshape([2, 3]).delete_slice(1, -1) },
         &[6.25, 0.0625, 2.25, 144.0],
         &[-5.0, -0.0, 0.5, 3.0, 0.0, 24.0];
-    delete_the_last |x, _y| { x.square().delete(-1, 0) },
+    delete_the_last |x, _y| { x.square().delete_slice(-1, 0) },
         &[6.25, 0.5625, 0.0625, 2.25, 36.0],
         &[-5.0, -1.5, 0.5, 3.0, 12.0, 0.0];
     fill_diagonal |x, _y| { x.square().reshape([2, 3]).fill_diagonal(9.0) },
@@ -493,10 +493,10 @@ fn slices_are_inserted_and_deleted_at_each_place() {
         let place = if at < 0 { at + 4 } else { at };
         let mut expected = vec![0, 1, 2, 3];
         expected.insert(place as usize, 9);
-        assert_eq!(x.insert(at, 9, 0).to_vec::<i64>(), expected, "{at}");
+        assert_eq!(x.insert_slice(at, 9, 0).to_vec::<i64>(), expected, "{at}");
     }
-    assert_eq!(x.delete(-4, 0).to_vec::<i64>(), [1, 2, 3]);
-    let wide = Tensor::zeros([2, 0, 3], DType::F64).insert(0, 1.0, 1);
+    assert_eq!(x.delete_slice(-4, 0).to_vec::<i64>(), [1, 2, 3]);
+    let wide = Tensor::zeros([2, 0, 3], DType::F64).insert_slice(0, 1.0, 1);
     assert_eq!(
         (wide.shape(), wide.to_vec::<f64>()),
         (&[2, 1, 3][..], vec![1.0; 6])
@@ -507,11 +507,11 @@ fn slices_are_inserted_and_deleted_at_each_place() {
     assert_eq!(pair.to_vec::<f64>(), [1.5, 1.5]);
     let refusals: [(Box<dyn Fn() -> Tensor>, &str); 6] = [
         (
-            Box::new(|| Tensor::arange(4, DType::I64).insert(5, 9, 0)),
+            Box::new(|| Tensor::arange(4, DType::I64).insert_slice(5, 9, 0)),
             "insert: the index 5 is out of range for axis 0 of i64[4]",
         ),
         (
-            Box::new(|| Tensor::arange(4, DType::I64).delete(4, 0)),
+            Box::new(|| Tensor::arange(4, DType::I64).delete_slice(4, 0)),
             "delete: the index 4 is out of range for axis 0 of i64[4]",
         ),
         (

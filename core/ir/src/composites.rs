@@ -2305,16 +2305,16 @@ macro_rules! for_each_composite {
             /// ```
             /// # use gradloom::Tensor;
             /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
-            /// let y = x.insert(1, &Tensor::from([8.0f32, 9.0]), 1);
+            /// let y = x.insert_slice(1, &Tensor::from([8.0f32, 9.0]), 1);
             /// assert_eq!(y.to_vec::<f32>(), [1.0, 8.0, 2.0, 3.0, 9.0, 4.0]);
-            /// assert_eq!(x.insert(2, 0.0, 0).shape(), [3, 2]);
+            /// assert_eq!(x.insert_slice(2, 0.0, 0).shape(), [3, 2]);
             /// ```
             ///
             /// # Panics
             ///
             /// If the axis or the index is out of range, `values` does not broadcast, or the dtypes cannot
             /// be promoted.
-            fn insert(x: Tensor, at: Int, values: Operand, axis: Int) {
+            fn insert_slice(x: Tensor, at: Int, values: Operand, axis: Int) {
                 let place: usize = rt::insert_place(x.aval(), at, axis);
                 let n: usize = x.dim(axis as isize);
                 let rows = x.moveaxis(axis, 0);
@@ -2330,13 +2330,13 @@ macro_rules! for_each_composite {
             /// ```
             /// # use gradloom::Tensor;
             /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
-            /// assert_eq!(x.delete(1, 0).to_vec::<f32>(), [1.0, 3.0]);
+            /// assert_eq!(x.delete_slice(1, 0).to_vec::<f32>(), [1.0, 3.0]);
             /// ```
             ///
             /// # Panics
             ///
             /// If the axis or the index is out of range.
-            fn delete(x: Tensor, at: Int, axis: Int) {
+            fn delete_slice(x: Tensor, at: Int, axis: Int) {
                 let place: usize = rt::delete_place(x.aval(), at, axis);
                 let n: usize = x.dim(axis as isize);
                 let rows = x.moveaxis(axis, 0);

@@ -448,7 +448,7 @@ mod tests {
         );
         // Of pairs with as many letters, the one that sums is first.
         for text in ["jk,bkl,l->bj", "bij,jk,bkl,l->bi", "ij,jk,k->i"] {
-            assert!(!of(text).contains('*'), "{text}: {}", of(text));
+            assert!(!of(text).contains("unsqueeze"), "{text}: {}", of(text));
         }
     }
 

@@ -31,7 +31,7 @@ pub fn exp1<A: Arith, T: Float>(x: T) -> T {
 /// elsewhere.
 #[inline(always)]
 fn of_double<A: Arith>(x: f64) -> f64 {
-    let near = (x >= -1.0) & (x <= 12.0);
+    let near = (-1.0..=12.0).contains(&x);
     let magnitude = x.abs();
     let low = x.horner::<A, 53>(ENTIRE) * x + (EULER + log::<A, f64>(magnitude));
     let w = 1.0 / magnitude;

@@ -274,6 +274,8 @@ const NOT_LOWERED: &[(&str, &str)] = &[
         "move_axis_to_batch_dims",
         "recorded: it changes batch prefixes by `move_axis_to_batch_dims`",
     ),
+    ("nan_median", "step"),
+    ("nan_quantile", "step"),
     ("rows", "recorded: the method `rows` at line 1"),
     ("split_every", "step"),
     ("unbind_all", "step"),
