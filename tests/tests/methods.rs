@@ -508,11 +508,11 @@ fn slices_are_inserted_and_deleted_at_each_place() {
     let refusals: [(Box<dyn Fn() -> Tensor>, &str); 6] = [
         (
             Box::new(|| Tensor::arange(4, DType::I64).insert_slice(5, 9, 0)),
-            "insert: the index 5 is out of range for axis 0 of i64[4]",
+            "insert_slice: the index 5 is out of range for axis 0 of i64[4]",
         ),
         (
             Box::new(|| Tensor::arange(4, DType::I64).delete_slice(4, 0)),
-            "delete: the index 4 is out of range for axis 0 of i64[4]",
+            "delete_slice: the index 4 is out of range for axis 0 of i64[4]",
         ),
         (
             Box::new(|| Tensor::zeros([3, 1], DType::F64).gradient(1.0, 1)),

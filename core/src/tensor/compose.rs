@@ -115,13 +115,13 @@ fn place(call: &str, x: &Aval, at: i64, axis: i64, end: usize) -> usize {
 /// Returns the index before which a slice is inserted.
 #[track_caller]
 pub fn insert_place(x: &Aval, at: i64, axis: i64) -> usize {
-    place("insert", x, at, axis, x.shape()[axis_of(x, axis)] + 1)
+    place("insert_slice", x, at, axis, x.shape()[axis_of(x, axis)] + 1)
 }
 
 /// Returns the index of a slice that is deleted.
 #[track_caller]
 pub fn delete_place(x: &Aval, at: i64, axis: i64) -> usize {
-    place("delete", x, at, axis, x.shape()[axis_of(x, axis)])
+    place("delete_slice", x, at, axis, x.shape()[axis_of(x, axis)])
 }
 
 /// Returns the shape of a slice of an axis.
