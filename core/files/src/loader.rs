@@ -201,7 +201,8 @@ impl<'a> Loader<'a> {
             });
         }
         let unexpected: Vec<String> = unexpected.into_iter().map(str::to_owned).collect();
-        if !self.is_lenient && !(missing.is_empty() && unexpected.is_empty()) {
+        let is_whole = missing.is_empty() && unexpected.is_empty();
+        if !(self.is_lenient || is_whole) {
             return Err(FileError::Names {
                 path: file.path().to_owned(),
                 missing,
