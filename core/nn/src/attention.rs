@@ -134,7 +134,7 @@ fn turn(x: &Tensor, #[nodiff] first: &Tensor, theta: f64) -> Tensor {
     let places = (Tensor::arange(n as i64, DType::I64) + first).cast(DType::F64);
     let powers = Tensor::arange(half as i64, DType::F64) * (-theta.ln() / half as f64);
     let angles = places.unsqueeze(1) * powers.exp();
-    x.rotary_half(&angles.cast(x.dtype()))
+    x.rotary_half(angles.cast(x.dtype()))
 }
 
 #[traced]

@@ -43,7 +43,7 @@ pub fn normal<const N: usize>(key: Key, shape: [usize; N], deviation: f64) -> Te
 /// `deviation` is that of the normal numbers before those outside are left out, as in PyTorch.
 pub fn truncated_normal<const N: usize>(key: Key, shape: [usize; N], deviation: f64) -> Tensor {
     // A uniform share of the probability from -2 to 2: P(-2) = 0.0227501.
-    const BELOW: f64 = 0.022750131948179207;
+    const BELOW: f64 = 0.022_750_131_948_179_21;
     let share = key.uniform(shape, DType::F64) * (1.0 - 2.0 * BELOW) + BELOW;
     (share.ndtri() * deviation).cast(defaults::dtype())
 }

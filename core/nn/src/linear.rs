@@ -42,7 +42,7 @@ impl Linear {
 impl Layer for Linear {
     /// Maps `[.., inputs]` to `[.., outputs]`. Panics if the last axis has another length.
     fn forward(&self, x: &Tensor) -> Tensor {
-        let y = x.matmul(&self.weight.t());
+        let y = x.matmul(self.weight.t());
         match &self.bias {
             Some(bias) => y + bias,
             None => y,

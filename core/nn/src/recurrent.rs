@@ -76,8 +76,8 @@ impl Lstm {
 impl Lstm {
     /// Returns the state after one input, `[batch, inputs]`.
     pub fn step(&self, x: &Tensor, state: &LstmState) -> LstmState {
-        let own = x.matmul(&self.weight_ih.t()) + &self.bias_ih;
-        let gates = own + state.hidden.matmul(&self.weight_hh.t()) + &self.bias_hh;
+        let own = x.matmul(self.weight_ih.t()) + &self.bias_ih;
+        let gates = own + state.hidden.matmul(self.weight_hh.t()) + &self.bias_hh;
         let [input, forget, cell, output] = gates.split(-1);
         let cell = forget.sigmoid() * &state.cell + input.sigmoid() * cell.tanh();
         let hidden = output.sigmoid() * cell.tanh();
@@ -144,8 +144,8 @@ impl Gru {
 impl Gru {
     /// Returns the state after one input, `[batch, inputs]`.
     pub fn step(&self, x: &Tensor, state: &Tensor) -> Tensor {
-        let own = x.matmul(&self.weight_ih.t()) + &self.bias_ih;
-        let kept = state.matmul(&self.weight_hh.t()) + &self.bias_hh;
+        let own = x.matmul(self.weight_ih.t()) + &self.bias_ih;
+        let kept = state.matmul(self.weight_hh.t()) + &self.bias_hh;
         let [own_reset, own_update, own_new] = own.split(-1);
         let [kept_reset, kept_update, kept_new] = kept.split(-1);
         let reset = (own_reset + kept_reset).sigmoid();
