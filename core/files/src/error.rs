@@ -68,11 +68,11 @@ pub enum FileError {
         /// The tensor.
         name: String,
         /// Its shape.
-        found: Vec<usize>,
+        found: Box<[usize]>,
         /// The leaf.
         leaf: String,
         /// The shape of the leaf.
-        expected: Vec<usize>,
+        expected: Box<[usize]>,
     },
     /// The tensors of the file are not those of the tree.
     #[error(

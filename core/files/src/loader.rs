@@ -228,9 +228,9 @@ fn leaf_of(file: &TensorFile, name: &str, path: &str, leaf: &Tensor) -> Result<T
         return Err(FileError::Shape {
             path: file.path().to_owned(),
             name: name.to_owned(),
-            found: info.shape.clone(),
+            found: info.shape.as_slice().into(),
             leaf: path.to_owned(),
-            expected: leaf.shape().to_vec(),
+            expected: leaf.shape().into(),
         });
     }
     let x = file.tensor(name)?;
