@@ -505,7 +505,8 @@ fn slices_are_inserted_and_deleted_at_each_place() {
     assert_eq!(tall.to_vec::<i64>(), [5, 0, 0, 6, 0, 0]);
     let pair = Tensor::from([1.0f64, 4.0]).gradient(2.0, 0);
     assert_eq!(pair.to_vec::<f64>(), [1.5, 1.5]);
-    let refusals: [(Box<dyn Fn() -> Tensor>, &str); 6] = [
+    type Refused = Box<dyn Fn() -> Tensor>;
+    let refusals: [(Refused, &str); 6] = [
         (
             Box::new(|| Tensor::arange(4, DType::I64).insert_slice(5, 9, 0)),
             "insert_slice: the index 5 is out of range for axis 0 of i64[4]",

@@ -51,7 +51,7 @@ fn main() -> std::result::Result<(), Box<dyn Error + Send + Sync>> {
     for batch in order.chunks(BATCH) {
         let texts: Vec<&str> = batch.iter().map(|i| &*paragraphs[*i].1).collect();
         let found = embed(&model, &tokenizer, &texts)?
-            .matmul(&asked.t())
+            .matmul(asked.t())
             .to_vec::<f32>();
         scores.extend(found.into_iter().zip(batch.iter().copied()));
     }
