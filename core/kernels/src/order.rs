@@ -35,7 +35,7 @@ pub fn bools_of_numbers() -> Prepared {
     })
 }
 
-/// Sorts each row of `len` elements.
+/// Sorts each row of `len` elements. Equal elements keep their order: zeros of both signs.
 pub fn sort(dtype: DType, len: usize, direction: Direction) -> Prepared {
     fn typed<T: Number>(len: usize, direction: Direction) -> Prepared
     where
@@ -54,11 +54,24 @@ pub fn sort(dtype: DType, len: usize, direction: Direction) -> Prepared {
                         Direction::Ascending => write(sorted, out),
                         Direction::Descending => write(sorted.rev(), out),
                     }
+                    if T::TYPE.is_float() {
+                        write_zeros(row, out);
+                    }
                 });
             });
         })
     }
     on_number!(dtype, typed(len, direction))
+}
+
+/// Writes the zeros of a row to those of its sorted elements. Keys do not tell their signs.
+fn write_zeros<T: Number>(row: &[T], sorted: &mut [T]) {
+    let zero = T::default();
+    let Some(first) = sorted.iter().position(|y| *y == zero) else {
+        return;
+    };
+    let zeros = row.iter().filter(|x| **x == zero);
+    write(zeros.copied(), &mut sorted[first..]);
 }
 
 /// Writes the indices of each row of `len` elements in their order. Equal elements keep theirs.

@@ -265,6 +265,7 @@ const ONCE_WRONG: &[&str] = &[
     // Zeros of both signs are equal in an order.
     "(x: f64[5]) { zero = full[shape=[5], value=0, dtype=f64] y = mul x, zero z = argsort[axis=0, descending=true] y return z }",
     "(x: f64[5]) { zero = full[shape=[5], value=0, dtype=f64] y = mul x, zero z = top_k_indices[count=3, axis=0] y return z }",
+    "(x: f64[5]) { zero = full[shape=[5], value=0, dtype=f64] y = mul x, zero s = sort[axis=0, descending=true] y z = signbit s return z }",
     // Loops in the body of a `while`, which reverse mode runs again.
     "(w: f64[2], i: i32[], x: f64[2]) { m, y = while[cond_body=<(w: f64[2], i: i32[], x: f64[2]) { zero = full[shape=[], value=0, dtype=i32] c = lt i, zero return c } | (w: f64[2], i: i32[], x: f64[2]) { one = full[shape=[], value=1, dtype=i32] j = add i, one y = scan[body=<(w: f64[2], c: f64[2]) { a = mul w, c b = sin a return b }>, turns=3, consts=1, carry=1, reverse=false] w, x return j, y }>, consts=1] w, i, x return m, y }",
     "(w: f64[2], i: i32[], x: f64[2]) { m, y = while[cond_body=<(w: f64[2], i: i32[], x: f64[2]) { zero = full[shape=[], value=0, dtype=i32] c = lt i, zero return c } | (w: f64[2], i: i32[], x: f64[2]) { one = full[shape=[], value=1, dtype=i32] j = add i, one k, y = while[cond_body=<(w: f64[2], i: i32[], x: f64[2]) { zero = full[shape=[], value=0, dtype=i32] c = lt i, zero return c } | (w: f64[2], i: i32[], x: f64[2]) { one = full[shape=[], value=1, dtype=i32] j = add i, one a = mul w, x y = sin a return j, y }>, consts=1] w, i, x return j, y }>, consts=1] w, i, x return m, y }",
