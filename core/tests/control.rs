@@ -621,3 +621,171 @@ fn a_rule_that_is_not_linear_in_its_tangent_is_refused() {
     );
     assert_eq!(grad(branches)(&x).to_vec::<f64>(), [1.0, -2.0]);
 }
+
+/// A state that a turn changes in place must not change what the turn reads besides.
+mod in_place {
+    use gradloom::prelude::*;
+    use gradloom::{fori_loop, grad, scan, while_loop};
+
+    fn rows() -> Tensor {
+        Tensor::from([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    }
+
+    /// Returns the states after `n` turns on the host, each realised before the next.
+    fn on_host<S: Tree + Clone>(n: i64, first: &S, turn: impl Fn(&Tensor, &S) -> S) -> S {
+        (0..n).fold(first.clone(), |state, i| {
+            let state = turn(&Tensor::from(i), &state);
+            gradloom::evaluate(&state).unwrap();
+            state
+        })
+    }
+
+    fn check<S: Tree + Clone>(first: &S, turn: impl Fn(&Tensor, &S) -> S) {
+        for n in 0..5 {
+            let expected = on_host(n, first, &turn);
+            let found = fori_loop(0..n, &turn, first);
+            let elements = |state: &S| -> Vec<Vec<f64>> {
+                let leaves = gradloom::tree::leaves_with_paths(state);
+                let of = |(_, x): &(String, Tensor)| x.cast(DType::F64).to_vec::<f64>();
+                leaves.iter().map(of).collect()
+            };
+            assert_eq!(elements(&found), elements(&expected), "{n} turns");
+        }
+    }
+
+    #[test]
+    fn rows_are_replaced_at_indices_and_in_windows() {
+        let y = Tensor::from([7.0, 8.0]);
+        check(&rows(), |i, x: &Tensor| {
+            x.scatter_set(&i.rem(3), &(&y * i), 0)
+        });
+        check(&rows(), |i, x: &Tensor| {
+            x.dynamic_update_slice(i, &y.reshape([1, 2]))
+        });
+        check(&rows(), |_, x: &Tensor| {
+            x.set((1, ..), &(x.row(0) + x.row(1)))
+        });
+    }
+
+    #[test]
+    fn the_old_state_may_be_read_before_and_after() {
+        // A view of the state is the update.
+        check(&rows(), |_, x: &Tensor| x.set((0..2, ..), &x.i((1..3, ..))));
+        // The old state is read by what follows.
+        check(&rows(), |i, x: &Tensor| {
+            let y = x.scatter_set(&i.rem(3), &x.row(0), 0);
+            &y + x
+        });
+        check(&(rows(), rows()), |i, (x, sum)| {
+            let y = x.scatter_add(&i.rem(3), &x.row(2), 0);
+            (y, sum + x)
+        });
+        // The old state is the next value of another.
+        check(&(rows(), rows() * 2.0), |i, (x, before)| {
+            (x.scatter_add(&i.rem(3), &before.row(1), 0), x.clone())
+        });
+    }
+
+    #[test]
+    fn states_that_change_places_or_stay_are_right() {
+        check(&(rows(), rows() * 2.0), |_, (x, y)| (y + 1.0, x.clone()));
+        check(&(rows(), rows() * 2.0), |i, (x, y)| (x.clone(), x * i + y));
+        check(&(rows(), rows() * 2.0), |_, (x, y)| (x + y, x + y));
+        let mask = Tensor::from([true, false, true]);
+        check(&(mask, rows()), |i, (mask, x)| {
+            let hit = mask.take(&i.rem(3), 0);
+            let x = hit.select(&(x + 1.0), x);
+            (mask.scatter_set(&((i + 1).rem(3)), &hit, 0), x)
+        });
+    }
+
+    #[test]
+    fn stacked_results_keep_the_state_of_their_turn() {
+        let ys = Tensor::from([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]);
+        let (last, all) = scan(
+            |x: &Tensor, y: &Tensor| {
+                let next = x.set((0, ..), &(x.row(0) + y));
+                (next.clone(), (x.clone(), next))
+            },
+            &rows(),
+            &ys,
+        );
+        let (before, after) = all;
+        let first = |x: &Tensor| x.i((.., 0, 0)).to_vec::<f64>();
+        assert_eq!(first(&before), [1.0, 2.0, 4.0]);
+        assert_eq!(first(&after), [2.0, 4.0, 7.0]);
+        assert_eq!(last.row(0).to_vec::<f64>(), [7.0, 8.0]);
+    }
+
+    #[test]
+    fn a_condition_reads_a_state_that_is_changed_in_place() {
+        let goes_on = |x: &Tensor| x.sum(..).lt(40.0);
+        let body = |x: &Tensor| x.set((1, ..), &(x.row(1) * 2.0));
+        let found = while_loop(goes_on, body, &rows());
+        assert_eq!(found.row(1).to_vec::<f64>(), [12.0, 16.0]);
+        assert_eq!(found.row(0).to_vec::<f64>(), [1.0, 2.0]);
+    }
+
+    #[test]
+    fn gradients_of_rows_are_those_of_the_whole() {
+        let by_row = |x: &Tensor| {
+            let body = |i: &Tensor, s: &Tensor| s + (x.take(&i.rem(3), 0) * (i + 1)).sin().sum(..);
+            fori_loop(0..5i64, body, &Tensor::from(0.0))
+        };
+        let unrolled = |x: &Tensor| {
+            let turn = |s: Tensor, i: i64| s + (x.row(i % 3) * (i + 1) as f64).sin().sum(..);
+            (0..5).fold(Tensor::from(0.0), turn)
+        };
+        let (a, b) = (grad(by_row)(&rows()), grad(unrolled)(&rows()));
+        let x = rows().to_vec::<f64>();
+        for (at, (a, b)) in a.to_vec::<f64>().iter().zip(b.to_vec::<f64>()).enumerate() {
+            let of = |i: usize| ((i + 1) as f64) * (x[at] * (i + 1) as f64).cos();
+            let expected: f64 = (0..5).filter(|i| i % 3 == at / 2).map(of).sum();
+            assert!((a - expected).abs() < 1e-12 && (b - expected).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn parts_of_every_kind_add_up_to_the_gradient() {
+        let starts = Tensor::from([1i64]);
+        let f = |x: &Tensor| {
+            let parts = [
+                x.row(-1).sum(..),
+                x.select_index(1, -2).square().sum(..),
+                (x.i((1.., ..)) * 3.0).sum(..),
+                x.slice([-1, 0], [0, 2], [-1, 1]).square().sum(..),
+                x.dynamic_slice(&starts, [2]).square().sum(..),
+                (x.take(&Tensor::from([2i64, 2, 0]), 0) * 5.0).sum(..),
+                x.square().sum(..),
+            ];
+            parts.iter().fold(Tensor::from(0.0), |s, part| s + part)
+        };
+        let found = grad(f)(&rows()).to_vec::<f64>();
+        let x = rows().to_vec::<f64>();
+        for (at, found) in found.iter().enumerate() {
+            let (row, column) = (at / 2, at % 2);
+            let mut expected = 2.0 * x[at];
+            expected += if row == 2 { 1.0 } else { 0.0 };
+            expected += if column == 0 { 2.0 * x[at] } else { 0.0 };
+            expected += if row >= 1 {
+                3.0 + 2.0 * x[at] + 2.0 * x[at]
+            } else {
+                0.0
+            };
+            expected += [5.0, 0.0, 10.0][row];
+            assert_eq!(*found, expected, "element {at}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_index_leaves_the_state_and_its_operand() {
+        let x = rows();
+        let bad = fori_loop(
+            0..4i64,
+            |i: &Tensor, x: &Tensor| x.scatter_set(i, &x.row(0), 0),
+            &x,
+        );
+        assert!(gradloom::evaluate(&bad).is_err());
+        assert_eq!(x.to_vec::<f64>(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    }
+}

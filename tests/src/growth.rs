@@ -3,7 +3,7 @@
 use crate::noise;
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
-use gradloom::{cache, explain, jvp, value_and_grad, vjp};
+use gradloom::{cache, explain, fori_loop, jvp, value_and_grad, vjp, while_loop};
 
 /// A program with one dimension of arbitrary size.
 pub struct Growth {
@@ -161,6 +161,41 @@ pub const GROWTH: &[Growth] = &[
         name: "drop",
         unit: "op that is dropped before it runs",
         run: dropped,
+    },
+    Growth {
+        name: "rows",
+        unit: "row of which a gradient is taken",
+        run: rows_gradient,
+    },
+    Growth {
+        name: "rows-compiled",
+        unit: "row of which a gradient is taken in a traced function",
+        run: rows_compiled,
+    },
+    Growth {
+        name: "set-rows",
+        unit: "row that a host loop replaces",
+        run: set_rows,
+    },
+    Growth {
+        name: "loop-rows",
+        unit: "turn of a loop that replaces a row of its state",
+        run: loop_rows,
+    },
+    Growth {
+        name: "loop-window",
+        unit: "turn of a loop that replaces a window of its state",
+        run: loop_window,
+    },
+    Growth {
+        name: "loop-while",
+        unit: "turn of a while loop that carries a table and adds to a row",
+        run: loop_while,
+    },
+    Growth {
+        name: "loop-take",
+        unit: "turn of a loop on rows of which a gradient is taken",
+        run: loop_take,
     },
 ];
 
@@ -411,4 +446,67 @@ fn explained(n: usize) {
 fn dropped(n: usize) {
     let (x, y) = (row(1), row(2));
     drop((0..n).fold(x, |x, _| x * &y));
+}
+
+/// Length of the rows of the programs below: reading all rows for each row would dominate their work.
+const WIDE: usize = 1024;
+
+fn rows_gradient(n: usize) {
+    let x = noise(&[n, WIDE], 1);
+    let sum = |x: &Tensor| (0..n).fold(Tensor::from(0.0), |s, i| s + x.row(i as i64).sum(..));
+    compute(&gradloom::grad(sum)(&x));
+}
+
+#[traced]
+fn sum_of_rows(x: &Tensor, n: usize) -> Tensor {
+    let mut sum = Tensor::from(0.0);
+    for i in 0..n {
+        sum = sum + x.row(i as i64).sin().sum(..);
+    }
+    sum
+}
+
+fn rows_compiled(n: usize) {
+    let x = noise(&[n, WIDE], 1);
+    compute(&sum_of_rows::grad(&x, n));
+}
+
+fn set_rows(n: usize) {
+    let (x, y) = (noise(&[n, WIDE], 1), noise(&[WIDE], 2));
+    compute(&(0..n).fold(x, |x, i| x.set(i as i64, &y)));
+}
+
+fn loop_rows(n: usize) {
+    let (x, y) = (noise(&[n, WIDE], 1), noise(&[WIDE], 2));
+    compute(&fori_loop(
+        0..n,
+        |i: &Tensor, x: &Tensor| x.scatter_set(i, &y, 0),
+        &x,
+    ));
+}
+
+fn loop_window(n: usize) {
+    let (x, y) = (noise(&[n, WIDE], 1), noise(&[1, WIDE], 2));
+    let body = |i: &Tensor, x: &Tensor| x.dynamic_update_slice(i, &y);
+    compute(&fori_loop(0..n, body, &x));
+}
+
+fn loop_while(n: usize) {
+    let (x, y) = (noise(&[n, WIDE], 1), noise(&[WIDE], 2));
+    let goes_on = |(i, _, _): &(Tensor, Tensor, Tensor)| i.lt(n as i64);
+    let body = |(i, table, x): &(Tensor, Tensor, Tensor)| {
+        let row = table.take(i, 0) * &y;
+        (i + 1, table.clone(), x.scatter_add(i, &row, 0))
+    };
+    let (_, _, x) = while_loop(goes_on, body, &(Tensor::from(0i64), x.clone(), x));
+    compute(&x);
+}
+
+fn loop_take(n: usize) {
+    let x = noise(&[n, WIDE], 1);
+    let sum = |x: &Tensor| {
+        let body = |i: &Tensor, s: &Tensor| s + x.take(i, 0).sin().sum(..);
+        fori_loop(0..n, body, &Tensor::from(0.0))
+    };
+    compute(&gradloom::grad(sum)(&x));
 }

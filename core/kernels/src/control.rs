@@ -1,8 +1,9 @@
 //! Control flow: kernels that run the tasks of a body, once or many times.
 //!
-//! A loop has two buffers for each of its states. A turn reads one and writes the other. Both are
-//! *scratch*: results that nothing else reads, in the arena of the plan. What the tasks of a body need
-//! besides comes from a stack of memory that each thread keeps, so a turn allocates nothing.
+//! A state that a turn can change in place is in the result of the loop from the first turn on. Another
+//! state has a second buffer: a turn reads one and writes the other. The second one is *scratch*: a
+//! result that nothing else reads, in the arena of the plan. What the tasks of a body need besides comes
+//! from a stack of memory that each thread keeps, so a turn allocates nothing.
 
 use crate::memory::aligned_vec::{ALIGN, AlignedVec, Line, at_least};
 use crate::memory::data::{Data, DataMut};
@@ -41,32 +42,61 @@ pub(crate) fn with_lines(
     done
 }
 
-/// Both buffers of the states of a loop.
+/// Buffers of the states of a loop.
 struct States<'a> {
-    buffers: SmallVec<[[DataMut<'a>; 2]; 32]>,
+    buffers: SmallVec<[Buffers<'a>; 32]>,
     /// Index of the buffers that hold the states now.
     now: usize,
 }
 
+enum Buffers<'a> {
+    /// A turn changes the state in place.
+    One(DataMut<'a>),
+    /// The result of the loop, and scratch.
+    Two([DataMut<'a>; 2]),
+}
+
 impl<'a> States<'a> {
-    /// Returns states that are equal to `first`, in scratch of twice their size.
-    fn new(first: &[Data<'_>], scratch: &'a mut [DataMut<'_>]) -> States<'a> {
-        let mut buffers: SmallVec<[[DataMut<'a>; 2]; 32]> =
-            scratch.iter_mut().map(DataMut::halves).collect();
-        for (both, first) in buffers.iter_mut().zip(first) {
-            both[0].copy_from(*first);
+    /// Returns states that are equal to `first`, in the results of a loop and in scratch.
+    ///
+    /// `states` is the position of the first state among the operands of `body`.
+    fn new(
+        body: &Body,
+        states: usize,
+        first: &[Data<'_>],
+        results: &'a mut [DataMut<'_>],
+        scratch: &'a mut [DataMut<'_>],
+    ) -> States<'a> {
+        let both = results.iter_mut().zip(scratch).zip(first).enumerate();
+        let buffers = both.map(|(i, ((result, other), first))| {
+            result.copy_from(*first);
+            match body.is_in_place(states + i, i) {
+                true => Buffers::One(result.reborrow()),
+                false => Buffers::Two([result.reborrow(), other.reborrow()]),
+            }
+        });
+        States {
+            buffers: buffers.collect(),
+            now: 0,
         }
-        States { buffers, now: 0 }
     }
 
     /// Returns the buffers that hold the states, and those of the states after a turn.
     fn turn(&mut self) -> (Args<'_>, Outs<'_>) {
         let now = self.now;
         let (mut args, mut outs) = (Args::new(), Outs::new());
-        for [a, b] in &mut self.buffers {
-            let (from, to) = if now == 0 { (a, b) } else { (b, a) };
-            args.push(DataMut::as_data(from));
-            outs.push(to.reborrow());
+        for (i, buffers) in self.buffers.iter_mut().enumerate() {
+            match buffers {
+                Buffers::One(state) => {
+                    args.push(Data::Same(i));
+                    outs.push(state.reborrow());
+                }
+                Buffers::Two([a, b]) => {
+                    let (from, to) = if now == 0 { (a, b) } else { (b, a) };
+                    args.push(DataMut::as_data(from));
+                    outs.push(to.reborrow());
+                }
+            }
         }
         (args, outs)
     }
@@ -77,13 +107,28 @@ impl<'a> States<'a> {
 
     /// Returns the states.
     fn values(&self) -> impl Iterator<Item = Data<'_>> {
-        self.buffers.iter().map(|both| both[self.now].as_data())
+        self.buffers.iter().map(|buffers| match buffers {
+            Buffers::One(state) => state.as_data(),
+            Buffers::Two(both) => both[self.now].as_data(),
+        })
     }
 
-    fn copy_to(&self, outs: &mut [DataMut<'_>]) {
-        for (out, state) in outs.iter_mut().zip(self.values()) {
-            out.copy_from(state);
+    /// Moves the states to the results of the loop.
+    fn finish(self) {
+        for buffers in self.buffers {
+            if let (Buffers::Two([mut result, other]), 1) = (buffers, self.now) {
+                result.copy_from(other.as_data());
+            }
         }
+    }
+}
+
+/// Returns the number of elements of scratch for state `i` of `len` elements, if the states are operands of
+/// `body` from `first` on.
+pub fn scratch_of_state(body: &Body, first: usize, i: usize, len: usize) -> usize {
+    match body.is_in_place(first + i, i) {
+        true => 0,
+        false => len,
     }
 }
 
@@ -100,7 +145,7 @@ pub struct Scan {
 
 /// Runs a body for each index of axis 0 of the operands after the constants and the states.
 ///
-/// The results are the states, the stacked results, and scratch of twice the size of each state.
+/// The results are the states, the stacked results, and scratch for each state ([`scratch_of_state`]).
 pub fn scan(body: Body, of: Scan) -> Prepared {
     Box::new(move |args, outs| {
         let (fixed, xs) = args.split_at(of.consts + of.carry);
@@ -108,7 +153,7 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
         let n_outs = outs.len() - of.carry;
         let (outs, scratch) = outs.split_at_mut(n_outs);
         let (last, ys) = outs.split_at_mut(of.carry);
-        let mut states = States::new(first, scratch);
+        let mut states = States::new(&body, of.consts, first, last, scratch);
         with_lines(body.lines(), |arena| {
             for turn in 0..of.turns {
                 let i = if of.reverse {
@@ -132,34 +177,36 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
             }
             Ok(())
         })?;
-        states.copy_to(last);
+        states.finish();
         Ok(())
     })
 }
 
 /// Runs a body as long as a condition holds.
 ///
-/// The results are the states, scratch of twice the size of each state, and scratch for the condition.
+/// The results are the states, scratch for each state ([`scratch_of_state`]), and scratch for the condition.
 pub fn repeat_while(cond: Body, body: Body, consts: usize) -> Prepared {
     Box::new(move |args, outs| {
         let (consts, first) = args.split_at(consts);
         let (last, scratch) = outs.split_at_mut(first.len());
         let (scratch, goes_on) = scratch.split_at_mut(first.len());
-        let mut states = States::new(first, scratch);
+        let mut states = States::new(&body, consts.len(), first, last, scratch);
         with_lines(cond.lines().max(body.lines()), |arena| {
             loop {
-                let (now, mut next) = states.turn();
-                let args: Args<'_> = consts.iter().copied().chain(now).collect();
+                let args: Args<'_> = consts.iter().copied().chain(states.values()).collect();
                 cond.run(&args, goes_on, arena)?;
                 if !is_true(&goes_on[0]) {
                     return Ok(());
                 }
+                drop(args);
+                let (now, mut next) = states.turn();
+                let args: Args<'_> = consts.iter().copied().chain(now).collect();
                 body.run(&args, &mut next, arena)?;
                 drop((args, next));
                 states.end_turn();
             }
         })?;
-        states.copy_to(last);
+        states.finish();
         Ok(())
     })
 }
@@ -171,8 +218,8 @@ fn is_true(goes_on: &DataMut<'_>) -> bool {
 /// Runs `forward` as long as a condition holds, tapes its further results, and runs `backward` on the
 /// tape from its end.
 ///
-/// The results are the states of the way back, scratch of twice the size of these and of the states of
-/// the way forward, and scratch for the condition. `taped` has dtype and length of what a turn tapes.
+/// The results are the states of the way back, the states of the way forward, scratch for each of both
+/// ([`scratch_of_state`]), and scratch for the condition. `taped` has dtype and length of what a turn tapes.
 pub fn there_and_back(
     cond: Body,
     forward: Body,
@@ -194,22 +241,27 @@ pub fn there_and_back(
         let (there, first_back) = args.split_at(consts + carry);
         let (consts, first) = there.split_at(consts);
         let n_back = first_back.len();
-        let (last, scratch) = outs.split_at_mut(n_back);
-        let (of_back, scratch) = scratch.split_at_mut(n_back);
-        let (of_carry, goes_on) = scratch.split_at_mut(carry);
-        let mut states = States::new(first, of_carry);
-        let mut back = States::new(first_back, of_back);
+        let (last, rest) = outs.split_at_mut(n_back);
+        let (forward_states, rest) = rest.split_at_mut(carry);
+        let (of_back, rest) = rest.split_at_mut(n_back);
+        let (of_carry, goes_on) = rest.split_at_mut(carry);
+        let n_consts = consts.len();
+        let mut states = States::new(&forward, n_consts, first, forward_states, of_carry);
+        let first_state = n_consts + taped.len();
+        let mut back = States::new(&backward, first_state, first_back, last, of_back);
         let lines = cond.lines().max(forward.lines()).max(backward.lines());
         with_lines(lines, |arena| {
             with_lines(0, |tape| {
                 let mut turns = 0;
                 loop {
-                    let (now, mut next) = states.turn();
-                    let args: Args<'_> = consts.iter().copied().chain(now).collect();
+                    let args: Args<'_> = consts.iter().copied().chain(states.values()).collect();
                     cond.run(&args, goes_on, arena)?;
                     if !is_true(&goes_on[0]) {
                         break;
                     }
+                    drop(args);
+                    let (now, mut next) = states.turn();
+                    let args: Args<'_> = consts.iter().copied().chain(now).collect();
                     grow(tape, turns * lines_of_turn, lines_of_turn)?;
                     let start = tape[turns * lines_of_turn..].as_mut_ptr();
                     for ((dtype, len), place) in taped.iter().zip(&places) {
@@ -239,7 +291,7 @@ pub fn there_and_back(
                 Ok(())
             })
         })?;
-        back.copy_to(last);
+        back.finish();
         Ok(())
     })
 }

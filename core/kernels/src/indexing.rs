@@ -5,6 +5,7 @@
 //! as a whole.
 
 use crate::KernelFault;
+use crate::memory::data::Base;
 use crate::memory::{Data, Element};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
@@ -126,7 +127,7 @@ pub fn take_last_scratch(at: Places) -> usize {
 /// Writes elements at the indices of a tensor: of zeros, or of an operand if `onto` is true.
 ///
 /// The operands are the tensor, if there is one, the indices and the elements. The order of equal
-/// indices is kept.
+/// indices is kept. If it computes in place, it checks the indices before it writes.
 ///
 /// # Panics
 ///
@@ -139,11 +140,14 @@ pub fn write(dtype: DType, at: Places, onto: bool, by: Write) -> Prepared {
     ) -> Prepared {
         Box::new(move |args, outs| {
             let (base, rest) = match onto {
-                true => (Some(T::slice(args[0])), &args[1..]),
-                false => (None, args),
+                true => (Base::of(args[0]), &args[1..]),
+                false => (Base::Zeros, args),
             };
             let (ys, out) = (T::slice(rest[1]), T::slice_mut(&mut outs[0]));
             on_index!(rest[0], |indices| {
+                if matches!(base, Base::Same) {
+                    check(indices, at.n)?;
+                }
                 if !write_slices(base, indices, ys, out, at, combine) {
                     check(indices, at.n)?;
                 }
@@ -472,7 +476,7 @@ fn take_last_slices<T: Element, I: Index>(
 /// Each part of the result takes its updates in order, so it does not depend on the number of
 /// threads.
 fn write_slices<T: Element, I: Index>(
-    base: Option<&[T]>,
+    base: Base<'_, T>,
     indices: &[I],
     ys: &[T],
     out: &mut [T],
@@ -485,15 +489,15 @@ fn write_slices<T: Element, I: Index>(
     if out.is_empty() {
         return indices.is_empty() || check(indices, n).is_ok();
     }
-    let nanos = at.nanos::<T>(out.len() + 2 * ys.len());
+    let copied = match base {
+        Base::Same => 0,
+        Base::Zeros | Base::Copy(_) => out.len(),
+    };
+    let nanos = at.nanos::<T>(copied + 2 * ys.len());
     // Each part of an outer element reads all of its indices, which is cheap for long rows only.
     let parts = match at.by_inner {
         true => 1,
         false => (inner / 8).clamp(1, worth(nanos).div_ceil(outer)),
-    };
-    let start = |from: usize, out: &mut [T]| match base {
-        Some(base) => out.copy_from_slice(&base[from..][..out.len()]),
-        None => out.fill(T::default()),
     };
     let of_outer = |o: usize| {
         let indices = &indices[at.indices_of(o)..][..m * at.width()];
@@ -507,7 +511,7 @@ fn write_slices<T: Element, I: Index>(
         for (o, out) in out.chunks_exact_mut(n * inner).enumerate() {
             let (indices, ys) = of_outer(o);
             for_each_chunk(out, rows * inner, nanos / outer, |c, out| {
-                start(o * n * inner + c * rows * inner, out);
+                base.start(o * n * inner + c * rows * inner, out);
                 write_part(indices, ys, out, at, c * rows, combine);
             });
         }
@@ -517,7 +521,7 @@ fn write_slices<T: Element, I: Index>(
     let some = (CHUNK / (n * inner)).max(1);
     let is_wrong = AtomicBool::new(false);
     for_each_chunk(out, some * n * inner, nanos, |c, out| {
-        start(c * some * n * inner, out);
+        base.start(c * some * n * inner, out);
         for (i, out) in out.chunks_exact_mut(n * inner).enumerate() {
             let (indices, ys) = of_outer(c * some + i);
             if !write_all(indices, ys, out, at, combine) {

@@ -43,7 +43,7 @@ pub enum RegionBase {
 }
 
 /// Contiguous elements of a buffer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     pub base: RegionBase,
     pub dtype: DType,
@@ -62,6 +62,11 @@ impl Region {
     fn end(&self) -> usize {
         self.start.saturating_add(self.bytes())
     }
+}
+
+/// Returns whether the first operand is in the memory of the first result.
+fn is_in_place(args: &[Region], outs: &[Region]) -> bool {
+    matches!((args.first(), outs.first()), (Some(x), Some(y)) if x == y && x.len > 0)
 }
 
 /// Returns whether no result overlaps another result or an operand.
@@ -96,6 +101,8 @@ pub struct Task {
     /// The operands, then the results, with their buffers resolved to indices.
     resolved: Box<[Resolved]>,
     n_args: usize,
+    /// True if the first operand is what the first result holds.
+    in_place: bool,
     /// Buffer indices of the results, ascending, each with the position of the result.
     numbers: Box<[(u32, usize)]>,
 }
@@ -111,6 +118,9 @@ struct Resolved {
 impl Task {
     /// Creates a task.
     ///
+    /// If the first operand and the first result are the same region, the kernel gets the operand as
+    /// [`Data::Same`]. It must be able to compute in place.
+    ///
     /// # Panics
     ///
     /// Panics unless `needs` contains every region and the results overlap nothing else of the
@@ -121,9 +131,11 @@ impl Task {
         outs: Vec<Region>,
         needs: &BufferSizes,
     ) -> Task {
+        let in_place = is_in_place(&args, &outs);
+        let others = &args[usize::from(in_place)..];
         let writable = |out: &Region| matches!(out.base, RegionBase::Result(_) | RegionBase::Arena);
         assert!(
-            outs.iter().all(writable) && are_apart(&args, &outs, needs),
+            outs.iter().all(writable) && are_apart(others, &outs, needs),
             "a result must not overlap another region of its task"
         );
         for region in args.iter().chain(&outs) {
@@ -146,6 +158,7 @@ impl Task {
             kernel,
             resolved: resolved.collect(),
             n_args: args.len(),
+            in_place,
             numbers: numbers.into(),
             args: args.into(),
             outs: outs.into(),
@@ -167,16 +180,14 @@ pub enum Leaf<'a> {
     Held(&'a Arc<Buffer>),
     /// The elements are in the buffer that becomes result `.0` (donation).
     ///
-    /// The task that writes the result is a group that reads the leaf in order, and no later task
-    /// reads the leaf.
+    /// The first task that writes the result can compute in place, and no later task reads the leaf.
     Donated(usize),
 }
 
 /// Buffers of one run of a plan.
 struct RunBuffers<'a> {
-    leaves: &'a [Leaf<'a>],
-    /// True if any leaf is [`Leaf::Donated`].
-    given: bool,
+    /// Index of the buffer of each leaf that is in the buffer of a result, and of that buffer.
+    given: &'a [(u32, u32)],
     /// Start of each buffer, in the order of [`BufferSizes::number`]: arena, results, constants, leaves.
     starts: &'a [*mut u8],
 }
@@ -269,19 +280,18 @@ pub fn run(
         starts.push(only.as_mut_ptr());
     }
     starts.extend(constants.iter().map(|b| b.as_ptr().cast_mut()));
-    let mut given = false;
+    let mut given: SmallVec<[(u32, u32); 8]> = SmallVec::new();
     for leaf in leaves {
         starts.push(match leaf {
             Leaf::Held(buffer) => buffer.as_ptr().cast_mut(),
             Leaf::Donated(result) => {
-                given = true;
+                given.push((starts.len() as u32, 1 + *result as u32));
                 starts[1 + result]
             }
         });
     }
     let memory = RunBuffers {
-        leaves,
-        given,
+        given: &given,
         starts: &starts,
     };
     let mut ran = Ok(());
@@ -306,6 +316,8 @@ pub struct Body {
     needs: BufferSizes,
     constants: Box<[Buffer]>,
     outs: Box<[BodyOut]>,
+    /// Leaves, and results each of which can be computed in the memory of each of the leaves.
+    donations: Box<[(Box<[u32]>, Box<[u32]>)]>,
     /// Output that holds each result.
     first: Box<[usize]>,
 }
@@ -327,6 +339,7 @@ impl Body {
         needs: BufferSizes,
         constants: Box<[Buffer]>,
         outs: Box<[BodyOut]>,
+        donations: Box<[(Box<[u32]>, Box<[u32]>)]>,
     ) -> Body {
         let first = (0..needs.results.len()).map(|i| {
             let place = outs
@@ -347,6 +360,7 @@ impl Body {
             needs,
             constants,
             outs,
+            donations,
         }
     }
 
@@ -355,7 +369,23 @@ impl Body {
         self.needs.arena.div_ceil(ALIGN)
     }
 
+    /// Returns whether output `out` can be computed in the memory of operand `leaf`.
+    pub fn is_in_place(&self, leaf: usize, out: usize) -> bool {
+        match self.outs[out] {
+            BodyOut::Leaf(i) => i as usize == leaf,
+            BodyOut::Result(i) => {
+                let mut sets = self.donations.iter();
+                let both = |(leaves, results): &(Box<[u32]>, Box<[u32]>)| {
+                    leaves.contains(&(leaf as u32)) && results.contains(&i)
+                };
+                self.first[i as usize] == out && sets.any(both)
+            }
+        }
+    }
+
     /// Computes the outputs from the operands.
+    ///
+    /// An operand is [`Data::Same`] if it is in the memory of an output, see [`is_in_place`](Self::is_in_place).
     ///
     /// # Panics
     ///
@@ -371,13 +401,15 @@ impl Body {
             BodyOut::Leaf(i) => self.needs.leaves[i as usize],
             BodyOut::Result(i) => self.needs.results[i as usize],
         };
-        let leaf_fits = |(leaf, size): (&Data<'_>, &(DType, usize))| {
-            leaf.dtype() == Some(size.0) && leaf.len() == size.1
+        let leaf_fits = |(i, (leaf, size)): (usize, (&Data<'_>, &(DType, usize)))| match *leaf {
+            Data::Same(out) => self.is_in_place(i, out),
+            leaf => leaf.dtype() == Some(size.0) && leaf.len() == size.1,
         };
+        let mut sizes = leaves.iter().zip(&self.needs.leaves).enumerate();
         assert!(
             leaves.len() == self.needs.leaves.len()
                 && outs.len() == self.outs.len()
-                && leaves.iter().zip(&self.needs.leaves).all(leaf_fits)
+                && sizes.all(leaf_fits)
                 && outs
                     .iter()
                     .zip(&self.outs)
@@ -390,10 +422,20 @@ impl Body {
         starts.push(arena.as_mut_ptr().cast());
         starts.extend(self.first.iter().map(|out| outs[*out].as_mut_ptr()));
         starts.extend(self.constants.iter().map(|b| b.as_ptr().cast_mut()));
-        starts.extend(leaves.iter().map(|leaf| leaf.as_ptr().cast_mut()));
+        let mut given: SmallVec<[(u32, u32); 8]> = SmallVec::new();
+        for leaf in leaves {
+            starts.push(match *leaf {
+                Data::Same(out) => {
+                    if let BodyOut::Result(result) = self.outs[out] {
+                        given.push((starts.len() as u32, 1 + result));
+                    }
+                    outs[out].as_mut_ptr()
+                }
+                leaf => leaf.as_ptr().cast_mut(),
+            });
+        }
         let memory = RunBuffers {
-            leaves: &[],
-            given: false,
+            given: &given,
             starts: &starts,
         };
         for (task, op) in self.tasks.iter().zip(&self.names) {
@@ -407,15 +449,27 @@ impl Body {
         }
         for (i, from) in self.outs.iter().enumerate() {
             match *from {
-                BodyOut::Leaf(leaf) => outs[i].copy_from(leaves[leaf as usize]),
+                BodyOut::Leaf(leaf) => match leaves[leaf as usize] {
+                    Data::Same(out) if out == i => {}
+                    Data::Same(out) => copy_within(outs, out, i),
+                    leaf => outs[i].copy_from(leaf),
+                },
                 BodyOut::Result(result) if self.first[result as usize] != i => {
-                    let (before, rest) = outs.split_at_mut(i);
-                    rest[0].copy_from(before[self.first[result as usize]].as_data());
+                    copy_within(outs, self.first[result as usize], i);
                 }
                 BodyOut::Result(_) => {}
             }
         }
         Ok(())
+    }
+}
+
+/// Copies the elements of one value to another.
+fn copy_within(all: &mut [DataMut<'_>], from: usize, to: usize) {
+    let (before, rest) = all.split_at_mut(from.max(to));
+    match from < to {
+        true => rest[0].copy_from(before[from].as_data()),
+        false => before[to].copy_from(rest[0].as_data()),
     }
 }
 
@@ -427,15 +481,18 @@ impl RunBuffers<'_> {
     ///
     /// Every region of `task` must lie inside its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
-        let data = |region: &Resolved| {
-            if self.given
+        let data = |(i, region): (usize, &Resolved)| {
+            if i == 0 && task.in_place {
+                return Data::Same(0);
+            }
+            if !self.given.is_empty()
                 && let Some(out) = self.taken(task, region)
             {
                 return Data::Same(out);
             }
             // SAFETY: the caller guarantees that the regions lie inside their buffers, which
             // outlive this call. The task does not write them: its results overlap no operand
-            // (`Task::new`), and a leaf in the buffer of one of its results took the branch above.
+            // (`Task::new`), and what is in the memory of a result took a branch above.
             unsafe { self.data(region) }
         };
         // SAFETY: the results overlap nothing else of the task (`Task::new`). The results are
@@ -445,7 +502,7 @@ impl RunBuffers<'_> {
         let (args, outs) = task.resolved.split_at(n_args);
         if n_args <= FEW && n_outs <= FEW {
             let mut to_read = [Data::EMPTY; FEW];
-            for (arg, region) in to_read.iter_mut().zip(args) {
+            for (arg, region) in to_read.iter_mut().zip(args.iter().enumerate()) {
                 *arg = data(region);
             }
             if let [out] = outs {
@@ -457,24 +514,20 @@ impl RunBuffers<'_> {
             }
             return (task.kernel)(&to_read[..n_args], &mut to_write[..n_outs]);
         }
-        let args: Vec<Data> = args.iter().map(data).collect();
+        let args: Vec<Data> = args.iter().enumerate().map(data).collect();
         let mut outs: Vec<DataMut> = outs.iter().map(data_mut).collect();
         (task.kernel)(&args, &mut outs)
     }
 
-    /// Returns the result of the task that takes over the buffer of `region`, if `region` is a
-    /// donated leaf.
+    /// Returns the result of the task that takes over the buffer of `region`, if `region` is a leaf in
+    /// that buffer.
     #[cold]
     fn taken(&self, task: &Task, region: &Resolved) -> Option<usize> {
-        let first = self.starts.len() - self.leaves.len();
-        let leaf = (region.buffer as usize).checked_sub(first)?;
-        let Leaf::Donated(result) = self.leaves[leaf] else {
-            return None;
-        };
-        let number = 1 + result as u32;
-        let at = task.numbers.partition_point(|(buffer, _)| *buffer < number);
+        let mut given = self.given.iter();
+        let (_, number) = given.find(|(leaf, _)| *leaf == region.buffer)?;
+        let at = task.numbers.partition_point(|(buffer, _)| buffer < number);
         let (buffer, out) = *task.numbers.get(at)?;
-        (buffer == number).then_some(out)
+        (buffer == *number).then_some(out)
     }
 
     fn start(&self, region: &Resolved) -> *mut u8 {

@@ -3,6 +3,7 @@
 use super::View;
 use crate::Aval;
 use gradloom_ir::hash::HashMap;
+use gradloom_ir::op::Fails;
 use gradloom_ir::{DType, Op, Static};
 use gradloom_kernels::gemm::Batch;
 use gradloom_kernels::memory::{Buffer, Layout, numel};
@@ -59,8 +60,10 @@ pub(crate) struct TaskDraft {
     pub(crate) outs: Vec<u32>,
     /// Description of the work.
     pub(crate) what: TaskKind,
-    /// For a group: the number of elementwise results, and whether it reads each operand in order.
-    pub(crate) in_order: (usize, Vec<bool>),
+    /// Operands in whose memory the task can compute.
+    pub(crate) in_place: InPlace,
+    /// True if the task may fail. It fails before it changes an operand in place.
+    pub(crate) may_fail: bool,
     /// Equations that the task computes. The first of several tasks for one equation has it.
     pub(crate) eqns: Eqns,
     /// The product that the task computes, if a group can become its epilogue.
@@ -69,6 +72,18 @@ pub(crate) struct TaskDraft {
     ///
     /// That result is the first of `outs`. `None` if the task is not a product with an epilogue.
     pub(crate) followed: Option<bool>,
+}
+
+/// Operands in whose memory a task can compute.
+pub(crate) enum InPlace {
+    None,
+    /// A group: any of the first `results` results in the memory of any operand that is read in order.
+    Group {
+        results: usize,
+        in_order: Vec<bool>,
+    },
+    /// The result is the first operand, of which a part is changed.
+    Update,
 }
 
 /// Computation of a task.
@@ -150,6 +165,20 @@ impl TaskBuilder {
     pub(crate) fn kernel(&mut self, args: &[&View], out: &Aval, kernel: Prepared) -> View {
         self.kernels(args, std::slice::from_ref(out), kernel)
             .remove(0)
+    }
+
+    /// Adds a kernel whose result is the first operand with a part of it changed.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements. It gets [`Data::Same`] if
+    /// nothing else needs the operand.
+    ///
+    /// [`Data::Same`]: gradloom_kernels::memory::Data::Same
+    pub(crate) fn update(&mut self, args: &[&View], out: &Aval, kernel: Prepared) -> View {
+        let place = self.kernel(args, out, kernel);
+        let may_fail = !matches!(self.op.def().facts().fails, Fails::Never);
+        let draft = self.drafts.last_mut().expect(ADDED);
+        (draft.in_place, draft.may_fail) = (InPlace::Update, may_fail);
+        place
     }
 
     /// Adds a kernel with several results.
@@ -253,7 +282,8 @@ impl TaskBuilder {
             args,
             outs: places.iter().map(|place| place.root).collect(),
             what,
-            in_order: (0, Vec::new()),
+            in_place: InPlace::None,
+            may_fail: true,
             product: None,
             followed: None,
         });

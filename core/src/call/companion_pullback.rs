@@ -3,6 +3,7 @@
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, avals, filled, joined, zeros};
 use crate::tensor::batch_prefix::alike;
+use crate::tensor::part::sum_of_cotangents;
 use crate::tree::{frozen, leaves as leaves_of};
 use crate::{Aval, Result, Tensor, Tree, check};
 use std::fmt;
@@ -57,7 +58,7 @@ impl LeafCotangents {
             leaves.resize(i + 1, None);
         }
         leaves[i] = Some(match leaves[i].take() {
-            Some(old) => old + ct,
+            Some(old) => sum_of_cotangents(&old, ct),
             None => ct.clone(),
         });
     }

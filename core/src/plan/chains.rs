@@ -3,7 +3,7 @@
 //! A task joins the task that reads its result row by row, if one of the two can move next to the
 //! other. Values that only the chain uses are never in memory as a whole.
 
-use crate::backend::{Member, Slice, Storage, TaskBuilder, TaskDraft, TaskKind, TaskWork};
+use crate::backend::{InPlace, Member, Slice, Storage, TaskBuilder, TaskDraft, TaskKind, TaskWork};
 use gradloom_kernels::elementwise::gcd;
 use gradloom_kernels::rows::chain::{self, Stage, StageOperand};
 use gradloom_kernels::rows::row_kernel::Fusable;
@@ -179,7 +179,8 @@ fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
         args: once,
         outs,
         what: TaskKind::Chain(kinds),
-        in_order: (0, Vec::new()),
+        in_place: InPlace::None,
+        may_fail: true,
         eqns,
         product: None,
         followed: None,

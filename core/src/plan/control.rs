@@ -19,33 +19,36 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
     let kernel = match of.op {
         Op::Scan => {
             let parts = ScanParts::of(of.statics);
-            scratch.extend(of.outs[..parts.carry].iter().map(twice));
+            let body = body(parts.body);
+            scratch.extend(scratch_of(&body, parts.consts, &of.outs[..parts.carry]));
             let sizes = control::Scan {
                 turns: parts.turns,
                 consts: parts.consts,
                 carry: parts.carry,
                 reverse: parts.reverse,
             };
-            control::scan(body(parts.body), sizes)
+            control::scan(body, sizes)
         }
         Op::While => {
             let parts = WhileParts::of(of.statics);
-            scratch.extend(of.outs.iter().map(twice));
+            let (cond, body) = (body(parts.cond), body(parts.body));
+            scratch.extend(scratch_of(&body, parts.consts, of.outs));
             scratch.push(Aval::new(DType::Bool, []));
-            control::repeat_while(body(parts.cond), body(parts.body), parts.consts)
+            control::repeat_while(cond, body, parts.consts)
         }
         Op::WhileBack => {
             let parts = WhileBackParts::of(of.statics);
-            scratch.extend(of.outs.iter().map(twice));
-            let states = &parts.forward.outs[..parts.carry];
-            scratch.extend(states.iter().map(|v| twice(&aval(parts.forward, *v))));
-            scratch.push(Aval::new(DType::Bool, []));
-            let taped = parts.forward.outs[parts.carry..].iter().map(|v| {
-                let aval = aval(parts.forward, *v);
-                (aval.dtype(), aval.numel())
-            });
-            let taped = taped.collect();
             let [cond, forward, backward] = [parts.cond, parts.forward, parts.backward].map(body);
+            let outs = parts.forward.outs.iter();
+            let outs: Vec<Aval> = outs.map(|v| aval(parts.forward, *v)).collect();
+            let (states, taped) = outs.split_at(parts.carry);
+            let taped = taped.iter().map(|aval| (aval.dtype(), aval.numel()));
+            let taped: Vec<_> = taped.collect();
+            scratch.extend(states.iter().cloned());
+            let first = parts.consts + taped.len();
+            scratch.extend(scratch_of(&backward, first, of.outs));
+            scratch.extend(scratch_of(&forward, parts.consts, states));
+            scratch.push(Aval::new(DType::Bool, []));
             control::there_and_back(cond, forward, backward, [parts.consts, parts.carry], taped)
         }
         Op::Switch => control::switch(branches(of.statics).iter().map(body).collect()),
@@ -80,9 +83,13 @@ fn host_kernel(of: &Equation<'_>) -> Prepared {
     code.prepared(args, outs, lanes.iter().product())
 }
 
-/// Returns the memory of a state before and after a turn.
-fn twice(state: &Aval) -> Aval {
-    Aval::new(state.dtype(), [2 * state.numel()])
+/// Returns the scratch for each state of a loop, whose states are operands of `body` from `first` on.
+fn scratch_of(body: &Body, first: usize, states: &[Aval]) -> Vec<Aval> {
+    let of_state = |(i, state): (usize, &Aval)| {
+        let len = control::scratch_of_state(body, first, i, state.numel());
+        Aval::new(state.dtype(), [len])
+    };
+    states.iter().enumerate().map(of_state).collect()
 }
 
 pub(super) fn body(program: &Program) -> Body {
@@ -102,6 +109,15 @@ impl Plan {
             Out::Result(i) => BodyOut::Result(i),
         });
         let outs = outs.collect();
-        Body::new(self.tasks, names, self.needs, self.constants, outs)
+        let donations = self.donations.into_iter();
+        let donations = donations.map(|set| (set.leaves, set.results)).collect();
+        Body::new(
+            self.tasks,
+            names,
+            self.needs,
+            self.constants,
+            outs,
+            donations,
+        )
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Out;
 use crate::DType;
+use crate::backend::{InPlace, TaskDraft};
 use gradloom_kernels::memory::Buffer;
 use gradloom_kernels::task::{BufferSizes, Region, RegionBase};
 use smallvec::SmallVec;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 ///
 /// The buffer of any of the leaves may become any of the results.
 ///
-/// A group reads these leaves for the last time and writes these results, element by element. Sets
-/// are stored instead of pairs, whose number is quadratic.
+/// A task reads these leaves for the last time, and can write these results in place. Sets are stored
+/// instead of pairs, whose number is quadratic.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct DonationSet {
     pub(crate) leaves: Box<[u32]>,
@@ -48,41 +49,60 @@ pub(crate) fn donate(
     given
 }
 
-/// Finds the leaves whose buffers may become results.
+/// Finds the leaves whose buffers may become results, in the order of tasks.
 ///
-/// A group reads the leaf for the last time, and writes a result of the same size and dtype element
-/// by element. Only groups may follow, because they cannot fail: after an error, all leaves must be
-/// intact.
+/// A task reads the leaf for the last time, is the first to write the result, which has the same size
+/// and dtype, and can compute in place. Also returns the number of sets after which a run may fail:
+/// their leaves are not intact then.
 pub(super) fn donations(
-    in_order: &[&(usize, Vec<bool>)],
+    drafts: &[TaskDraft],
     regions: &[(Vec<Region>, Vec<Region>)],
     outs: &[Out],
     needs: &BufferSizes,
-) -> Box<[DonationSet]> {
-    let last_other = in_order.iter().rposition(|(_, order)| order.is_empty());
-    let first = last_other.map_or(0, |i| i + 1);
+) -> (Box<[DonationSet]>, usize) {
+    let last_failing = drafts.iter().rposition(|draft| draft.may_fail);
     let reads = last_reads(regions, outs, needs.leaves.len());
-    let mut donations = Vec::new();
-    for (i, (args, results)) in regions.iter().enumerate().skip(first) {
-        let (n_results, in_order) = in_order[i];
-        let given = args.iter().zip(in_order).filter_map(|(arg, in_order)| {
+    let mut is_written = vec![false; needs.results.len()];
+    let (mut donations, mut n_before) = (Vec::new(), 0);
+    for (i, (args, results)) in regions.iter().enumerate() {
+        if last_failing.is_some_and(|last| i < last) {
+            n_before = donations.len();
+        }
+        let takes = |arg: usize| match &drafts[i].in_place {
+            InPlace::None => false,
+            InPlace::Group { in_order, .. } => in_order[arg],
+            InPlace::Update => arg == 0,
+        };
+        let n_results = match &drafts[i].in_place {
+            InPlace::None => 0,
+            InPlace::Group { results, .. } => *results,
+            InPlace::Update => 1,
+        };
+        let given = args.iter().enumerate().filter_map(|(n, arg)| {
             let RegionBase::Leaf(leaf) = arg.base else {
                 return None;
             };
             let size = (arg.dtype, arg.len);
             let whole = arg.start == 0 && needs.leaves[leaf as usize] == size;
             let once = reads[leaf as usize] == LastReads::Task { task: i, n: 1 };
-            (*in_order && whole && once).then_some((size, leaf))
+            (takes(n) && whole && once).then_some((size, leaf))
         });
-        let requested = results[..*n_results]
+        let requested = results[..n_results]
             .iter()
             .filter_map(|out| match out.base {
-                RegionBase::Result(result) => Some(((out.dtype, out.len), result)),
+                RegionBase::Result(result) if !is_written[result as usize] => {
+                    Some(((out.dtype, out.len), result))
+                }
                 _ => None,
             });
         donations.extend(of_one_size(given.collect(), requested.collect()));
+        for out in results {
+            if let RegionBase::Result(result) = out.base {
+                is_written[result as usize] = true;
+            }
+        }
     }
-    donations.into()
+    (donations.into(), n_before)
 }
 
 /// Tasks that read a leaf, as far as a donation needs to know.

@@ -5,6 +5,7 @@ use super::instructions::{Instructions, Members, instructions};
 use super::steps::Planning;
 use super::{BOUND, aval, epilogue};
 use crate::Aval;
+use crate::backend::InPlace;
 use crate::backend::TaskKind;
 use crate::backend::View;
 use crate::backend::cpu;
@@ -115,7 +116,11 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     let mut made = epilogue::group(build, what, &args, &outs, results.len(), kernel);
     let draft = build.drafts.last_mut().expect(MEMBERS);
     if draft.followed.is_none() {
-        draft.in_order = (results.len(), in_order);
+        draft.may_fail = false;
+        draft.in_place = InPlace::Group {
+            results: results.len(),
+            in_order,
+        };
     }
     let totals = made.split_off(results.len());
     for (i, place) in results.iter().zip(made) {

@@ -63,6 +63,11 @@ impl Liveness {
         self.made[root as usize]
     }
 
+    /// Returns the last task that writes or reads the root.
+    pub(super) fn last(&self, root: u32) -> usize {
+        self.last[root as usize]
+    }
+
     /// Returns the live range of a root of `bytes` bytes, if a task writes it to memory.
     pub(super) fn life(&self, root: usize, bytes: usize) -> Option<LiveRange> {
         Some(LiveRange {

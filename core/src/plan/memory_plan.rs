@@ -5,7 +5,7 @@ use super::donation::donations;
 use super::liveness::Liveness;
 use super::results::PlanResults;
 use crate::backend::View;
-use crate::backend::{Slice, Storage, StorageKind, TaskBuilder, TaskDraft, TaskWork};
+use crate::backend::{InPlace, Slice, Storage, StorageKind, TaskBuilder, TaskDraft, TaskWork};
 use crate::plan::arena;
 use crate::plan::arena::LiveRange;
 use crate::plan::chains;
@@ -22,10 +22,9 @@ pub(super) fn assign_memory(
     let results = PlanResults::of(&mut build, program, places);
     chains(&mut build);
     let liveness = Liveness::of(&mut build, &results);
-    let (memory, needs) = MemoryPlan::of(&build.storages, &results, &liveness);
+    let (memory, needs) = MemoryPlan::of(&build.drafts, &build.storages, &results, &liveness);
     let regions: Vec<_> = build.drafts.iter().map(|d| memory.regions(d)).collect();
-    let in_order: Vec<_> = build.drafts.iter().map(|d| &d.in_order).collect();
-    let donations = donations(&in_order, &regions, &results.outs, &needs);
+    let (donations, n_before_failures) = donations(&build.drafts, &regions, &results.outs, &needs);
     let maker = |root: &u32| liveness.made(*root).expect("each result is made by a task");
     let makers = results.storages.iter().map(maker).collect();
 
@@ -54,8 +53,58 @@ pub(super) fn assign_memory(
         is_plain: results.are_outs(),
         outs: results.outs,
         donations,
+        n_before_failures,
         makers,
         n_equations: program.eqns.len(),
+    }
+}
+
+/// Roots that share memory, because a task changes one into the other in place.
+struct Homes {
+    /// Last root of those that share memory with a root.
+    of: Vec<u32>,
+    /// Task that writes the first of the roots that are last in their memory.
+    made: Vec<Option<usize>>,
+}
+
+impl Homes {
+    /// A task that changes a part of its first operand does so in place if it is the last that reads the
+    /// operand, and the operand is not a result of the plan.
+    fn of(
+        drafts: &[TaskDraft],
+        storages: &[Storage],
+        results: &PlanResults,
+        liveness: &Liveness,
+    ) -> Homes {
+        let mut homes = Homes {
+            of: (0..storages.len() as u32).collect(),
+            made: vec![None; storages.len()],
+        };
+        for (i, draft) in drafts.iter().enumerate().rev() {
+            let (InPlace::Update, [x, others @ ..], [y]) =
+                (&draft.in_place, &draft.args[..], &draft.outs[..])
+            else {
+                continue;
+            };
+            let root = &storages[x.root as usize];
+            let whole = x.start == 0 && x.len == root.len && root.kind == StorageKind::Made;
+            let once = others.iter().all(|part| part.root != x.root);
+            let last = liveness.last(x.root) == i && results.number(x.root).is_none();
+            if let (true, Some(made)) = (whole && once && last, liveness.made(x.root)) {
+                let home = homes.of[*y as usize];
+                homes.of[x.root as usize] = home;
+                homes.made[home as usize] = Some(made);
+            }
+        }
+        homes
+    }
+
+    /// Returns the live range of the memory whose last root has the live range `life`.
+    fn extend(&self, root: usize, life: LiveRange) -> LiveRange {
+        LiveRange {
+            first: self.made[root].unwrap_or(life.first),
+            ..life
+        }
     }
 }
 
@@ -69,16 +118,19 @@ struct MemoryPlan<'a> {
 impl<'a> MemoryPlan<'a> {
     /// Assigns a location to each root. Also returns the memory that a run needs.
     fn of(
+        drafts: &[TaskDraft],
         storages: &'a [Storage],
         results: &PlanResults,
         liveness: &Liveness,
     ) -> (MemoryPlan<'a>, BufferSizes) {
         let size = |root: &Storage| (root.dtype, root.len);
+        let homes = Homes::of(drafts, storages, results, liveness);
         let mut needs = BufferSizes::default();
         let mut temporary: Vec<(usize, LiveRange)> = Vec::new();
         let mut starts = Vec::with_capacity(storages.len());
         for (i, root) in storages.iter().enumerate() {
-            let base = match (root.kind, results.number(i as u32)) {
+            let home = homes.of[i];
+            let base = match (root.kind, results.number(home)) {
                 (StorageKind::Leaf(leaf), _) => {
                     needs.leaves.push(size(root));
                     RegionBase::Leaf(leaf)
@@ -90,7 +142,10 @@ impl<'a> MemoryPlan<'a> {
                 (StorageKind::Made, Some(result)) => RegionBase::Result(result),
                 (StorageKind::Made, None) => {
                     let bytes = root.len.saturating_mul(root.dtype.size());
-                    temporary.extend(liveness.life(i, bytes).map(|life| (i, life)));
+                    if home == i as u32 {
+                        let life = liveness.life(i, bytes);
+                        temporary.extend(life.map(|life| (i, homes.extend(i, life))));
+                    }
                     RegionBase::Arena
                 }
             };
@@ -107,6 +162,9 @@ impl<'a> MemoryPlan<'a> {
         let (offsets, arena) = arena::offsets(&lives);
         for ((root, _), offset) in temporary.iter().zip(offsets) {
             starts[*root].1 = offset;
+        }
+        for root in 0..storages.len() {
+            starts[root].1 = starts[homes.of[root] as usize].1;
         }
         needs.arena = arena;
         (MemoryPlan { storages, starts }, needs)

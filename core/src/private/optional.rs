@@ -4,12 +4,16 @@ use crate::__private::part;
 use crate::call::companion_pullback::LeafCotangents;
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::Leaves;
+use crate::tensor::part::sum_of_cotangents;
 use crate::{Aval, Tensor, Tree};
 
 /// Adds `ct` to a cotangent.
 #[track_caller]
 pub fn accumulate(total: &mut Option<Tensor>, ct: &Tensor) {
-    *total = sum(total.as_ref(), Some(ct));
+    *total = Some(match total {
+        Some(total) => sum_of_cotangents(total, ct),
+        None => ct.clone(),
+    });
 }
 
 /// Computes `x + y`.

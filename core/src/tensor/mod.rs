@@ -23,6 +23,7 @@ mod linalg;
 mod methods;
 mod movement;
 mod operators;
+pub(crate) mod part;
 pub(crate) mod record;
 pub(crate) mod replay;
 

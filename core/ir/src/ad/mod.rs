@@ -15,6 +15,7 @@
 mod control;
 mod jvp;
 mod linearize;
+mod part;
 mod points;
 mod second;
 mod split;
@@ -23,6 +24,7 @@ mod zeros;
 
 pub use jvp::{Calls, Jvp, jvp};
 pub use linearize::{Linearized, linearize, nonlinear};
+pub use part::add_part;
 pub use second::{Grad, Hvp, grad_program, has_calls, hvp};
 pub use split::{SplitProgram, split};
 pub use transpose::{TransposedProgram, transpose};

@@ -1,6 +1,6 @@
 //! Transposition of linear programs.
 
-use super::control;
+use super::{add_part, control};
 use crate::{Builder, Program, SecondaryMap, Var};
 
 /// A transposed linear program.
@@ -16,13 +16,26 @@ pub struct TransposedProgram {
 ///
 /// The first `n_residuals` parameters are the residuals.
 pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
+    transpose_onto(program, n_residuals, &[])
+}
+
+/// Transposes a program, and adds the cotangents of some of the first inputs to given sums.
+///
+/// The sums are the last parameters: one for each input with `sums[i]` and a cotangent.
+pub(super) fn transpose_onto(
+    program: &Program,
+    n_residuals: usize,
+    sums: &[bool],
+) -> TransposedProgram {
     let (residuals, inputs) = program.params.split_at(n_residuals);
     let mut linear: SecondaryMap<Var, ()> = inputs.iter().map(|v| (*v, ())).collect();
     for out in program.eqns.iter().flat_map(|e| &e.outs) {
         linear.insert(*out, ());
     }
     let mut b = Builder::after(program);
-    let mut cotangent: SecondaryMap<Var, Var> = SecondaryMap::new();
+    let summed = inputs.iter().zip(sums).filter(|(_, sum)| **sum);
+    let before: SecondaryMap<Var, Var> = summed.map(|(x, _)| (*x, b.param_like(*x))).collect();
+    let mut cotangent = before.clone();
     let mut cts = Vec::with_capacity(program.outs.len());
     for &out in &program.outs {
         let ct = b.param_like(out);
@@ -60,12 +73,13 @@ pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
     for (v, ct) in cotangent.iter().map(|(v, ct)| (v, *ct)).collect::<Vec<_>>() {
         name_cotangent(&mut b, ct, v);
     }
-    let nonzero = inputs.iter().map(|x| cotangent.contains(*x)).collect();
-    let outs = inputs
-        .iter()
-        .filter_map(|x| cotangent.get(*x).copied())
-        .collect();
-    let params = residuals.iter().copied().chain(cts).collect();
+    // A sum to which nothing was added is no cotangent.
+    let found = |x: &Var| cotangent.get(*x).filter(|ct| before.get(*x) != Some(ct));
+    let nonzero = inputs.iter().map(|x| found(x).is_some()).collect();
+    let outs = inputs.iter().filter_map(found).copied().collect();
+    let sums = inputs.iter().filter(|x| found(x).is_some());
+    let sums = sums.filter_map(|x| before.get(*x).copied());
+    let params = residuals.iter().copied().chain(cts).chain(sums).collect();
     TransposedProgram {
         program: b.finish(params, outs),
         nonzero,
@@ -74,10 +88,18 @@ pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
 
 fn accumulate(b: &mut Builder, cotangent: &mut SecondaryMap<Var, Var>, var: Var, ct: Var) {
     let total = match cotangent.get(var) {
-        Some(&old) => b.add(old, ct),
+        Some(&old) => add(b, old, ct),
         None => ct,
     };
     cotangent.insert(var, total);
+}
+
+/// Emits the sum of two cotangents, of which the second was emitted last.
+fn add(b: &mut Builder, total: Var, ct: Var) -> Var {
+    let last = b.eqns_from(b.n_eqns().saturating_sub(1)).first();
+    let part = last.filter(|eqn| eqn.outs == [ct]).cloned();
+    let sum = part.and_then(|eqn| add_part(b, total, &eqn));
+    sum.unwrap_or_else(|| b.add(total, ct))
 }
 
 /// Names the cotangent of the tangent `d_h` as the cotangent of `h`: `ct_h`.

@@ -1,5 +1,6 @@
 //! Typed slices that kernels read and write.
 
+use crate::memory::element::Element;
 use gradloom_ir::DType;
 
 /// Operand of a kernel.
@@ -10,8 +11,10 @@ pub enum Data<'a> {
     I32(&'a [i32]),
     I64(&'a [i64]),
     Bool(&'a [bool]),
-    /// In place: the elements that result `.0` holds before it is written. Only groups get this,
-    /// for operands read in order.
+    /// In place: the elements that result `.0` holds before it is written.
+    ///
+    /// Groups get this for operands that they read in order, and kernels that change a part of their
+    /// first operand get it for that one. See [`Base`].
     Same(usize),
 }
 
@@ -34,6 +37,8 @@ impl Data<'_> {
 /// Size of the largest element in bytes.
 pub const WIDEST: usize = 8;
 
+pub(crate) const IN_PLACE: &str = "the kernel does not compute in place";
+
 const _: () = assert!(DType::F64.size() == WIDEST && DType::I64.size() == WIDEST);
 
 /// Evaluates `$e` with `$xs` bound to the slice, whatever its element type.
@@ -45,7 +50,9 @@ macro_rules! on_data {
             $crate::memory::data::Data::I32($xs) => $e,
             $crate::memory::data::Data::I64($xs) => $e,
             $crate::memory::data::Data::Bool($xs) => $e,
-            $crate::memory::data::Data::Same(_) => unreachable!("only a group computes in place"),
+            $crate::memory::data::Data::Same(_) => {
+                unreachable!("{}", $crate::memory::data::IN_PLACE)
+            }
         }
     };
 }
@@ -62,7 +69,9 @@ macro_rules! on_bytes {
                 let $xs = $crate::memory::data::bytes_of($xs);
                 $e
             }
-            $crate::memory::data::Data::Same(_) => unreachable!("only a group computes in place"),
+            $crate::memory::data::Data::Same(_) => {
+                unreachable!("{}", $crate::memory::data::IN_PLACE)
+            }
         }
     };
 }
@@ -77,7 +86,7 @@ impl<'a> Data<'a> {
             Data::I32(xs) => Data::I32(&xs[start..][..len]),
             Data::I64(xs) => Data::I64(&xs[start..][..len]),
             Data::Bool(xs) => Data::Bool(&xs[start..][..len]),
-            Data::Same(_) => unreachable!("only a group computes in place"),
+            Data::Same(_) => unreachable!("{IN_PLACE}"),
         }
     }
 
@@ -98,6 +107,35 @@ impl<'a> Data<'a> {
                 DType::I64 => Data::I64(std::slice::from_raw_parts(start.cast(), len)),
                 DType::Bool => Data::Bool(std::slice::from_raw_parts(start.cast(), len)),
             }
+        }
+    }
+}
+
+/// Elements that a result holds before a kernel writes a part of it.
+#[derive(Clone, Copy)]
+pub(crate) enum Base<'a, T> {
+    Zeros,
+    /// Those of an operand.
+    Copy(&'a [T]),
+    /// Those that are there.
+    Same,
+}
+
+impl<'a, T: Element> Base<'a, T> {
+    /// Returns the elements of an operand, which may be those of the result.
+    pub(crate) fn of(data: Data<'a>) -> Base<'a, T> {
+        match data {
+            Data::Same(_) => Base::Same,
+            data => Base::Copy(T::slice(data)),
+        }
+    }
+
+    /// Fills `out`, the elements of the result from `from` on.
+    pub(crate) fn start(self, from: usize, out: &mut [T]) {
+        match self {
+            Base::Zeros => out.fill(T::default()),
+            Base::Copy(xs) => out.copy_from_slice(&xs[from..][..out.len()]),
+            Base::Same => {}
         }
     }
 }
@@ -196,24 +234,6 @@ impl DataMut<'_> {
             DataMut::I32(xs) => DataMut::I32(&mut xs[start..][..len]),
             DataMut::I64(xs) => DataMut::I64(&mut xs[start..][..len]),
             DataMut::Bool(xs) => DataMut::Bool(&mut xs[start..][..len]),
-        }
-    }
-
-    /// Returns the first half and the second half of the elements.
-    pub(crate) fn halves(&mut self) -> [DataMut<'_>; 2] {
-        let middle = self.len() / 2;
-        macro_rules! split {
-            ($variant:ident, $xs:ident) => {{
-                let (a, b) = $xs.split_at_mut(middle);
-                [DataMut::$variant(a), DataMut::$variant(b)]
-            }};
-        }
-        match self {
-            DataMut::F32(xs) => split!(F32, xs),
-            DataMut::F64(xs) => split!(F64, xs),
-            DataMut::I32(xs) => split!(I32, xs),
-            DataMut::I64(xs) => split!(I64, xs),
-            DataMut::Bool(xs) => split!(Bool, xs),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Parts of a tensor at indices that a kernel reads: windows.
 
+use crate::memory::data::Base;
 use crate::memory::element::Element;
 use crate::memory::{Data, Layout};
 use crate::movement::copy::Scatter;
@@ -63,7 +64,7 @@ pub fn read_window(dtype: DType, whole: &[usize], part: &[usize]) -> Prepared {
     on_element!(dtype, typed(Window::new(whole, part)))
 }
 
-/// Writes a window: among zeros, or to a copy of an operand if `onto` is true.
+/// Writes a window: among zeros, or onto an operand if `onto` is true. It may compute in place.
 ///
 /// The operands are the tensor, if there is one, the starts of the leading axes and the window.
 pub fn write_window(dtype: DType, whole: &[usize], part: &[usize], onto: bool) -> Prepared {
@@ -71,16 +72,11 @@ pub fn write_window(dtype: DType, whole: &[usize], part: &[usize], onto: bool) -
         let scatter = Scatter::new(&window.layout);
         Box::new(move |args, outs| {
             let out = T::slice_mut(&mut outs[0]);
-            let rest = match onto {
-                true => {
-                    out.copy_from_slice(T::slice(args[0]));
-                    &args[1..]
-                }
-                false => {
-                    out.fill(T::default());
-                    args
-                }
+            let (base, rest) = match onto {
+                true => (Base::of(args[0]), &args[1..]),
+                false => (Base::Zeros, args),
             };
+            base.start(0, out);
             let ys = T::slice(rest[1]);
             if !ys.is_empty() {
                 scatter.run(ys, &mut out[window.offset(rest[0])..]);
@@ -91,12 +87,12 @@ pub fn write_window(dtype: DType, whole: &[usize], part: &[usize], onto: bool) -
     on_element!(dtype, typed(Window::new(whole, part), onto))
 }
 
-/// Writes the second operand to the elements that `to` selects of a copy of the first.
+/// Writes the second operand to the elements that `to` selects of the first. It may compute in place.
 pub fn write_slice(dtype: DType, to: &Layout) -> Prepared {
     fn typed<T: Element>(scatter: Scatter) -> Prepared {
         Box::new(move |args, outs| {
             let out = T::slice_mut(&mut outs[0]);
-            out.copy_from_slice(T::slice(args[0]));
+            Base::of(args[0]).start(0, out);
             scatter.run(T::slice(args[1]), out);
             Ok(())
         })

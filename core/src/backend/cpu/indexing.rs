@@ -126,7 +126,7 @@ fn update(b: &mut TaskBuilder, of: &Equation<'_>, by: Write) -> View {
     let to = indexed(b, of, of.shape(), of.args[2].shape());
     let [x, updates] = [&of.args[0], &of.args[2]].map(|x| b.contiguous(x));
     let kernel = indexing::write(x.dtype(), to.at, true, by);
-    b.kernel(&[&x, &to.indices, &updates], of.out(), kernel)
+    b.update(&[&x, &to.indices, &updates], of.out(), kernel)
 }
 
 pub(super) fn segment_sum(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

@@ -108,7 +108,7 @@ pub(super) fn set_slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let y = flipped(b, of.y(), &reversed);
     let [x, y] = [b.contiguous(of.x()), b.contiguous(&y)];
     let kernel = movement::write_slice(of.out().dtype(), &to);
-    b.kernel(&[&x, &y], of.out(), kernel)
+    b.update(&[&x, &y], of.out(), kernel)
 }
 
 /// Returns the axis and the index of an equation on one index of a value of shape `x`.
@@ -150,7 +150,7 @@ pub(super) fn dynamic_slice_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 pub(super) fn dynamic_update_slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let [x, starts, y] = [0, 1, 2].map(|i| b.contiguous(&of.args[i]));
     let kernel = movement::write_window(x.dtype(), of.shape(), y.shape(), true);
-    b.kernel(&[&x, &starts, &y], of.out(), kernel)
+    b.update(&[&x, &starts, &y], of.out(), kernel)
 }
 
 /// Lowers `split` and `concat_t`: consecutive parts along an axis.

@@ -1,5 +1,6 @@
 //! Derivatives of the programs that a control flow op runs.
 
+use crate::ad::transpose::transpose_onto;
 use crate::ad::{self, Calls, Jvp, SplitProgram, TransposedProgram};
 use crate::op::control::body::{chosen, n_marked, of_dtype, of_shape, spread, zeros};
 use crate::{Attr, Builder, Entity, Eqn, Op, Program, SecondaryMap, Static, Var, pass};
@@ -178,7 +179,9 @@ fn without_likes(mut known: Program, mut linear: Program, n_outs: usize) -> (Pro
 
 /// The transpose of a program that is linear in some of its parameters.
 pub(super) struct Pullback {
-    /// `the other parameters, cotangents of the given results -> cotangents that are not zero`.
+    /// `the other parameters, cotangents of the given results, sums -> cotangents that are not zero`.
+    ///
+    /// The sums are those to which the cotangents of the first parameters are added.
     pub(super) program: Program,
     /// For each parameter, true if it has a cotangent.
     pub(super) nonzero: Vec<bool>,
@@ -186,6 +189,16 @@ pub(super) struct Pullback {
 
 /// Transposes a program in the parameters in which it is `linear`, for cotangents of `given` results.
 pub(super) fn pullback(program: &Program, linear: &[bool], given: &[bool]) -> Pullback {
+    pullback_onto(program, linear, given, 0)
+}
+
+/// Transposes a program, and adds the cotangents of the first `n_sums` parameters to given sums.
+pub(super) fn pullback_onto(
+    program: &Program,
+    linear: &[bool],
+    given: &[bool],
+    n_sums: usize,
+) -> Pullback {
     let others: Vec<bool> = linear.iter().map(|linear| !linear).collect();
     let known = chosen(&program.params, &others);
     let inputs = chosen(&program.params, linear);
@@ -202,7 +215,11 @@ pub(super) fn pullback(program: &Program, linear: &[bool], given: &[bool]) -> Pu
     let TransposedProgram {
         program: back,
         nonzero: found,
-    } = ad::transpose(&second, residuals.len());
+    } = transpose_onto(
+        &second,
+        residuals.len(),
+        &vec![true; n_marked(&linear[..n_sums])],
+    );
     let mut b = Builder::after(&back);
     first
         .eqns

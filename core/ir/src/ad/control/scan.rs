@@ -189,7 +189,8 @@ pub(super) fn cotangents(
     let linear = of.marks(linear.to_vec(), dependent);
     let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
     let with_states = |carry: &[bool]| [carry, &given[n_carry..]].concat();
-    let back = |carry: &[bool]| body::pullback(&of.body, &linear, &with_states(carry));
+    let back =
+        |carry: &[bool]| body::pullback_onto(&of.body, &linear, &with_states(carry), n_consts);
     let carry = fixpoint(given[..n_carry].to_vec(), |carry| {
         back(carry).nonzero[n_consts..][..n_carry].to_vec()
     });
@@ -200,18 +201,18 @@ pub(super) fn cotangents(
     program.eqns.iter().for_each(|eqn| body.append(eqn.clone()));
     let known_lens = parts(&known, of.lens).map(|kind| n_marked(&kind));
     let n_known = known_lens.iter().sum();
-    let [known_params, ct_carry, ct_ys] = parts(
+    let [of_consts, of_carry, of_xs] = parts(&nonzero, of.lens);
+    let n_ct_ys = n_marked(&given[n_carry..]);
+    let [known_params, ct_carry, ct_ys, sums] = parts(
         &program.params,
-        [n_known, n_marked(&carry), n_marked(&given[n_carry..])],
+        [n_known, n_marked(&carry), n_ct_ys, n_marked(&of_consts)],
     );
     let [consts, states, xs] = parts(&known_params, known_lens);
     debug_assert!(states.is_empty(), "every state of a linear loop is linear");
-    let [of_consts, of_carry, of_xs] = parts(&nonzero, of.lens);
     let [ct_consts, ct_states, ct_xs] = parts(
         &program.outs,
         [&of_consts, &of_carry, &of_xs].map(|kind| n_marked(kind)),
     );
-    let sums: Vec<Var> = ct_consts.iter().map(|ct| body.param_like(*ct)).collect();
     let mut outs = Vec::new();
     let mut found = ct_states.iter();
     let mut params = ct_carry.iter();
@@ -223,10 +224,7 @@ pub(super) fn cotangents(
             false => body.zeros_like(ct),
         });
     }
-    for (sum, ct) in sums.iter().zip(&ct_consts) {
-        outs.push(body.add(*sum, *ct));
-    }
-    outs.extend(&ct_xs);
+    outs.extend(ct_consts.iter().chain(&ct_xs));
     let n_states = ct_carry.len() + sums.len();
     let params = [&consts, &ct_carry, &sums, &xs, &ct_ys]
         .map(|vars| vars.as_slice())

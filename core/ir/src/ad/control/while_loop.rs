@@ -98,7 +98,7 @@ pub(super) fn cotangents(
     });
     let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
     let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let back = |carry: &[bool]| body::pullback(&body, &linear, carry);
+    let back = |carry: &[bool]| body::pullback_onto(&body, &linear, carry, consts);
     let carry = fixpoint(given, |carry| back(carry).nonzero[consts..].to_vec());
     let Pullback { program, nonzero } = back(&carry);
 
@@ -128,11 +128,7 @@ pub(super) fn cotangents(
         &program.outs,
         [&of_consts, &of_states].map(|kind| n_marked(kind)),
     );
-    let ct_carry = &program.params[n_known..];
-    let sums: Vec<Var> = ct_consts
-        .iter()
-        .map(|ct| backward.param_like(*ct))
-        .collect();
+    let ct_carry = &program.params[n_known..][..n_marked(&carry)];
     let mut outs = Vec::new();
     let (mut found, mut params) = (ct_states.iter(), ct_carry.iter());
     for (_, nonzero) in carry.iter().zip(&of_states).filter(|(carry, _)| **carry) {
@@ -142,11 +138,8 @@ pub(super) fn cotangents(
             false => backward.zeros_like(ct),
         });
     }
-    for (sum, ct) in sums.iter().zip(&ct_consts) {
-        outs.push(backward.add(*sum, *ct));
-    }
-    let params = [&program.params[..], &sums].concat();
-    let backward = backward.finish(params, outs);
+    outs.extend(&ct_consts);
+    let backward = backward.finish(program.params.clone(), outs);
 
     let zeros = |b: &mut Builder, var: &Var, of: &Program| zeros(b, of.aval(*var));
     let first: Vec<Var> = body

@@ -1,0 +1,48 @@
+//! Sums of cotangents of which one is a part among zeros.
+//!
+//! A value of which n parts are read has n such cotangents. Each is added to its part of the sum, which a
+//! plan does in place. As sums of whole values, they would take n times the time of the whole.
+
+use crate::{Attr, Builder, Eqn, Op, Var};
+
+/// Emits the sum of `total` and the result of `eqn`, if that is a part among zeros.
+///
+/// Elements outside of the part are those of `total`, also a -0.0 to which the sum would add 0.0.
+pub fn add_part(b: &mut Builder, total: Var, eqn: &Eqn) -> Option<Var> {
+    let y = *eqn.args.first()?;
+    match eqn.op {
+        Op::TakeT if b.static_of(eqn.attrs[2]).bool() == Some(false) => {
+            let args = [total, eqn.args[1], y, total, y];
+            Some(b.emit(Op::Scatter, &eqn.attrs, &args))
+        }
+        Op::DynamicSliceT => {
+            let starts = eqn.args[1];
+            let part = b.emit(Op::DynamicSliceLike, &[], &[total, starts, total, y]);
+            let part = b.add(part, y);
+            let args = [total, starts, part, total, part];
+            Some(b.emit(Op::DynamicUpdateSlice, &[], &args))
+        }
+        Op::SliceT => Some(add_slice(b, &eqn.attrs, total, y)),
+        Op::SelectIndexT => {
+            let rank = b.aval(total).shape.dims()?.len();
+            let axis = b.static_of(eqn.attrs[0]).int()?;
+            let axis = axis.rem_euclid(rank as i64) as usize;
+            let index = b.static_of(eqn.attrs[1]).int()?;
+            let next = if index == -1 { i64::MAX } else { index + 1 };
+            let range = |all: i64, own: i64| [vec![all; axis], vec![own]].concat();
+            let ranges = [range(0, index), range(i64::MAX, next), range(1, 1)];
+            let ranges = ranges.map(|ends| b.attr(ends));
+            let axes = b.attr(vec![axis as i64]);
+            let y = b.emit(Op::Unsqueeze, &[axes], &[y]);
+            Some(add_slice(b, &ranges, total, y))
+        }
+        _ => None,
+    }
+}
+
+/// Emits `total` with `y` added to a slice of it.
+fn add_slice(b: &mut Builder, ranges: &[Attr], total: Var, y: Var) -> Var {
+    let part = b.emit(Op::Slice, ranges, &[total, total]);
+    let part = b.add(part, y);
+    b.emit(Op::SetSlice, ranges, &[total, part, total, part])
+}
