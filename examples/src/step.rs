@@ -3,7 +3,9 @@
 use crate::model::{Mlp, loss};
 use gradloom::optim::{Adam, AdamState};
 use gradloom::prelude::*;
+use gradloom::sharding::{Mesh, ShardingError, ShardingSpec};
 use gradloom::trace::Trace;
+use std::sync::Arc;
 
 /// Parameters and optimiser state, and the images and labels of a batch.
 pub type Argument = (Mlp, AdamState<Mlp>, Tensor, Tensor);
@@ -21,6 +23,15 @@ pub fn step((model, state, x, labels): &Argument) -> (Mlp, AdamState<Mlp>, Tenso
     let (l, grads) = value_and_grad(|model: &Mlp| loss(model, x, labels))(model);
     let (model, state) = adam().step(model, &grads, state);
     (model, state, l)
+}
+
+/// Returns a mesh of devices that divide each batch, and the specs of values that are whole on each device, and of
+/// values whose rows are divided.
+pub fn data_parallel(n_devices: usize) -> Result<(Arc<Mesh>, [ShardingSpec; 2]), ShardingError> {
+    let mesh = Arc::new(Mesh::new("m", &[("data", n_devices)])?);
+    let whole = ShardingSpec::replicated(&mesh, 0);
+    let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    Ok((mesh, [whole, rows]))
 }
 
 /// Returns the leaves of a tree.

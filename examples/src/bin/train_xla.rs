@@ -6,15 +6,14 @@
 //! inserts the sums of gradients. The CPU has 4 devices with `XLA_FLAGS=--xla_force_host_platform_device_count=4`.
 
 use gradloom::prelude::*;
-use gradloom::sharding::{Mesh, ShardingSpec, sharded};
+use gradloom::sharding::sharded;
 use gradloom::trace::trace;
 use gradloom_examples::data::{CLASSES, Digits, PIXELS};
 use gradloom_examples::model::{Mlp, accuracy, loss};
-use gradloom_examples::step::{Argument, adam, constants, leaves, step};
+use gradloom_examples::step::{Argument, adam, constants, data_parallel, leaves, step};
 use gradloom_examples::xla::{buffers, number};
 use gradloom_pjrt::{Buffer, PjrtError, Plugin};
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Instant;
 
 const BATCH: usize = 32;
@@ -42,9 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let argument: Argument = (model.clone(), adam().init(&model), x, labels);
     let start = Instant::now();
     // The parameters are whole on each device, and the images and labels of a batch are divided.
-    let mesh = Arc::new(Mesh::new("m", &[("data", n_devices)])?);
-    let whole = ShardingSpec::replicated(&mesh, 0);
-    let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    let (mesh, [whole, rows]) = data_parallel(n_devices)?;
     let specs = (whole.clone(), whole.clone(), rows.clone(), rows);
     let traced = trace(sharded(step, &mesh, specs, whole), &argument);
     let n_params = leaves(&argument.0).len();
