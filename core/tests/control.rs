@@ -778,6 +778,43 @@ mod in_place {
     }
 
     #[test]
+    fn a_repeated_row_has_the_gradient_of_all_its_reads() {
+        let x = Tensor::from([[1.0, 2.0, 3.0]]);
+        let i = Tensor::from([[0i64], [2]]);
+        let j = Tensor::from([[1i64], [1]]);
+        let f = |x: &Tensor| x.take_along_axis(&i, 1).sum(..) + x.take_along_axis(&j, 1).sum(..);
+        assert_eq!(grad(f)(&x).to_vec::<f64>(), [1.0, 2.0, 1.0]);
+        let body = |x: &Tensor| {
+            let turn = |_: &Tensor, s: &Tensor| s + x.take_along_axis(&i, 1).sum(..);
+            fori_loop(0..3i64, turn, &Tensor::from(0.0))
+        };
+        assert_eq!(grad(body)(&x).to_vec::<f64>(), [3.0, 0.0, 3.0]);
+        let ids = Tensor::from([0i64, 1]);
+        let look_up = |w: &Tensor| {
+            let lane = |i: &Tensor| (w.take(i, 0) * w.take(&(i + 1), 0)).sum(..);
+            gradloom::vmap(lane)(&ids).sum(..)
+        };
+        let found = grad(look_up)(&rows()).to_vec::<f64>();
+        assert_eq!(found, [3.0, 4.0, 6.0, 8.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn the_bits_of_a_sum_do_not_depend_on_what_is_computed() {
+        #[traced]
+        fn of_rows(x: &Tensor, #[nodiff] i: &Tensor, scales: &[f32]) -> Tensor {
+            let mut sum = Tensor::from(0.0f32);
+            for scale in scales {
+                sum = sum + (x.take(i, 0) * *scale).sum(..) + (x.row(0) * *scale).sum(..);
+                sum = sum + (x.i((1.., ..)) * -0.0f32).sum(..);
+            }
+            sum
+        }
+        let x = Tensor::from([[0.0f32], [1.0], [2.0]]);
+        let (i, scales) = (Tensor::from([0i64, 0]), [1.0f32, 8388608.0]);
+        gradloom::testing::lazy_equals_op_by_op(|| of_rows::grad(&x, &i, &scales).x).unwrap();
+    }
+
+    #[test]
     fn a_wrong_index_leaves_the_state_and_its_operand() {
         let x = rows();
         let bad = fori_loop(

@@ -70,7 +70,7 @@ impl<'a> States<'a> {
         let both = results.iter_mut().zip(scratch).zip(first).enumerate();
         let buffers = both.map(|(i, ((result, other), first))| {
             result.copy_from(*first);
-            match body.is_in_place(states + i, i) {
+            match body.can_reuse(states + i, i) {
                 true => Buffers::One(result.reborrow()),
                 false => Buffers::Two([result.reborrow(), other.reborrow()]),
             }
@@ -113,7 +113,7 @@ impl<'a> States<'a> {
         })
     }
 
-    /// Moves the states to the results of the loop.
+    /// Copies states that are in scratch to the results of the loop.
     fn finish(self) {
         for buffers in self.buffers {
             if let (Buffers::Two([mut result, other]), 1) = (buffers, self.now) {
@@ -126,7 +126,7 @@ impl<'a> States<'a> {
 /// Returns the number of elements of scratch for state `i` of `len` elements, if the states are operands of
 /// `body` from `first` on.
 pub fn scratch_of_state(body: &Body, first: usize, i: usize, len: usize) -> usize {
-    match body.is_in_place(first + i, i) {
+    match body.can_reuse(first + i, i) {
         true => 0,
         false => len,
     }
@@ -280,7 +280,8 @@ pub fn there_and_back(
                     let (now, mut next) = back.turn();
                     let mut args: Args<'_> = consts.iter().copied().collect();
                     for ((dtype, len), place) in taped.iter().zip(&places) {
-                        // SAFETY: a turn wrote all elements of its values to these places.
+                        // SAFETY: `forward` wrote all elements of this turn, and bools as 0 or 1. The tape is
+                        // not written meanwhile.
                         args.push(unsafe { Data::at(*dtype, start.add(*place).cast(), *len) });
                     }
                     args.extend(now);

@@ -186,7 +186,7 @@ pub enum Leaf<'a> {
 
 /// Buffers of one run of a plan.
 struct RunBuffers<'a> {
-    /// Index of the buffer of each leaf that is in the buffer of a result, and of that buffer.
+    /// Leaves in the buffers of results: indices of both buffers.
     given: &'a [(u32, u32)],
     /// Start of each buffer, in the order of [`BufferSizes::number`]: arena, results, constants, leaves.
     starts: &'a [*mut u8],
@@ -370,7 +370,7 @@ impl Body {
     }
 
     /// Returns whether output `out` can be computed in the memory of operand `leaf`.
-    pub fn is_in_place(&self, leaf: usize, out: usize) -> bool {
+    pub fn can_reuse(&self, leaf: usize, out: usize) -> bool {
         match self.outs[out] {
             BodyOut::Leaf(i) => i as usize == leaf,
             BodyOut::Result(i) => {
@@ -385,7 +385,7 @@ impl Body {
 
     /// Computes the outputs from the operands.
     ///
-    /// An operand is [`Data::Same`] if it is in the memory of an output, see [`is_in_place`](Self::is_in_place).
+    /// An operand is [`Data::Same`] if it is in the memory of an output, see [`can_reuse`](Self::can_reuse).
     ///
     /// # Panics
     ///
@@ -402,7 +402,7 @@ impl Body {
             BodyOut::Result(i) => self.needs.results[i as usize],
         };
         let leaf_fits = |(i, (leaf, size)): (usize, (&Data<'_>, &(DType, usize)))| match *leaf {
-            Data::Same(out) => self.is_in_place(i, out),
+            Data::Same(out) => self.can_reuse(i, out),
             leaf => leaf.dtype() == Some(size.0) && leaf.len() == size.1,
         };
         let mut sizes = leaves.iter().zip(&self.needs.leaves).enumerate();
@@ -425,12 +425,13 @@ impl Body {
         let mut given: SmallVec<[(u32, u32); 8]> = SmallVec::new();
         for leaf in leaves {
             starts.push(match *leaf {
-                Data::Same(out) => {
-                    if let BodyOut::Result(result) = self.outs[out] {
+                Data::Same(out) => match self.outs[out] {
+                    BodyOut::Result(result) => {
                         given.push((starts.len() as u32, 1 + result));
+                        starts[1 + result as usize]
                     }
-                    outs[out].as_mut_ptr()
-                }
+                    BodyOut::Leaf(_) => outs[out].as_mut_ptr(),
+                },
                 leaf => leaf.as_ptr().cast_mut(),
             });
         }
@@ -441,7 +442,9 @@ impl Body {
         for (task, op) in self.tasks.iter().zip(&self.names) {
             // SAFETY: `Task::new` checked that `needs` contains the regions; the operands and results
             // match `needs`, as asserted above. Results are borrowed mutably, so nothing else uses
-            // them, and the arena is borrowed, too.
+            // them, and the arena is borrowed, too. An operand in a result is `Data::Same` for the
+            // first task that writes the result, and no later task reads it (`donations`). An output
+            // that is an operand is in no region that a task writes.
             unsafe { memory.run(task) }.map_err(|fault| KernelFault::Within {
                 op,
                 fault: Box::new(fault),

@@ -1,5 +1,4 @@
 use crate::{Layer, Linear};
-use gradloom::defaults;
 use gradloom::prelude::*;
 
 /// Attention of several heads, between an input and itself or a memory.
@@ -79,8 +78,8 @@ impl MultiHeadAttention {
         let width = self.key.weight.shape()[0] / self.key_heads;
         let shape = [batch, self.key_heads, capacity, width];
         KeyValueCache {
-            keys: Tensor::zeros(shape, defaults::dtype()),
-            values: Tensor::zeros(shape, defaults::dtype()),
+            keys: Tensor::zeros(shape, self.key.weight.dtype()),
+            values: Tensor::zeros(shape, self.key.weight.dtype()),
             len: Tensor::from(0i64),
         }
     }

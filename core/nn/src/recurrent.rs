@@ -1,6 +1,6 @@
 use crate::init;
 use gradloom::prelude::*;
-use gradloom::{defaults, scan};
+use gradloom::scan;
 
 /// State of an [`Lstm`].
 #[derive(Clone, Debug, Tree)]
@@ -64,7 +64,7 @@ impl Lstm {
 
     /// Returns a state of zeros.
     pub fn start(&self, batch: usize) -> LstmState {
-        let zeros = Tensor::zeros([batch, self.weight_hh.shape()[1]], defaults::dtype());
+        let zeros = Tensor::zeros([batch, self.weight_hh.shape()[1]], self.weight_hh.dtype());
         LstmState {
             hidden: zeros.clone(),
             cell: zeros,
@@ -136,7 +136,7 @@ impl Gru {
 
     /// Returns a state of zeros.
     pub fn start(&self, batch: usize) -> Tensor {
-        Tensor::zeros([batch, self.weight_hh.shape()[1]], defaults::dtype())
+        Tensor::zeros([batch, self.weight_hh.shape()[1]], self.weight_hh.dtype())
     }
 }
 

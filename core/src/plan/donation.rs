@@ -52,8 +52,8 @@ pub(crate) fn donate(
 /// Finds the leaves whose buffers may become results, in the order of tasks.
 ///
 /// A task reads the leaf for the last time, is the first to write the result, which has the same size
-/// and dtype, and can compute in place. Also returns the number of sets after which a run may fail:
-/// their leaves are not intact then.
+/// and dtype, and can compute in place. Also returns the index of the first set whose leaves are intact
+/// after an error: no later task fails. A task that fails does so before it writes.
 pub(super) fn donations(
     drafts: &[TaskDraft],
     regions: &[(Vec<Region>, Vec<Region>)],
@@ -63,10 +63,10 @@ pub(super) fn donations(
     let last_failing = drafts.iter().rposition(|draft| draft.may_fail);
     let reads = last_reads(regions, outs, needs.leaves.len());
     let mut is_written = vec![false; needs.results.len()];
-    let (mut donations, mut n_before) = (Vec::new(), 0);
+    let (mut donations, mut first_safe) = (Vec::new(), 0);
     for (i, (args, results)) in regions.iter().enumerate() {
-        if last_failing.is_some_and(|last| i < last) {
-            n_before = donations.len();
+        if last_failing.is_some_and(|last| i <= last) {
+            first_safe = donations.len();
         }
         let takes = |arg: usize| match &drafts[i].in_place {
             InPlace::None => false,
@@ -102,7 +102,7 @@ pub(super) fn donations(
             }
         }
     }
-    (donations.into(), n_before)
+    (donations.into(), first_safe)
 }
 
 /// Tasks that read a leaf, as far as a donation needs to know.

@@ -24,7 +24,7 @@ pub(super) fn assign_memory(
     let liveness = Liveness::of(&mut build, &results);
     let (memory, needs) = MemoryPlan::of(&build.drafts, &build.storages, &results, &liveness);
     let regions: Vec<_> = build.drafts.iter().map(|d| memory.regions(d)).collect();
-    let (donations, n_before_failures) = donations(&build.drafts, &regions, &results.outs, &needs);
+    let (donations, first_safe) = donations(&build.drafts, &regions, &results.outs, &needs);
     let maker = |root: &u32| liveness.made(*root).expect("each result is made by a task");
     let makers = results.storages.iter().map(maker).collect();
 
@@ -53,21 +53,21 @@ pub(super) fn assign_memory(
         is_plain: results.are_outs(),
         outs: results.outs,
         donations,
-        n_before_failures,
+        first_safe,
         makers,
         n_equations: program.eqns.len(),
     }
 }
 
 /// Roots that share memory, because a task changes one into the other in place.
-struct Homes {
-    /// Last root of those that share memory with a root.
-    of: Vec<u32>,
-    /// Task that writes the first of the roots that are last in their memory.
-    made: Vec<Option<usize>>,
+struct SharedMemory {
+    /// Last root in the memory of each root.
+    last_root: Vec<u32>,
+    /// First task that writes the memory of each last root, if other roots were there before.
+    first_task: Vec<Option<usize>>,
 }
 
-impl Homes {
+impl SharedMemory {
     /// A task that changes a part of its first operand does so in place if it is the last that reads the
     /// operand, and the operand is not a result of the plan.
     fn of(
@@ -75,10 +75,10 @@ impl Homes {
         storages: &[Storage],
         results: &PlanResults,
         liveness: &Liveness,
-    ) -> Homes {
-        let mut homes = Homes {
-            of: (0..storages.len() as u32).collect(),
-            made: vec![None; storages.len()],
+    ) -> SharedMemory {
+        let mut shared = SharedMemory {
+            last_root: (0..storages.len() as u32).collect(),
+            first_task: vec![None; storages.len()],
         };
         for (i, draft) in drafts.iter().enumerate().rev() {
             let (InPlace::Update, [x, others @ ..], [y]) =
@@ -91,18 +91,18 @@ impl Homes {
             let once = others.iter().all(|part| part.root != x.root);
             let last = liveness.last(x.root) == i && results.number(x.root).is_none();
             if let (true, Some(made)) = (whole && once && last, liveness.made(x.root)) {
-                let home = homes.of[*y as usize];
-                homes.of[x.root as usize] = home;
-                homes.made[home as usize] = Some(made);
+                let last_root = shared.last_root[*y as usize];
+                shared.last_root[x.root as usize] = last_root;
+                shared.first_task[last_root as usize] = Some(made);
             }
         }
-        homes
+        shared
     }
 
     /// Returns the live range of the memory whose last root has the live range `life`.
     fn extend(&self, root: usize, life: LiveRange) -> LiveRange {
         LiveRange {
-            first: self.made[root].unwrap_or(life.first),
+            first: self.first_task[root].unwrap_or(life.first),
             ..life
         }
     }
@@ -124,13 +124,13 @@ impl<'a> MemoryPlan<'a> {
         liveness: &Liveness,
     ) -> (MemoryPlan<'a>, BufferSizes) {
         let size = |root: &Storage| (root.dtype, root.len);
-        let homes = Homes::of(drafts, storages, results, liveness);
+        let shared = SharedMemory::of(drafts, storages, results, liveness);
         let mut needs = BufferSizes::default();
         let mut temporary: Vec<(usize, LiveRange)> = Vec::new();
         let mut starts = Vec::with_capacity(storages.len());
         for (i, root) in storages.iter().enumerate() {
-            let home = homes.of[i];
-            let base = match (root.kind, results.number(home)) {
+            let last_root = shared.last_root[i];
+            let base = match (root.kind, results.number(last_root)) {
                 (StorageKind::Leaf(leaf), _) => {
                     needs.leaves.push(size(root));
                     RegionBase::Leaf(leaf)
@@ -142,9 +142,9 @@ impl<'a> MemoryPlan<'a> {
                 (StorageKind::Made, Some(result)) => RegionBase::Result(result),
                 (StorageKind::Made, None) => {
                     let bytes = root.len.saturating_mul(root.dtype.size());
-                    if home == i as u32 {
+                    if last_root == i as u32 {
                         let life = liveness.life(i, bytes);
-                        temporary.extend(life.map(|life| (i, homes.extend(i, life))));
+                        temporary.extend(life.map(|life| (i, shared.extend(i, life))));
                     }
                     RegionBase::Arena
                 }
@@ -164,7 +164,7 @@ impl<'a> MemoryPlan<'a> {
             starts[*root].1 = offset;
         }
         for root in 0..storages.len() {
-            starts[root].1 = starts[homes.of[root] as usize].1;
+            starts[root].1 = starts[shared.last_root[root] as usize].1;
         }
         needs.arena = arena;
         (MemoryPlan { storages, starts }, needs)

@@ -63,8 +63,8 @@ pub(crate) struct Plan {
     is_plain: bool,
     /// Possible donations: leaves whose buffers may become results.
     donations: Box<[DonationSet]>,
-    /// Number of the first donations that a run must not use, because a later task may fail.
-    n_before_failures: usize,
+    /// Index of the first donation set whose leaves are intact after an error.
+    first_safe: usize,
     /// Task that makes each result.
     makers: Box<[usize]>,
     n_equations: usize,
@@ -204,7 +204,7 @@ impl Plan {
 
     /// Returns the possible donations. Their leaves are intact after an error.
     pub(crate) fn donations(&self) -> &[DonationSet] {
-        &self.donations[self.n_before_failures..]
+        &self.donations[self.first_safe..]
     }
 
     /// Returns the number of results.

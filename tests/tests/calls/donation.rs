@@ -159,3 +159,26 @@ fn a_failed_call_does_not_change_arguments_or_residuals() -> Result<()> {
     assert_eq!(bits(&picked(&first, &w, &right)), expected);
     Ok(())
 }
+
+#[traced]
+fn halved_and_taken(x: &Tensor, table: &Tensor, i: &Tensor) -> (Tensor, Tensor) {
+    (x * 0.5, table.take(i, 0))
+}
+
+#[test]
+fn a_task_that_fails_later_leaves_an_argument_that_another_task_read() {
+    let n = 40_000;
+    let table = Tensor::from([1.0, 2.0]);
+    let mut indices = vec![0i64; n];
+    let good = Tensor::from(indices.clone());
+    indices[n - 1] = 9;
+    let bad = Tensor::from(indices);
+    let ones = || Tensor::from(vec![1.0; n]);
+    evaluate(&halved_and_taken(&ones(), &table, &good)).unwrap();
+    let x = ones();
+    let (half, rows) = halved_and_taken(&x, &table, &bad);
+    drop(x);
+    assert!(evaluate(&rows).is_err());
+    drop(rows);
+    assert_eq!(half.to_vec::<f64>(), [0.5; 40_000]);
+}

@@ -7,11 +7,13 @@ use crate::{Attr, Builder, Eqn, Op, Var};
 
 /// Emits the sum of `total` and the result of `eqn`, if that is a part among zeros.
 ///
-/// Elements outside of the part are those of `total`, also a -0.0 to which the sum would add 0.0.
+/// Elements outside of the part keep their bits: -0.0 stays, where `total + ct` would give 0.0.
 pub fn add_part(b: &mut Builder, total: Var, eqn: &Eqn) -> Option<Var> {
     let y = *eqn.args.first()?;
+    let is_set = |b: &Builder, i: usize| b.static_of(eqn.attrs[i]).bool() != Some(false);
     match eqn.op {
-        Op::TakeT if b.static_of(eqn.attrs[2]).bool() == Some(false) => {
+        // Along an axis, `take_t` adds up where its tensor is repeated, which `scatter` does not.
+        Op::TakeT if !is_set(b, 1) && !is_set(b, 2) => {
             let args = [total, eqn.args[1], y, total, y];
             Some(b.emit(Op::Scatter, &eqn.attrs, &args))
         }

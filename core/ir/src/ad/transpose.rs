@@ -16,7 +16,16 @@ pub struct TransposedProgram {
 ///
 /// The first `n_residuals` parameters are the residuals.
 pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
-    transpose_onto(program, n_residuals, &[])
+    transpose_onto(program, n_residuals, &[], Sums::ByPart)
+}
+
+/// How cotangents of one value are added.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Sums {
+    /// A part among zeros is added to that part of the sum: see [`add_part`].
+    ByPart,
+    /// All elements are added. Devices can do so with what each of them has.
+    Whole,
 }
 
 /// Transposes a program, and adds the cotangents of some of the first inputs to given sums.
@@ -26,6 +35,7 @@ pub(super) fn transpose_onto(
     program: &Program,
     n_residuals: usize,
     sums: &[bool],
+    how: Sums,
 ) -> TransposedProgram {
     let (residuals, inputs) = program.params.split_at(n_residuals);
     let mut linear: SecondaryMap<Var, ()> = inputs.iter().map(|v| (*v, ())).collect();
@@ -41,7 +51,7 @@ pub(super) fn transpose_onto(
         let ct = b.param_like(out);
         name_cotangent(&mut b, ct, out);
         cts.push(ct);
-        accumulate(&mut b, &mut cotangent, out, ct);
+        accumulate(&mut b, &mut cotangent, out, ct, how);
     }
     for eqn in program.eqns.iter().rev() {
         // All consumers of the results have been visited, so their cotangents are complete.
@@ -66,7 +76,7 @@ pub(super) fn transpose_onto(
         );
         for ((&arg, ct), is_linear) in eqn.data().iter().zip(arg_cts).zip(is_linear) {
             if let Some(ct) = ct.filter(|_| is_linear) {
-                accumulate(&mut b, &mut cotangent, arg, ct);
+                accumulate(&mut b, &mut cotangent, arg, ct, how);
             }
         }
     }
@@ -86,9 +96,16 @@ pub(super) fn transpose_onto(
     }
 }
 
-fn accumulate(b: &mut Builder, cotangent: &mut SecondaryMap<Var, Var>, var: Var, ct: Var) {
+fn accumulate(
+    b: &mut Builder,
+    cotangent: &mut SecondaryMap<Var, Var>,
+    var: Var,
+    ct: Var,
+    how: Sums,
+) {
     let total = match cotangent.get(var) {
-        Some(&old) => add(b, old, ct),
+        Some(&old) if how == Sums::ByPart => add(b, old, ct),
+        Some(&old) => b.add(old, ct),
         None => ct,
     };
     cotangent.insert(var, total);

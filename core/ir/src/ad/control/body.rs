@@ -1,6 +1,6 @@
 //! Derivatives of the programs that a control flow op runs.
 
-use crate::ad::transpose::transpose_onto;
+use crate::ad::transpose::{Sums, transpose_onto};
 use crate::ad::{self, Calls, Jvp, SplitProgram, TransposedProgram};
 use crate::op::control::body::{chosen, n_marked, of_dtype, of_shape, spread, zeros};
 use crate::{Attr, Builder, Entity, Eqn, Op, Program, SecondaryMap, Static, Var, pass};
@@ -82,7 +82,7 @@ pub(super) fn divided_cotangents<S: Clone>(
     emit: impl FnOnce(Program, [Vec<S>; 2], &[Var]) -> Vec<Var>,
 ) -> Vec<Option<Var>> {
     let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let Pullback { program, nonzero } = pullback(program, linear, &given);
+    let Pullback { program, nonzero } = pullback_onto(program, linear, &given, 0, Sums::Whole);
     if n_marked(&nonzero) == 0 {
         return vec![None; nonzero.len()];
     }
@@ -189,7 +189,7 @@ pub(super) struct Pullback {
 
 /// Transposes a program in the parameters in which it is `linear`, for cotangents of `given` results.
 pub(super) fn pullback(program: &Program, linear: &[bool], given: &[bool]) -> Pullback {
-    pullback_onto(program, linear, given, 0)
+    pullback_onto(program, linear, given, 0, Sums::ByPart)
 }
 
 /// Transposes a program, and adds the cotangents of the first `n_sums` parameters to given sums.
@@ -198,6 +198,7 @@ pub(super) fn pullback_onto(
     linear: &[bool],
     given: &[bool],
     n_sums: usize,
+    how: Sums,
 ) -> Pullback {
     let others: Vec<bool> = linear.iter().map(|linear| !linear).collect();
     let known = chosen(&program.params, &others);
@@ -219,6 +220,7 @@ pub(super) fn pullback_onto(
         &second,
         residuals.len(),
         &vec![true; n_marked(&linear[..n_sums])],
+        how,
     );
     let mut b = Builder::after(&back);
     first

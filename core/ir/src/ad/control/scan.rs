@@ -2,6 +2,7 @@
 
 use super::body::{self, Halves, Pullback};
 use crate::ad::Calls;
+use crate::ad::transpose::Sums;
 use crate::op::control::body::{chosen, fixpoint, n_marked, parts, spread, zeros};
 use crate::op::control::scan::Loop;
 use crate::op::control::stacked;
@@ -189,8 +190,15 @@ pub(super) fn cotangents(
     let linear = of.marks(linear.to_vec(), dependent);
     let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
     let with_states = |carry: &[bool]| [carry, &given[n_carry..]].concat();
-    let back =
-        |carry: &[bool]| body::pullback_onto(&of.body, &linear, &with_states(carry), n_consts);
+    let back = |carry: &[bool]| {
+        body::pullback_onto(
+            &of.body,
+            &linear,
+            &with_states(carry),
+            n_consts,
+            Sums::ByPart,
+        )
+    };
     let carry = fixpoint(given[..n_carry].to_vec(), |carry| {
         back(carry).nonzero[n_consts..][..n_carry].to_vec()
     });

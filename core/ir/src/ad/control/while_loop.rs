@@ -2,6 +2,7 @@
 
 use super::body::{self, Pullback};
 use crate::ad::Calls;
+use crate::ad::transpose::Sums;
 use crate::op::control::body::{chosen, fixpoint, n_marked, parts, spread, zeros};
 use crate::op::control::programs;
 use crate::op::control::while_loop::{marks, statics};
@@ -98,7 +99,7 @@ pub(super) fn cotangents(
     });
     let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
     let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let back = |carry: &[bool]| body::pullback_onto(&body, &linear, carry, consts);
+    let back = |carry: &[bool]| body::pullback_onto(&body, &linear, carry, consts, Sums::ByPart);
     let carry = fixpoint(given, |carry| back(carry).nonzero[consts..].to_vec());
     let Pullback { program, nonzero } = back(&carry);
 
