@@ -46,6 +46,8 @@ pub(crate) enum Watch {
     Anomaly = 4,
     /// The results of each op are noted in the graph of the mode.
     Graph = 8,
+    /// The line of the user's code that records each op is noted.
+    Lines = 16,
 }
 
 thread_local! {

@@ -1,7 +1,8 @@
-//! The program of the devices that this thread traces.
+//! The functions that this thread traces for the devices of a mesh.
 
 use crate::error::ShardingFault;
 use crate::graph::trace_scope::Scope;
+use crate::sharding::Mesh;
 use crate::sharding::placement::Devices;
 use crate::transform::stand_in_of;
 use crate::{Aval, DType, Result, Tensor};
@@ -10,6 +11,14 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 /// A function that is traced for the devices of a mesh.
+enum Open {
+    /// A function of whole values.
+    Whole(Arc<Mesh>),
+    /// A function of the parts of a device.
+    Parts(Context),
+}
+
+/// A function of the parts of a device.
 struct Context {
     devices: Devices,
     scope: Arc<Scope>,
@@ -22,7 +31,33 @@ pub(super) type Positions = Vec<(MeshAxes, Tensor)>;
 
 thread_local! {
     /// The functions that this thread traces for devices, from the outermost to the innermost.
-    static OPEN: RefCell<Vec<Context>> = const { RefCell::new(Vec::new()) };
+    static OPEN: RefCell<Vec<Open>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Mesh that annotations refer to.
+pub(crate) enum MeshInForce {
+    /// The values are whole, and the devices of this mesh divide them.
+    Whole(Arc<Mesh>),
+    /// The values are parts of a device.
+    Parts,
+}
+
+/// Returns the mesh for which the innermost function is traced, if there is one.
+pub(crate) fn mesh_in_force() -> Option<MeshInForce> {
+    let last = |open: &Vec<Open>| {
+        Some(match open.last()? {
+            Open::Whole(mesh) => MeshInForce::Whole(mesh.clone()),
+            Open::Parts(_) => MeshInForce::Parts,
+        })
+    };
+    // The list may be destroyed while the thread ends.
+    OPEN.try_with(|open| last(&open.borrow())).ok().flatten()
+}
+
+/// Returns whether this thread traces a function for the devices of a mesh.
+pub(crate) fn is_mesh_in_force() -> bool {
+    OPEN.try_with(|open| !open.borrow().is_empty())
+        .unwrap_or(false)
 }
 
 /// A context that is open until it is dropped.
@@ -32,22 +67,21 @@ impl ContextGuard {
     pub(super) fn open(devices: Devices, scope: Arc<Scope>) -> ContextGuard {
         let positions = Positions::new();
         OPEN.with_borrow_mut(|open| {
-            open.push(Context {
+            open.push(Open::Parts(Context {
                 devices,
                 scope,
                 positions,
-            });
+            }));
         });
         ContextGuard(())
     }
 
     /// Returns the positions that the function asked for.
     pub(super) fn close(self) -> Positions {
-        let positions = |open: &mut Vec<Context>| {
-            let last = open.last_mut()?;
-            Some(std::mem::take(&mut last.positions))
-        };
-        OPEN.with_borrow_mut(positions).unwrap_or_default()
+        OPEN.with_borrow_mut(|open| match open.last_mut() {
+            Some(Open::Parts(context)) => std::mem::take(&mut context.positions),
+            _ => Positions::new(),
+        })
     }
 }
 
@@ -59,12 +93,46 @@ impl Drop for ContextGuard {
     }
 }
 
-/// Calls `f` with the innermost context.
+/// Calls `f` with a mesh in force, to which the mesh axes in annotations of traced functions refer.
+///
+/// [`sharded`](super::sharded) and [`explain_sharding`](super::explain_sharding) do this with their meshes. Without a
+/// mesh in force, mesh axes in annotations have no effect.
+///
+/// ```
+/// use gradloom::prelude::*;
+/// use gradloom::sharding::{Mesh, with_mesh};
+/// use std::sync::Arc;
+///
+/// #[traced(returns(f32; B@data))]
+/// fn doubled(#[shape(f32; B)] x: &Tensor) -> Tensor {
+///     x * 2.0
+/// }
+///
+/// let mesh = Arc::new(Mesh::new("m", &[("data", 2)])?);
+/// let x = Tensor::from([1.0f32, 2.0]);
+/// assert_eq!(doubled(&x).sharding(), None);
+/// let y = with_mesh(&mesh, || doubled(&x));
+/// assert_eq!(y.sharding().unwrap().to_string(), r#"sharding<@m, [{"data"}]>"#);
+/// # Ok::<(), gradloom::sharding::ShardingError>(())
+/// ```
+pub fn with_mesh<T>(mesh: &Arc<Mesh>, f: impl FnOnce() -> T) -> T {
+    OPEN.with_borrow_mut(|open| open.push(Open::Whole(mesh.clone())));
+    let _open = ContextGuard(());
+    f()
+}
+
+/// Calls `f` with the innermost context of a function of parts.
 fn innermost<T>(
     call: &'static str,
     f: impl FnOnce(&mut Context) -> Result<T, ShardingFault>,
 ) -> Result<T> {
-    let found = OPEN.with_borrow_mut(|open| open.last_mut().map(f));
+    let found = OPEN.with_borrow_mut(|open| {
+        let mut contexts = open.iter_mut().rev().filter_map(|open| match open {
+            Open::Parts(context) => Some(context),
+            Open::Whole(_) => None,
+        });
+        contexts.next().map(f)
+    });
     let found = found.unwrap_or(Err(ShardingFault::Outside));
     found.map_err(|fault| fault.into_error(call))
 }

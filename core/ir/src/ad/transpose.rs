@@ -31,6 +31,7 @@ pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
         accumulate(&mut b, &mut cotangent, out, ct);
     }
     for eqn in program.eqns.iter().rev() {
+        b.emit_for(program, eqn);
         // All consumers of the results have been visited, so their cotangents are complete.
         let out_cts: Vec<Option<Var>> = eqn
             .outs
