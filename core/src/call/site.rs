@@ -15,7 +15,6 @@ use crate::graph::recording::{
 use crate::graph::run;
 use crate::graph::value::Shared;
 use crate::points::is_tracing;
-use crate::sharding::is_mesh_in_force;
 use crate::tree::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
 use crate::{Tensor, Tree};
 use std::any::Any;
@@ -330,8 +329,7 @@ fn runs_body(site: &'static LocalKey<CallSite>) -> bool {
         }
         return true;
     }
-    // A plan knows no mesh for annotations to refer to.
-    is_watched() || runs_bodies() || is_tracing() || is_mesh_in_force()
+    is_watched() || runs_bodies() || is_tracing()
 }
 
 /// Looks up a key. `Err(None)` means that the call is not cached, and should be recorded for the cache.

@@ -48,6 +48,8 @@ pub(crate) enum Watch {
     Graph = 8,
     /// The line of the user's code that records each op is noted.
     Lines = 16,
+    /// A mesh is in force, to which annotations refer. Plans do not know it.
+    Mesh = 32,
 }
 
 thread_local! {

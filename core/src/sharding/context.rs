@@ -1,6 +1,7 @@
 //! The functions that this thread traces for the devices of a mesh.
 
 use crate::error::ShardingFault;
+use crate::graph::recording::{Watch, set_watch, watches};
 use crate::graph::trace_scope::Scope;
 use crate::sharding::Mesh;
 use crate::sharding::placement::Devices;
@@ -44,20 +45,15 @@ pub(crate) enum MeshInForce {
 
 /// Returns the mesh for which the innermost function is traced, if there is one.
 pub(crate) fn mesh_in_force() -> Option<MeshInForce> {
-    let last = |open: &Vec<Open>| {
+    if !watches(Watch::Mesh) {
+        return None;
+    }
+    OPEN.with_borrow(|open| {
         Some(match open.last()? {
             Open::Whole(mesh) => MeshInForce::Whole(mesh.clone()),
             Open::Parts(_) => MeshInForce::Parts,
         })
-    };
-    // The list may be destroyed while the thread ends.
-    OPEN.try_with(|open| last(&open.borrow())).ok().flatten()
-}
-
-/// Returns whether this thread traces a function for the devices of a mesh.
-pub(crate) fn is_mesh_in_force() -> bool {
-    OPEN.try_with(|open| !open.borrow().is_empty())
-        .unwrap_or(false)
+    })
 }
 
 /// A context that is open until it is dropped.
@@ -65,14 +61,16 @@ pub(super) struct ContextGuard(());
 
 impl ContextGuard {
     pub(super) fn open(devices: Devices, scope: Arc<Scope>) -> ContextGuard {
-        let positions = Positions::new();
-        OPEN.with_borrow_mut(|open| {
-            open.push(Open::Parts(Context {
-                devices,
-                scope,
-                positions,
-            }));
-        });
+        ContextGuard::of(Open::Parts(Context {
+            devices,
+            scope,
+            positions: Positions::new(),
+        }))
+    }
+
+    fn of(context: Open) -> ContextGuard {
+        OPEN.with_borrow_mut(|open| open.push(context));
+        set_watch(Watch::Mesh, true);
         ContextGuard(())
     }
 
@@ -88,7 +86,8 @@ impl ContextGuard {
 impl Drop for ContextGuard {
     fn drop(&mut self) {
         // The context is dropped after the borrow ends, because it owns tensors.
-        let last = OPEN.with_borrow_mut(Vec::pop);
+        let (last, is_open) = OPEN.with_borrow_mut(|open| (open.pop(), !open.is_empty()));
+        set_watch(Watch::Mesh, is_open);
         drop(last);
     }
 }
@@ -96,7 +95,8 @@ impl Drop for ContextGuard {
 /// Calls `f` with a mesh in force, to which the mesh axes in annotations of traced functions refer.
 ///
 /// [`sharded`](super::sharded) and [`explain_sharding`](super::explain_sharding) do this with their meshes. Without a
-/// mesh in force, mesh axes in annotations have no effect.
+/// mesh in force, mesh axes in annotations have no effect. A traced function that `f` calls is recorded at each call, because
+/// a cached plan does not know the mesh.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -116,8 +116,7 @@ impl Drop for ContextGuard {
 /// # Ok::<(), gradloom::sharding::ShardingError>(())
 /// ```
 pub fn with_mesh<T>(mesh: &Arc<Mesh>, f: impl FnOnce() -> T) -> T {
-    OPEN.with_borrow_mut(|open| open.push(Open::Whole(mesh.clone())));
-    let _open = ContextGuard(());
+    let _open = ContextGuard::of(Open::Whole(mesh.clone()));
     f()
 }
 

@@ -22,7 +22,7 @@ pub use collectives::{
     ppermute, reduce_scatter,
 };
 pub use context::with_mesh;
-pub(crate) use context::{MeshInForce, is_mesh_in_force, mesh_in_force};
+pub(crate) use context::{MeshInForce, mesh_in_force};
 pub use gradloom_ir::sharding::{
     AxisRef, DimSharding, Link, Mesh, MeshAxis, Part, Reduction, ShardingError, ShardingSpec,
 };

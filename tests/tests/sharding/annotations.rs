@@ -159,7 +159,17 @@ fn the_report_names_the_line_of_each_collective() {
     let forward = lines(&|(x, u, w)| mlp(x, u, w));
     let backward = lines(&|args| grad(|(x, u, w): &(Tensor, Tensor, Tensor)| mlp(x, u, w))(args).1);
     let all = lines(&|(x, u, w)| vmap(|x: &Tensor| mlp(&x.unsqueeze(0), u, w))(x).sum(0));
-    insta::assert_snapshot!([forward, backward, all].join("\n\n"), @"");
+    insta::assert_snapshot!([forward, backward, all].join("\n\n"), @r"
+    let y = h.matmul(w);: 1, 96 B
+    z.square().mean(..): 1, 8 B
+
+    let y = h.matmul(w);: 1, 96 B
+    let h = x.matmul(u).tanh();: 2, 160 B
+
+    let h = x.matmul(u).tanh();: 1, 96 B
+    let y = h.matmul(w);: 1, 96 B
+    let all = lines(&|(x, u, w)| vmap(|x: &Tensor| mlp(&x.unsqueeze(0), u, w))(x).sum(0));: 1, 8 B
+    ");
 }
 
 #[traced]

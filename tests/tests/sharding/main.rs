@@ -7,6 +7,7 @@ mod collectives;
 mod derivatives;
 mod errors;
 mod random;
+mod ring;
 mod safety;
 mod spmd_axis;
 mod training;

@@ -73,11 +73,14 @@ impl Explanation {
     }
 
     /// Returns the number of collectives and the bytes that a device sends, for each line of the user's code, in the
-    /// order of the first collective. `None` stands for collectives whose line is not known.
+    /// order of the first collective. A line has the column of the first one. `None` stands for collectives whose line is
+    /// not known.
     pub fn by_line(&self) -> Vec<(Option<Line>, usize, u128)> {
         let mut lines: Vec<(Option<Line>, usize, u128)> = Vec::new();
+        let place = |line: Option<Line>| line.map(|line| (line.file(), line.line()));
         for of in &self.collectives {
-            match lines.iter_mut().find(|(line, ..)| *line == of.line) {
+            let mut known = lines.iter_mut();
+            match known.find(|(line, ..)| place(*line) == place(of.line)) {
                 Some((_, n, sent)) => {
                     *n += 1;
                     *sent += of.sent;
