@@ -10,6 +10,7 @@ use crate::sharding::{
     AxisRef, DimSharding, MeshInForce, ShardingSpec, mesh_in_force, with_sharding,
 };
 use crate::{DType, Error, Tensor};
+use std::borrow::Borrow;
 
 /// Annotations of one function.
 #[derive(Debug)]
@@ -117,8 +118,8 @@ pub fn check_results<const N: usize>(
 /// If the mesh does not have an axis of the annotation, or inside of [`shard_map`](crate::sharding::shard_map), as in
 /// [`check_call`].
 #[track_caller]
-pub fn place_argument(table: &Annotations, i: usize, x: &Tensor) -> Tensor {
-    place(table, &table.arguments[i], x)
+pub fn place_argument(table: &Annotations, i: usize, x: impl Borrow<Tensor>) -> Tensor {
+    place(table, &table.arguments[i], x.borrow())
 }
 
 /// Returns annotated result `i`, placed as [`place_argument`] does.

@@ -147,11 +147,12 @@ impl<'a> Checks<'a> {
         let places = self.arguments.iter().enumerate();
         let places = places.filter(|(_, param)| !param.splits.is_empty());
         let places = places.map(|(i, param)| {
-            let (ident, x) = (&param.ident, super::cx::reference(param));
+            let ident = &param.ident;
             let borrow = param.by_ref.then(|| ours!(&));
             let mutable = self.is_mutable(ident).then(|| ours!(mut));
             let i = Literal::usize_unsuffixed(i);
-            ours!(let #mutable #ident = #borrow #rt::place_argument(&#name, #i, #x);)
+            // An argument by value is moved, so that its buffer can be donated.
+            ours!(let #mutable #ident = #borrow #rt::place_argument(&#name, #i, #ident);)
         });
         ours!(#check #(#places)*)
     }

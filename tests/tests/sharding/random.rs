@@ -229,14 +229,16 @@ fn step(grid: &Grid, values: &[Known], rng: &mut Rng) -> Option<Vec<(Step, Known
             let mut shorter = shape;
             shorter[axis] /= n;
             let known = with(shorter, union(&varies, &axes));
-            (shape[axis] % n == 0).then(|| vec![(Step::Scatter(x, axes, axis), known)])
+            shape[axis]
+                .is_multiple_of(n)
+                .then(|| vec![(Step::Scatter(x, axes, axis), known)])
         }
         13 => {
             let to = rng.below(2);
             let mut other = shape;
             other[axis] /= n;
             other[to] *= n;
-            let fits = shape[axis] % n == 0 && other[to] <= LONGEST;
+            let fits = shape[axis].is_multiple_of(n) && other[to] <= LONGEST;
             let known = with(other, union(&varies, &axes));
             fits.then(|| vec![(Step::AllToAll(x, axes, axis, to), known)])
         }

@@ -503,7 +503,7 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let mut local = of.batching();
     if let Some(axis) = of.mesh_axis {
         let size = mesh.axes()[mesh.position(axis)?].1;
-        if local.len % size != 0 {
+        if !local.len.is_multiple_of(size) {
             return None;
         }
         local = (local.len / size).into();
