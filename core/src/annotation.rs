@@ -1,11 +1,16 @@
-//! Run-time checks of shape annotations, `#[shape(B, 784)]` and `returns(B, 10)`, at each call.
+//! Run-time checks of shape annotations, `#[shape(B, 784)]` and `returns(B, 10)`, at each call, and the constraints of
+//! those with mesh axes, `#[shape(B@data, 784)]`.
 //!
 //! The macro generates a table. Checking it reads shapes and allocates nothing. The first axis that
 //! mentions a name binds it; every other axis that mentions the name has to agree.
 
 use crate::error::AnnotationFault;
-use crate::raise::raise;
+use crate::raise::{expect, raise};
+use crate::sharding::{
+    AxisRef, DimSharding, MeshInForce, ShardingSpec, mesh_in_force, with_sharding,
+};
 use crate::{DType, Error, Tensor};
+use std::borrow::Borrow;
 
 /// Annotations of one function.
 #[derive(Debug)]
@@ -42,6 +47,17 @@ pub struct Annotation {
     pub dtype: Option<DType>,
     /// Annotated shape, if any, with its source text.
     pub dims: Option<(&'static str, &'static [Expected])>,
+    /// How each dim is split. Empty if the annotation has no mesh axes.
+    pub splits: &'static [DimSplit],
+}
+
+/// Mesh axes that split a dim, by the annotation of the tensor.
+#[derive(Debug)]
+pub struct DimSplit {
+    /// Names of the axes, the major one first.
+    pub axes: &'static [&'static str],
+    /// True if propagation may add axes.
+    pub is_open: bool,
 }
 
 /// Annotation of one axis.
@@ -92,6 +108,75 @@ pub fn check_results<const N: usize>(
     results: &[&Tensor],
 ) {
     check(table, true, &mut { *lengths }, results);
+}
+
+/// Returns annotated argument `i`, placed on the mesh that [`sharded`](crate::sharding::sharded) divides the caller
+/// over. Without a mesh, returns it as it is.
+///
+/// # Panics
+///
+/// If the mesh does not have an axis of the annotation, or inside of [`shard_map`](crate::sharding::shard_map), as in
+/// [`check_call`].
+#[track_caller]
+pub fn place_argument(table: &Annotations, i: usize, x: impl Borrow<Tensor>) -> Tensor {
+    place(table, &table.arguments[i], x.borrow())
+}
+
+/// Returns annotated result `i`, placed as [`place_argument`] does.
+///
+/// # Panics
+///
+/// As [`place_argument`].
+#[track_caller]
+pub fn place_result(table: &Annotations, i: usize, y: &Tensor) -> Tensor {
+    place(table, &table.results[i], y)
+}
+
+#[track_caller]
+fn place(table: &Annotations, annotation: &Annotation, x: &Tensor) -> Tensor {
+    match spec(annotation) {
+        Ok(None) => x.clone(),
+        Ok(Some(spec)) => with_sharding(x, &spec),
+        Err(fault) => expect(Err(Error::Annotation {
+            function: table.function,
+            fault: Box::new(fault),
+        })),
+    }
+}
+
+/// Returns the spec of an annotated tensor on the mesh in force, if there is one.
+fn spec(annotation: &Annotation) -> Result<Option<ShardingSpec>, AnnotationFault> {
+    let what = annotation.what;
+    let mesh = match mesh_in_force() {
+        None => return Ok(None),
+        Some(MeshInForce::Parts) => return Err(AnnotationFault::Part { what }),
+        Some(MeshInForce::Whole(mesh)) => mesh,
+    };
+    let mut dims = Vec::with_capacity(annotation.splits.len());
+    for (dim, split) in annotation.splits.iter().enumerate() {
+        if let Some(axis) = split
+            .axes
+            .iter()
+            .find(|axis| mesh.axis_index(axis).is_none())
+        {
+            let mesh = mesh.to_string();
+            return Err(AnnotationFault::MeshAxis {
+                what,
+                dim,
+                axis,
+                mesh,
+            });
+        }
+        dims.push(DimSharding {
+            axes: split.axes.iter().map(|axis| AxisRef::new(axis)).collect(),
+            is_open: split.is_open,
+            priority: None,
+        });
+    }
+    let spec = ShardingSpec::new(&mesh, dims, Vec::new(), Vec::new());
+    Ok(Some(spec.expect(
+        "the macro refuses an axis that occurs twice, and the mesh has the axes",
+    )))
 }
 
 #[track_caller]

@@ -574,6 +574,14 @@ pub enum VmapFault {
         /// The op.
         op: gradloom_ir::Op,
     },
+    /// A mesh axis cannot split the lanes.
+    #[error("`{axis}` cannot split the lanes: {reason}")]
+    MeshAxis {
+        /// Name of the axis, by `spmd_axis_name`.
+        axis: String,
+        /// The reason.
+        reason: String,
+    },
 }
 
 impl VmapFault {
@@ -1132,6 +1140,22 @@ pub enum AnnotationFault {
         /// Argument or result that disagrees, with the axis and its length.
         second: (&'static str, usize, usize),
     },
+    /// The mesh does not have an axis that splits a dim.
+    MeshAxis {
+        /// Name of the argument or result.
+        what: &'static str,
+        /// Dim that the axis splits.
+        dim: usize,
+        /// Name of the axis.
+        axis: &'static str,
+        /// The mesh.
+        mesh: String,
+    },
+    /// Mesh axes split a tensor that is a part of one device already.
+    Part {
+        /// Name of the argument or result.
+        what: &'static str,
+    },
 }
 
 impl fmt::Display for AnnotationFault {
@@ -1176,6 +1200,20 @@ impl fmt::Display for AnnotationFault {
                 f,
                 "`{name}` is {} in axis {} of {}, and {} in axis {} of {}",
                 first.2, first.1, first.0, second.2, second.1, second.0
+            ),
+            AnnotationFault::MeshAxis {
+                what,
+                dim,
+                axis,
+                mesh,
+            } => write!(
+                f,
+                "the annotation of {what} splits dim {dim} over `{axis}`, and there is no such axis in {mesh}"
+            ),
+            AnnotationFault::Part { what } => write!(
+                f,
+                "the annotation of {what} has mesh axes, which split a whole tensor, and inside of `shard_map` {what} is \
+                 the part of a device; call a function without mesh axes there"
             ),
         }
     }

@@ -114,7 +114,9 @@ use proc_macro::TokenStream;
 ///   these such as `2 * B + 1`, or unknown. `#[shape(f32; B, 784)]` includes the dtype, and
 ///   `#[shape(f32; ..)]` gives only the dtype. A shape that is wrong for all values of the names is
 ///   a compile error. Each call is checked: axes with the same name must have the same length, in
-///   the results too.
+///   the results too. `#[shape(B@data, 784)]` also names the mesh axes that split a dim when
+///   `gradloom::sharding::sharded` divides the caller: an axis, a list such as `(data, model)`, or
+///   `_` for a dim that propagation may split.
 /// - `#[fixed]`: a static value of a user-defined type.
 ///
 /// `#[save]` and `#[recompute]` on a `let` decide whether reverse mode saves that value or

@@ -588,7 +588,14 @@ pub(crate) const BUILDERS: &[(&str, &[&str])] = &[
     ("Scan", &["call", "checkpoint", "clone", "reverse", "turns"]),
     (
         "Vmap",
-        &["axis_size", "call", "clone", "in_axes", "out_axes"],
+        &[
+            "axis_size",
+            "call",
+            "clone",
+            "in_axes",
+            "out_axes",
+            "spmd_axis_name",
+        ],
     ),
 ];
 

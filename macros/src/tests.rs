@@ -268,6 +268,11 @@ pub(crate) const EXPANSIONS: &[(&str, &str, &str)] = &[
         "check(range(x = 0.5..2.0), classes(labels = C), value(axis = 1), dims(C = 3))",
         "impl Head { fn loss(&self, #[shape(B, 2 * C)] x: Tensor, #[nodiff] #[shape(B)] labels: &Tensor, axis: usize) -> Result<Tensor> { Ok((x * &self.w).sum(axis).cross_entropy(labels)) } }",
     ),
+    (
+        "expansion_mesh_axes",
+        "returns(f32; B@data, O@_)",
+        "fn dense(#[shape(f32; B@data, I)] x: &Tensor, #[shape(I, O@(model, _))] mut w: Tensor) -> Tensor { w = w * 2.0; x.matmul(w) }",
+    ),
 ];
 
 #[test]

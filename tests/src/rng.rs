@@ -1,5 +1,7 @@
 //! Random numbers for generated graphs and functions.
 
+use std::ops::Range;
+
 /// A xorshift generator: small, and the same on every platform.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
@@ -49,5 +51,21 @@ impl Rng {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));
         }
+    }
+}
+
+/// Returns the number of random programs to check, `default` unless `GRADLOOM_PROGRAMS` says another, and the seeds to
+/// draw them from.
+pub fn seeds(default: u64) -> (u64, Range<u64>) {
+    let Ok(asked) = std::env::var("GRADLOOM_PROGRAMS") else {
+        return (default, 0..u64::MAX);
+    };
+    let number = |text: &str| {
+        text.parse()
+            .expect("`GRADLOOM_PROGRAMS` is `n` or `from..to`")
+    };
+    match asked.split_once("..") {
+        Some((from, to)) => (u64::MAX, number(from)..number(to)),
+        None => (number(&asked), 0..u64::MAX),
     }
 }

@@ -1,7 +1,7 @@
 //! The program builder, the only way to append an equation.
 
 use crate::hash::HashMap;
-use crate::{Attr, Aval, DType, Eqn, Op, OpError, Program, Static, Var};
+use crate::{Attr, Aval, DType, Eqn, Line, Op, OpError, Program, Static, Var};
 use std::collections::HashSet;
 
 /// Appends equations to a program and infers their avals as far as the operands are known.
@@ -17,6 +17,8 @@ pub struct Builder {
     taken: HashSet<String>,
     /// The last suffix given out for each name.
     numbers: HashMap<String, usize>,
+    /// The line of emitted equations.
+    line: Option<Line>,
 }
 
 impl Builder {
@@ -27,7 +29,7 @@ impl Builder {
 
     /// Returns a builder with an empty program that shares the tables of `program`.
     ///
-    /// The tables are variables, static arguments, avals, names and hints, so equations of `program`
+    /// The tables are variables, static arguments, avals, names, hints and lines, so equations of `program`
     /// can be appended unchanged.
     pub fn after(program: &Program) -> Builder {
         let known = program
@@ -44,6 +46,7 @@ impl Builder {
             taken: program.names.iter().map(|(_, name)| name.clone()).collect(),
             numbers: HashMap::default(),
             next: program.n_vars(),
+            line: None,
             program: Program {
                 params: Vec::new(),
                 eqns: Vec::new(),
@@ -52,6 +55,7 @@ impl Builder {
                 avals: program.avals.clone(),
                 names: program.names.clone(),
                 remat_hints: program.remat_hints.clone(),
+                lines: program.lines.clone(),
             },
         }
     }
@@ -209,6 +213,12 @@ impl Builder {
         Ok(self.push(op, attrs, args, avals))
     }
 
+    /// Gives the equations that are emitted from here on the line of an equation of `program`.
+    pub(crate) fn emit_for(&mut self, program: &Program, eqn: &Eqn) {
+        let line = eqn.outs.first().and_then(|out| program.lines.get(*out));
+        self.line = line.copied();
+    }
+
     /// Appends an equation unchanged. It keeps its variables, whose avals are not inferred.
     pub fn append(&mut self, eqn: Eqn) {
         for out in &eqn.outs {
@@ -238,6 +248,9 @@ impl Builder {
             .map(|aval| {
                 let out = self.fresh();
                 self.program.avals.insert(out, aval);
+                if let Some(line) = self.line {
+                    self.program.lines.insert(out, line);
+                }
                 out
             })
             .collect();

@@ -47,7 +47,7 @@ pub use fault::{Fault, OpError};
 pub use ops::{Kernel, Op};
 pub use poly::Poly;
 pub use program::{
-    Code, Eqn, HostCode, Program, Programs, RematHint, Static, StaticArg, StaticKind,
+    Code, Eqn, HostCode, Line, Program, Programs, RematHint, Static, StaticArg, StaticKind,
 };
 pub use symbol::Symbol;
 pub use verify::verify;

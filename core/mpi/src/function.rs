@@ -4,7 +4,9 @@ use crate::error::{MpiError, Result};
 use crate::lower::{Form, lower};
 use crate::steps::Steps;
 use crate::world::{Deed, Stop, World};
-use gradloom::sharding::{DimSharding, Explanation, Mesh, ShardMap, ShardingSpec, Specs, Speed};
+use gradloom::sharding::{
+    DimSharding, Explanation, Mesh, ShardMap, ShardingSpec, Specs, Speed, with_mesh,
+};
 use gradloom::trace::{Trace, trace};
 use gradloom::tree::TreeKey;
 use gradloom::{DType, Error, Outcome, ShardingFault, Tensor, Tree, evaluate};
@@ -424,7 +426,7 @@ where
         let whole = with_leaves(x, whole.collect());
         let f = |x: &X| R::run(|| (self.f)(x));
         let traced = match self.mode {
-            Mode::Sharded => traced(f, &whole)?,
+            Mode::Sharded => with_mesh(&self.mesh, || traced(f, &whole))?,
             Mode::ShardMap => {
                 let (ins, outs) = (self.in_specs.clone(), self.out_specs.clone());
                 let map = ShardMap::new(f, &self.mesh, ins, outs);

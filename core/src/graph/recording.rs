@@ -46,6 +46,10 @@ pub(crate) enum Watch {
     Anomaly = 4,
     /// The results of each op are noted in the graph of the mode.
     Graph = 8,
+    /// The line of the user's code that records each op is noted.
+    Lines = 16,
+    /// A mesh is in force, to which annotations refer. Plans do not know it.
+    Mesh = 32,
 }
 
 thread_local! {

@@ -23,6 +23,11 @@ pub(crate) fn seq_no_of_all() -> u64 {
     next
 }
 
+/// Returns a number greater than those of all ops that this thread has recorded. It takes none.
+pub(crate) fn next_of_thread() -> u64 {
+    NEXT_IN_BLOCK.get().0
+}
+
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {

@@ -2,6 +2,7 @@
 
 mod anomaly;
 mod context;
+mod lines;
 mod log;
 mod modes;
 mod node;
@@ -10,6 +11,7 @@ pub use anomaly::detect_anomaly;
 pub(crate) use anomaly::in_backward;
 pub(crate) use context::on_log;
 pub use context::{TraceContext, TraceHandle};
+pub(crate) use lines::{line_of_op, note_line_of_ops, with_lines};
 pub(crate) use log::leaf;
 pub use modes::Mode;
 pub(crate) use modes::{ModeGraph, active_mode, enter, join_graph, leave};
@@ -63,6 +65,7 @@ pub(crate) fn note_line(at: &'static Location<'static>) {
     if watches(Watch::Trace) {
         on_log(|log| log.locate(Some(at)));
     }
+    note_line_of_ops(Some(at));
 }
 
 /// Notes that the latest nodes have no line: a derivative or a traced function recorded them.

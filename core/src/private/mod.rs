@@ -30,7 +30,8 @@ pub use crate::{
 };
 
 pub use crate::annotation::{
-    Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
+    Annotation, Annotations, DimSplit, Expected, Length, check_arguments, check_call,
+    check_results, place_argument, place_result,
 };
 pub use crate::call::companion_pullback::*;
 pub use crate::call::facts::{

@@ -21,6 +21,8 @@ pub use collectives::{
     MeshAxisNames, all_gather, all_reduce, all_to_all, axis_index, axis_size, broadcast, pmean,
     ppermute, reduce_scatter,
 };
+pub use context::with_mesh;
+pub(crate) use context::{MeshInForce, mesh_in_force};
 pub use gradloom_ir::sharding::{
     AxisRef, DimSharding, Link, Mesh, MeshAxis, Part, Reduction, ShardingError, ShardingSpec,
 };

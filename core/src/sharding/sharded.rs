@@ -1,6 +1,8 @@
 //! Functions of whole tensors that the devices of a mesh compute together.
 
 use crate::error::ShardingFault;
+use crate::observe::with_lines;
+use crate::sharding::context::with_mesh;
 use crate::sharding::placement::check_spec;
 use crate::sharding::{DimSharding, Explanation, Mesh, ShardingSpec, Specs, Speed};
 use crate::tensor::record::record_many;
@@ -80,8 +82,9 @@ const CALL: &str = "sharded";
 
 /// Returns what the devices of a mesh compute and send for `f`, as [`sharded`] divides it.
 ///
-/// It prints as a table: each value with its spec, each collective with the bytes that a device sends, and estimates of
-/// time on devices of a speed. Only the shapes of `x` are read, so it may be larger than this machine could hold.
+/// It prints as a table: each value with its spec, each collective with the bytes that a device sends and the line of the
+/// caller's code that needs it, and estimates of time on devices of a speed. [`Explanation::by_line`] has the bytes of
+/// each line. Code in a traced function or in a closure has lines, and a derivative has those of what it differentiates. Only the shapes of `x` are read, so it may be larger than this machine could hold.
 ///
 /// ```
 /// # use gradloom::{DType, Tensor};
@@ -167,7 +170,8 @@ where
     X: Tree,
     R: Outcome,
 {
-    let Placed { program, specs, .. } = placed(call, f, mesh, specs, x)?;
+    let traced = with_lines(|| placed(call, f, mesh, specs, x));
+    let Placed { program, specs, .. } = traced?;
     let [params, outs] = specs;
     let sharded = shard(&program, mesh, &Constraints { params, outs });
     sharded.map_err(|error| {
@@ -203,7 +207,7 @@ where
         program,
         captured,
         y,
-    } = trace_body(f, x)?;
+    } = with_mesh(mesh, || trace_body(f, x))?;
     let results = leaves(&y);
     let wanted = out_specs.of_leaves(&y, "out_specs").map_err(refused)?;
     let place = |leaf: &Tensor, spec: Option<ShardingSpec>, path: &String| {

@@ -99,6 +99,10 @@ fn replay_as_bound(
     let mut last_uses = last_uses(program).into_iter();
     for eqn in &program.eqns {
         env.run(eqn, |attr| program.attr(attr).clone())?;
+        if is_watched() {
+            let line = eqn.outs.first().and_then(|out| program.lines.get(*out));
+            observe::note_line_of_ops(line.copied());
+        }
         // Drops bindings after their last use, so that evaluating the graph does not keep their
         // values.
         for var in last_uses.next().into_iter().flatten() {

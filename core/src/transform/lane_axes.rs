@@ -4,6 +4,7 @@ use crate::error::VmapFault;
 use crate::tree::arithmetic::paths;
 use crate::tree::prefix::{PrefixFault, PrefixTree, after, is_number, prefix_conversions};
 use crate::{Result, Tree};
+use gradloom_ir::Symbol;
 
 /// The axis of the lanes in each part of a tree: see [`Vmap`](crate::Vmap).
 ///
@@ -54,6 +55,8 @@ pub struct VmapAxes {
     pub(super) in_axes: LaneAxes,
     pub(super) out_axes: LaneAxes,
     pub(super) axis_size: Option<usize>,
+    /// The mesh axis that splits the lanes of values with specs.
+    pub(super) mesh_axis: Option<Symbol>,
 }
 
 impl VmapAxes {
@@ -63,6 +66,7 @@ impl VmapAxes {
             in_axes: in_axes.into(),
             out_axes: 0.into(),
             axis_size: None,
+            mesh_axis: None,
         }
     }
 
@@ -76,6 +80,12 @@ impl VmapAxes {
     /// Sets the number of lanes, which is needed only if lanes share all arguments.
     pub fn axis_size(mut self, n: usize) -> VmapAxes {
         self.axis_size = Some(n);
+        self
+    }
+
+    /// Sets the mesh axis that splits the lanes: see [`Vmap::spmd_axis_name`](crate::Vmap::spmd_axis_name).
+    pub fn spmd_axis_name(mut self, axis: &str) -> VmapAxes {
+        self.mesh_axis = Some(Symbol::new(axis));
         self
     }
 }

@@ -436,6 +436,13 @@ fn cut_until(
         lowering.node(node, args.iter().copied());
     }
     let Lowered { mut program, likes } = lowering.finish(&sources);
+    for (eqn, (node, _)) in program.eqns.iter().zip(&nodes) {
+        if let Some(line) = observe::line_of_op(node.seq_no) {
+            program
+                .lines
+                .extend(eqn.outs.iter().map(|out| (*out, line)));
+        }
+    }
     let points = noted
         .into_iter()
         .map(|i| i.map(|i| program.outs[i]))

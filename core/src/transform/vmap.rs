@@ -12,7 +12,7 @@ use crate::tensor::replay::{bind_shapes, replay_bound};
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree};
-use gradloom_ir::batch::{Batch, batch};
+use gradloom_ir::batch::{Batch, Batching, batch, check_mesh_axis};
 use gradloom_ir::pass;
 
 /// Returns the function that applies `f` to each lane of its argument.
@@ -95,6 +95,34 @@ impl<F> Vmap<F> {
         self
     }
 
+    /// Sets the axis of a mesh that splits the lanes.
+    ///
+    /// It changes the specs in the function: those of [`with_sharding`](crate::sharding::with_sharding), of annotations
+    /// with mesh axes, of [`sharded`](crate::sharding::sharded) and of [`shard_map`](crate::sharding::shard_map) get this
+    /// axis on the dim of the lanes. Without an axis, that dim is open, and the devices of a `shard_map` compute all
+    /// lanes. Values do not change. This is `spmd_axis_name` of
+    /// [`jax.vmap`](https://docs.jax.dev/en/latest/_autosummary/jax.vmap.html).
+    ///
+    /// ```
+    /// # use gradloom::{Tensor, Vmap};
+    /// # use gradloom::sharding::{Mesh, ShardingSpec, with_sharding};
+    /// # use std::sync::Arc;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", 2), ("model", 2)])?);
+    /// let columns = ShardingSpec::split(&mesh, &[&["model"]])?;
+    /// let one = |x: &Tensor| with_sharding(&(x * 2.0), &columns);
+    /// let all = Vmap::new(one).spmd_axis_name("data");
+    /// let y = all.call(&Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]));
+    /// assert_eq!(y.sharding().unwrap().to_string(), r#"sharding<@m, [{"data"}, {"model"}]>"#);
+    /// # Ok::<(), gradloom::sharding::ShardingError>(())
+    /// ```
+    ///
+    /// [`call`](Vmap::call) fails if a mesh of the function does not have the axis, if a spec or a collective in it uses
+    /// the axis, or if the devices of a `shard_map` cannot divide the lanes equally.
+    pub fn spmd_axis_name(mut self, axis: &str) -> Vmap<F> {
+        self.axes = self.axes.spmd_axis_name(axis);
+        self
+    }
+
     /// Returns the results of all lanes.
     ///
     /// # Panics
@@ -144,17 +172,18 @@ fn on_leaves<R: Outcome>(
     f: impl FnOnce(&[Tensor]) -> R,
 ) -> Result<R::Tree> {
     let (args, n) = lanes_of(leaves, in_axes, in_paths, axes.axis_size)?;
-    let (y, outs) = on_lanes(args, n, f)?;
+    let mesh_axis = axes.mesh_axis;
+    let (y, outs) = on_lanes(args, Batching { len: n, mesh_axis }, f)?;
     let axes = axes.out_axes.of_leaves(&y, "out_axes")?;
     let outs = outs.into_iter().zip(axes).zip(paths(&y, "result"));
     let outs = outs.map(|((out, axis), path)| out.placed(axis, n, path));
     Ok(with_leaves(&y, &outs.collect::<Result<Vec<Tensor>>>()?))
 }
 
-/// Returns the result of `f` for one lane, and its leaves for all `n` lanes.
+/// Returns the result of `f` for one lane, and its leaves for all lanes.
 fn on_lanes<R: Outcome>(
     args: Vec<Arg>,
-    n: usize,
+    batching: Batching,
     f: impl FnOnce(&[Tensor]) -> R,
 ) -> Result<(R::Tree, Vec<LaneResult>)> {
     let scope = ScopeGuard::open();
@@ -185,8 +214,15 @@ fn on_lanes<R: Outcome>(
     let differs: Vec<bool> = (0..program.params.len())
         .map(|i| i < inputs.len())
         .collect();
+    if let Some(axis) = batching.mesh_axis {
+        let checked = check_mesh_axis(&program, axis, batching.len);
+        checked.map_err(|reason| {
+            let axis = axis.to_string();
+            VmapFault::MeshAxis { axis, reason }.into_error()
+        })?;
+    }
     let Batch { program, each } =
-        batch(&program, &differs, n).map_err(|op| VmapFault::NoRule { op }.into_error())?;
+        batch(&program, &differs, batching).map_err(|op| VmapFault::NoRule { op }.into_error())?;
     let all = args.into_iter().filter_map(|arg| match arg {
         Arg::Each(all, _) => Some(all),
         Arg::Shared(_) => None,

@@ -68,7 +68,8 @@ fn head(func: &Func) -> String {
         let shape = &param.aval.shape;
         let dtype = param.aval.dtype.map(|dtype| dtype.to_string());
         let dtype = dtype.unwrap_or_default();
-        format!("{:?} {} {dtype} {shape}", param.kind, param.diff)
+        let splits: String = param.splits.iter().map(ToString::to_string).collect();
+        format!("{:?} {} {dtype} {shape}{splits}", param.kind, param.diff)
     });
     let generics = [
         text(&func.sig.generics),

@@ -1,13 +1,14 @@
 //! Emits the table of a function's annotations and the calls that check it.
 //!
-//! The checks run at the start of the user's function and of its companions, and on their results.
+//! The checks run at the start of the user's function and of its companions, and on their results. Tensors with mesh axes
+//! in their annotations are placed after the checks.
 
 use super::names::ItemNames;
-use crate::input::{Func, Kind, OutShape};
+use crate::input::{Func, Kind, OutShape, Param, SplitArg};
 use gradloom_ir::{Aval, Dim, Poly, Symbol};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::ToTokens;
-use syn::{Block, Expr, Index, ReturnType, Stmt};
+use syn::{Block, Expr, FnArg, Index, Pat, ReturnType, Stmt};
 
 /// Annotation checks of one function.
 pub(crate) struct Checks<'a> {
@@ -18,9 +19,9 @@ pub(crate) struct Checks<'a> {
     name: TokenStream,
     n_lengths: usize,
     /// The annotated arguments.
-    arguments: Vec<TokenStream>,
-    /// Paths of the annotated tensors in the result.
-    results: Vec<Vec<Index>>,
+    arguments: Vec<&'a Param>,
+    /// Paths of the annotated tensors in the result, and whether mesh axes split them.
+    results: Vec<(Vec<Index>, bool)>,
 }
 
 /// Length that several axes may share, with the axis that binds it.
@@ -74,14 +75,19 @@ impl<'a> Checks<'a> {
         bind(&result_avals, true, &mut lengths);
         let argument_rows = params.iter().map(|param| {
             let what = format!("`{}`", param.name);
-            row(rt, &what, &param.aval, &lengths[..n_of_arguments])
+            row(
+                rt,
+                &what,
+                (&param.aval, &param.splits[..]),
+                &lengths[..n_of_arguments],
+            )
         });
         let result_rows = declared.iter().map(|(i, (d, _))| {
             let what = match func.declared.len() {
                 1 => "the result".to_owned(),
                 _ => format!("result {i}"),
             };
-            row(rt, &what, &d.aval, &lengths)
+            row(rt, &what, (&d.aval, &d.splits[..]), &lengths)
         });
         let length_rows = lengths.iter().map(|length| {
             let (text, of_result, index, axis) = (
@@ -102,7 +108,8 @@ impl<'a> Checks<'a> {
                 results: &[#(#result_rows),*],
             }
         };
-        let arguments = params.iter().map(|p| super::cx::reference(p)).collect();
+        let results = declared.into_iter();
+        let results = results.map(|(_, (d, path))| (path, !d.splits.is_empty()));
         Some(Checks {
             func,
             rt,
@@ -112,8 +119,8 @@ impl<'a> Checks<'a> {
                 None => ours!(#user::#constant),
             },
             n_lengths: lengths.len(),
-            arguments,
-            results: declared.into_iter().map(|(_, (_, path))| path).collect(),
+            results: results.collect(),
+            arguments: params,
         })
     }
 
@@ -126,26 +133,64 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// Returns the statement that checks the arguments.
+    /// Returns the statements that check and place the arguments.
     fn enter(&self) -> TokenStream {
-        let (rt, name, arguments, n) = (self.rt, &self.name, &self.arguments, self.n_lengths);
+        let (rt, name, n) = (self.rt, &self.name, self.n_lengths);
         let n = Literal::usize_unsuffixed(n);
-        match self.results.is_empty() {
+        let arguments = self.arguments.iter().map(|p| super::cx::reference(p));
+        let check = match self.results.is_empty() {
             true => ours!(#rt::check_call::<#n>(&#name, &[#(#arguments),*]);),
             false => {
                 ours!(let lengths = #rt::check_arguments::<#n>(&#name, &[#(#arguments),*]);)
             }
-        }
+        };
+        let places = self.arguments.iter().enumerate();
+        let places = places.filter(|(_, param)| !param.splits.is_empty());
+        let places = places.map(|(i, param)| {
+            let ident = &param.ident;
+            let borrow = param.by_ref.then(|| ours!(&));
+            let mutable = self.is_mutable(ident).then(|| ours!(mut));
+            let i = Literal::usize_unsuffixed(i);
+            // An argument by value is moved, so that its buffer can be donated.
+            ours!(let #mutable #ident = #borrow #rt::place_argument(&#name, #i, #ident);)
+        });
+        ours!(#check #(#places)*)
     }
 
-    /// Returns the statement that checks the result `y`; it follows the statement of `enter`.
-    fn leave(&self, y: &Ident) -> Option<TokenStream> {
+    /// Returns whether the user's function may assign to a parameter.
+    fn is_mutable(&self, ident: &Ident) -> bool {
+        let mut inputs = self.func.sig.inputs.iter();
+        inputs.any(|input| {
+            matches!(input, FnArg::Typed(typed) if matches!(&*typed.pat,
+                Pat::Ident(pat) if pat.ident == *ident && pat.mutability.is_some()))
+        })
+    }
+
+    /// Returns the statements that check and place the result; they follow the statements of `enter`. `whole` is
+    /// the result, and `y` the result or a reference to it.
+    fn leave(&self, y: &Ident, whole: &TokenStream) -> Option<TokenStream> {
         if self.results.is_empty() {
             return None;
         }
         let (rt, name) = (self.rt, &self.name);
-        let results = self.results.iter().map(|path| ours!(&#y #(.#path)*));
-        Some(ours!(#rt::check_results(&#name, &lengths, &[#(#results),*]);))
+        let results = self.results.iter().map(|(path, _)| ours!(&#y #(.#path)*));
+        let places = self.results.iter().enumerate();
+        let places = places.filter(|(_, (_, is_split))| *is_split);
+        let places = places.map(|(i, (path, _))| {
+            let part = match path.is_empty() {
+                true => whole.clone(),
+                false => ours!(#y #(.#path)*),
+            };
+            let i = Literal::usize_unsuffixed(i);
+            ours!(#part = #rt::place_result(&#name, #i, &#part);)
+        });
+        Some(ours!(#rt::check_results(&#name, &lengths, &[#(#results),*]); #(#places)*))
+    }
+
+    /// Returns `mut` if a result is placed.
+    fn mutable(&self) -> Option<TokenStream> {
+        let is_placed = self.results.iter().any(|(_, is_split)| *is_split);
+        is_placed.then(|| ours!(mut))
     }
 
     /// Wraps the body of a companion in the checks; the body's value is a tuple that starts with
@@ -156,7 +201,7 @@ impl<'a> Checks<'a> {
     /// also contains any early return; `returns` is its type if the function returns `Result`.
     pub(crate) fn wrap_companion(&self, body: TokenStream, returns: &TokenStream) -> TokenStream {
         let (rt, enter, y) = (self.rt, self.enter(), Ident::new("y", Span::mixed_site()));
-        let leave = self.leave(&y);
+        let (leave, mutable) = (self.leave(&y, &ours!(#y)), self.mutable());
         let value = match (&self.func.output.result, &leave) {
             (None, _) => ours!(#rt::run(|| { #body })),
             // The body is in a closure already.
@@ -169,7 +214,7 @@ impl<'a> Checks<'a> {
             None => ours!(#enter #value),
             Some(leave) => ours! {
                 #enter
-                let (#y, rest) = #value;
+                let (#mutable #y, rest) = #value;
                 #leave
                 (#y, rest)
             },
@@ -194,7 +239,12 @@ impl<'a> Checks<'a> {
             // The closure contains early returns, and lets ops report their own lines.
             BodyPlace::Inside => quote::quote!(#rt::run(|| -> #ty { #(#body)* })),
         };
-        let checked = match self.leave(&y) {
+        let whole = match self.func.output.result {
+            None => ours!(#y),
+            Some(_) => ours!(*#y),
+        };
+        let mutable = self.mutable();
+        let checked = match self.leave(&y, &whole) {
             None if panics_at == PanicPlace::Caller || self.func.output.result.is_some() => {
                 quote::quote!(#enter #(#body)*)
             }
@@ -202,9 +252,11 @@ impl<'a> Checks<'a> {
             Some(leave) => {
                 let leave = match self.func.output.result {
                     None => leave,
-                    Some(_) => ours!(if let ::core::result::Result::Ok(#y) = &#y { #leave }),
+                    Some(_) => {
+                        ours!(if let ::core::result::Result::Ok(#y) = &#mutable #y { #leave })
+                    }
                 };
-                ours!(#enter let #y = #run; #leave #y)
+                ours!(#enter let #mutable #y = #run; #leave #y)
             }
         };
         block.stmts = vec![Stmt::Expr(Expr::Verbatim(checked), None)];
@@ -263,7 +315,12 @@ fn sum(poly: &Poly, lengths: &[Length]) -> Option<TokenStream> {
 }
 
 /// Returns the table row of one tensor.
-fn row(rt: &TokenStream, what: &str, aval: &Aval, lengths: &[Length]) -> TokenStream {
+fn row(
+    rt: &TokenStream,
+    what: &str,
+    (aval, splits): (&Aval, &[SplitArg]),
+    lengths: &[Length],
+) -> TokenStream {
     let option = |value: Option<TokenStream>| match value {
         Some(value) => ours!(::core::option::Option::Some(#value)),
         None => ours!(::core::option::Option::None),
@@ -273,9 +330,16 @@ fn row(rt: &TokenStream, what: &str, aval: &Aval, lengths: &[Length]) -> TokenSt
         ours!(#rt::DType::#variant)
     }));
     let dims = option(aval.shape.dims().map(|dims| {
+        let mut splits = splits.iter();
         let written: Vec<String> = dims
             .iter()
-            .map(|d| d.to_string().replace('?', "_"))
+            .map(|d| {
+                let split = splits
+                    .next()
+                    .filter(|split| split.is_open || !split.axes.is_empty());
+                let split = split.map(ToString::to_string).unwrap_or_default();
+                format!("{}{split}", d.to_string().replace('?', "_"))
+            })
             .collect();
         let written = format!("({})", written.join(", "));
         let dims = dims.iter().map(|dim| {
@@ -296,5 +360,10 @@ fn row(rt: &TokenStream, what: &str, aval: &Aval, lengths: &[Length]) -> TokenSt
         let dims: Vec<TokenStream> = dims.collect();
         ours!((#written, &[#(#dims),*]))
     }));
-    ours!(#rt::Annotation { what: #what, dtype: #dtype, dims: #dims }).into_token_stream()
+    let splits = splits.iter().map(|split| {
+        let (names, is_open) = (split.names(), split.is_open);
+        ours!(#rt::DimSplit { axes: &[#(#names),*], is_open: #is_open })
+    });
+    ours!(#rt::Annotation { what: #what, dtype: #dtype, dims: #dims, splits: &[#(#splits),*] })
+        .into_token_stream()
 }

@@ -2,7 +2,8 @@
 //! `returns(B, 10)` for the result.
 
 use super::dim::DimArg;
-use super::{Func, OutShape, text};
+use super::split::check_distinct;
+use super::{Func, OutShape, SplitArg, text};
 use crate::report::Errors;
 use gradloom_ir::{Aval, DType, Dim, Shape};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -13,8 +14,13 @@ use syn::{Ident, Token};
 
 /// Parsed form of `f32; B, 784, _`: an optional dtype, then the dims.
 ///
-/// `..` in place of the dims leaves the rank unknown.
-pub(crate) struct AvalArg(pub(crate) Aval);
+/// `..` in place of the dims leaves the rank unknown. A dim may be followed by the mesh axes that split it.
+#[derive(Clone, Debug)]
+pub(crate) struct AvalArg {
+    pub(crate) aval: Aval,
+    /// For each dim, how it is split. Empty if no dim says so.
+    pub(crate) splits: Vec<SplitArg>,
+}
 
 impl Parse for AvalArg {
     fn parse(input: ParseStream) -> syn::Result<AvalArg> {
@@ -25,21 +31,27 @@ impl Parse for AvalArg {
         if input.peek(Token![..]) {
             input.parse::<Token![..]>()?;
             return match input.is_empty() {
-                true => Ok(AvalArg(Aval {
-                    dtype,
-                    shape: Shape::UNKNOWN,
-                })),
+                true => Ok(AvalArg {
+                    aval: Aval { dtype, shape: Shape::UNKNOWN },
+                    splits: Vec::new(),
+                }),
                 false => Err(input.error(
                     "`..` stands for all dims, so it cannot have dims beside it; write `_` for one dim",
                 )),
             };
         }
         let dims = Punctuated::<DimArg, Token![,]>::parse_terminated(input)?;
-        let dims: Vec<Dim> = dims.into_iter().map(|d| d.0).collect();
-        Ok(AvalArg(Aval {
+        let (dims, splits): (Vec<Dim>, Vec<_>) = dims.into_iter().map(|d| (d.0, d.1)).unzip();
+        check_distinct(&splits)?;
+        let splits = match splits.iter().any(Option::is_some) {
+            true => splits.into_iter().map(Option::unwrap_or_default).collect(),
+            false => Vec::new(),
+        };
+        let aval = Aval {
             dtype,
             shape: dims.into(),
-        }))
+        };
+        Ok(AvalArg { aval, splits })
     }
 }
 
@@ -66,7 +78,7 @@ enum DeclaredShape {
     /// `_`: no annotation.
     Nothing,
     /// `B, 10`: one shape.
-    One(Aval),
+    One(AvalArg),
     /// `(B, 10), ()`: one annotation for each part of a tuple.
     Parts(Vec<ReturnsOption>),
 }
@@ -84,7 +96,7 @@ impl ReturnsOption {
         let items = items(&tokens);
         let is_group = |item: &Vec<TokenTree>| matches!(&**item, [TokenTree::Group(g)] if g.delimiter() == Delimiter::Parenthesis);
         if !items.iter().any(is_group) {
-            let aval = AvalArg::parse.parse2(tokens)?.0;
+            let aval = AvalArg::parse.parse2(tokens)?;
             return Ok(ReturnsOption {
                 what: DeclaredShape::One(aval),
                 at,
@@ -118,14 +130,16 @@ impl ReturnsOption {
             (DeclaredShape::Nothing, shape) => {
                 let nothing = DeclaredResult {
                     aval: Aval::UNKNOWN,
+                    splits: Vec::new(),
                     at: self.at.clone(),
                 };
                 found.extend(std::iter::repeat_n(nothing, shape.len()));
                 Ok(())
             }
-            (DeclaredShape::One(aval), OutShape::Tensor) => {
+            (DeclaredShape::One(AvalArg { aval, splits }), OutShape::Tensor) => {
                 found.push(DeclaredResult {
                     aval: aval.clone(),
+                    splits: splits.clone(),
                     at: self.at.clone(),
                 });
                 Ok(())
@@ -142,8 +156,9 @@ impl ReturnsOption {
             }
             // `returns(_, _)` is a shape of rank 2 if the result is one tensor; for a pair it
             // annotates neither part.
-            (DeclaredShape::One(aval), OutShape::Tuple(shapes))
+            (DeclaredShape::One(AvalArg { aval, splits }), OutShape::Tuple(shapes))
                 if aval.dtype.is_none()
+                    && splits.is_empty()
                     && aval.shape.dims().is_some_and(|dims| {
                         dims.len() == shapes.len() && dims.iter().all(|d| *d == Dim::Unknown)
                     }) =>
@@ -170,6 +185,8 @@ impl ToTokens for ReturnsOption {
 #[derive(Clone, Debug)]
 pub(crate) struct DeclaredResult {
     pub(crate) aval: Aval,
+    /// For each dim, how it is split. Empty if no dim says so.
+    pub(crate) splits: Vec<SplitArg>,
     /// The annotation's tokens, for error spans.
     pub(crate) at: TokenStream,
 }

@@ -1,11 +1,12 @@
-//! Parses a dim as users write it in `#[shape(B, 784, 2 * B + 1, _)]`.
+//! Parses a dim as users write it in `#[shape(B, 784, 2 * B + 1, _)]`, with mesh axes that split it.
 
-use super::unraw;
+use super::{SplitArg, unraw};
 use gradloom_ir::{Dim, Poly, Symbol};
 use syn::parse::{Parse, ParseStream};
 use syn::{Ident, Token};
 
-pub(crate) struct DimArg(pub(crate) Dim);
+/// A dim, and how it is split, if that is written.
+pub(crate) struct DimArg(pub(crate) Dim, pub(crate) Option<SplitArg>);
 
 const WORDS: &str =
     "a dim is a number, a name such as `B`, a sum or product of these such as `2 * B + 1`, or `_`";
@@ -23,8 +24,9 @@ impl Parse for DimArg {
             }
             dim
         };
+        let split = SplitArg::after_dim(input)?;
         match input.is_empty() || input.peek(Token![,]) {
-            true => Ok(DimArg(dim)),
+            true => Ok(DimArg(dim, split)),
             false => Err(input.error(WORDS)),
         }
     }

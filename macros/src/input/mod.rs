@@ -18,6 +18,7 @@ mod param;
 pub(crate) mod rule;
 pub(crate) mod selftest;
 mod signature;
+mod split;
 mod view;
 
 pub(crate) use attribute::{REMAT_HINTS, is_checkpoint, is_remat_hint, is_traced};
@@ -27,6 +28,7 @@ pub(crate) use lint::Lint;
 pub(crate) use output::{OutShape, Output};
 pub(crate) use param::{Param, without_helpers};
 pub(crate) use signature::{lint_attributes, signature};
+pub(crate) use split::SplitArg;
 pub(crate) use view::View;
 
 use annotation::DeclaredResult;

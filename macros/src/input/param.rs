@@ -3,7 +3,7 @@
 use super::annotation::AvalArg;
 use super::kind::{Kind, classify, holds_keys, peel, spell_self};
 use super::view::View;
-use super::{Owner, unraw};
+use super::{Owner, SplitArg, unraw};
 use crate::report::{Errors, nearest};
 use gradloom_ir::Aval;
 use quote::format_ident;
@@ -32,6 +32,8 @@ pub(crate) struct Param {
     pub(crate) diff: bool,
     /// Annotation of `#[shape(..)]`.
     pub(crate) aval: Aval,
+    /// For each dim of `aval`, how it is split. Empty if no dim says so.
+    pub(crate) splits: Vec<SplitArg>,
     /// True for the receiver of a method.
     pub(crate) receiver: bool,
     /// True if the user wrote a pattern, which has no name in straight-line code.
@@ -179,6 +181,7 @@ fn receiver(r: &syn::Receiver, owner: Option<&Owner>, errors: &mut Errors) -> Pa
         kind: Kind::Tree,
         diff: true,
         aval: Aval::UNKNOWN,
+        splits: Vec::new(),
         receiver: true,
         pattern: false,
         mutable: false,
@@ -211,6 +214,7 @@ fn typed(i: usize, p: &syn::PatType, owner: Option<&Owner>, errors: &mut Errors)
         kind,
         diff: !is_static,
         aval: Aval::UNKNOWN,
+        splits: Vec::new(),
         receiver: false,
         pattern,
         mutable: is_static && matches!(&*p.pat, Pat::Ident(id) if id.mutability.is_some()),
@@ -260,7 +264,11 @@ fn helper_attributes(param: &mut Param, helpers: &[Attribute], errors: &mut Erro
                 continue;
             }
             match attr.parse_args::<AvalArg>() {
-                Ok(AvalArg(aval)) => param.aval = aval,
+                Ok(AvalArg { splits, .. }) if param.pattern && !splits.is_empty() => errors.push(
+                    attr,
+                    "mesh axes split a parameter with a name, and this one is a pattern; give it a name",
+                ),
+                Ok(AvalArg { aval, splits }) => (param.aval, param.splits) = (aval, splits),
                 Err(error) => errors.push_error(error),
             }
         }

@@ -10,7 +10,7 @@ use gradloom::{DType, Tensor, Vmap, evaluate, jvp, vjp};
 use gradloom_ir::{Op, Program, Var, ad};
 use gradloom_tests::graphs::{Graph, Kind, Node, Rng, Step, graph, interpret};
 use gradloom_tests::noise;
-use std::ops::Range;
+use gradloom_tests::rng::seeds;
 
 /// Default number of programs.
 const PROGRAMS: u64 = 2000;
@@ -318,24 +318,9 @@ fn programs_that_were_wrong_are_right() {
     }
 }
 
-/// Returns the number of programs to check and the seeds to draw them from.
-fn asked() -> (u64, Range<u64>) {
-    let Ok(asked) = std::env::var("GRADLOOM_PROGRAMS") else {
-        return (PROGRAMS, 0..u64::MAX);
-    };
-    let number = |text: &str| {
-        text.parse()
-            .expect("`GRADLOOM_PROGRAMS` is `n` or `from..to`")
-    };
-    match asked.split_once("..") {
-        Some((from, to)) => (u64::MAX, number(from)..number(to)),
-        None => (number(&asked), 0..u64::MAX),
-    }
-}
-
 #[test]
 fn a_random_program_gives_what_its_definitions_give() {
-    let (n, seeds) = asked();
+    let (n, seeds) = seeds(PROGRAMS);
     let (mut n_checked, mut seed) = (0, seeds.start);
     let mut wrong = Vec::new();
     while n_checked < n && seed < seeds.end {

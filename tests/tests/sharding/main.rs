@@ -1,11 +1,15 @@
 //! Programs for the devices of a mesh, beside the same computation without devices.
 
+mod annotations;
 mod automatic;
 mod checkpoint;
 mod collectives;
 mod derivatives;
 mod errors;
+mod random;
+mod ring;
 mod safety;
+mod spmd_axis;
 mod training;
 
 use gradloom::Tensor;

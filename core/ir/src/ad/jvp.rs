@@ -33,6 +33,7 @@ pub fn jvp(program: &Program, wrt: &[Var], calls: Calls) -> Jvp {
         tangents.push(dx);
     }
     for eqn in &program.eqns {
+        b.emit_for(program, eqn);
         let dx: Vec<Option<Var>> = eqn
             .data()
             .iter()

@@ -79,5 +79,6 @@ fn part(of: &Program, params: Vec<Var>, eqns: Vec<crate::Eqn>, outs: Vec<Var>) -
         avals: of.avals.clone(),
         names: of.names.clone(),
         remat_hints: of.remat_hints.clone(),
+        lines: of.lines.clone(),
     }
 }

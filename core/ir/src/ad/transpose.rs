@@ -54,6 +54,7 @@ pub(super) fn transpose_onto(
         accumulate(&mut b, &mut cotangent, out, ct, how);
     }
     for eqn in program.eqns.iter().rev() {
+        b.emit_for(program, eqn);
         // All consumers of the results have been visited, so their cotangents are complete.
         let out_cts: Vec<Option<Var>> = eqn
             .outs

@@ -6,7 +6,7 @@
 use super::pad::for_axes;
 use super::shape;
 use super::{Decompose, Op};
-use crate::{Builder, Eqn, Program, SecondaryMap, Static, StaticKind, Var};
+use crate::{Builder, Eqn, Program, SecondaryMap, Static, StaticKind, Symbol, Var};
 
 /// A rule that emits the results of an equation for all lanes.
 ///
@@ -56,9 +56,35 @@ pub struct Lanes<'a> {
     pub args: &'a [Lane],
     /// The number of lanes.
     pub len: usize,
+    /// The axis of a mesh that splits the axis of lanes of values with specs.
+    pub mesh_axis: Option<Symbol>,
+}
+
+/// The lanes of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batching {
+    /// The number of lanes.
+    pub len: usize,
+    /// The axis of a mesh that splits the axis of lanes of values with specs.
+    pub mesh_axis: Option<Symbol>,
+}
+
+impl From<usize> for Batching {
+    fn from(len: usize) -> Batching {
+        let mesh_axis = None;
+        Batching { len, mesh_axis }
+    }
 }
 
 impl Lanes<'_> {
+    /// Returns the lanes.
+    pub(super) fn batching(&self) -> Batching {
+        Batching {
+            len: self.len,
+            mesh_axis: self.mesh_axis,
+        }
+    }
+
     /// Returns the value of a static argument.
     fn attr(&self, i: usize) -> &Static {
         self.program.attr(self.eqn.attrs[i])
@@ -200,7 +226,7 @@ pub fn apply(
     b: &mut Builder,
     program: &Program,
     args: &[Lane],
-    len: usize,
+    batching: Batching,
 ) -> Result<Vec<Lane>, Op> {
     let params = program.params.iter().copied().zip(args.iter().copied());
     let mut lanes: SecondaryMap<Var, Lane> = params.collect();
@@ -210,12 +236,14 @@ pub fn apply(
             .expect("a variable is bound before it is read")
     };
     for eqn in &program.eqns {
+        b.emit_for(program, eqn);
         let args: Vec<Lane> = eqn.args.iter().map(|arg| lane(&lanes, *arg)).collect();
         let of = Lanes {
             program,
             eqn,
             args: &args,
-            len,
+            len: batching.len,
+            mesh_axis: batching.mesh_axis,
         };
         let n_data = eqn.data().len();
         let outs = match args[..n_data].iter().any(|arg| arg.is_each()) {
@@ -426,7 +454,7 @@ fn simpler_by(b: &mut Builder, of: &Lanes<'_>, decompose: Decompose) -> Option<V
     }
     let outs = decompose(&mut one, &eqn)?;
     let one = one.finish(eqn.args, outs);
-    apply(b, &one, of.args, of.len).ok()
+    apply(b, &one, of.args, of.batching()).ok()
 }
 
 /// An op on rows, some of whose operands are vectors that all rows share.

@@ -37,11 +37,11 @@ pub(super) static OP: Linear = Linear {
     ],
 };
 
-/// Lanes are an open dim that no axis splits.
+/// Lanes are an open dim that no axis splits, or a dim that the axis of the batch splits.
 fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let statics = of.statics();
     let spec = statics[0].sharding()?;
-    let spec = with_lane_dim(spec)?;
+    let spec = with_lane_dim(spec, of.mesh_axis)?;
     let (spec, x) = (b.attr(spec), of.each(b, 0)?);
     let y = b.emit(Op::ShardingConstraint, &[spec], &[x]);
     Some(vec![Lane::Each(y)])

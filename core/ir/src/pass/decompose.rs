@@ -21,6 +21,7 @@ pub fn decompose_some(program: &Program, is_asked: impl Fn(usize) -> bool) -> Op
     let mut b = Builder::after(program);
     let mut equal: SecondaryMap<Var, Var> = SecondaryMap::new();
     for (at, eqn) in program.eqns.iter().enumerate() {
+        b.emit_for(program, eqn);
         let mut eqn = eqn.clone();
         for arg in &mut eqn.args {
             *arg = equal.get(*arg).copied().unwrap_or(*arg);

@@ -69,7 +69,12 @@ pub struct Program {
     pub names: SecondaryMap<Var, String>,
     /// The user's requests to save or recompute variables in reverse mode.
     pub remat_hints: SecondaryMap<Var, RematHint>,
+    /// The lines of the user's code that compute variables, as far as they were noted. Reports read them.
+    pub lines: SecondaryMap<Var, Line>,
 }
+
+/// Line of the user's code.
+pub type Line = &'static std::panic::Location<'static>;
 
 /// A user's request to save or recompute a variable that the pullback needs.
 ///

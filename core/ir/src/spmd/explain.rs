@@ -9,7 +9,7 @@ use super::{Sharded, name_of};
 use crate::hash::HashMap;
 use crate::op::Count;
 use crate::sharding::{AxisRef, ShardingSpec};
-use crate::{Program, Var, cost};
+use crate::{Line, Program, Var, cost};
 use std::fmt;
 
 /// A collective of a sharded program.
@@ -31,6 +31,9 @@ pub struct Collective {
     pub seconds: f64,
     /// The index of the equation before which it runs, or the number of equations at the end.
     pub before: usize,
+    /// The line of the user's code that needs it, if the program has lines: that of the value if partial values are
+    /// reduced, and that of the equation which reads the value otherwise.
+    pub line: Option<Line>,
 }
 
 /// Work and costs of a sharded program, by [`Sharded::explain`].
@@ -67,6 +70,25 @@ impl Explanation {
     /// Returns the estimated seconds of the program. Computation and communication do not overlap.
     pub fn seconds(&self) -> f64 {
         self.compute_seconds + self.collective_seconds()
+    }
+
+    /// Returns the number of collectives and the bytes that a device sends, for each line of the user's code, in the
+    /// order of the first collective. A line has the column of the first one. `None` stands for collectives whose line is
+    /// not known.
+    pub fn by_line(&self) -> Vec<(Option<Line>, usize, u128)> {
+        let mut lines: Vec<(Option<Line>, usize, u128)> = Vec::new();
+        let place = |line: Option<Line>| line.map(|line| (line.file(), line.line()));
+        for of in &self.collectives {
+            let mut known = lines.iter_mut();
+            match known.find(|(line, ..)| place(*line) == place(of.line)) {
+                Some((_, n, sent)) => {
+                    *n += 1;
+                    *sent += of.sent;
+                }
+                None => lines.push((of.line, 1, of.sent)),
+            }
+        }
+        lines
     }
 
     /// Returns the number of collectives and the bytes that a device sends, for each name and list of
@@ -222,7 +244,25 @@ impl Report<'_> {
             sent,
             seconds: self.speed.of_step(grid, step, sent),
             before: at,
+            line: self.line(var, !before.partial.is_empty(), at),
         }
+    }
+
+    /// Returns the line that needs a step of a value before equation `at`.
+    fn line(&self, var: Var, is_reduced: bool, at: usize) -> Option<Line> {
+        let program = &self.of.program;
+        let own = program.lines.get(var);
+        let last = at.checked_sub(1).map(|last| &program.eqns[last]);
+        let is_made_here = last.is_some_and(|eqn| eqn.outs.contains(&var));
+        let reader = program
+            .eqns
+            .get(at)
+            .and_then(|eqn| program.lines.get(eqn.outs[0]));
+        let [first, second] = match is_reduced || is_made_here {
+            true => [own, reader],
+            false => [reader, own],
+        };
+        first.or(second).copied()
     }
 
     /// Counts an equation, and returns its line.
@@ -311,8 +351,12 @@ impl Report<'_> {
 
 fn line(of: &Collective, var: Var, program: &Program, grid: &Grid, to: &Layout) -> String {
     let axes: Vec<String> = of.axes.iter().map(AxisRef::to_string).collect();
+    let place = of
+        .line
+        .map(|line| format!("; for {line}"))
+        .unwrap_or_default();
     format!(
-        "  {} {} over {}: each device sends {}, {}; {} {}",
+        "  {} {} over {}: each device sends {}, {}; {} {}{place}",
         of.name,
         of.value,
         axes.join(", "),

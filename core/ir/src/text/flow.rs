@@ -207,6 +207,7 @@ impl Reader<'_> {
                     avals: avals.clone(),
                     names: names.clone(),
                     remat_hints: SecondaryMap::new(),
+                    lines: SecondaryMap::new(),
                 },
                 targets: stores.iter().map(|s| s.1).collect(),
             }

@@ -1,6 +1,6 @@
 //! Programs that a control flow op runs: lanes, and parts of lists.
 
-use crate::op::lanes::{Lane, apply};
+use crate::op::lanes::{Batching, Lane, apply};
 use crate::{Attr, Aval, Builder, Dim, Op, Program, SecondaryMap, Shape, Static, Var};
 
 /// Returns which of `marked` states of a loop are marked at last, if each turn may mark more of them.
@@ -45,15 +45,16 @@ pub(crate) fn lanes(
     program: &Program,
     each: &[bool],
     forced: &[bool],
-    len: usize,
+    batching: Batching,
 ) -> Option<(Program, Vec<bool>)> {
+    let len = batching.len;
     let mut b = Builder::new();
     let arg = |(param, each): (&Var, &bool)| match each {
         true => Lane::Each(b.param(with_lanes(program.aval(*param), len))),
         false => Lane::Shared(b.param(program.aval(*param).clone())),
     };
     let args: Vec<Lane> = program.params.iter().zip(each).map(arg).collect();
-    let found = apply(&mut b, program, &args, len).ok()?;
+    let found = apply(&mut b, program, &args, batching).ok()?;
     let out = |(out, forced): (&Lane, &bool)| match *out {
         Lane::Shared(var) if *forced => {
             let shape = of_shape(&with_lanes(b.aval(var), len));

@@ -61,7 +61,7 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let body = &statics[0].programs()?[0];
     let each: Vec<bool> = of.args.iter().map(|arg| arg.is_each()).collect();
     let none = vec![false; body.outs.len()];
-    let (all, each) = body::lanes(body, &each, &none, of.len)?;
+    let (all, each) = body::lanes(body, &each, &none, of.batching())?;
     let args: Vec<Var> = of.args.iter().map(|arg| arg.var()).collect();
     let kept = count(&statics, 1);
     let outs = emit(b, all, kept, &args);

@@ -177,7 +177,7 @@ fn batch_jvp(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let (args, n) = (of.all(b)?, of.eqn.outs.len());
     let all = |program: &Program, n_outs: usize| {
         let each = vec![true; program.params.len()];
-        body::lanes(program, &each, &vec![true; n_outs], of.len).map(|(all, _)| all)
+        body::lanes(program, &each, &vec![true; n_outs], of.batching()).map(|(all, _)| all)
     };
     let programs = Programs::new(vec![all(body, n)?, all(rule, n)?]);
     let attrs = [b.attr(programs), b.attr(consts as i64)];
@@ -195,7 +195,7 @@ fn batch_vjp(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let all = |program: &Program| {
         let each = vec![true; program.params.len()];
         let forced = vec![true; program.outs.len()];
-        body::lanes(program, &each, &forced, of.len).map(|(all, _)| all)
+        body::lanes(program, &each, &forced, of.batching()).map(|(all, _)| all)
     };
     let programs = Programs::new(vec![all(body)?, all(forward)?, all(backward)?]);
     let attrs = [b.attr(programs), b.attr(consts as i64)];

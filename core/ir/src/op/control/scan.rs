@@ -208,12 +208,13 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     };
     let each: Vec<bool> = of.args.iter().map(|arg| arg.is_each()).collect();
     let none = vec![false; body.outs.len()];
-    let marks = |marks: &[bool]| body::lanes(body, marks, &none, of.len).map(|(_, each)| each);
+    let marks =
+        |marks: &[bool]| body::lanes(body, marks, &none, of.batching()).map(|(_, each)| each);
     marks(&each)?;
     let each = of_loop.marks(each, |each| marks(each).unwrap_or_else(|| none.clone()));
     let mut forced = none.clone();
     forced[..carry].copy_from_slice(&each[consts..][..carry]);
-    let (program, outs_each) = body::lanes(body, &each, &forced, of.len)?;
+    let (program, outs_each) = body::lanes(body, &each, &forced, of.batching())?;
     let mut args = Vec::with_capacity(of.args.len());
     for (i, each) in each.iter().enumerate() {
         args.push(match each {

@@ -8,7 +8,7 @@ use crate::op::lanes::{Lane, Lanes};
 use crate::op::nd_array::eqn_results;
 use crate::op::{Application, NdArray, Variance};
 use crate::{
-    Aval, Builder, Eqn, Fault, Op, Program, Programs, SecondaryMap, Static, StaticKind, Var,
+    Aval, Builder, Eqn, Fault, Op, Program, Programs, SecondaryMap, Static, StaticKind, Symbol, Var,
 };
 use std::collections::BTreeMap;
 
@@ -489,7 +489,7 @@ impl ShardMap {
     }
 }
 
-/// Each device computes its parts for all lanes.
+/// Each device computes its parts for all lanes, or for those that it has along the axis of the batch.
 fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let statics = of.statics();
     let Parts {
@@ -500,17 +500,29 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     } = Parts::of(&statics);
     let each: Vec<bool> = of.args.iter().map(|arg| arg.is_each()).collect();
     let none = vec![false; body.outs.len()];
-    let (all, out_each) = body::lanes(body, &each, &none, of.len)?;
+    let mut local = of.batching();
+    if let Some(axis) = of.mesh_axis {
+        let size = mesh.axes()[mesh.position(axis)?].1;
+        if !local.len.is_multiple_of(size) {
+            return None;
+        }
+        local = (local.len / size).into();
+    }
+    let (all, out_each) = body::lanes(body, &each, &none, local)?;
     let args: Vec<Var> = of.args.iter().map(|arg| arg.var()).collect();
-    let tilings = [with_lanes(ins, &each), with_lanes(outs, &out_each)];
+    let lanes: Vec<Symbol> = of.mesh_axis.into_iter().collect();
+    let tilings = [
+        with_lanes(ins, &each, &lanes),
+        with_lanes(outs, &out_each, &lanes),
+    ];
     let outs = emit(b, all, mesh, tilings, &args);
     Some(Lane::marked(outs, &out_each))
 }
 
-/// Returns tilings with a first dim that is not divided, where marked.
-fn with_lanes(tilings: &[Tiling], each: &[bool]) -> Vec<Tiling> {
+/// Returns tilings with a first dim that some axes divide, where marked.
+fn with_lanes(tilings: &[Tiling], each: &[bool], axes: &[Symbol]) -> Vec<Tiling> {
     let one = |(tiling, each): (&Tiling, &bool)| match each {
-        true => Tiling([&[Vec::new()], &tiling.0[..]].concat()),
+        true => Tiling([&[axes.to_vec()], &tiling.0[..]].concat()),
         false => tiling.clone(),
     };
     tilings.iter().zip(each).map(one).collect()

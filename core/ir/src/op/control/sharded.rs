@@ -4,8 +4,8 @@ use super::body;
 use super::{Control, avals, check_args, check_number, control_op};
 use crate::op::lanes::{Lane, Lanes};
 use crate::op::{Application, NdArray};
-use crate::sharding::{DimSharding, Mesh, ShardingSpec};
-use crate::{Aval, Builder, Fault, Op, Program, Programs, Static, StaticKind, Var};
+use crate::sharding::{AxisRef, DimSharding, Mesh, ShardingSpec};
+use crate::{Aval, Builder, Fault, Op, Program, Programs, Static, StaticKind, Symbol, Var};
 use std::sync::Arc;
 
 /// `y... = sharded[body, ins, outs] x...`: the results of the body, `x... -> y...`, computed by the devices of a
@@ -126,7 +126,7 @@ impl Sharded {
     }
 }
 
-/// Lanes are computed together. Their axis is an open dim of a spec.
+/// Lanes are computed together. Their axis is an open dim of a spec, or split by the axis of the batch.
 fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let statics = of.statics();
     let Parts {
@@ -137,24 +137,36 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     } = Parts::of(&statics);
     let each: Vec<bool> = of.args.iter().map(|arg| arg.is_each()).collect();
     let none = vec![false; body.outs.len()];
-    let (all, out_each) = body::lanes(body, &each, &none, of.len)?;
+    let (all, out_each) = body::lanes(body, &each, &none, of.batching())?;
     let args: Vec<Var> = of.args.iter().map(|arg| arg.var()).collect();
-    let specs = [with_lanes(ins, &each)?, with_lanes(outs, &out_each)?];
+    let lanes = |specs: &[_], each: &[bool]| with_lanes(specs, each, of.mesh_axis);
+    let specs = [lanes(ins, &each)?, lanes(outs, &out_each)?];
     let outs = emit(b, all, mesh, specs, &args);
     Some(Lane::marked(outs, &out_each))
 }
 
-fn with_lanes(specs: &[Option<ShardingSpec>], each: &[bool]) -> Option<Vec<Option<ShardingSpec>>> {
+fn with_lanes(
+    specs: &[Option<ShardingSpec>],
+    each: &[bool],
+    mesh_axis: Option<Symbol>,
+) -> Option<Vec<Option<ShardingSpec>>> {
     let one = |(spec, each): (&Option<ShardingSpec>, &bool)| match spec {
-        Some(spec) if *each => Some(Some(with_lane_dim(spec)?)),
+        Some(spec) if *each => Some(Some(with_lane_dim(spec, mesh_axis)?)),
         spec => Some(spec.clone()),
     };
     specs.iter().zip(each).map(one).collect()
 }
 
-/// Returns the spec of a value with an axis of lanes before its axes.
-pub(crate) fn with_lane_dim(spec: &ShardingSpec) -> Option<ShardingSpec> {
-    let dims = [&[DimSharding::open(Vec::new())], spec.dims()].concat();
+/// Returns the spec of a value with an axis of lanes before its axes. It is open, or split by an axis of the mesh.
+pub(crate) fn with_lane_dim(
+    spec: &ShardingSpec,
+    mesh_axis: Option<Symbol>,
+) -> Option<ShardingSpec> {
+    let lanes = match mesh_axis {
+        Some(axis) => DimSharding::closed(vec![AxisRef::new(axis.as_str())]),
+        None => DimSharding::open(Vec::new()),
+    };
+    let dims = [&[lanes], spec.dims()].concat();
     let (replicated, partial) = (spec.replicated_axes().to_vec(), spec.partial().to_vec());
     ShardingSpec::new(spec.mesh(), dims, replicated, partial).ok()
 }

@@ -89,14 +89,14 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     if !of.args[0].is_each() {
         let mut forced = none.clone();
         for branch in branches {
-            let (_, each) = body::lanes(branch, &each, &none, of.len)?;
+            let (_, each) = body::lanes(branch, &each, &none, of.batching())?;
             forced
                 .iter_mut()
                 .zip(each)
                 .for_each(|(all, one)| *all |= one);
         }
         let all = branches.iter();
-        let all = all.map(|branch| Some(body::lanes(branch, &each, &forced, of.len)?.0));
+        let all = all.map(|branch| Some(body::lanes(branch, &each, &forced, of.batching())?.0));
         let outs = emit(b, all.collect::<Option<Vec<_>>>()?, &args, forced.len());
         return Some(Lane::marked(outs, &forced));
     }
@@ -110,7 +110,7 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     };
     let mut chosen: Option<Vec<Var>> = None;
     for (i, branch) in branches.iter().enumerate() {
-        let (all, _) = body::lanes(branch, &each, &forced, of.len)?;
+        let (all, _) = body::lanes(branch, &each, &forced, of.batching())?;
         let outs = body::inline(b, &all, &args[1..]);
         chosen = Some(match chosen {
             None => outs,

@@ -129,24 +129,26 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let n_there = consts + carry;
     let each: Vec<bool> = of.args.iter().map(|arg| arg.is_each()).collect();
     let none = vec![false; forward.outs.len()];
-    let after = |marks: &[bool]| body::lanes(forward, marks, &none, of.len).map(|(_, each)| each);
+    let after =
+        |marks: &[bool]| body::lanes(forward, marks, &none, of.batching()).map(|(_, each)| each);
     after(&each[..n_there])?;
     let start = each[..n_there].to_vec();
     let mut there = marks(start, consts, |marks| {
         after(marks).unwrap_or_else(|| none.clone())
     });
-    let (_, ends) = body::lanes(cond, &there, &[false], of.len)?;
+    let (_, ends) = body::lanes(cond, &there, &[false], of.batching())?;
     if ends[0] {
         there[consts..].fill(true);
     }
-    let (mut cond_all, _) = body::lanes(cond, &there, &[ends[0]], of.len)?;
+    let (mut cond_all, _) = body::lanes(cond, &there, &[ends[0]], of.batching())?;
     let mut forced = none.clone();
     forced[..carry].copy_from_slice(&there[consts..]);
-    let (mut forward_all, taped_each) = body::lanes(forward, &there, &forced, of.len)?;
+    let (mut forward_all, taped_each) = body::lanes(forward, &there, &forced, of.batching())?;
 
     let fixed = [&there[..consts], &taped_each[carry..]].concat();
     let none = vec![false; backward.outs.len()];
-    let after = |marks: &[bool]| body::lanes(backward, marks, &none, of.len).map(|(_, each)| each);
+    let after =
+        |marks: &[bool]| body::lanes(backward, marks, &none, of.batching()).map(|(_, each)| each);
     let start = [&fixed, &each[n_there..]].concat();
     after(&start)?;
     let mut back = marks(start, fixed.len(), |marks| {
@@ -155,7 +157,7 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     if ends[0] {
         back[fixed.len()..].fill(true);
     }
-    let (mut backward_all, _) = body::lanes(backward, &back, &back[fixed.len()..], of.len)?;
+    let (mut backward_all, _) = body::lanes(backward, &back, &back[fixed.len()..], of.batching())?;
     if ends[0] {
         // The condition of each lane is taped first.
         let mut taping = Builder::new();

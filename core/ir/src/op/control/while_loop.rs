@@ -116,17 +116,18 @@ fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let Parts { cond, body, consts } = Parts::of(&values);
     let each: Vec<bool> = of.args.iter().map(|arg| arg.is_each()).collect();
     let none = vec![false; body.outs.len()];
-    let after = |marks: &[bool]| body::lanes(body, marks, &none, of.len).map(|(_, each)| each);
+    let after =
+        |marks: &[bool]| body::lanes(body, marks, &none, of.batching()).map(|(_, each)| each);
     after(&each)?;
     let mut each = marks(each, consts, |marks| {
         after(marks).unwrap_or_else(|| none.clone())
     });
-    let (_, ends) = body::lanes(cond, &each, &[false], of.len)?;
+    let (_, ends) = body::lanes(cond, &each, &[false], of.batching())?;
     if ends[0] {
         each[consts..].fill(true);
     }
-    let (mut cond_all, _) = body::lanes(cond, &each, &[ends[0]], of.len)?;
-    let (mut body_all, _) = body::lanes(body, &each, &each[consts..], of.len)?;
+    let (mut cond_all, _) = body::lanes(cond, &each, &[ends[0]], of.batching())?;
+    let (mut body_all, _) = body::lanes(body, &each, &each[consts..], of.batching())?;
     if ends[0] {
         body_all = kept_after_end(&cond_all, &body_all, consts);
         cond_all = any_lane(&cond_all);

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(#[shape(B@(_, data), K)] x: &Tensor) -> Tensor {
+    x.sin()
+}
+
+fn main() {}
