@@ -71,10 +71,13 @@ impl Default for Adafactor {
 pub struct AdafactorState<P> {
     /// Step count, an `i64` of rank 0.
     pub step: Tensor,
-    /// Mean squares over the last axis, of length 1 there. For fewer than two axes, all mean squares.
+    /// Mean squares over the last axis, of length 1 there.
+    ///
+    /// For fewer than two axes, mean squares of all elements.
     pub row: P,
-    /// Mean squares over the last but one axis, of length 1 there. For fewer than two axes, a zero of
-    /// rank 0.
+    /// Mean squares over the last but one axis, of length 1 there.
+    ///
+    /// For fewer than two axes, a zero of rank 0.
     pub column: P,
 }
 

@@ -2,12 +2,37 @@
 
 use super::Optimiser;
 use crate::raise::{expect, raise};
+use crate::tree::key::CallKey;
 use crate::tree::{frozen, leaves, leaves_with_paths, share};
 use crate::{Error, Result, Tensor, Tree, check};
 use std::collections::BTreeMap;
 
-/// Leaves of a tree by their paths.
-pub type Subtree = BTreeMap<String, Tensor>;
+/// Leaves of a tree by their paths in it: the parameters of one group.
+#[derive(Clone, Debug, Default)]
+pub struct Subtree(BTreeMap<String, Tensor>);
+
+impl Tree for Subtree {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.0.visit(f);
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        self.0.visit_mut(f);
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        Subtree(self.0.map(f))
+    }
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        match prefix {
+            // Groups of a group match the paths in the whole tree.
+            "" => out.extend(self.0.keys().cloned()),
+            _ => self.0.paths(prefix, out),
+        }
+    }
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        self.0.__key(key);
+    }
+    const __SHARED: Option<&'static str> = None;
+}
 
 /// Two optimisers: one for the parameters whose paths match a pattern, one for the others.
 ///
@@ -211,10 +236,10 @@ impl Parts {
 
     /// Returns the leaves of the rest and of the group.
     fn split(&self, leaves: Vec<Tensor>) -> [Subtree; 2] {
-        let mut parts = [Subtree::new(), Subtree::new()];
+        let mut parts = [Subtree::default(), Subtree::default()];
         for (leaf, (path, part)) in leaves.into_iter().zip(&self.0) {
             if let Some(part) = part {
-                parts[*part as usize].insert(path.clone(), leaf);
+                parts[*part as usize].0.insert(path.clone(), leaf);
             }
         }
         parts
@@ -224,8 +249,8 @@ impl Parts {
     fn join<P: Tree>(&self, like: &P, rest: &Subtree, group: &Subtree) -> P {
         let mut parts = self.0.iter();
         like.map(&mut |leaf| match parts.next() {
-            Some((path, Some(Part::Rest))) => rest[path].clone(),
-            Some((path, Some(Part::Group))) => group[path].clone(),
+            Some((path, Some(Part::Rest))) => rest.0[path].clone(),
+            Some((path, Some(Part::Group))) => group.0[path].clone(),
             _ => leaf.clone(),
         })
     }

@@ -139,7 +139,7 @@ impl Lbfgs {
         };
         let mut history = (state.steps.clone(), state.slopes.clone());
         let moved = |t: f64| along(params, &direction, t);
-        let to = match from.slope < -SMALLEST_CHANGE {
+        let to = match from.slope < 0.0 {
             true => {
                 let at = |t: f64| {
                     let x = moved(t);
@@ -160,7 +160,8 @@ impl Lbfgs {
         if to.t != 0.0 {
             let s = tree::scale(&direction, to.t);
             let y = tree::sub(&free_leaves(&gradient), &g);
-            if number(&tree::dot(&y, &s))? > 1e-10 {
+            // Curvature of the other sign, or lost in rounding, would spoil the estimate.
+            if number(&tree::dot(&y, &s))? > 1e-10 * number(&tree::dot(&y, &y))? {
                 if history.0.len() >= self.history.max(1) {
                     history.0.remove(0);
                     history.1.remove(0);
@@ -181,7 +182,9 @@ impl Lbfgs {
         Ok((next, state))
     }
 
-    /// Returns minus the estimate of the inverse Hessian times the gradient: the two-loop recursion.
+    /// Returns minus the estimate of the inverse Hessian times the gradient.
+    ///
+    /// It is the two-loop recursion.
     fn direction<P>(&self, g: &Vec<Tensor>, state: &LbfgsState<P>) -> Result<Vec<Tensor>> {
         let mut q = tree::scale(g, -1.0);
         let pairs: Vec<_> = state.steps.iter().zip(&state.slopes).collect();
@@ -202,7 +205,7 @@ impl Lbfgs {
         Ok(q)
     }
 
-    /// Searches for a point that satisfies the strong Wolfe conditions, and returns it or the best one.
+    /// Returns a point that satisfies the strong Wolfe conditions, or the best one found.
     ///
     /// `d_max` is the largest magnitude in the direction. A loss that is not a number counts as infinite.
     fn search<P>(

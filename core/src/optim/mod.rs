@@ -213,7 +213,9 @@ pub trait Optimiser {
         Accumulated { optimiser: self, n }
     }
 
-    /// Divides gradients by a scale, and skips steps in which one is not finite: see [`LossScaled`].
+    /// Divides gradients by the scale of the loss, and skips steps that are not finite.
+    ///
+    /// See [`LossScaled`].
     fn loss_scaled(self) -> LossScaled<Self>
     where
         Self: Sized,

@@ -50,7 +50,8 @@ impl Curve {
                 (1.0 - &done) * from + done * to
             }
             Curve::Cosine { from, to, steps } => {
-                ((done(steps) * PI).cos() + 1.0) * ((from - to) / 2.0) + to
+                let c = (done(steps) * PI).cos();
+                (1.0 + &c) * (from / 2.0) + (1.0 - c) * (to / 2.0)
             }
         }
     }
@@ -78,8 +79,9 @@ impl Schedule {
         Schedule::exponential(rate, 1.0)
     }
 
-    /// Returns the schedule `from * factor^t` at step `t`. `torch.optim.lr_scheduler.ExponentialLR`
-    /// computes the same.
+    /// Returns the schedule `from * factor^t` at step `t`.
+    ///
+    /// `torch.optim.lr_scheduler.ExponentialLR` computes the same.
     ///
     /// ```
     /// use gradloom::optim::Schedule;
@@ -90,8 +92,9 @@ impl Schedule {
         Schedule::new(Curve::Exponential { from, factor })
     }
 
-    /// Returns the schedule on a line from `from` at step 0 to `to` at step `steps`, and `to` after it.
-    /// `optax.linear_schedule` computes the same.
+    /// Returns the schedule on a line from `from` to `to`.
+    ///
+    /// It is `to` at step `steps` and after it. `optax.linear_schedule` computes the same.
     ///
     /// ```
     /// use gradloom::optim::Schedule;
@@ -104,7 +107,9 @@ impl Schedule {
         Schedule::new(Curve::Linear { from, to, steps })
     }
 
-    /// Returns the schedule on half a cosine from `from` at step 0 to `to` at step `steps`, and `to` after it.
+    /// Returns the schedule on half a cosine from `from` to `to`.
+    ///
+    /// It is `to` at step `steps` and after it:
     ///
     /// ```text
     /// to + (from - to) * (1 + cos(pi * min(t / steps, 1))) / 2

@@ -136,8 +136,9 @@ pub(super) fn zeros_with<P: Tree>(tree: &P, aval: fn(&Aval) -> Aval) -> P {
     zeros
 }
 
-/// Returns the tree of `x` if the condition, a truth value, holds, and of `y` if not. Frozen leaves are
-/// those of `x`.
+/// Returns the leaves of `x` if the condition, a truth value, holds, and those of `y` if not.
+///
+/// Frozen leaves are those of `x`.
 #[track_caller]
 pub(super) fn choose<T: Tree>(condition: &Tensor, x: &T, y: &T) -> T {
     let mut frozen = frozen(x).into_iter();

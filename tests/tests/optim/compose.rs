@@ -215,7 +215,7 @@ fn empty_trees_and_mixed_dtypes_have_steps() {
         evaluate(&state).unwrap();
         assert!(next.is_empty());
 
-        let mixed = (noise(&[3, 2], 1), noise(&[], 2).cast(DType::F64), Tensor::zeros([0, 2], DType::F32));
+        let mixed = (noise(&[3, 2], 1).cast(DType::F32), noise(&[], 2).cast(DType::F64), Tensor::zeros([0, 2], DType::F32));
         let state = optimiser.init(&mixed);
         let (next, _) = optimiser.step(&mixed, &mixed, &state);
         evaluate(&next).unwrap();

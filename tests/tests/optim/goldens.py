@@ -67,18 +67,28 @@ def of_torch():
         ], lr=0.05, weight_decay=0.1)
     run("groups", groups)
 
-    x = torch.tensor([-1.5, 2.0, 0.5, -1.0], dtype=torch.float64, requires_grad=True)
-    lbfgs = optim.LBFGS([x], lr=1.0, max_iter=1, max_eval=26, history_size=5, line_search_fn="strong_wolfe")
+    # Rates at which the search accepts the first point, shortens and lengthens it. A change of the last bit of the
+    # start changes the last point by less than 1e-13.
+    def run_lbfgs(case, lr, loss_of):
+        x = torch.tensor([-1.5, 2.0, 0.5, -1.0], dtype=torch.float64, requires_grad=True)
+        lbfgs = optim.LBFGS([x], lr=lr, max_iter=1, max_eval=26, history_size=5, line_search_fn="strong_wolfe")
 
-    def closure():
-        lbfgs.zero_grad()
-        loss = (4 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
-        loss.backward()
-        return loss
+        def closure():
+            lbfgs.zero_grad()
+            loss = loss_of(x)
+            loss.backward()
+            return loss
 
-    for step in range(1, STEPS + 1):
-        lbfgs.step(closure)
-        write("lbfgs", step, {"x": x.detach().numpy()})
+        for step in range(1, STEPS + 1):
+            lbfgs.step(closure)
+            write(case, step, {"x": x.detach().numpy()})
+
+    def valley(k):
+        return lambda x: (k * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+    run_lbfgs("lbfgs", 1.0, valley(1))
+    run_lbfgs("lbfgs_long", 3.0, valley(4))
+    run_lbfgs("lbfgs_short", 0.1, valley(1))
 
     def rates(case, make, n):
         optimiser = optim.SGD([torch.zeros(1)], lr=0.5)
