@@ -270,6 +270,18 @@ pub enum Error {
         expected: usize,
     },
 
+    /// A pattern of paths matches no parameter.
+    #[error(
+        "the pattern `{pattern}` matches no parameter; the parameters are {}",
+        paths.iter().map(|path| format!("`{path}`")).collect::<Vec<_>>().join(", ")
+    )]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// Paths of all leaves of the tree.
+        paths: Vec<String>,
+    },
+
     /// Two trees whose leaves are paired have different structures, shapes or dtypes.
     #[error("`{function}`: the trees differ at leaf {leaf}: {left}, and {right}")]
     Trees {

@@ -236,6 +236,7 @@ pub use call::marks::*;
 /// [`Result`] has a type parameter for the error, so `Result<T, E>` still means the same where the
 /// prelude is in scope.
 pub mod prelude {
+    pub use crate::optim::Optimiser;
     pub use crate::traced;
     pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};
     pub use crate::{evaluate, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp, vmap};

@@ -457,7 +457,10 @@ pub(crate) const OWNERS: [&str; 11] = [
 ];
 
 /// Types of `gradloom::optim` that consist of numbers.
-pub(crate) const OPTIMISERS: [&str; 3] = ["Adam", "AdamW", "Sgd"];
+#[rustfmt::skip]
+pub(crate) const OPTIMISERS: [&str; 9] = [
+    "Adafactor", "Adagrad", "Adam", "AdamW", "Average", "Lamb", "Lion", "RmsProp", "Sgd",
+];
 
 /// Associated functions of `Tensor` that are not ops.
 pub(crate) const OF_TENSORS: &[&str] = &[

@@ -1,7 +1,7 @@
 //! Processes that fork while their threads compute.
 #![cfg(target_os = "linux")]
 
-use gradloom::optim::Sgd;
+use gradloom::optim::{Optimiser, Sgd};
 use gradloom::{Tensor, evaluate};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,7 @@
 //! Adam and AdamW.
 
-use super::{leaves_beside, rate, zeros_like};
-use crate::call::{CallSite, begin};
-use crate::function::{Function, Param};
-use crate::tree::{frozen, leaves, with_leaves};
+use super::Optimiser;
+use super::update::{StepArgs, call_site, zeros_like};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;
 
@@ -19,6 +17,16 @@ use gradloom_ir::DType;
 ///
 /// Kingma and Ba, "Adam: a method for stochastic optimization", 2015 (arXiv:1412.6980),
 /// algorithm 1. `optax.adam` computes the same.
+///
+/// ```
+/// use gradloom::optim::Adam;
+/// use gradloom::prelude::*;
+///
+/// let adam = Adam { lr: 0.1, ..Adam::default() };
+/// let x = Tensor::from([1.0f64, -2.0]);
+/// let (x, _state) = adam.step(&x, &Tensor::from([3.0, -0.01]), &adam.init(&x));
+/// assert!((x - Tensor::from([0.9, -1.9])).abs().max(..).item::<f64>() < 1e-6);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adam {
     /// Learning rate.
@@ -30,15 +38,6 @@ pub struct Adam {
     /// Added to the denominator, so that the step stays finite where the gradient vanishes.
     pub eps: f64,
 }
-
-/// Function under which reports list a step of [`Adam`] or [`AdamW`].
-const STEP: Function = Function::new(
-    "gradloom::optim::Adam::step",
-    &[
-        Param::fixed("beta1, beta2, eps, weight_decay"),
-        Param::tree("params"),
-    ],
-);
 
 impl Default for Adam {
     /// The values of the paper: 0.001, 0.9, 0.999, 1e-8.
@@ -57,6 +56,16 @@ impl Default for Adam {
 /// A step is Adam's step, minus `lr * weight_decay * x`. Loshchilov and Hutter, "Decoupled weight
 /// decay regularization", 2019 (arXiv:1711.05101), algorithm 2, with the learning rate as its
 /// schedule multiplier. `optax.adamw` computes the same.
+///
+/// ```
+/// use gradloom::optim::AdamW;
+/// use gradloom::prelude::*;
+///
+/// let adam = AdamW { lr: 0.1, weight_decay: 0.5, ..AdamW::default() };
+/// let x = Tensor::from([4.0f32]);
+/// let (x, _state) = adam.step(&x, &Tensor::from([0.0f32]), &adam.init(&x));
+/// assert_eq!(x.to_vec::<f32>(), [3.8]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamW {
     /// Learning rate.
@@ -101,14 +110,11 @@ pub struct AdamState<P> {
     pub square: P,
 }
 
-impl Adam {
-    /// Returns the state before the first step.
-    ///
-    /// # Panics
-    ///
-    /// If memory cannot be allocated.
+impl Optimiser for Adam {
+    type State<P: Tree> = AdamState<P>;
+
     #[track_caller]
-    pub fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
+    fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
         AdamState {
             step: Tensor::scalar(0i64),
             mean: zeros_like(params),
@@ -116,41 +122,12 @@ impl Adam {
         }
     }
 
-    /// Returns the updated parameters and state.
-    ///
-    /// # Panics
-    ///
-    /// If a parameter is not a float, or the trees differ in the number, shapes or dtypes of their
-    /// leaves.
-    #[track_caller]
-    pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &AdamState<P>) -> (P, AdamState<P>) {
-        self.step_with(&rate(self.lr, params), params, grads, state)
+    fn lr(&self) -> f64 {
+        self.lr
     }
 
-    /// [`Adam::step`] with the learning rate as a tensor of rank 0.
-    ///
-    /// A schedule may pass a different rate at each step, and all steps use one plan:
-    ///
-    /// ```
-    /// use gradloom::optim::Adam;
-    /// use gradloom::prelude::*;
-    ///
-    /// let adam = Adam::default();
-    /// let mut x = Tensor::from([3.0f32, -2.0]);
-    /// let mut state = adam.init(&x);
-    /// for turn in 0..100 {
-    ///     let lr = Tensor::from(0.1 / f64::from(1 + turn).sqrt());
-    ///     let ct = grad(|x: &Tensor| x.square().sum(..))(&x);
-    ///     (x, state) = adam.step_with(&lr, &x, &ct, &state);
-    /// }
-    /// assert!(x.square().sum(..).item::<f32>() < 3.0);
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As for [`Adam::step`].
     #[track_caller]
-    pub fn step_with<P: Tree>(
+    fn step_with<P: Tree>(
         &self,
         lr: &Tensor,
         params: &P,
@@ -159,7 +136,9 @@ impl Adam {
     ) -> (P, AdamState<P>) {
         self.decayed(lr, 0.0, params, grads, state)
     }
+}
 
+impl Adam {
     #[track_caller]
     fn decayed<P: Tree>(
         &self,
@@ -169,71 +148,47 @@ impl Adam {
         grads: &P,
         state: &AdamState<P>,
     ) -> (P, AdamState<P>) {
-        thread_local! {
-            static SITE: CallSite = const { CallSite::new(STEP) };
-        }
-        let found = begin(&SITE, |key| {
-            key.param(0);
-            for number in [self.beta1, self.beta2, self.eps, decay] {
-                key.word(number.to_bits());
-            }
-            key.param(1);
-            key.leaf(lr);
-            key.tree(params);
-            key.tree(grads);
-            key.tree(state);
-        });
-        match found {
-            Ok(mut results) => (results.like(params), results.like(state)),
-            Err(recording) => recording.end(self.record(lr, decay, params, grads, state)),
-        }
+        call_site!(SITE, "Adam", "beta1, beta2, eps, weight_decay");
+        let args = StepArgs {
+            lr,
+            params,
+            grads,
+            state,
+        };
+        let numbers = [self.beta1, self.beta2, self.eps, decay];
+        args.cached(&SITE, &numbers, |args| {
+            self.record(args, |x, change| match decay {
+                0.0 => change,
+                _ => change + x * decay,
+            })
+        })
     }
 
+    /// Records a step by `lr` times `scaled` of the parameter and of Adam's step for rate 1.
     #[track_caller]
-    fn record<P: Tree>(
+    pub(super) fn record<P: Tree>(
         &self,
-        lr: &Tensor,
-        decay: f64,
-        params: &P,
-        grads: &P,
-        state: &AdamState<P>,
+        args: &StepArgs<'_, P, AdamState<P>>,
+        scaled: impl Fn(&Tensor, Tensor) -> Tensor,
     ) -> (P, AdamState<P>) {
-        let gs = leaves_beside(params, grads, "gradient");
-        let ms = leaves_beside(params, &state.mean, "mean of gradients");
-        let vs = leaves_beside(params, &state.square, "mean of squares");
-        let step = &state.step + 1;
+        let step = &args.state.step + 1;
         // `1 - beta^t` is computed as `-expm1(t * log(beta))` in `f64`, because the subtraction
         // would lose digits.
         let count = step.cast(DType::F64);
         let correction = |beta: f64| -(&count * beta.ln()).expm1();
         let (c1, c2) = (correction(self.beta1), correction(self.beta2));
-
-        let mut frozen = frozen(params).into_iter();
-        let (mut new_xs, mut new_ms, mut new_vs) = (Vec::new(), Vec::new(), Vec::new());
-        for (((x, g), m), v) in leaves(params).iter().zip(&gs).zip(&ms).zip(&vs) {
-            if frozen.next() == Some(true) {
-                new_xs.push(x.clone());
-                new_ms.push(m.clone());
-                new_vs.push(v.clone());
-                continue;
-            }
+        let slots = [
+            ("mean of gradients", &args.state.mean),
+            ("mean of squares", &args.state.square),
+        ];
+        let (params, [mean, square]) = args.update(slots, |x, g, [m, v]| {
             let dtype = x.dtype();
             let m = m * self.beta1 + g * (1.0 - self.beta1);
             let v = v * self.beta2 + g.square() * (1.0 - self.beta2);
-            let mut change = (&m / c1.cast(dtype)) / ((&v / c2.cast(dtype)).sqrt() + self.eps);
-            if decay != 0.0 {
-                change += x * decay;
-            }
-            new_xs.push(x - lr.cast(dtype) * change);
-            new_ms.push(m);
-            new_vs.push(v);
-        }
-        let state = AdamState {
-            step,
-            mean: with_leaves(&state.mean, &new_ms),
-            square: with_leaves(&state.square, &new_vs),
-        };
-        (with_leaves(params, &new_xs), state)
+            let change = (&m / c1.cast(dtype)) / ((&v / c2.cast(dtype)).sqrt() + self.eps);
+            (x - args.lr.cast(dtype) * scaled(x, change), [m, v])
+        });
+        (params, AdamState { step, mean, square })
     }
 }
 
@@ -246,35 +201,22 @@ impl AdamW {
             eps: self.eps,
         }
     }
+}
 
-    /// Returns the state before the first step.
-    ///
-    /// # Panics
-    ///
-    /// If memory cannot be allocated.
+impl Optimiser for AdamW {
+    type State<P: Tree> = AdamState<P>;
+
     #[track_caller]
-    pub fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
+    fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
         self.adam().init(params)
     }
 
-    /// Returns the updated parameters and state.
-    ///
-    /// # Panics
-    ///
-    /// If a parameter is not a float, or the trees differ in the number, shapes or dtypes of their
-    /// leaves.
-    #[track_caller]
-    pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &AdamState<P>) -> (P, AdamState<P>) {
-        self.step_with(&rate(self.lr, params), params, grads, state)
+    fn lr(&self) -> f64 {
+        self.lr
     }
 
-    /// [`AdamW::step`] with the learning rate as a tensor of rank 0.
-    ///
-    /// # Panics
-    ///
-    /// As for [`AdamW::step`].
     #[track_caller]
-    pub fn step_with<P: Tree>(
+    fn step_with<P: Tree>(
         &self,
         lr: &Tensor,
         params: &P,

@@ -1,9 +1,7 @@
 //! Stochastic gradient descent with momentum.
 
-use super::{leaves_beside, rate, zeros_like};
-use crate::call::{CallSite, begin};
-use crate::function::{Function, Param};
-use crate::tree::{frozen, leaves, with_leaves};
+use super::Optimiser;
+use super::update::{StepArgs, call_site, zeros_like};
 use crate::{Tensor, Tree};
 
 /// Stochastic gradient descent.
@@ -41,16 +39,6 @@ pub struct Sgd {
     pub nesterov: bool,
 }
 
-/// Function under which reports list a step.
-const STEP: Function = Function::new(
-    "gradloom::optim::Sgd::step",
-    &[
-        Param::fixed("momentum"),
-        Param::fixed("nesterov"),
-        Param::tree("params"),
-    ],
-);
-
 impl Default for Sgd {
     /// Learning rate 0.01, no momentum.
     fn default() -> Sgd {
@@ -69,115 +57,59 @@ pub struct SgdState<P> {
     pub velocity: Option<P>,
 }
 
-impl Sgd {
-    /// Returns the state before the first step.
-    ///
-    /// # Panics
-    ///
-    /// If memory cannot be allocated.
+impl Optimiser for Sgd {
+    type State<P: Tree> = SgdState<P>;
+
     #[track_caller]
-    pub fn init<P: Tree>(&self, params: &P) -> SgdState<P> {
+    fn init<P: Tree>(&self, params: &P) -> SgdState<P> {
         SgdState {
             velocity: (self.momentum != 0.0).then(|| zeros_like(params)),
         }
     }
 
-    /// Returns the updated parameters and state.
-    ///
-    /// # Panics
-    ///
-    /// If a parameter is not a float, or the trees differ in the number, shapes or dtypes of their
-    /// leaves.
-    #[track_caller]
-    pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &SgdState<P>) -> (P, SgdState<P>) {
-        self.step_with(&rate(self.lr, params), params, grads, state)
+    fn lr(&self) -> f64 {
+        self.lr
     }
 
-    /// [`Sgd::step`] with the learning rate as a tensor of rank 0.
-    ///
-    /// # Panics
-    ///
-    /// As for [`Sgd::step`].
     #[track_caller]
-    pub fn step_with<P: Tree>(
+    fn step_with<P: Tree>(
         &self,
         lr: &Tensor,
         params: &P,
         grads: &P,
         state: &SgdState<P>,
     ) -> (P, SgdState<P>) {
-        thread_local! {
-            static SITE: CallSite = const { CallSite::new(STEP) };
-        }
-        let found = begin(&SITE, |key| {
-            key.param(0);
-            key.word(self.momentum.to_bits());
-            key.param(1);
-            key.word(self.nesterov.into());
-            key.param(2);
-            key.leaf(lr);
-            key.tree(params);
-            key.tree(grads);
-            key.tree(state);
-        });
-        match found {
-            Ok(mut results) => {
-                let xs = results.like(params);
-                let moves = state.velocity.is_some() || self.momentum != 0.0;
-                let velocity = moves.then(|| results.like(params));
-                (xs, SgdState { velocity })
-            }
-            Err(recording) => recording.end(self.record(lr, params, grads, state)),
-        }
-    }
-
-    #[track_caller]
-    fn record<P: Tree>(
-        &self,
-        lr: &Tensor,
-        params: &P,
-        grads: &P,
-        state: &SgdState<P>,
-    ) -> (P, SgdState<P>) {
-        let gs = leaves_beside(params, grads, "gradient");
-        let (moves, velocity) = match &state.velocity {
-            None if self.momentum == 0.0 => (gs, None),
-            velocity => {
-                let vs: Vec<Tensor> = match velocity {
-                    Some(velocity) => leaves_beside(params, velocity, "velocity")
-                        .iter()
-                        .zip(&gs)
-                        .zip(frozen(params))
-                        .map(|((v, g), frozen)| match frozen {
-                            true => v.clone(),
-                            false => v * self.momentum + g,
-                        })
-                        .collect(),
-                    // A missing velocity counts as zero.
-                    None => gs.clone(),
-                };
-                let velocity = with_leaves(params, &vs);
-                let moves = match self.nesterov {
-                    false => vs,
-                    true => vs
-                        .iter()
-                        .zip(&gs)
-                        .zip(frozen(params))
-                        .map(|((v, g), frozen)| match frozen {
-                            true => g.clone(),
-                            false => g + v * self.momentum,
-                        })
-                        .collect(),
-                };
-                (moves, Some(velocity))
-            }
+        call_site!(SITE, "Sgd", "momentum, nesterov");
+        // A missing velocity counts as zero.
+        let first = (state.velocity.is_none() && self.momentum != 0.0).then(|| self.init(params));
+        let args = StepArgs {
+            lr,
+            params,
+            grads,
+            state: first.as_ref().unwrap_or(state),
         };
-        let xs = leaves(params).into_iter().zip(&moves).zip(frozen(params));
-        let xs = xs.map(|((x, m), frozen)| match frozen {
-            true => x,
-            false => &x - lr.cast(x.dtype()) * m,
+        let numbers = [self.momentum, f64::from(u8::from(self.nesterov))];
+        args.cached(&SITE, &numbers, |args| self.record(args))
+    }
+}
+
+impl Sgd {
+    #[track_caller]
+    fn record<P: Tree>(&self, args: &StepArgs<'_, P, SgdState<P>>) -> (P, SgdState<P>) {
+        let moved = |x: &Tensor, by: &Tensor| x - args.lr.cast(x.dtype()) * by;
+        let Some(velocity) = &args.state.velocity else {
+            let (params, []) = args.update([], |x, g, []| (moved(x, g), []));
+            return (params, SgdState { velocity: None });
+        };
+        let (params, [velocity]) = args.update([("velocity", velocity)], |x, g, [v]| {
+            let v = v * self.momentum + g;
+            let x = match self.nesterov {
+                false => moved(x, &v),
+                true => moved(x, &(g + &v * self.momentum)),
+            };
+            (x, [v])
         });
-        let xs: Vec<Tensor> = xs.collect();
-        (with_leaves(params, &xs), SgdState { velocity })
+        let velocity = Some(velocity);
+        (params, SgdState { velocity })
     }
 }

@@ -3,7 +3,7 @@
 //! The loss is the sum of `[1, 2, 3] * x^2 + sin(x)`. It starts from `[1, -2, 0.5]`; values are
 //! after one step and after five.
 
-use super::{Adam, AdamW, Sgd, SgdState};
+use super::{Adam, AdamW, Optimiser, Sgd, SgdState};
 use crate::events::{self, Event};
 use crate::{Tensor, Tree, evaluate};
 

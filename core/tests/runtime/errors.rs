@@ -89,7 +89,7 @@ fn an_invalid_number_of_threads_is_refused() {
 
 #[test]
 fn optimisers_refuse_parameters_that_are_not_floats() {
-    use gradloom::optim::{Adam, Sgd};
+    use gradloom::optim::{Adam, Optimiser, Sgd};
     let n = Tensor::from([1i64, 2]);
     let (sgd, adam) = (Sgd::default(), Adam::default());
     insta::assert_snapshot!(panic_of(|| sgd.step(&n, &n, &sgd.init(&n))), @"`parameters` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]`");

@@ -1,6 +1,6 @@
 //! Run-time error messages for mistakes of users, and the source locations they report.
 
-use gradloom::optim::Sgd;
+use gradloom::optim::{Frozen, Sgd};
 use gradloom::prelude::*;
 use gradloom::sharding::{Mesh, Reduction, ShardingSpec, shard_map};
 use gradloom::trace::trace;
@@ -579,6 +579,10 @@ fn one_of_each() -> Vec<Error> {
         jvp(double, x, &f32s(&[3])).unwrap_err(),
         jvp(list, &vec![x.clone()], &vec![]).unwrap_err(),
         failed(&|x| gradloom::tree::dot(&vec![x.clone()], &vec![])),
+        failed(&|x| {
+            let groups = Sgd::default().group(["w"], Frozen);
+            groups.step(x, x, &groups.init(x)).0
+        }),
         evaluate(&x.take(i64s(&[2]).zeros_like() + 7, 0)).unwrap_err(),
         vmap(|x: &Tensor| Ok(x * x.sum(..).try_item::<f32>()?))(x).unwrap_err(),
         vmap(|x: &Tensor| Ok(x * 2.0))(&f32s(&[])).unwrap_err(),

@@ -1,7 +1,7 @@
 //! A small GPT on characters: embeddings by `one_hot`, blocks in a `Vec`, clipping of gradients,
 //! weight decay of matrices only, and a cosine schedule of the learning rate.
 
-use gradloom::optim::{self, Adam, AdamState};
+use gradloom::optim::{self, Adam, AdamState, Schedule};
 use gradloom::prelude::*;
 use gradloom::tree;
 use gradloom_tests::derivatives::{Companions, entries, near};
@@ -219,14 +219,11 @@ fn train_step(
     }
 }
 
-/// Returns the learning rate of a step: a linear warmup, then a half cosine.
-fn cosine(step: usize, steps: usize) -> Tensor {
-    let (warmup, peak) = (4, 3e-2);
-    if step < warmup {
-        return Tensor::scalar(peak * (step + 1) as f64 / warmup as f64);
-    }
-    let done = (step - warmup) as f64 / (steps - warmup) as f64;
-    Tensor::scalar(peak * 0.5 * (1.0 + (std::f64::consts::PI * done).cos()))
+/// Returns the learning rates: a linear warm-up, then half a cosine.
+fn rates(steps: usize) -> Schedule {
+    let (warm_up, peak) = (4, 3e-2);
+    let line = Schedule::linear(peak / warm_up as f64, peak, warm_up - 1);
+    line.then(warm_up, Schedule::cosine(peak, 0.0, steps - warm_up))
 }
 
 const CONFIG: Config = Config {
@@ -320,7 +317,7 @@ fn training_learns_the_text_and_a_step_plans_nothing() {
     let mut losses = Vec::new();
     for i in 0..40 {
         let mut step = || {
-            now = train_step(&now.model, &now.state, &ids, &targets, &cosine(i, 40));
+            now = train_step(&now.model, &now.state, &ids, &targets, &rates(40).at(i));
             losses.push(now.loss.item::<f64>());
         };
         if i < 2 {

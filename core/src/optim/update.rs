@@ -1,0 +1,167 @@
+//! Steps that treat each parameter by itself: what all of these optimisers share.
+
+use crate::call::{CallSite, begin};
+use crate::raise::expect;
+use crate::tree::{frozen, leaves, map2, with_leaves};
+use crate::{Aval, Tensor, Tree, check, evaluate};
+use std::thread::LocalKey;
+
+/// Arguments of a step.
+pub(super) struct StepArgs<'a, P, S> {
+    pub(super) lr: &'a Tensor,
+    pub(super) params: &'a P,
+    pub(super) grads: &'a P,
+    pub(super) state: &'a S,
+}
+
+impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
+    /// Returns the results of `record`, or promises of them by the plan of a call before.
+    ///
+    /// The plan depends on `numbers`. The next state has the structure of the state.
+    #[track_caller]
+    pub(super) fn cached(
+        &self,
+        site: &'static LocalKey<CallSite>,
+        numbers: &[f64],
+        record: impl FnOnce(&Self) -> (P, S),
+    ) -> (P, S) {
+        let found = begin(site, |key| {
+            key.param(0);
+            numbers.iter().for_each(|number| key.word(number.to_bits()));
+            key.param(1);
+            key.leaf(self.lr);
+            key.tree(self.params);
+            key.tree(self.grads);
+            key.tree(self.state);
+        });
+        match found {
+            Ok(mut results) => (results.like(self.params), results.like(self.state)),
+            Err(recording) => recording.end(record(self)),
+        }
+    }
+
+    /// Applies `rule` to each parameter that is not frozen.
+    ///
+    /// It takes the parameter, its gradient and its leaves of `slots`, which are trees of the state
+    /// with their names, and returns the next parameter and the next leaves.
+    #[track_caller]
+    pub(super) fn update<const N: usize>(
+        &self,
+        slots: [(&'static str, &P); N],
+        rule: impl FnMut(&Tensor, &Tensor, [&Tensor; N]) -> (Tensor, [Tensor; N]),
+    ) -> (P, [P; N]) {
+        let slots = slots.map(|(name, tree)| Slot {
+            name,
+            tree,
+            aval: Aval::clone,
+        });
+        self.update_slots(slots, rule)
+    }
+
+    /// [`StepArgs::update`] for slots whose leaves have avals of their own.
+    #[track_caller]
+    pub(super) fn update_slots<const N: usize>(
+        &self,
+        slots: [Slot<'_, P>; N],
+        mut rule: impl FnMut(&Tensor, &Tensor, [&Tensor; N]) -> (Tensor, [Tensor; N]),
+    ) -> (P, [P; N]) {
+        let params = self.params;
+        let xs = leaves(params);
+        expect(check::floats(params, "parameters"));
+        let gs = leaves_beside(params, &xs, self.grads, "gradient", Aval::clone);
+        let before = slots
+            .each_ref()
+            .map(|slot| leaves_beside(params, &xs, slot.tree, slot.name, slot.aval));
+        let mut after = [(); N].map(|()| Vec::with_capacity(xs.len()));
+        let mut new_xs = Vec::with_capacity(xs.len());
+        for (i, frozen) in frozen(params).into_iter().enumerate() {
+            let now = before.each_ref().map(|leaves| &leaves[i]);
+            let (x, next) = match frozen {
+                true => (xs[i].clone(), now.map(Tensor::clone)),
+                false => rule(&xs[i], &gs[i], now),
+            };
+            new_xs.push(x);
+            for (leaves, leaf) in after.iter_mut().zip(next) {
+                leaves.push(leaf);
+            }
+        }
+        (
+            with_leaves(params, &new_xs),
+            after.map(|leaves| with_leaves(params, &leaves)),
+        )
+    }
+}
+
+/// A tree of a state with a leaf beside each parameter.
+pub(super) struct Slot<'a, P> {
+    /// Name in messages.
+    pub(super) name: &'static str,
+    pub(super) tree: &'a P,
+    /// Aval of the leaf beside a parameter with the given aval.
+    pub(super) aval: fn(&Aval) -> Aval,
+}
+
+/// Returns the leaves of a tree that has the structure of the parameters.
+///
+/// # Panics
+///
+/// If the tree has another number of leaves than `params`, or a leaf has not the expected aval.
+#[track_caller]
+pub(super) fn leaves_beside<P: Tree>(
+    params: &P,
+    xs: &[Tensor],
+    other: &P,
+    what: &'static str,
+    aval: fn(&Aval) -> Aval,
+) -> Vec<Tensor> {
+    let leaves = leaves(other);
+    let expected: Vec<Aval> = xs.iter().map(|x| aval(x.aval())).collect();
+    let expected = expected.iter().map(Some);
+    expect(check::beside(what, params, "parameters", &leaves, expected));
+    leaves
+}
+
+/// Returns realised zeros. Promised zeros would be part of the first step's graph, which would then
+/// need its own plan.
+#[track_caller]
+pub(super) fn zeros_like<P: Tree>(tree: &P) -> P {
+    zeros_with(tree, Aval::clone)
+}
+
+/// Returns realised zeros whose avals are a function of those of the leaves.
+#[track_caller]
+pub(super) fn zeros_with<P: Tree>(tree: &P, aval: fn(&Aval) -> Aval) -> P {
+    let zeros = tree.map(&mut |t| crate::call::leaves::zeros(&aval(t.aval())));
+    expect(evaluate(&zeros));
+    zeros
+}
+
+/// Returns the leaves of `x` if the condition, a truth value, holds, and those of `y` if not.
+///
+/// Frozen leaves are those of `x`.
+#[track_caller]
+pub(super) fn choose<T: Tree>(condition: &Tensor, x: &T, y: &T) -> T {
+    let mut frozen = frozen(x).into_iter();
+    map2(x, y, |x, y| match frozen.next() {
+        Some(true) => x.clone(),
+        _ => condition.select(x, y),
+    })
+}
+
+/// Declares the call site of the steps of an optimiser.
+macro_rules! call_site {
+    ($site:ident, $name:literal, $numbers:literal) => {
+        thread_local! {
+            static $site: $crate::call::CallSite = const {
+                $crate::call::CallSite::new($crate::function::Function::new(
+                    concat!("gradloom::optim::", $name, "::step"),
+                    &[
+                        $crate::function::Param::fixed($numbers),
+                        $crate::function::Param::tree("params"),
+                    ],
+                ))
+            };
+        }
+    };
+}
+pub(super) use call_site;
