@@ -71,6 +71,8 @@ enum Value {
 #[derive(Clone, Debug)]
 pub struct Model {
     graph: Arc<Graph>,
+    /// Inputs and outputs.
+    ports: Arc<[Vec<Port>; 2]>,
     weights: Weights,
 }
 
@@ -105,7 +107,7 @@ impl Model {
     }
 
     fn new(bytes: &[u8], folder: Option<&Path>) -> Result<Model, ImportError> {
-        let mut graph = model::read_model(bytes, folder)?;
+        let (mut graph, ports) = model::read_model(bytes, folder)?;
         let numbers: Vec<String> = graph
             .nodes
             .iter()
@@ -118,18 +120,21 @@ impl Model {
             .partition(|(name, x)| x.dtype().is_float() && !numbers.contains(name));
         graph.initializers = constants;
         fold(&mut graph)?;
-        let graph = Arc::new(graph);
-        Ok(Model { graph, weights })
+        Ok(Model {
+            graph: Arc::new(graph),
+            ports: Arc::new(ports),
+            weights,
+        })
     }
 
     /// Returns the inputs that [`Model::run`] takes.
     pub fn inputs(&self) -> &[Port] {
-        &self.graph.inputs
+        &self.ports[0]
     }
 
     /// Returns the outputs, in the order of the results of [`Model::run`].
     pub fn outputs(&self) -> &[Port] {
-        &self.graph.outputs
+        &self.ports[1]
     }
 
     /// Returns the initializers of floats, by their names.
@@ -165,6 +170,7 @@ impl Model {
             Some(name) => Err(ImportError::value(name, "the model has no such weight")),
             None => Ok(Model {
                 graph: self.graph.clone(),
+                ports: self.ports.clone(),
                 weights: weights.clone(),
             }),
         }
@@ -298,9 +304,9 @@ fn run_graph<'a>(
     }
     let outputs = graph.outputs.iter();
     outputs
-        .map(|port| {
-            let value = scope.get(&port.name);
-            value.ok_or_else(|| ImportError::value(&port.name, "this output is absent"))
+        .map(|name| {
+            let value = scope.get(name);
+            value.ok_or_else(|| ImportError::value(name, "this output is absent"))
         })
         .collect()
 }

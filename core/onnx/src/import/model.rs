@@ -74,8 +74,8 @@ impl Node {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
-    pub(super) inputs: Vec<Port>,
-    pub(super) outputs: Vec<Port>,
+    pub(super) inputs: Vec<String>,
+    pub(super) outputs: Vec<String>,
     pub(super) initializers: BTreeMap<String, Tensor>,
 }
 
@@ -88,7 +88,10 @@ pub(super) struct File<'a> {
 }
 
 /// Reads a `ModelProto`.
-pub(super) fn read_model(bytes: &[u8], folder: Option<&Path>) -> Result<Graph, ImportError> {
+pub(super) fn read_model(
+    bytes: &[u8],
+    folder: Option<&Path>,
+) -> Result<(Graph, [Vec<Port>; 2]), ImportError> {
     let mut file = File {
         folder,
         opsets: BTreeMap::new(),
@@ -113,16 +116,26 @@ pub(super) fn read_model(bytes: &[u8], folder: Option<&Path>) -> Result<Graph, I
         }
         Ok(())
     })?;
-    let graph = graph.ok_or_else(|| ImportError::format("it has no graph"))?;
-    let graph = read_graph(graph, &file, 0)?;
+    let bytes = graph.ok_or_else(|| ImportError::format("it has no graph"))?;
+    let graph = read_graph(bytes, &file, 0)?;
     check_names(&graph, &BTreeSet::new())?;
-    Ok(graph)
+    // The graphs of nodes need no dtypes here.
+    let mut ports = [Vec::new(), Vec::new()];
+    fields(bytes, |field, wire| {
+        if let 11 | 12 = field
+            && !graph.initializers.contains_key(port_name(wire)?)
+        {
+            ports[usize::from(field == 12)].push(read_port(wire.bytes()?)?);
+        }
+        Ok(())
+    })?;
+    Ok((graph, ports))
 }
 
 /// Checks that each value is computed once, and before it is read.
 fn check_names<'a>(graph: &'a Graph, outer: &BTreeSet<&'a str>) -> Result<(), ImportError> {
     let mut known = outer.clone();
-    let inputs: BTreeSet<&str> = graph.inputs.iter().map(|port| &*port.name).collect();
+    let inputs: BTreeSet<&str> = graph.inputs.iter().map(|name| &**name).collect();
     if inputs.len() < graph.inputs.len() {
         return Err(ImportError::format("two inputs of a graph have one name"));
     }
@@ -150,15 +163,8 @@ fn check_names<'a>(graph: &'a Graph, outer: &BTreeSet<&'a str>) -> Result<(), Im
             }
         }
     }
-    match graph
-        .outputs
-        .iter()
-        .find(|port| !known.contains(&*port.name))
-    {
-        Some(port) => Err(ImportError::value(
-            &port.name,
-            "no node computes this output",
-        )),
+    match graph.outputs.iter().find(|name| !known.contains(&***name)) {
+        Some(name) => Err(ImportError::value(name, "no node computes this output")),
         None => Ok(()),
     }
 }
@@ -179,8 +185,8 @@ fn read_graph(bytes: &[u8], file: &File<'_>, depth: usize) -> Result<Graph, Impo
                     return Err(ImportError::value(&name, "two initializers have this name"));
                 }
             }
-            11 => graph.inputs.push(read_port(wire.bytes()?)?),
-            12 => graph.outputs.push(read_port(wire.bytes()?)?),
+            11 => graph.inputs.push(port_name(wire)?.to_owned()),
+            12 => graph.outputs.push(port_name(wire)?.to_owned()),
             15 => return Err(ImportError::format("sparse initializers are not supported")),
             _ => {}
         }
@@ -188,9 +194,7 @@ fn read_graph(bytes: &[u8], file: &File<'_>, depth: usize) -> Result<Graph, Impo
     })?;
     // Old models list initializers among the inputs.
     let initializers = &graph.initializers;
-    graph
-        .inputs
-        .retain(|port| !initializers.contains_key(&port.name));
+    graph.inputs.retain(|name| !initializers.contains_key(name));
     Ok(graph)
 }
 
@@ -329,6 +333,17 @@ pub(super) fn dtype_of(ty: i64) -> Result<DType, String> {
         );
         format!("has the dtype {name}, expected `float`, `double`, `int32`, `int64` or `bool`")
     })
+}
+
+fn port_name(wire: Wire<'_>) -> Result<&str, ImportError> {
+    let mut name = "";
+    fields(wire.bytes()?, |field, wire| {
+        if field == 1 {
+            name = wire.text()?;
+        }
+        Ok(())
+    })?;
+    Ok(name)
 }
 
 fn read_port(bytes: &[u8]) -> Result<Port, ImportError> {

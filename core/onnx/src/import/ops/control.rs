@@ -141,13 +141,13 @@ pub(super) const OPS: Table = &[
     ("SequenceConstruct", |c| Ok(vec![Value::Sequence(c.xs()?)])),
     ("SequenceAt", |c| {
         let xs = c.sequence(0)?;
-        let i = place(c, 1, xs.len())?;
+        let i = place(c, 1, xs.len(), 0)?;
         one(xs[i].clone())
     }),
     ("SequenceInsert", |c| {
         let (mut xs, x) = (c.sequence(0)?, c.x(1)?);
         let at = match c.input_int(2)? {
-            Some(_) => place(c, 2, xs.len() + 1)?,
+            Some(_) => place(c, 2, xs.len(), 1)?,
             None => xs.len(),
         };
         xs.insert(at, x);
@@ -156,8 +156,8 @@ pub(super) const OPS: Table = &[
     ("SequenceErase", |c| {
         let mut xs = c.sequence(0)?;
         let at = match c.input_int(1)? {
-            Some(_) => place(c, 1, xs.len())?,
-            None => place_of(c, -1, xs.len())?,
+            Some(_) => place(c, 1, xs.len(), 0)?,
+            None => place_of(c, -1, xs.len(), 0)?,
         };
         xs.remove(at);
         Ok(vec![Value::Sequence(xs)])
@@ -227,15 +227,16 @@ fn is_true(c: &Call<'_>, condition: &Tensor) -> Fallible<bool> {
     }
 }
 
-fn place(c: &Call<'_>, input: usize, n: usize) -> Fallible<usize> {
+fn place(c: &Call<'_>, input: usize, n: usize, more: usize) -> Fallible<usize> {
     let at = c.input_int(input)?.unwrap_or(-1);
-    place_of(c, at, n)
+    place_of(c, at, n, more)
 }
 
-fn place_of(c: &Call<'_>, at: i64, n: usize) -> Fallible<usize> {
+/// Returns a position before one of `n` elements, or up to `more` after them.
+fn place_of(c: &Call<'_>, at: i64, n: usize, more: usize) -> Fallible<usize> {
     let from_end = if at < 0 { n as i64 } else { 0 };
     match usize::try_from(at.saturating_add(from_end)) {
-        Ok(place) if place < n => Ok(place),
+        Ok(place) if place < n + more => Ok(place),
         _ => c.fault(format!(
             "has the position {at}, out of range for {n} elements"
         )),

@@ -362,7 +362,7 @@ impl<'a> Call<'a> {
                 inputs.len()
             ));
         }
-        let names = graph.inputs.iter().map(|port| &*port.name);
+        let names = graph.inputs.iter().map(|name| &**name);
         run_graph(graph, names.zip(inputs).collect(), Some(self.scope))
     }
 

@@ -276,6 +276,11 @@ pub(super) const OPS: Table = &[
         let dtype = start.dtype();
         one(Tensor::arange(n as usize, dtype) * step.reshape(()) + start.reshape(()))
     }),
+    ("HannWindow", |c| window(c, [0.5, -0.5, 0.0])),
+    ("HammingWindow", |c| {
+        window(c, [25.0 / 46.0, -21.0 / 46.0, 0.0])
+    }),
+    ("BlackmanWindow", |c| window(c, [0.42, -0.5, 0.08])),
     ("AffineGrid", |c| {
         let (theta, Some(size)) = (c.x(0)?, c.input_ints(1)?) else {
             return c.fault("has no size");
@@ -304,6 +309,17 @@ pub(super) const OPS: Table = &[
         one(grid.matmul(theta.swap_axes(-1, -2)).reshape(shape))
     }),
 ];
+
+/// Returns `a + b cos(t) + c cos(2 t)` for one period of `t`.
+fn window(c: &Call<'_>, [constant, first, second]: [f64; 3]) -> Outputs {
+    let (size, is_periodic) = (c.input_int(0)?.unwrap_or(0), c.flag("periodic", true)?);
+    let dtype = c.dtype(c.int("output_datatype", 1)?)?;
+    let n = c.lens(&[size])?[0];
+    made(c, &[n])?;
+    let period = if is_periodic { n } else { n.saturating_sub(1) }.max(1);
+    let t = Tensor::arange(n, DType::F64) * (std::f64::consts::TAU / period as f64);
+    one((t.cos() * first + (t * 2.0).cos() * second + constant).cast(dtype))
+}
 
 /// Checks that a tensor of this shape may be made.
 pub(super) fn made(c: &Call<'_>, shape: &[usize]) -> Fallible<()> {

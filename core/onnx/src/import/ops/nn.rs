@@ -74,6 +74,29 @@ pub(super) const OPS: Table = &[
     }),
     ("RotaryEmbedding", rotary),
     ("Attention", attention),
+    ("LinearAttention", linear_attention),
+    ("CausalConvWithState", |c| {
+        let (x, w) = c.pair()?;
+        let activation = c.text("activation", "none")?;
+        c.one_of("activation", activation, &["none", "silu", "swish"])?;
+        let &[n, channels, _] = x.shape() else {
+            return c.fault(format!("has {}, expected three axes", x.aval()));
+        };
+        let before = w.shape().last().copied().unwrap_or(1).saturating_sub(1);
+        let past = match c.optional(3)? {
+            Some(past) => past,
+            None => Tensor::zeros([n, channels, before], x.dtype()),
+        };
+        let x = Tensor::concat(&[past, x], 2);
+        let y = x.conv(w, 1, 0, 1, channels);
+        let y = match c.optional(2)? {
+            Some(bias) => y + bias.unsqueeze(1),
+            None => y,
+        };
+        let state = part(&x, 2, x.shape()[2] - before, x.shape()[2]);
+        let outputs = [if activation == "none" { y } else { y.silu() }, state];
+        all(outputs.into_iter().take(c.n_outputs()))
+    }),
 ];
 
 /// Checks that a norm is computed in `f32`, or in the dtype of its input.
@@ -302,10 +325,11 @@ fn attention(c: &Call<'_>) -> Outputs {
             let (scores, weights) = match allowed {
                 Some(mask) => {
                     let mask = mask.broadcast_to(scores.shape());
-                    (
-                        mask.select(&scores, f64::NEG_INFINITY),
-                        scores.softmax_where(mask, -1),
-                    )
+                    // Without keys, all are taken and then dropped: a row of no elements would be NaN.
+                    let open = mask.bit_or(mask.any_keepdims(-1).bit_not());
+                    let weights = mask.select(&scores, 0.0).softmax_where(open, -1);
+                    let weights = mask.select(&weights, 0.0);
+                    (mask.select(&scores, f64::NEG_INFINITY), weights)
                 }
                 None => (scores.clone(), scores.softmax(-1)),
             };
@@ -335,4 +359,78 @@ fn attention(c: &Call<'_>) -> Outputs {
         .into_iter()
         .chain(scores)
         .take(c.n_outputs()))
+}
+
+/// Attention with a state of fixed size: <https://onnx.ai/onnx/operators/onnx__LinearAttention.html>.
+fn linear_attention(c: &Call<'_>) -> Outputs {
+    let (q, k, v) = (c.x(0)?, c.x(1)?, c.x(2)?);
+    c.same_dtype(&[&q, &k, &v])?;
+    let (heads, groups) = (
+        c.lens(&[c.int("q_num_heads", 0)?])?[0],
+        c.lens(&[c.int("kv_num_heads", 0)?])?[0],
+    );
+    let rule = c.text("update_rule", "gated_delta")?;
+    c.one_of(
+        "update_rule",
+        rule,
+        &["linear", "gated", "delta", "gated_delta"],
+    )?;
+    c.without_effect(&["chunk_size"]); // a hint
+    let fits = |x: &Tensor, n: usize| x.rank() == 3 && n > 0 && x.shape()[2] % n == 0;
+    if !fits(&q, heads) || !fits(&k, groups) || !fits(&v, groups) || heads % groups != 0 {
+        return c.fault(format!(
+            "has {heads} and {groups} heads for {}, {} and {}",
+            q.aval(),
+            k.aval(),
+            v.aval()
+        ));
+    }
+    let split = |x: &Tensor, n: usize| {
+        x.reshape([x.shape()[0], x.shape()[1], n, x.shape()[2] / n])
+            .swap_axes(1, 2)
+    };
+    let (batch, steps, size) = (q.shape()[0], q.shape()[1], q.shape()[2] / heads);
+    let (q, k, v) = (split(&q, heads), split(&k, groups), split(&v, groups));
+    let factors = |i: usize, is_read: bool, widths: [usize; 2]| -> Fallible<Option<Tensor>> {
+        match c.optional(i)?.filter(|_| is_read) {
+            Some(x) if x.rank() == 3 && widths.contains(&x.shape()[2]) => {
+                Ok(Some(split(&x, if x.shape()[2] == 1 { 1 } else { groups })))
+            }
+            None if !is_read => Ok(None),
+            _ => c.fault(format!("has no input {i} that fits the rule `{rule}`")),
+        }
+    };
+    let decay = factors(4, rule.starts_with("gated"), [groups, groups * size])?;
+    let beta = factors(5, rule.ends_with("delta"), [groups, 1])?;
+    let mut state = match c.optional(3)? {
+        Some(state) => state,
+        None => Tensor::zeros([batch, groups, size, v.shape()[3]], q.dtype()),
+    };
+    let scale = match c.float("scale", 0.0)? {
+        0.0 => 1.0 / (size as f64).sqrt(),
+        scale => scale,
+    };
+    let mut rows = Vec::with_capacity(steps);
+    for t in 0..steps {
+        let at = |x: &Tensor| x.select_index(2, t);
+        let (key, mut value) = (at(&k).unsqueeze(-1), at(&v).unsqueeze(-2));
+        if let Some(decay) = &decay {
+            state = state * at(decay).exp().unsqueeze(-1);
+        }
+        if let Some(beta) = &beta {
+            value = at(beta).unsqueeze(-1) * (value - key.swap_axes(-1, -2).matmul(&state));
+        }
+        state = state + key * value;
+        let read = if heads == groups {
+            state.clone()
+        } else {
+            state.repeat(heads / groups, 1)
+        };
+        rows.push(at(&q).unsqueeze(-2).matmul(read).squeeze(-2) * scale);
+    }
+    if rows.is_empty() {
+        return c.fault("has no steps");
+    }
+    let y = Tensor::stack(&rows, 1).reshape([batch, steps, heads * v.shape()[3]]);
+    all([y, state].into_iter().take(c.n_outputs()))
 }
