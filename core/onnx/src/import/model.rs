@@ -7,6 +7,9 @@ use gradloom::{DType, Tensor};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 
+/// The latest version of the operators whose changes the import knows.
+const MAX_OPSET: i64 = 28;
+
 /// Subgraphs that contain each other.
 const MAX_DEPTH: usize = 32;
 
@@ -87,6 +90,17 @@ pub(super) struct File<'a> {
     opsets: BTreeMap<String, i64>,
 }
 
+impl File<'_> {
+    /// Returns the version of the operators of the standard.
+    fn opset(&self) -> Option<i64> {
+        let names = ["", "ai.onnx"].into_iter();
+        names
+            .filter_map(|name| self.opsets.get(name))
+            .next()
+            .copied()
+    }
+}
+
 /// Reads a `ModelProto`.
 pub(super) fn read_model(
     bytes: &[u8],
@@ -96,9 +110,10 @@ pub(super) fn read_model(
         folder,
         opsets: BTreeMap::new(),
     };
-    let mut graph = None;
+    let (mut graph, mut ir_version) = (None, 0);
     fields(bytes, |field, wire| {
         match field {
+            1 => ir_version = wire.int()?,
             7 => graph = Some(wire.bytes()?),
             8 => {
                 let (mut domain, mut version) = (String::new(), 1);
@@ -117,6 +132,20 @@ pub(super) fn read_model(
         Ok(())
     })?;
     let bytes = graph.ok_or_else(|| ImportError::format("it has no graph"))?;
+    match file.opset() {
+        // Files before version 3 have the first version of the operators.
+        None if ir_version >= 3 && file.opsets.is_empty() => {
+            return Err(ImportError::format(
+                "it does not say the version of its operators",
+            ));
+        }
+        Some(version) if version > MAX_OPSET => {
+            return Err(ImportError::format(format!(
+                "it has operators of version {version}, expected up to {MAX_OPSET}"
+            )));
+        }
+        _ => {}
+    }
     let graph = read_graph(bytes, &file, 0)?;
     check_names(&graph, &BTreeSet::new())?;
     // The graphs of nodes need no dtypes here.
@@ -226,9 +255,6 @@ fn read_node(bytes: &[u8], file: &File<'_>, depth: usize) -> Result<Node, Import
             false => format!("it is of the domain `{domain}`"),
         },
     })?;
-    let opset = ["", "ai.onnx"]
-        .iter()
-        .find_map(|domain| file.opsets.get(*domain));
     let mut node = Node {
         name,
         op,
@@ -236,8 +262,15 @@ fn read_node(bytes: &[u8], file: &File<'_>, depth: usize) -> Result<Node, Import
         outputs,
         attributes: Vec::new(),
         rule,
-        opset: opset.copied().unwrap_or(1),
+        opset: 1,
     };
+    match file.opset() {
+        Some(version) => node.opset = version,
+        None if file.opsets.is_empty() => {}
+        None => {
+            return Err(node.fault("has no version: the model says those of other domains only"));
+        }
+    }
     for bytes in attributes {
         let attribute = read_attribute(bytes, file, depth)?;
         if node.attributes.iter().any(|(name, _)| *name == attribute.0) {

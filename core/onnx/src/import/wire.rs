@@ -18,9 +18,8 @@ fn take<'a>(rest: &mut &'a [u8], n: u64) -> Result<&'a [u8], ImportError> {
     let split = usize::try_from(n)
         .ok()
         .and_then(|n| rest.split_at_checked(n));
-    let (taken, left) = split.ok_or_else(|| {
-        ImportError::format(format!("a field has {n} bytes, and {found} are left"))
-    })?;
+    let (taken, left) = split
+        .ok_or_else(|| ImportError::format(format!("expected {n} more bytes, found {found}")))?;
     *rest = left;
     Ok(taken)
 }
