@@ -144,10 +144,11 @@ pub(super) const OPS: Table = unary! {
     ("Dropout", |c| {
         // Inference keeps all elements.
         let x = c.x(0)?;
-        c.without_effect(&["seed", "is_test", "consumed_inputs"]);
+        c.without_effect(&["seed", "consumed_inputs"]);
         let ratio = c.input_floats(1)?.map_or(Ok(0.5), |all| all.first().copied().ok_or(()));
         let ratio = c.float_or_none("ratio")?.unwrap_or(ratio.unwrap_or(0.5));
-        if c.input_int(2)?.unwrap_or(0) != 0 && ratio != 0.0 {
+        let trains = c.input_int(2)?.unwrap_or(0) != 0 || c.opset() < 7 && !c.flag("is_test", false)?;
+        if trains && ratio != 0.0 {
             return c.unsupported("it draws random numbers for training");
         }
         let kept = Tensor::full(x.shape(), true, DType::Bool);

@@ -262,13 +262,24 @@ pub(super) const OPS: Table = &[
     ("Range", |c| {
         let (start, stop, step) = (c.x(0)?, c.x(1)?, c.x(2)?);
         c.same_dtype(&[&start, &stop, &step])?;
-        let number = |x: &Tensor| match c.read_floats(x)?[..] {
-            [number] => Ok(number),
-            _ => c.fault(format!("has {}, expected a number", x.aval())),
+        let all = [&start, &stop, &step];
+        if all.iter().any(|x| x.numel() != 1) {
+            return c.fault("has bounds that are not numbers");
+        }
+        let n = if start.dtype().is_float() {
+            let [start, stop, step] = all.map(|x| c.read_floats(x));
+            ((stop?[0] - start?[0]) / step?[0]).ceil().max(0.0)
+        } else {
+            let [start, stop, step] = all.map(|x| c.read_ints(x));
+            let (len, step) = (
+                i128::from(stop?[0]) - i128::from(start?[0]),
+                i128::from(step?[0]),
+            );
+            match step {
+                0 => f64::NAN,
+                _ => ((len + step - step.signum()) / step).max(0) as f64,
+            }
         };
-        let n = ((number(&stop)? - number(&start)?) / number(&step)?)
-            .ceil()
-            .max(0.0);
         if !n.is_finite() {
             return c.fault("has the step 0 or a bound that is not finite");
         }

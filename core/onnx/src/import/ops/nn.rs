@@ -124,7 +124,10 @@ fn batch_norm(c: &Call<'_>) -> Outputs {
     );
     let trains = c.flag("training_mode", false)?;
     if c.opset() < 9 {
-        c.without_effect(&["is_test", "consumed_inputs"]);
+        c.without_effect(&["consumed_inputs"]);
+        if c.opset() < 7 && !c.flag("is_test", false)? {
+            return c.unsupported("it is for training: its attribute `is_test` is 0, expected 1");
+        }
         if !c.flag("spatial", true)? {
             return c.unsupported("its attribute `spatial` is 0, expected 1");
         }
