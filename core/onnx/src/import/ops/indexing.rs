@@ -135,6 +135,7 @@ pub(super) const OPS: Table = &[
             .reshape(x.shape()))
     }),
     ("Unique", unique),
+    ("NonMaxSuppression", non_max_suppression),
 ];
 
 fn indices(c: &Call<'_>, i: usize) -> Fallible<Tensor> {
@@ -279,4 +280,72 @@ fn unique(c: &Call<'_>) -> Outputs {
         [counts.collect(), firsts, inverse].map(|all: Vec<usize>| super::ints(&all));
     let outputs = [x.take(&places, axis), places, inverse, counts];
     all(outputs.into_iter().take(c.n_outputs()))
+}
+
+/// Selects boxes in the order of their scores, except for those that overlap one before. All elements are read.
+fn non_max_suppression(c: &Call<'_>) -> Outputs {
+    let (boxes, scores, by_centre) = (c.x(0)?, c.x(1)?, c.flag("center_point_box", false)?);
+    let limit = c.input_int(2)?.unwrap_or(0);
+    let number = |i: usize| {
+        c.input_floats(i)
+            .map(|all| all.and_then(|all| all.first().copied()))
+    };
+    let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
+    let (&[batch, classes, n], true) = (scores.shape(), boxes.rank() == 3) else {
+        return c.fault(format!(
+            "has boxes {} and scores {}",
+            boxes.aval(),
+            scores.aval()
+        ));
+    };
+    if boxes.shape() != [batch, n, 4] {
+        return c.fault(format!(
+            "has boxes {} and scores {}",
+            boxes.aval(),
+            scores.aval()
+        ));
+    }
+    let (corners, all_scores) = (c.read_floats(&boxes)?, c.read_floats(&scores)?);
+    // Low and high ends of both axes.
+    let sides = |image: usize, i: usize| {
+        let of = &corners[(image * n + i) * 4..][..4];
+        let side = |a: f64, b: f64| {
+            if by_centre {
+                (a - b / 2.0, a + b / 2.0)
+            } else {
+                (a.min(b), a.max(b))
+            }
+        };
+        [side(of[0], of[2]), side(of[1], of[3])]
+    };
+    let overlaps = |image: usize, i: usize, j: usize| {
+        let (a, b) = (sides(image, i), sides(image, j));
+        let area = |of: [(f64, f64); 2]| of.iter().map(|(low, high)| high - low).product::<f64>();
+        let common = [0, 1].map(|k| (a[k].0.max(b[k].0), a[k].1.min(b[k].1)));
+        let is_empty = common.iter().any(|(low, high)| high <= low);
+        let shared = area(common);
+        !is_empty && shared / (area(a) + area(b) - shared) > overlap
+    };
+    let mut found: Vec<i64> = Vec::new();
+    for image in 0..batch {
+        for class in 0..classes {
+            let scores = &all_scores[(image * classes + class) * n..][..n];
+            let mut order: Vec<usize> = (0..n)
+                .filter(|i| least.is_none_or(|least| scores[*i] > least))
+                .collect();
+            order.sort_by(|i, j| scores[*j].total_cmp(&scores[*i]));
+            let mut chosen: Vec<usize> = Vec::new();
+            for i in order {
+                if chosen.len() as i64 >= limit {
+                    break;
+                }
+                if !chosen.iter().any(|j| overlaps(image, i, *j)) {
+                    chosen.push(i);
+                    found.extend([image, class, i].map(|n| n as i64));
+                }
+            }
+        }
+    }
+    let rows = found.len() / 3;
+    one(Tensor::from_vec(found, [rows, 3]))
 }

@@ -1,6 +1,6 @@
 //! Products and losses.
 
-use super::{Call, Fallible, Table, all, one};
+use super::{Call, Fallible, Outputs, Table, all, one, part};
 use gradloom::{DType, Tensor};
 
 pub(super) const OPS: Table = &[
@@ -42,6 +42,7 @@ pub(super) const OPS: Table = &[
         let equation: String = equation.chars().filter(|x| !x.is_whitespace()).collect();
         one(Tensor::einsum(&equation, &xs))
     }),
+    ("DFT", dft),
     ("Det", |c| one(c.x(0)?.det())),
     ("NegativeLogLikelihoodLoss", |c| {
         let x = c.x(0)?;
@@ -74,4 +75,70 @@ fn loss(c: &Call<'_>, logs: &Tensor) -> Fallible<Tensor> {
         "sum" => losses.sum(..),
         _ => losses.sum(..) / mask.sum(..),
     })
+}
+
+/// The discrete Fourier transform, as products with the matrices of cosines and sines.
+fn dft(c: &Call<'_>) -> Outputs {
+    let (x, is_inverse, one_sided) = (
+        c.x(0)?,
+        c.flag("inverse", false)?,
+        c.flag("onesided", false)?,
+    );
+    let axis = match c.opset() < 20 {
+        true => c.int("axis", 1)?,
+        false => c.input_int(2)?.unwrap_or(-2),
+    };
+    let (axis, width) = (
+        c.axis_of(axis, x.rank())?,
+        x.shape().last().copied().unwrap_or(0),
+    );
+    let len = x.shape()[axis];
+    let default = if is_inverse && one_sided {
+        2 * (len as i64 - 1)
+    } else {
+        len as i64
+    };
+    let n = c.lens(&[c.input_int(1)?.unwrap_or(default)])?[0];
+    if !(1..=2).contains(&width) || axis + 1 == x.rank() || n == 0 {
+        return c.fault(format!(
+            "transforms {} along axis {axis} to the length {n}",
+            x.aval()
+        ));
+    }
+    let half = n / 2 + 1;
+    let n_in = len.min(if is_inverse && one_sided { half } else { n });
+    let n_out = if one_sided && !is_inverse { half } else { n };
+    super::movement::made(c, &[n_in, n_out])?;
+    // The frequency and the place have equal roles; whole turns are dropped before the sine.
+    let matrix = |f: fn(f64) -> f64| {
+        let angle = |i: usize, j: usize| std::f64::consts::TAU * (i * j % n) as f64 / n as f64;
+        // One side stands for both, except for the frequencies 0 and n / 2.
+        let weight = |i: usize| match one_sided && is_inverse && i > 0 && 2 * i != n {
+            true => 2.0,
+            false => 1.0,
+        };
+        let scale = if is_inverse { 1.0 / n as f64 } else { 1.0 };
+        let all =
+            (0..n_in).flat_map(|i| (0..n_out).map(move |j| f(angle(i, j)) * weight(i) * scale));
+        Tensor::from_vec(all.collect::<Vec<f64>>(), [n_in, n_out]).cast(x.dtype())
+    };
+    let (cos, sin) = (matrix(f64::cos), matrix(f64::sin));
+    let x = part(&x, axis, 0, n_in);
+    let side = |i: usize| x.select_index(-1, i).moveaxis(axis, -1);
+    let real = side(0);
+    let imaginary = if width == 2 {
+        side(1)
+    } else {
+        real.zeros_like()
+    };
+    let sign = if is_inverse { -1.0 } else { 1.0 };
+    let y = real.matmul(&cos) + imaginary.matmul(&sin) * sign;
+    let z = imaginary.matmul(&cos) - real.matmul(&sin) * sign;
+    let sides = if is_inverse && one_sided {
+        vec![y]
+    } else {
+        vec![y, z]
+    };
+    let sides: Vec<Tensor> = sides.iter().map(|side| side.moveaxis(-1, axis)).collect();
+    one(Tensor::stack(&sides, -1))
 }
