@@ -13,6 +13,7 @@ chapters! {
     caching_and_purity = "caching-and-purity.md";
     control_flow = "control-flow.md";
     custom_functions = "custom-functions.md";
+    data = "data.md";
     derivatives = "derivatives.md";
     devices = "devices.md";
     dtypes_and_modes = "dtypes-and-modes.md";

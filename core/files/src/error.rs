@@ -1,3 +1,4 @@
+use crate::Format;
 use gradloom::DType;
 use std::io;
 use std::path::PathBuf;
@@ -23,11 +24,23 @@ pub enum FileError {
         /// The reason.
         source: io::Error,
     },
+    /// A tree cannot be written in the format that the name of the file asks for.
+    #[error("cannot write `{}` as a {format} file: {reason}", path.display())]
+    Save {
+        /// The file.
+        path: PathBuf,
+        /// The format of its name.
+        format: Format,
+        /// The reason.
+        reason: String,
+    },
     /// The file is not of its format.
-    #[error("`{}` is not a whole safetensors file: {reason}", path.display())]
+    #[error("`{}` is not a whole {format} file: {reason}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
+        /// The format that its first bytes have, or its name.
+        format: Format,
         /// What is wrong.
         reason: String,
     },

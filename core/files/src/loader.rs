@@ -1,6 +1,5 @@
-use crate::{FileError, TensorFile, dtype};
+use crate::{FileError, Format, TensorFile, checkpoints, dtype, npy, safetensors};
 use gradloom::{Tensor, Tree, tree};
-use safetensors::tensor::TensorView;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -8,31 +7,38 @@ use tempfile::NamedTempFile;
 
 /// Saves the leaves of a tree by their paths.
 ///
-/// The file appears when it is whole; one that was there before stays until then.
+/// The extension of the name says the [format](Format). The file appears when it is whole; one that was there before
+/// stays until then.
 ///
 /// # Errors
 ///
-/// If a leaf cannot be computed, or the file cannot be written.
+/// If a leaf cannot be computed, the format is only read, it is `.npy` and the tree is not one tensor, or the file
+/// cannot be written.
 pub fn save<T: Tree>(tree: &T, path: impl AsRef<Path>) -> Result<(), FileError> {
-    let leaves = tree::leaves_with_paths(tree);
-    gradloom::evaluate(
-        &leaves
-            .iter()
-            .map(|(_, leaf)| leaf.clone())
-            .collect::<Vec<_>>(),
-    )?;
-    let names = distinct(leaves.iter().map(|(path, _)| (path.clone(), name_of(path))))?;
-    let parts: Vec<Vec<u8>> = leaves.iter().map(|(_, leaf)| dtype::bytes(leaf)).collect();
-    let views = names.into_iter().zip(leaves.iter().zip(&parts));
-    let views = views.map(|(name, ((_, leaf), bytes))| {
-        let view = TensorView::new(dtype::in_file(leaf.dtype()), leaf.shape().to_vec(), bytes);
-        (
-            name,
-            view.expect("a tensor has a byte for each of its elements"),
-        )
-    });
-    let bytes = safetensors::serialize(views, None).expect("the names are distinct");
     let path = path.as_ref();
+    let (paths, leaves): (Vec<String>, Vec<Tensor>) =
+        tree::leaves_with_paths(tree).into_iter().unzip();
+    gradloom::evaluate(&leaves)?;
+    let names = paths.iter().map(|path| (path.clone(), name_of(path)));
+    let tensors: Vec<_> = distinct(names)?.into_iter().zip(leaves).collect();
+    let format = Format::of_name(path);
+    let bytes = match format {
+        Format::Safetensors => Ok(safetensors::file(&tensors)),
+        Format::Npz => npy::archive_file(&tensors),
+        Format::Npy => match &*tensors {
+            [(name, x)] if name.is_empty() => Ok(npy::file(x)),
+            _ => Err(format!(
+                "it has one tensor without a name, and the tree has {:?}",
+                tensors.iter().map(|(name, _)| name).collect::<Vec<_>>()
+            )),
+        },
+        Format::PyTorch => Err("this format is only read; PyTorch loads `.safetensors`".to_owned()),
+    };
+    let bytes = bytes.map_err(|reason| FileError::Save {
+        path: path.to_owned(),
+        format,
+        reason,
+    })?;
     write_whole(path, &bytes).map_err(|source| FileError::Write {
         path: path.to_owned(),
         source,
@@ -58,11 +64,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
-    match cfg!(unix) {
-        true => std::fs::File::open(folder)?.sync_all(),
-        // A folder cannot be opened as a file elsewhere.
-        false => Ok(()),
-    }
+    checkpoints::sync(folder)
 }
 
 /// Returns the name of a leaf in a file: `layers.0.weight` for `layers[0].weight`.
@@ -157,9 +159,14 @@ impl<'a> Loader<'a> {
     }
 
     /// Takes the tensor `rename(name)` for the leaf of that name, as in `layers.0.weight`.
-    pub fn rename(mut self, rename: impl Fn(&str) -> String + 'a) -> Loader<'a> {
-        self.rename = Box::new(rename);
-        self
+    ///
+    /// Several rules apply in their order, each to the name that the one before has made.
+    pub fn rename(self, rename: impl Fn(&str) -> String + 'a) -> Loader<'a> {
+        let before = self.rename;
+        Loader {
+            rename: Box::new(move |name| rename(&before(name))),
+            is_lenient: self.is_lenient,
+        }
     }
 
     /// Accepts leaves without a tensor, which keep their values, and tensors without a leaf.
@@ -192,7 +199,7 @@ impl<'a> Loader<'a> {
         let mut loaded = Vec::new();
         for (name, (path, leaf)) in names.iter().zip(&leaves) {
             unexpected.remove(&**name);
-            loaded.push(match file.info(name) {
+            loaded.push(match file.entry(name) {
                 Some(_) => leaf_of(&file, name, path, leaf)?,
                 None => {
                     missing.push(name.clone());
@@ -223,12 +230,12 @@ impl<'a> Loader<'a> {
 
 /// Returns a tensor of a file in the place of a leaf.
 fn leaf_of(file: &TensorFile, name: &str, path: &str, leaf: &Tensor) -> Result<Tensor, FileError> {
-    let info = file.info(name).expect("the caller has found it");
-    if info.shape != leaf.shape() {
+    let entry = file.entry(name).expect("the caller has found it");
+    if entry.shape != leaf.shape() {
         return Err(FileError::Shape {
             path: file.path().to_owned(),
             name: name.to_owned(),
-            found: info.shape.as_slice().into(),
+            found: entry.shape.as_slice().into(),
             leaf: path.to_owned(),
             expected: leaf.shape().into(),
         });
@@ -238,7 +245,7 @@ fn leaf_of(file: &TensorFile, name: &str, path: &str, leaf: &Tensor) -> Result<T
         return Err(FileError::Narrower {
             path: file.path().to_owned(),
             name: name.to_owned(),
-            found: format!("{:?}", info.dtype),
+            found: entry.written.clone(),
             leaf: path.to_owned(),
             expected: leaf.dtype(),
             wider: x.dtype(),

@@ -73,6 +73,9 @@ fn broken_headers_are_errors() {
         // Two tensors that overlap, and a hole.
         r#"{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}"#,
         r#"{"a": {"dtype": "F32", "shape": [0], "data_offsets": [4, 4]}}"#,
+        // The same name twice, and a number that JSON does not have.
+        r#"{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "a": {"dtype": "I32", "shape": [1], "data_offsets": [0, 4]}}"#,
+        r#"{"a": {"dtype": "F32", "shape": [NaN], "data_offsets": [0, 4]}}"#,
     ];
     for header in broken {
         let (_folder, path) = file(header, &[0; 4]);

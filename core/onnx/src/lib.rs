@@ -1,4 +1,4 @@
-//! Programs of gradloom as [ONNX](https://onnx.ai) models, for runtimes such as ONNX Runtime.
+//! Programs of gradloom as [ONNX](https://onnx.ai) models, for runtimes such as ONNX Runtime, and models as functions.
 //!
 //! [`export`] returns the bytes of a model with the parameters and results of a program, and [`write()`] puts them into
 //! a file. The models are for inference: what belongs to training has no form, and is a named error.
@@ -27,14 +27,20 @@
 //! # Errors
 //!
 //! [`ExportError`] lists what has no ONNX form.
+//!
+//! # Import
+//!
+//! [`Model`] reads a model and runs it as a function of tensors, which transforms differentiate and batch.
 
 mod equation;
 mod error;
 mod graph;
+mod import;
 mod ops;
 mod proto;
 
 pub use error::ExportError;
+pub use import::{Dim, ImportError, Model, Port, Weights, read_tensor};
 
 use gradloom_ir::{DType, Program};
 use graph::{Graph, Value};

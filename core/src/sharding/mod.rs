@@ -16,7 +16,9 @@ mod specs;
 mod tensor;
 
 #[cfg(feature = "checkpoint")]
-pub use checkpoint::{CheckpointError, load_checkpoint, save_checkpoint};
+pub use checkpoint::{
+    CheckpointError, load_checkpoint, remove_checkpoint, save_checkpoint, verify_checkpoint,
+};
 pub use collectives::{
     MeshAxisNames, all_gather, all_reduce, all_to_all, axis_index, axis_size, broadcast, pmean,
     ppermute, reduce_scatter,

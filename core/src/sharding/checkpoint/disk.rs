@@ -74,4 +74,20 @@ impl Disk<'_> {
         }
         Ok(())
     }
+
+    /// Removes the index, the other files of checkpoints, and the folder if it is empty then.
+    pub(super) fn remove_all(&mut self) -> Result<(), CheckpointError> {
+        let folder = self.folder;
+        let index = folder.join(INDEX);
+        self.change(&index, || match fs::remove_file(&index) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        })?;
+        self.sync()?;
+        self.remove_others(&BTreeSet::new())?;
+        self.change(folder, || match fs::remove_dir(folder) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            done => done,
+        })
+    }
 }

@@ -327,6 +327,92 @@ fn check_boxes(folder: &Path, index: &Index, names: &[String], own: &[Tensor]) -
     }
 }
 
+/// Checks that all files of a checkpoint are in a folder, with the lengths and hashes that the index lists.
+///
+/// No tensor is made, so this needs no tree. [`load_checkpoint`] checks the same, and that the leaves are those of a tree.
+///
+/// ```
+/// use gradloom::prelude::*;
+/// use gradloom::sharding::{CheckpointError, Mesh, save_checkpoint, verify_checkpoint};
+/// use std::sync::Arc;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path();
+/// let mesh = Arc::new(Mesh::new("one", &[("device", 1)])?);
+/// save_checkpoint(folder, &Tensor::from([1.0f32]), &mesh, None)?;
+/// verify_checkpoint(folder)?;
+/// std::fs::write(folder.join("index.json"), "{}")?;
+/// assert!(matches!(verify_checkpoint(folder), Err(CheckpointError::Index { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If the index cannot be read, is not one, or has an unknown version, or a file is missing or has another length or
+/// hash.
+pub fn verify_checkpoint(folder: impl AsRef<Path>) -> Result<()> {
+    let folder = folder.as_ref();
+    for file in &Index::read(folder)?.files {
+        checked_bytes(&folder.join(&file.name), file)?;
+    }
+    Ok(())
+}
+
+/// Removes a checkpoint, and its folder if nothing else is in it.
+///
+/// The index is first, so a process that stops at any time leaves the whole checkpoint or none. What a process left
+/// that stopped while it saved or removed one is removed too.
+///
+/// ```
+/// use gradloom::prelude::*;
+/// use gradloom::sharding::{Mesh, remove_checkpoint, save_checkpoint};
+/// use std::sync::Arc;
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let folder = folder.path().join("step");
+/// let mesh = Arc::new(Mesh::new("one", &[("device", 1)])?);
+/// save_checkpoint(&folder, &Tensor::from([1.0f32]), &mesh, None)?;
+/// remove_checkpoint(&folder)?;
+/// assert!(!folder.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If the folder cannot be read, or a file cannot be removed.
+pub fn remove_checkpoint(folder: impl AsRef<Path>) -> Result<()> {
+    Disk {
+        folder: folder.as_ref(),
+        before: &mut || Ok(()),
+    }
+    .remove_all()
+}
+
+/// Reads a file of a checkpoint, whose length and hash have to be those in the index.
+fn checked_bytes(path: &Path, file: &FileEntry) -> Result<Vec<u8>> {
+    let path = || path.to_owned();
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::NotFound => CheckpointError::MissingFile { path: path() },
+        _ => CheckpointError::Read {
+            path: path(),
+            source,
+        },
+    };
+    let found = fs::metadata(path()).map_err(failed)?.len();
+    if found != file.bytes {
+        return Err(CheckpointError::Length {
+            path: path(),
+            found,
+            expected: file.bytes,
+        });
+    }
+    let bytes = fs::read(path()).map_err(failed)?;
+    match *blake3::hash(&bytes).to_hex() == *file.blake3 {
+        true => Ok(bytes),
+        false => Err(CheckpointError::Changed { path: path() }),
+    }
+}
+
 /// Reads a file, and copies its boxes to the elements of their leaves.
 fn read_file(
     folder: &Path,
@@ -334,23 +420,7 @@ fn read_file(
     elements: &mut BTreeMap<&str, (&Tensor, Vec<u8>)>,
 ) -> Result<()> {
     let path = folder.join(&file.name);
-    let bytes = fs::read(&path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => CheckpointError::MissingFile { path: path.clone() },
-        _ => CheckpointError::Read {
-            path: path.clone(),
-            source,
-        },
-    })?;
-    if bytes.len() as u64 != file.bytes {
-        return Err(CheckpointError::Length {
-            path,
-            found: bytes.len() as u64,
-            expected: file.bytes,
-        });
-    }
-    if *blake3::hash(&bytes).to_hex() != *file.blake3 {
-        return Err(CheckpointError::Changed { path });
-    }
+    let bytes = checked_bytes(&path, file)?;
     let invalid = |reason: String| CheckpointError::File {
         path: path.clone(),
         reason,

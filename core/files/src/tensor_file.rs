@@ -1,0 +1,165 @@
+use crate::entry::{Contents, Entry, Fault};
+use crate::{FileError, Format, archive, dtype, npy, safetensors, torch};
+use gradloom::Tensor;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read as _, Seek as _, Take};
+use std::path::{Path, PathBuf};
+
+/// A file of tensors. Opening it reads the header only, and a tensor is read when it is asked for.
+///
+/// ```
+/// use gradloom::Tensor;
+/// use gradloom_files::{Format, TensorFile, save};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("pair.npz");
+/// save(&(Tensor::from(1.0f32), Tensor::from([2i64, 3])), &path).unwrap();
+/// let file = TensorFile::open(&path).unwrap();
+/// assert_eq!(file.format(), Format::Npz);
+/// assert_eq!(file.names().collect::<Vec<_>>(), ["0", "1"]);
+/// assert_eq!(file.tensor("1").unwrap().to_vec::<i64>(), [2, 3]);
+/// ```
+///
+/// An npy file has one tensor, and its name is empty: that of a tree that is one tensor. In a checkpoint of PyTorch,
+/// the tensor `checkpoint["model"]["layers.0.weight"]` has the name `model.layers.0.weight`, and the place in a list is
+/// its index. No code of a checkpoint is executed: a name of Python that does not belong to weights is an error.
+#[derive(Debug)]
+pub struct TensorFile {
+    path: PathBuf,
+    format: Format,
+    entries: BTreeMap<String, Entry>,
+    metadata: BTreeMap<String, String>,
+}
+
+impl TensorFile {
+    /// Opens a file and checks its header.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is not a whole file of its [format](Format), has two tensors of one name, or its
+    /// tensors are not in the file.
+    pub fn open(path: impl AsRef<Path>) -> Result<TensorFile, FileError> {
+        let path = path.as_ref();
+        let read = |source| FileError::Read {
+            path: path.to_owned(),
+            source,
+        };
+        let mut file = File::open(path).map_err(read)?;
+        let len = file.metadata().map_err(read)?.len();
+        let mut start = Vec::new();
+        let n_start = torch::OLD_MAGIC.len() as u64;
+        let first: Take<&File> = (&file).take(n_start);
+        { first }.read_to_end(&mut start).map_err(read)?;
+        file.rewind().map_err(read)?;
+        let (format, contents) = contents(&file, len, &start, Format::of_name(path));
+        let Contents { entries, metadata } = contents.map_err(|fault| match fault {
+            Fault::Io(source) => read(source),
+            Fault::Format(reason) => FileError::Format {
+                path: path.to_owned(),
+                format,
+                reason,
+            },
+        })?;
+        Ok(TensorFile {
+            path: path.to_owned(),
+            format,
+            entries,
+            metadata,
+        })
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the format of the file.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Returns the names of all tensors, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.keys().map(String::as_str)
+    }
+
+    /// Returns the texts that the file has beside the tensors. Numbers in a checkpoint of PyTorch are texts too.
+    pub fn metadata(&self) -> &BTreeMap<String, String> {
+        &self.metadata
+    }
+
+    /// Returns a tensor.
+    ///
+    /// Numbers of 16 bits become `f32` or `i32`, those of 8 bits and unsigned ones of 32 bits the smallest integers that
+    /// hold them.
+    ///
+    /// # Errors
+    ///
+    /// If there is no tensor of this name, its dtype has no counterpart, or its bytes are not those that were written.
+    pub fn tensor(&self, name: &str) -> Result<Tensor, FileError> {
+        let path = || self.path.clone();
+        let entry = self.entry(name).ok_or_else(|| FileError::Names {
+            path: path(),
+            missing: vec![name.to_owned()],
+            unexpected: Vec::new(),
+        })?;
+        let Some(dtype) = entry.dtype else {
+            return Err(FileError::UnknownDType {
+                path: path(),
+                name: name.to_owned(),
+                found: entry.written.clone(),
+            });
+        };
+        let bytes = entry.bytes(&self.path);
+        let bytes = bytes.map_err(|error| match Fault::from(error) {
+            Fault::Io(source) => FileError::Read {
+                path: path(),
+                source,
+            },
+            Fault::Format(reason) => FileError::Format {
+                path: path(),
+                format: self.format,
+                reason: format!("`{name}`: {reason}"),
+            },
+        })?;
+        dtype::tensor(dtype, &entry.shape, &bytes)
+    }
+
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+}
+
+/// Returns the format of a file and its contents. Without a known start, it has the format of its name.
+fn contents(
+    file: &File,
+    len: u64,
+    start: &[u8],
+    named: Format,
+) -> (Format, Result<Contents, Fault>) {
+    let starts = |magic: &[u8]| start.starts_with(magic);
+    let fault = |reason: &str| Err(Fault::Format(reason.to_owned()));
+    if starts(npy::MAGIC) {
+        return (Format::Npy, npy::contents(file, len));
+    }
+    if starts(torch::OLD_MAGIC) {
+        let found = fault("it has the format before PyTorch 1.6; load it there and save it again");
+        return (Format::PyTorch, found);
+    }
+    if starts(b"PK\x03\x04") || starts(b"PK\x05\x06") {
+        return match archive::members(file) {
+            Ok(members) if torch::has_pickle(&members) => {
+                (Format::PyTorch, torch::contents(file, &members))
+            }
+            Ok(members) => (Format::Npz, npy::contents_of_members(file, members)),
+            Err(fault) => (named, Err(fault)),
+        };
+    }
+    let found = match named {
+        Format::Safetensors => safetensors::contents(file, len),
+        Format::Npy => fault("it does not begin with `\\x93NUMPY`"),
+        Format::Npz | Format::PyTorch => fault("it does not begin as a zip archive"),
+    };
+    (named, found)
+}
