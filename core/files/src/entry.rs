@@ -6,7 +6,6 @@ use safetensors::Dtype;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
-use std::path::Path;
 
 /// The most bytes that one byte of a file stands for. DEFLATE reaches no more (RFC 1951: 258 bytes in 2 bits).
 ///
@@ -244,10 +243,8 @@ impl Entry {
     /// # Panics
     ///
     /// If the dtype is not known.
-    pub(crate) fn bytes(&self, path: &Path) -> io::Result<Vec<u8>> {
+    pub(crate) fn bytes(&self, file: &File) -> io::Result<Vec<u8>> {
         let size = self.dtype.expect("the caller has checked it").bitsize() / 8;
-        // A handle of its own has no place in common with those of other threads.
-        let file = File::open(path)?;
         let numel: usize = match self.shape.contains(&0) {
             true => 0,
             false => self.shape.iter().product(),
@@ -265,10 +262,10 @@ impl Entry {
             (_, 0) => return Ok(Vec::new()),
             // Without a sum of all bytes, only those of this tensor are read.
             (None, _) if is_dense() => {
-                Region::plain(self.region.start + self.offset, (numel * size) as u64).read(&file)?
+                Region::plain(self.region.start + self.offset, (numel * size) as u64).read(file)?
             }
             _ => {
-                let mut bytes = self.region.read(&file)?;
+                let mut bytes = self.region.read(file)?;
                 bytes.drain(..self.offset as usize);
                 match is_dense() {
                     true => bytes.truncate(numel * size),

@@ -2,8 +2,9 @@ use crate::{FileError, Format, TensorFile, checkpoints, dtype, npy, safetensors}
 use gradloom::{Tensor, Tree, tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
+#[cfg(unix)]
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use tempfile::NamedTempFile;
 
 /// Saves the leaves of a tree by their paths.
 ///
@@ -60,7 +61,11 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    let mut file = NamedTempFile::new_in(folder)?;
+    let mut temporary = tempfile::Builder::new();
+    // Others may read the file, as far as the umask lets them.
+    #[cfg(unix)]
+    temporary.permissions(PermissionsExt::from_mode(0o666));
+    let mut file = temporary.tempfile_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Take};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// A file of tensors. Opening it reads the header only, and a tensor is read when it is asked for.
 ///
@@ -27,6 +28,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct TensorFile {
     path: PathBuf,
+    /// The file that was opened, also if another has its name now. A read moves its place.
+    file: Mutex<File>,
     format: Format,
     entries: BTreeMap<String, Entry>,
     metadata: BTreeMap<String, String>,
@@ -63,6 +66,7 @@ impl TensorFile {
         })?;
         Ok(TensorFile {
             path: path.to_owned(),
+            file: Mutex::new(file),
             format,
             entries,
             metadata,
@@ -111,7 +115,9 @@ impl TensorFile {
                 found: entry.written.clone(),
             });
         };
-        let bytes = entry.bytes(&self.path);
+        let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes = entry.bytes(&file);
+        drop(file);
         let bytes = bytes.map_err(|error| match Fault::from(error) {
             Fault::Io(source) => FileError::Read {
                 path: path(),

@@ -171,3 +171,31 @@ fn numbers_of_16_bits_and_narrow_integers_are_widened() {
     assert_eq!(file.tensor("b").unwrap().to_vec::<i32>(), [200]);
     assert_eq!(file.tensor("c").unwrap().to_vec::<f32>(), [1.5]);
 }
+
+#[test]
+fn a_file_that_another_one_replaces_is_read_as_it_was_opened() {
+    let (_folder, path) = raw(&[]);
+    save(&pair(), &path).unwrap();
+    let before = TensorFile::open(&path).unwrap();
+    let other = Pair {
+        a: Tensor::from([7i64; 9]),
+        b: Tensor::from([8i64]),
+    };
+    save(&other, &path).unwrap();
+    assert_eq!(before.tensor("a").unwrap().to_vec::<f32>(), [1.0, 2.0]);
+    assert_eq!(before.tensor("b").unwrap().to_vec::<i64>(), [3]);
+    let after = TensorFile::open(&path).unwrap();
+    assert_eq!(after.tensor("a").unwrap().to_vec::<i64>(), [7; 9]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_saved_file_has_the_permissions_of_any_new_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (folder, path) = raw(&[]);
+    save(&pair(), &path).unwrap();
+    let plain = folder.path().join("plain");
+    std::fs::write(&plain, []).unwrap();
+    let mode = |path: &PathBuf| std::fs::metadata(path).unwrap().permissions().mode();
+    assert_eq!(mode(&path), mode(&plain));
+}
