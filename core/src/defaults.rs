@@ -22,7 +22,7 @@
 
 use crate::DType;
 use crate::graph::recording;
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -44,14 +44,28 @@ impl fmt::Display for Device {
 }
 
 thread_local! {
-    static DTYPE: Cell<DType> = const { Cell::new(DType::F32) };
-    static DEVICE: Cell<Device> = const { Cell::new(Device::Cpu) };
+    /// Defaults that guards have set, the last one last.
+    static SET: RefCell<Vec<Setting>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Defaults that a guard has set.
+#[derive(Clone, Copy)]
+struct Setting {
+    /// Number of the guard.
+    guard: u64,
+    dtype: Option<DType>,
+    device: Option<Device>,
+}
+
+/// Returns what the last guard has set, of those that have set it.
+fn last<T>(of: impl Fn(&Setting) -> Option<T>) -> Option<T> {
+    SET.with_borrow(|set| set.iter().rev().find_map(of))
 }
 
 /// Returns the default dtype of this thread.
 pub fn dtype() -> DType {
     recording::impure_call();
-    DTYPE.get()
+    last(|setting| setting.dtype).unwrap_or(DType::F32)
 }
 
 /// Returns the default device of this thread.
@@ -61,36 +75,41 @@ pub fn dtype() -> DType {
 /// ```
 pub fn device() -> Device {
     recording::impure_call();
-    DEVICE.get()
+    last(|setting| setting.device).unwrap_or(Device::Cpu)
 }
 
 /// Sets the default dtype of this thread until the guard is dropped, also by a panic.
 pub fn set_dtype(dtype: DType) -> DefaultGuard {
-    DefaultGuard::new(dtype, device())
+    DefaultGuard::new(Some(dtype), None)
 }
 
 /// Sets the default device of this thread until the guard is dropped.
 pub fn set_device(device: Device) -> DefaultGuard {
-    DefaultGuard::new(dtype(), device)
+    DefaultGuard::new(None, Some(device))
 }
 
-/// Restores the defaults that were set before it was made.
-///
-/// Guards are dropped in the reverse order in which they were made.
+/// Takes back the default that it has set. What the last of the other guards has set is the default then.
 #[must_use = "the defaults are restored when the guard is dropped"]
 #[derive(Debug)]
 pub struct DefaultGuard {
-    dtype: DType,
-    device: Device,
+    number: u64,
     /// A guard stays on its thread.
     thread: PhantomData<*const ()>,
 }
 
 impl DefaultGuard {
-    fn new(dtype: DType, device: Device) -> DefaultGuard {
+    fn new(dtype: Option<DType>, device: Option<Device>) -> DefaultGuard {
+        let number = SET.with_borrow_mut(|set| {
+            let guard = set.last().map_or(0, |last| last.guard + 1);
+            set.push(Setting {
+                guard,
+                dtype,
+                device,
+            });
+            guard
+        });
         DefaultGuard {
-            dtype: DTYPE.replace(dtype),
-            device: DEVICE.replace(device),
+            number,
             thread: PhantomData,
         }
     }
@@ -98,7 +117,6 @@ impl DefaultGuard {
 
 impl Drop for DefaultGuard {
     fn drop(&mut self) {
-        DTYPE.set(self.dtype);
-        DEVICE.set(self.device);
+        SET.with_borrow_mut(|set| set.retain(|setting| setting.guard != self.number));
     }
 }

@@ -891,3 +891,36 @@ fn a_default_is_read_at_each_call() {
     let _wide = gradloom::defaults::set_dtype(DType::F64);
     assert_eq!(of_the_default(&x).dtype(), DType::F64);
 }
+
+/// Paths that are spelled alike as identifiers have names of their own.
+#[test]
+fn leaves_of_one_spelling_parse_back() {
+    let leaf = |x: f32| Tensor::from([x]);
+    let x = std::collections::BTreeMap::from([
+        ("layer.1".to_owned(), leaf(1.0)),
+        ("layer_1".to_owned(), leaf(2.0)),
+    ]);
+    let product = |x: &std::collections::BTreeMap<String, Tensor>| &x["layer.1"] * &x["layer_1"];
+    let t = trace(product, &x);
+    let text = t.program().to_string();
+    let again = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(again.to_string(), text);
+}
+
+/// Fields are dropped in the order of their declaration.
+#[test]
+fn guards_may_be_dropped_in_any_order() {
+    use gradloom::{NoGrad, Param, defaults};
+    struct Two<T>(#[expect(dead_code)] T, #[expect(dead_code)] T);
+    let p = Param::new(Tensor::from(2.0f32)).unwrap();
+    drop(Two(NoGrad::new(), NoGrad::new()));
+    assert!((p.tensor() * 2.0).requires_grad());
+    let (first, second) = (
+        defaults::set_dtype(DType::F64),
+        defaults::set_dtype(DType::I32),
+    );
+    drop(first);
+    assert_eq!(defaults::dtype(), DType::I32);
+    drop(second);
+    assert_eq!(defaults::dtype(), DType::F32);
+}

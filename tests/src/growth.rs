@@ -1,9 +1,13 @@
 //! Programs that grow in one dimension. Their work per unit should be constant.
 
 use crate::noise;
+use gradloom::custom::Call;
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
-use gradloom::{cache, explain, fori_loop, jvp, value_and_grad, vjp, while_loop};
+use gradloom::{
+    CustomFunction, cache, custom_call, explain, fori_loop, jvp, value_and_grad, vjp, while_loop,
+};
+use std::sync::Arc;
 
 /// A program with one dimension of arbitrary size.
 pub struct Growth {
@@ -161,6 +165,11 @@ pub const GROWTH: &[Growth] = &[
         name: "drop",
         unit: "op that is dropped before it runs",
         run: dropped,
+    },
+    Growth {
+        name: "custom-calls",
+        unit: "call of a custom function, differentiated",
+        run: custom_calls,
     },
     Growth {
         name: "rows",
@@ -509,4 +518,31 @@ fn loop_take(n: usize) {
         fori_loop(0..n, body, &Tensor::from(0.0))
     };
     compute(&gradloom::grad(sum)(&x));
+}
+
+/// Twice its operand, by host code.
+struct Double;
+
+impl CustomFunction for Double {
+    type Input = Tensor;
+    type Output = Tensor;
+    type Saved = ();
+
+    fn forward(&self, x: &Tensor, _: &[bool]) -> gradloom::Result<(Tensor, ())> {
+        Ok((x * 2.0, ()))
+    }
+
+    fn backward(&self, _: &Call<'_, Self>, ct: &Tensor) -> gradloom::Result<Tensor> {
+        Ok(ct * 2.0)
+    }
+}
+
+fn custom_calls(n: usize) {
+    let function = Arc::new(Double);
+    let chain = |x: &Tensor| {
+        (0..n)
+            .fold(x.clone(), |x, _| custom_call(&function, &x))
+            .sum(..)
+    };
+    compute(&gradloom::grad(chain)(&noise(&[1], 1)));
 }

@@ -59,7 +59,8 @@ thread_local! {
     /// recorded with it.
     static RECORDING: Cell<bool> = const { Cell::new(false) };
     /// True while ops on parameters are recorded as ops on other tensors.
-    static NO_GRAD: Cell<bool> = const { Cell::new(false) };
+    /// Number of times without paths to parameters that have begun and not ended.
+    static NO_GRAD: Cell<u32> = const { Cell::new(0) };
     /// First action of the recorded body that a cached plan would not repeat.
     static UNREPEATED_ACTION: Cell<Option<UnrepeatedAction>> = const { Cell::new(None) };
     /// Number of times that elements were read of a value that a derivative follows.
@@ -204,12 +205,17 @@ pub(crate) fn unrepeated_action() -> Option<UnrepeatedAction> {
 
 /// Returns whether ops do not keep the path to parameters.
 pub(crate) fn ignores_params() -> bool {
-    NO_GRAD.get()
+    NO_GRAD.get() > 0
 }
 
-/// Sets whether ops do not keep the path to parameters. Returns the previous mode.
-pub(crate) fn ignore_params(on: bool) -> bool {
-    NO_GRAD.replace(on)
+/// Begins a time in which ops do not keep the path to parameters. Such times may overlap.
+pub(crate) fn begin_no_grad() {
+    NO_GRAD.set(NO_GRAD.get() + 1);
+}
+
+/// Ends a time that [`begin_no_grad`] began.
+pub(crate) fn end_no_grad() {
+    NO_GRAD.set(NO_GRAD.get() - 1);
 }
 
 /// Returns whether this thread watches the ops that it records. Then no call runs from a plan.

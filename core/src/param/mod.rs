@@ -374,17 +374,16 @@ impl Slot {
 #[derive(Debug)]
 #[must_use = "ops are recorded as usual when the guard is dropped"]
 pub struct NoGrad {
-    before: bool,
     /// The mode is one of the thread.
     not_send: PhantomData<*const ()>,
 }
 
 impl NoGrad {
-    /// Begins the time. It ends when the guard is dropped, also by a panic. Guards are dropped in reverse order.
+    /// Begins the time. It ends when the guard is dropped, also by a panic. Of several guards, the last one ends it.
     #[expect(clippy::new_without_default, reason = "a guard is made for its effect")]
     pub fn new() -> NoGrad {
+        recording::begin_no_grad();
         NoGrad {
-            before: recording::ignore_params(true),
             not_send: PhantomData,
         }
     }
@@ -392,7 +391,7 @@ impl NoGrad {
 
 impl Drop for NoGrad {
     fn drop(&mut self) {
-        recording::ignore_params(self.before);
+        recording::end_no_grad();
     }
 }
 

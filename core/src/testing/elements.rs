@@ -1,6 +1,6 @@
 //! Checks of gradients element by element.
 
-use super::compare::{Failure, numbers, scale};
+use super::compare::{Failure, epsilon, numbers};
 use super::laws::{in_f64, is_single, takes};
 use super::{Source, laws};
 use crate::tree::{leaves, with_leaves};
@@ -21,7 +21,7 @@ pub struct WorstElement {
     pub derivative: f64,
     /// The difference quotient.
     pub differences: f64,
-    /// Largest magnitude of the derivatives, and at least 1. The tolerance is relative to it.
+    /// Largest magnitude of the derivatives of the leaf, and at least that of rounding. The tolerance is relative to it.
     pub scale: f64,
 }
 
@@ -54,7 +54,8 @@ impl fmt::Display for WorstElement {
 /// Only reverse mode is used, so custom functions need no `jvp`. A result of any shape is multiplied by random numbers
 /// and summed. Order 2 checks the gradient of the gradient, multiplied by random numbers, in the same way. Differences
 /// are central and of 4th order; each element has to agree for one of several steps, within 1e-7 in `f64` and 4e-3 in
-/// `f32`, relative to the largest element. `f32` arguments are converted to `f64` if the closure accepts those.
+/// `f32`, relative to the largest element of its leaf. A derivative that is smaller than the rounding of the result
+/// is not told from 0. `f32` arguments are converted to `f64` if the closure accepts those.
 ///
 /// [`gradcheck`](super::gradcheck) is faster: it checks both modes in random directions.
 ///
@@ -136,15 +137,19 @@ fn check_each<X: Tree>(
         .iter()
         .map(numbers)
         .collect::<Result<Vec<_>, _>>()?;
-    let scale = scale(gradient.iter().flatten());
+    let value = f(x).try_item::<f64>()?.abs();
     let all = leaves(x);
     let steps = laws::steps_of(&all);
+    // Rounding of the result in the quotient of the largest step, in which the tolerance has to hold.
+    let noise = 10.0 * epsilon(&all) / (steps.sizes[0] * steps.tolerance);
     let mut worst: Option<WorstElement> = None;
     for (leaf, (derivatives, path)) in gradient.iter().zip(&paths).enumerate() {
         if !all[leaf].dtype().is_float() {
             continue;
         }
         let values = numbers(&all[leaf])?;
+        let finite = derivatives.iter().filter(|x| x.is_finite());
+        let largest = finite.fold(noise * value, |most, x| x.abs().max(most));
         for (element, derivative) in derivatives.iter().enumerate() {
             let mut nearest: Option<WorstElement> = None;
             for h in steps.sizes {
@@ -157,13 +162,17 @@ fn check_each<X: Tree>(
                     Ok(f(&with_leaves(x, &leaves)).try_item::<f64>()?)
                 };
                 let (a, b) = (at(2.0 * h)? - at(-2.0 * h)?, at(h)? - at(-h)?);
+                let differences = (8.0 * b - a) / (12.0 * h);
                 let found = WorstElement {
                     order,
                     path: path.clone(),
                     element,
                     derivative: *derivative,
-                    differences: (8.0 * b - a) / (12.0 * h),
-                    scale,
+                    differences,
+                    scale: [largest, differences.abs(), f64::MIN_POSITIVE]
+                        .into_iter()
+                        .filter(|x| x.is_finite())
+                        .fold(0.0, f64::max),
                 };
                 if nearest
                     .as_ref()

@@ -11,7 +11,7 @@ use crate::tree::{leaves, with_leaves, with_physical};
 use crate::{Aval, Error, Result, Targets, Tensor, Tree};
 use gradloom_ir::batch::{Batch, batch};
 use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var, ad, pass};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::Location;
@@ -49,8 +49,16 @@ fn try_trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trac
     } = trace_abstract(&mut on_leaves(f, x, &mut y), &inputs, &names)?;
     let y = y.expect("the function was traced");
     share_shapes(&mut program, &mut captured);
-    for (param, name) in program.params.iter().zip(&names) {
-        program.names.insert(*param, identifier(name));
+    let mut taken = BTreeSet::new();
+    for (param, path) in program.params.iter().zip(&names) {
+        let name = identifier(path);
+        // Different paths may have one identifier: the keys `a.b` and `a_b` of a map.
+        let numbered = (2..).map(|n| format!("{name}_{n}"));
+        let mut names = std::iter::once(name.clone()).chain(numbered);
+        let free = names.find(|name| taken.insert(name.clone()));
+        program
+            .names
+            .insert(*param, free.expect("there are more numbers than names"));
     }
     let avals = |leaves: Vec<Tensor>| Vec::from_iter(leaves.iter().map(|leaf| leaf.aval().clone()));
     let outputs = leaves(&y);

@@ -110,7 +110,8 @@ impl Diff {
 ///
 /// If hashes differ, the tensors are still equal within a `tolerance`: if the greatest difference of
 /// the elements is at most `tolerance` times the larger root mean square, or if a trace has no
-/// elements, if the root mean squares differ by as much. The tolerance 0 asks for equal hashes.
+/// elements, if the root mean squares differ by as much. The tolerance 0 asks for equal hashes, and equal elements if
+/// both traces have them: a hash is that of the elements as `f32`.
 ///
 /// # Errors
 ///
@@ -222,11 +223,18 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
         }
         _ => None,
     };
-    let within = match &values {
-        Some(values) => values.max_difference <= tolerance * scale,
-        None => rms_difference <= tolerance,
+    // A hash is that of the elements as `f32`, which rounds those of `f64` and large integers.
+    let (exact, within) = match &values {
+        Some(values) => (
+            values.max_difference == 0.0,
+            values.max_difference <= tolerance * scale,
+        ),
+        None => (true, rms_difference <= tolerance),
     };
-    if !(same_hash || tolerance > 0.0 && within) {
+    if !(same_hash && exact || tolerance > 0.0 && within) {
+        if same_hash && let Some(values) = &values {
+            note("elements", &0, &values.max_difference);
+        }
         note("blake3", &x.blake3, &y.blake3);
         note("rms", &x.rms, &y.rms);
     }

@@ -394,3 +394,22 @@ fn values_that_are_no_numbers_are_compared() {
     assert!(!found.is_equal());
     assert!(report::json(&found).contains("\"equal\": false"));
 }
+
+#[test]
+fn elements_that_a_hash_rounds_away_are_compared() {
+    let traces = Traces::new();
+    let write = |name: &str, x: f64| {
+        let dir = traces.path(name);
+        fs::create_dir_all(&dir).unwrap();
+        let writer = Writer::new(Config::new(&dir).with_values());
+        let record = digest_f32(&[x as f32]).record("t0/x", &[1], "F64");
+        let bytes = x.to_le_bytes();
+        let values = Some((ElementType::F64, &bytes[..]));
+        writer.write(&record, None, values).unwrap();
+        read(&dir).unwrap()
+    };
+    let (a, b) = (write("a", 1.0), write("b", 1.0 + 1e-9));
+    assert!(diff(&a, &a, 0.0).unwrap().is_equal());
+    assert!(!diff(&a, &b, 0.0).unwrap().is_equal());
+    assert!(diff(&a, &b, 1e-8).unwrap().is_equal());
+}

@@ -45,6 +45,12 @@ impl Code {
     }
 }
 
+impl std::hash::Hash for Code {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.0).cast::<()>().hash(state);
+    }
+}
+
 impl PartialEq for Code {
     fn eq(&self, other: &Code) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

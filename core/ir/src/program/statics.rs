@@ -411,6 +411,7 @@ impl Hash for Static {
             Static::Tilings(all) => all.hash(state),
             Static::Sharding(spec) => spec.hash(state),
             Static::Specs(mesh, specs) => (mesh, specs).hash(state),
+            Static::Code(code) => code.hash(state),
             _ => {}
         }
     }

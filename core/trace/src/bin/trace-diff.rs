@@ -2,6 +2,7 @@
 //! error.
 
 use gradloom_trace::{Diff, diff, read, report};
+use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -98,6 +99,14 @@ fn options(args: Vec<std::ffi::OsString>) -> Result<Options, String> {
     })
 }
 
+/// Writes a text to the standard output. A reader that has enough of it, such as `head`, is no error.
+fn printed(text: &str) -> Result<(), String> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(format!("cannot write the report: {e}")),
+        _ => Ok(()),
+    }
+}
+
 /// Compares the traces and reports. Returns whether they are equal.
 fn run(options: &Options) -> Result<bool, String> {
     let words = |error: gradloom_trace::Error| error.to_string();
@@ -108,13 +117,13 @@ fn run(options: &Options) -> Result<bool, String> {
     let diff = diff(&a, &b, options.tolerance).map_err(words)?;
     let report = (options.format)(&diff);
     match &options.output {
-        None => print!("{report}"),
+        None => printed(&report)?,
         Some(path) => {
             std::fs::write(path, report)
                 .map_err(|e| format!("cannot write `{}`: {e}", path.display()))?;
             match diff.first() {
-                None => println!("no difference"),
-                Some(first) => println!("first divergence: {}", first.name),
+                None => printed("no difference\n")?,
+                Some(first) => printed(&format!("first divergence: {}\n", first.name))?,
             }
         }
     }
