@@ -289,26 +289,29 @@ fn record(drawn: &Drawn, args: &[Tensor]) -> Vec<Tensor> {
     drawn.outs.iter().map(|(i, _)| values[*i].clone()).collect()
 }
 
+/// A number and its tangent.
+type Dual = (f64, f64);
+
 /// A value of one device, or a whole value: numbers in row-major order, each with its tangent.
 #[derive(Clone, Debug)]
 struct Numbers {
     shape: [usize; 2],
-    all: Vec<(f64, f64)>,
+    all: Vec<Dual>,
 }
 
 impl Numbers {
-    fn build(shape: [usize; 2], mut of: impl FnMut([usize; 2]) -> (f64, f64)) -> Numbers {
+    fn build(shape: [usize; 2], of: impl FnMut([usize; 2]) -> Dual) -> Numbers {
         let places = (0..shape[0]).flat_map(|i| (0..shape[1]).map(move |j| [i, j]));
-        let all = places.map(|at| of(at)).collect();
+        let all = places.map(of).collect();
         Numbers { shape, all }
     }
 
-    fn at(&self, [i, j]: [usize; 2]) -> (f64, f64) {
+    fn at(&self, [i, j]: [usize; 2]) -> Dual {
         self.all[i * self.shape[1] + j]
     }
 
-    fn map(&self, f: impl Fn(f64) -> (f64, f64)) -> Numbers {
-        let one = |(x, dx): &(f64, f64)| {
+    fn map(&self, f: impl Fn(f64) -> Dual) -> Numbers {
+        let one = |(x, dx): &Dual| {
             let (y, slope) = f(*x);
             (y, slope * dx)
         };
@@ -318,16 +321,16 @@ impl Numbers {
         }
     }
 
-    fn zip(&self, other: &Numbers, f: impl Fn((f64, f64), (f64, f64)) -> (f64, f64)) -> Numbers {
+    fn zip(&self, other: &Numbers, f: impl Fn(Dual, Dual) -> Dual) -> Numbers {
         Numbers::build(self.shape, |at| f(self.at(at), other.at(at)))
     }
 }
 
-fn plus(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+fn plus(a: Dual, b: Dual) -> Dual {
     (a.0 + b.0, a.1 + b.1)
 }
 
-fn times(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+fn times(a: Dual, b: Dual) -> Dual {
     (a.0 * b.0, a.1 * b.0 + a.0 * b.1)
 }
 
@@ -355,7 +358,7 @@ fn shifted(mut at: [usize; 2], dim: usize, to: usize) -> [usize; 2] {
 /// Computes a step on a device, from the operands of its group and its position there.
 fn collective(step: &Step, operands: &[&Numbers], position: usize) -> Numbers {
     let (own, n) = (operands[position], operands.len());
-    let fold = |f: fn((f64, f64), (f64, f64)) -> (f64, f64)| {
+    let fold = |f: fn(Dual, Dual) -> Dual| {
         let rest = operands[1..].iter();
         rest.fold(operands[0].clone(), |y, x| y.zip(x, f))
     };
