@@ -1,7 +1,7 @@
 //! Adafactor.
 
 use super::Optimiser;
-use super::update::{Slot, StepArgs, call_site, zeros_with};
+use super::update::{Slot, StepArgs, begin_step, zeros_with};
 use crate::{Aval, Tensor, Tree};
 use gradloom_ir::DType;
 
@@ -137,19 +137,19 @@ impl Optimiser for Adafactor {
             clip,
             weight_decay,
         } = self;
-        call_site!(
-            SITE,
-            "Adafactor",
-            "decay, eps, min_scale, clip, weight_decay"
-        );
         let args = StepArgs {
             lr,
             params,
             grads,
             state,
         };
-        let numbers = [decay, eps, min_scale, clip, weight_decay];
-        args.cached(&SITE, &numbers, |args| self.record(args))
+        let recording = begin_step!(
+            args,
+            "Adafactor",
+            "decay, eps, min_scale, clip, weight_decay",
+            [decay, eps, min_scale, clip, weight_decay]
+        );
+        recording.end(self.record(&args))
     }
 }
 

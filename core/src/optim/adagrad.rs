@@ -1,7 +1,7 @@
 //! Adagrad.
 
 use super::Optimiser;
-use super::update::{StepArgs, call_site, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_like};
 use crate::{Tensor, Tree, evaluate, raise::expect};
 
 /// Adagrad: gradients divided by the root of the sum of all squared gradients.
@@ -80,21 +80,19 @@ impl Optimiser for Adagrad {
         grads: &P,
         state: &AdagradState<P>,
     ) -> (P, AdagradState<P>) {
-        call_site!(SITE, "Adagrad", "eps");
         let args = StepArgs {
             lr,
             params,
             grads,
             state,
         };
-        args.cached(&SITE, &[self.eps], |args| {
-            let slots = [("sum of squares", &args.state.square)];
-            let (params, [square]) = args.update(slots, |x, g, [v]| {
-                let v = v + g.square();
-                let change = g / (v.sqrt() + self.eps);
-                (x - args.lr.cast(x.dtype()) * change, [v])
-            });
-            (params, AdagradState { square })
-        })
+        let recording = begin_step!(args, "Adagrad", "eps", [self.eps]);
+        let slots = [("sum of squares", &args.state.square)];
+        let (params, [square]) = args.update(slots, |x, g, [v]| {
+            let v = v + g.square();
+            let change = g / (v.sqrt() + self.eps);
+            (x - args.lr.cast(x.dtype()) * change, [v])
+        });
+        recording.end((params, AdagradState { square }))
     }
 }

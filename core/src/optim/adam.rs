@@ -1,7 +1,7 @@
 //! Adam and AdamW.
 
 use super::Optimiser;
-use super::update::{StepArgs, call_site, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_like};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;
 
@@ -148,20 +148,22 @@ impl Adam {
         grads: &P,
         state: &AdamState<P>,
     ) -> (P, AdamState<P>) {
-        call_site!(SITE, "Adam", "beta1, beta2, eps, weight_decay");
         let args = StepArgs {
             lr,
             params,
             grads,
             state,
         };
-        let numbers = [self.beta1, self.beta2, self.eps, decay];
-        args.cached(&SITE, &numbers, |args| {
-            self.record(args, |x, change| match decay {
-                0.0 => change,
-                _ => change + x * decay,
-            })
-        })
+        let recording = begin_step!(
+            args,
+            "Adam",
+            "beta1, beta2, eps, weight_decay",
+            [self.beta1, self.beta2, self.eps, decay]
+        );
+        recording.end(self.record(&args, |x, change| match decay {
+            0.0 => change,
+            _ => change + x * decay,
+        }))
     }
 
     /// Records a step by `lr` times `scaled` of the parameter and of Adam's step for rate 1.

@@ -58,7 +58,7 @@ impl Tree for Subtree {
 ///     bias: Tensor::from([1.0f32]),
 /// };
 /// let adam = AdamW { weight_decay: 0.1, ..AdamW::default() };
-/// let adam = adam.group(["bias", "*.bias"], AdamW { weight_decay: 0.0, ..adam }).group(["emb*"], Frozen);
+/// let adam = adam.group(["*bias"], AdamW { weight_decay: 0.0, ..adam }).group(["emb*"], Frozen);
 /// let zeros = model.map(&mut |x| x.zeros_like());
 /// let (model, _state) = adam.step(&model, &zeros, &adam.init(&model));
 /// assert_eq!(model.embedding.to_vec::<f32>(), [1.0]);

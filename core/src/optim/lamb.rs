@@ -1,6 +1,6 @@
 //! LAMB.
 
-use super::update::{StepArgs, call_site};
+use super::update::{StepArgs, begin_step};
 use super::{Adam, AdamState, Optimiser};
 use crate::{Tensor, Tree};
 
@@ -87,22 +87,24 @@ impl Optimiser for Lamb {
         grads: &P,
         state: &AdamState<P>,
     ) -> (P, AdamState<P>) {
-        call_site!(SITE, "Lamb", "beta1, beta2, eps, weight_decay");
         let args = StepArgs {
             lr,
             params,
             grads,
             state,
         };
-        let numbers = [self.beta1, self.beta2, self.eps, self.weight_decay];
-        args.cached(&SITE, &numbers, |args| {
-            self.adam().record(args, |x, change| {
-                let change = change + x * self.weight_decay;
-                let [of_x, of_change] = [x, &change].map(|x| x.square().sum(..).sqrt());
-                let some = of_x.gt(0.0) & of_change.gt(0.0);
-                let ratio = some.select(of_x / of_change, 1.0);
-                change * ratio
-            })
-        })
+        let recording = begin_step!(
+            args,
+            "Lamb",
+            "beta1, beta2, eps, weight_decay",
+            [self.beta1, self.beta2, self.eps, self.weight_decay]
+        );
+        recording.end(self.adam().record(&args, |x, change| {
+            let change = change + x * self.weight_decay;
+            let [of_x, of_change] = [x, &change].map(|x| x.square().sum(..).sqrt());
+            let some = of_x.gt(0.0) & of_change.gt(0.0);
+            let ratio = some.select(of_x / of_change, 1.0);
+            change * ratio
+        }))
     }
 }

@@ -1,7 +1,7 @@
 //! Lion.
 
 use super::Optimiser;
-use super::update::{StepArgs, call_site, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_like};
 use crate::{Tensor, Tree};
 
 /// Lion: all elements of a step have the same size, and the state is one tree.
@@ -79,25 +79,27 @@ impl Optimiser for Lion {
         grads: &P,
         state: &LionState<P>,
     ) -> (P, LionState<P>) {
-        call_site!(SITE, "Lion", "beta1, beta2, weight_decay");
         let args = StepArgs {
             lr,
             params,
             grads,
             state,
         };
-        let numbers = [self.beta1, self.beta2, self.weight_decay];
-        args.cached(&SITE, &numbers, |args| {
-            let slots = [("mean of gradients", &args.state.mean)];
-            let (params, [mean]) = args.update(slots, |x, g, [m]| {
-                let mut change = (m * self.beta1 + g * (1.0 - self.beta1)).sign();
-                if self.weight_decay != 0.0 {
-                    change += x * self.weight_decay;
-                }
-                let m = m * self.beta2 + g * (1.0 - self.beta2);
-                (x - args.lr.cast(x.dtype()) * change, [m])
-            });
-            (params, LionState { mean })
-        })
+        let recording = begin_step!(
+            args,
+            "Lion",
+            "beta1, beta2, weight_decay",
+            [self.beta1, self.beta2, self.weight_decay]
+        );
+        let slots = [("mean of gradients", &args.state.mean)];
+        let (params, [mean]) = args.update(slots, |x, g, [m]| {
+            let mut change = (m * self.beta1 + g * (1.0 - self.beta1)).sign();
+            if self.weight_decay != 0.0 {
+                change += x * self.weight_decay;
+            }
+            let m = m * self.beta2 + g * (1.0 - self.beta2);
+            (x - args.lr.cast(x.dtype()) * change, [m])
+        });
+        recording.end((params, LionState { mean }))
     }
 }

@@ -33,14 +33,14 @@ use std::collections::BTreeMap;
 ///     bias: Tensor::zeros([4], DType::F32),
 /// };
 /// let x = Key::new(0).normal([8, 4], DType::F32);
-/// let loss = |model: &Model| (x.matmul(&model.weight) + &model.bias - 1.0).square().mean(..);
+/// let loss = |model: &Model| (x.matmul(&model.weight) + &model.bias - &x).square().mean(..);
 ///
 /// let lora = Lora::new(2, 4.0, ["weight"]);
 /// let mut adapters = lora.init(&model, Key::new(1));
 /// let adam = Adam { lr: 0.05, ..Adam::default() };
 /// let mut state = adam.init(&adapters);
 /// let before = loss(&lora.merge(&model, &adapters)).item::<f32>();
-/// for _ in 0..30 {
+/// for _ in 0..100 {
 ///     let ct = grad(|adapters: &_| loss(&lora.merge(&model, adapters)))(&adapters);
 ///     (adapters, state) = adam.step(&adapters, &ct, &state);
 /// }

@@ -119,6 +119,7 @@ pub trait Optimiser {
     type State<P: Tree>: Tree;
 
     /// Returns the state before the first step.
+    #[track_caller]
     fn init<P: Tree>(&self, params: &P) -> Self::State<P>;
 
     /// Learning rate of [`Optimiser::step`].
@@ -142,6 +143,7 @@ pub trait Optimiser {
     /// }
     /// assert!(x.square().sum(..).item::<f32>() < 3.0);
     /// ```
+    #[track_caller]
     fn step_with<P: Tree>(
         &self,
         lr: &Tensor,

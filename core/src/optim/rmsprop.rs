@@ -1,7 +1,7 @@
 //! RMSprop.
 
 use super::Optimiser;
-use super::update::{StepArgs, call_site, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_like};
 use crate::tree::share;
 use crate::{Tensor, Tree};
 
@@ -84,7 +84,6 @@ impl Optimiser for RmsProp {
         grads: &P,
         state: &RmsPropState<P>,
     ) -> (P, RmsPropState<P>) {
-        call_site!(SITE, "RmsProp", "decay, eps, momentum");
         // A missing velocity counts as zero.
         let first = (state.velocity.is_none() && self.momentum != 0.0).then(|| RmsPropState {
             square: share(&state.square),
@@ -96,8 +95,13 @@ impl Optimiser for RmsProp {
             grads,
             state: first.as_ref().unwrap_or(state),
         };
-        let numbers = [self.decay, self.eps, self.momentum];
-        args.cached(&SITE, &numbers, |args| self.record(args))
+        let recording = begin_step!(
+            args,
+            "RmsProp",
+            "decay, eps, momentum",
+            [self.decay, self.eps, self.momentum]
+        );
+        recording.end(self.record(&args))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Stochastic gradient descent with momentum.
 
 use super::Optimiser;
-use super::update::{StepArgs, call_site, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_like};
 use crate::{Tensor, Tree};
 
 /// Stochastic gradient descent.
@@ -79,7 +79,6 @@ impl Optimiser for Sgd {
         grads: &P,
         state: &SgdState<P>,
     ) -> (P, SgdState<P>) {
-        call_site!(SITE, "Sgd", "momentum, nesterov");
         // A missing velocity counts as zero.
         let first = (state.velocity.is_none() && self.momentum != 0.0).then(|| self.init(params));
         let args = StepArgs {
@@ -88,8 +87,13 @@ impl Optimiser for Sgd {
             grads,
             state: first.as_ref().unwrap_or(state),
         };
-        let numbers = [self.momentum, f64::from(u8::from(self.nesterov))];
-        args.cached(&SITE, &numbers, |args| self.record(args))
+        let recording = begin_step!(
+            args,
+            "Sgd",
+            "momentum, nesterov",
+            [self.momentum, f64::from(u8::from(self.nesterov))]
+        );
+        recording.end(self.record(&args))
     }
 }
 

@@ -1,9 +1,10 @@
 //! Steps that treat each parameter by itself: what all of these optimisers share.
 
-use crate::call::{CallSite, begin};
+use crate::call::{CallRecording, CallSite, begin};
 use crate::raise::expect;
 use crate::tree::{frozen, leaves, map2, with_leaves};
 use crate::{Aval, Tensor, Tree, check, evaluate};
+use std::array;
 use std::thread::LocalKey;
 
 /// Arguments of a step.
@@ -15,16 +16,14 @@ pub(super) struct StepArgs<'a, P, S> {
 }
 
 impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
-    /// Returns the results of `record`, or promises of them by the plan of a call before.
+    /// Returns promises of the results by the plan of a call before, or a recording of this call.
     ///
     /// The plan depends on `numbers`. The next state has the structure of the state.
-    #[track_caller]
-    pub(super) fn cached(
+    pub(super) fn begin(
         &self,
         site: &'static LocalKey<CallSite>,
         numbers: &[f64],
-        record: impl FnOnce(&Self) -> (P, S),
-    ) -> (P, S) {
+    ) -> Result<(P, S), CallRecording> {
         let found = begin(site, |key| {
             key.param(0);
             numbers.iter().for_each(|number| key.word(number.to_bits()));
@@ -34,10 +33,7 @@ impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
             key.tree(self.grads);
             key.tree(self.state);
         });
-        match found {
-            Ok(mut results) => (results.like(self.params), results.like(self.state)),
-            Err(recording) => recording.end(record(self)),
-        }
+        found.map(|mut results| (results.like(self.params), results.like(self.state)))
     }
 
     /// Applies `rule` to each parameter that is not frozen.
@@ -69,13 +65,14 @@ impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
         let xs = leaves(params);
         expect(check::floats(params, "parameters"));
         let gs = leaves_beside(params, &xs, self.grads, "gradient", Aval::clone);
-        let before = slots
-            .each_ref()
-            .map(|slot| leaves_beside(params, &xs, slot.tree, slot.name, slot.aval));
+        let mut before = Vec::with_capacity(N);
+        for slot in &slots {
+            before.push(leaves_beside(params, &xs, slot.tree, slot.name, slot.aval));
+        }
         let mut after = [(); N].map(|()| Vec::with_capacity(xs.len()));
         let mut new_xs = Vec::with_capacity(xs.len());
         for (i, frozen) in frozen(params).into_iter().enumerate() {
-            let now = before.each_ref().map(|leaves| &leaves[i]);
+            let now = array::from_fn(|slot| &before[slot][i]);
             let (x, next) = match frozen {
                 true => (xs[i].clone(), now.map(Tensor::clone)),
                 false => rule(&xs[i], &gs[i], now),
@@ -148,20 +145,26 @@ pub(super) fn choose<T: Tree>(condition: &Tensor, x: &T, y: &T) -> T {
     })
 }
 
-/// Declares the call site of the steps of an optimiser.
-macro_rules! call_site {
-    ($site:ident, $name:literal, $numbers:literal) => {
+/// Begins a call of a step, and returns from the function if a plan is known.
+///
+/// A closure that records the step would hide the line of the caller from messages.
+macro_rules! begin_step {
+    ($args:ident, $name:literal, $names:literal, $numbers:expr) => {{
         thread_local! {
-            static $site: $crate::call::CallSite = const {
+            static SITE: $crate::call::CallSite = const {
                 $crate::call::CallSite::new($crate::function::Function::new(
                     concat!("gradloom::optim::", $name, "::step"),
                     &[
-                        $crate::function::Param::fixed($numbers),
+                        $crate::function::Param::fixed($names),
                         $crate::function::Param::tree("params"),
                     ],
                 ))
             };
         }
-    };
+        match $args.begin(&SITE, &$numbers) {
+            Ok(next) => return next,
+            Err(recording) => recording,
+        }
+    }};
 }
-pub(super) use call_site;
+pub(super) use begin_step;

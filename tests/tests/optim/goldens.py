@@ -69,13 +69,14 @@ def of_torch():
 
     # Rates at which the search accepts the first point, shortens and lengthens it. A change of the last bit of the
     # start changes the last point by less than 1e-13.
-    def run_lbfgs(case, lr, loss_of):
-        x = torch.tensor([-1.5, 2.0, 0.5, -1.0], dtype=torch.float64, requires_grad=True)
+    def run_lbfgs(case, lr):
+        x = torch.tensor(fractions((9,), 0), requires_grad=True)
+        slopes = 2.0 ** torch.arange(9, dtype=torch.float64)
         lbfgs = optim.LBFGS([x], lr=lr, max_iter=1, max_eval=26, history_size=5, line_search_fn="strong_wolfe")
 
         def closure():
             lbfgs.zero_grad()
-            loss = loss_of(x)
+            loss = (slopes * x ** 2 / 2 + torch.sin(x)).sum()
             loss.backward()
             return loss
 
@@ -83,12 +84,9 @@ def of_torch():
             lbfgs.step(closure)
             write(case, step, {"x": x.detach().numpy()})
 
-    def valley(k):
-        return lambda x: (k * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
-
-    run_lbfgs("lbfgs", 1.0, valley(1))
-    run_lbfgs("lbfgs_long", 3.0, valley(4))
-    run_lbfgs("lbfgs_short", 0.1, valley(1))
+    run_lbfgs("lbfgs", 1.0)
+    run_lbfgs("lbfgs_long", 3.0)
+    run_lbfgs("lbfgs_short", 0.1)
 
     def rates(case, make, n):
         optimiser = optim.SGD([torch.zeros(1)], lr=0.5)
@@ -142,10 +140,28 @@ def of_optax():
     run("lamb", optax.lamb(0.05, weight_decay=0.1))
     run("lamb_plain", optax.lamb(0.05))
     run("clipped", optax.chain(optax.clip(0.5), optax.adam(0.05)))
-    run("accumulated", optax.MultiSteps(optax.adam(0.05), 4))
+
+    # `optax.MultiSteps` adds in single precision.
+    xs = {name: jnp.array(x) for name, x in start.items()}
+    adam = optax.adam(0.05)
+    state = adam.init(xs)
+    sums = {name: 0.0 for name in xs}
+    for step in range(1, STEPS + 1):
+        sums = {name: sums[name] + slope[name] * x + jnp.cos(x) for name, x in xs.items()}
+        if step % 4 == 0:
+            updates, state = adam.update({name: x / 4 for name, x in sums.items()}, state, xs)
+            xs = optax.apply_updates(xs, updates)
+            sums = {name: 0.0 for name in xs}
+        if step in KEPT:
+            write("accumulated", step, xs)
     linear = optax.linear_schedule(0.0, 0.3, 6)
     joined = optax.join_schedules([linear, optax.cosine_decay_schedule(0.3, 14)], [6])
-    run("scheduled", optax.sgd(joined))
+    # A schedule of a count on the device is in single precision.
+    xs = {name: jnp.array(x) for name, x in start.items()}
+    for step in range(1, STEPS + 1):
+        xs = {name: x - float(joined(step - 1)) * (slope[name] * x + jnp.cos(x)) for name, x in xs.items()}
+        if step in KEPT:
+            write("scheduled", step, xs)
     write("joined", 0, {"rates": [joined(i) for i in range(25)]})
 
 
