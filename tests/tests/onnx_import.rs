@@ -295,7 +295,7 @@ fn tensors_that_do_not_fit_are_named() {
     );
     assert_eq!(
         refused(&with(tensor("w", 10, 2, &[0; 4]))),
-        "`w`: has the dtype `float16`, expected `float`, `double`, `int32`, `int64` or `bool`"
+        "`w`: has the dtype `float16`, expected `float`, `double`, `bool`, `int64` or an integer of up to 32 bits"
     );
     // A length of 2^63 - 1, twice.
     let huge = [8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
@@ -319,6 +319,40 @@ fn tensors_that_do_not_fit_are_named() {
     assert_eq!(
         refused(&bytes),
         "node `w`: `ConstantOfShape` makes a tensor of the shape [4611686018427387904], which has more than 2147483648 elements"
+    );
+}
+
+#[test]
+fn integers_of_few_bits_are_computed_modulo_their_size() {
+    let cast = |x: &str, y: &str, to: u8| {
+        let attribute = [field(1, b"to"), int(3, to), vec![0xa0, 1, 2]].concat();
+        node("Cast", &[x], &[y], &field(5, &attribute))
+    };
+    let run = |op: &str, to: [u8; 2]| {
+        let add = node(op, &["a", "b"], &["s"], &[]);
+        let bytes = model(&[
+            cast("x", "a", to[0]),
+            cast("x", "b", to[1]),
+            add,
+            cast("s", "y", 1),
+        ]);
+        let outputs = Model::read(&bytes)
+            .unwrap()
+            .run(&[("x", &Tensor::from([200.0f32, -7.0]))]);
+        outputs
+            .map(|y| y[0].to_vec::<f32>())
+            .map_err(|error| error.to_string())
+    };
+    // `uint8` and `int8`.
+    assert_eq!(run("Add", [2, 2]).unwrap(), [144.0, 242.0]);
+    assert_eq!(run("Mul", [3, 3]).unwrap(), [64.0, 49.0]);
+    assert_eq!(
+        run("Add", [2, 6]).unwrap_err(),
+        "node `s`: `Add` has inputs of `uint8` and of another dtype"
+    );
+    assert_eq!(
+        run("MatMul", [2, 2]).unwrap_err(),
+        "node `s`: `MatMul` is not supported: its input of the dtype `uint8` is not"
     );
 }
 

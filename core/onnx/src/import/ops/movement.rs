@@ -226,7 +226,7 @@ pub(super) const OPS: Table = &[
             "value_ints",
         ];
         match names.iter().find_map(|name| c.attribute(name)) {
-            Some(Attribute::Tensor(x)) => one(x.clone()),
+            Some(Attribute::Tensor(element, x)) => c.converted(x, *element),
             Some(Attribute::Float(x)) => one(Tensor::from(*x)),
             Some(Attribute::Int(n)) => one(Tensor::from(*n)),
             Some(Attribute::Floats(all)) => one(Tensor::from(all.clone())),
@@ -241,7 +241,10 @@ pub(super) const OPS: Table = &[
         let shape = c.lens(&shape)?;
         made(c, &shape)?;
         let value = match c.attribute("value") {
-            Some(Attribute::Tensor(x)) if x.numel() == 1 => x.clone(),
+            Some(Attribute::Tensor((_, narrow), x)) if x.numel() == 1 => {
+                narrow.iter().for_each(|narrow| c.set_narrow(0, *narrow));
+                x.clone()
+            }
             Some(found) => return c.wrong("value", "a tensor of one element", found),
             None => Tensor::from([0.0f32]),
         };

@@ -6,19 +6,7 @@ use gradloom::{DType, Tensor};
 pub(super) const OPS: Table = &[
     ("Conv", |c| {
         let (x, w) = c.pair()?;
-        let n = rank(c, &x, Some(&w))?;
-        let window = Window::of_weights(c, &x, &w, n)?;
-        let groups = c.int("group", 1)?;
-        biased(
-            c,
-            x.conv(
-                w,
-                window.strides,
-                pairs(&window.low, &window.high),
-                window.dilations,
-                groups,
-            ),
-        )
+        biased(c, convolved(c, &x, &w)?)
     }),
     ("ConvTranspose", conv_transpose),
     ("MaxPool", max_pool),
@@ -135,6 +123,15 @@ pub(super) const OPS: Table = &[
     }),
     ("GridSample", grid_sample),
 ];
+
+/// Returns the convolution with the attributes of a node.
+pub(super) fn convolved(c: &Call<'_>, x: &Tensor, w: &Tensor) -> Fallible<Tensor> {
+    let n = rank(c, x, Some(w))?;
+    let window = Window::of_weights(c, x, w, n)?;
+    let groups = c.int("group", 1)?;
+    let padding = pairs(&window.low, &window.high);
+    Ok(x.conv(w, window.strides, padding, window.dilations, groups))
+}
 
 /// Returns the number of axes after the channels.
 fn rank(c: &Call<'_>, x: &Tensor, w: Option<&Tensor>) -> Fallible<usize> {
