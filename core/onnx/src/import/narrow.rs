@@ -66,7 +66,7 @@ impl Narrow {
     /// Returns the element of the narrow type that a number is modulo its size.
     pub(super) fn of_number(self, n: i64) -> i64 {
         let (low, high) = self.range();
-        (n - low & high - low) + low
+        ((n - low) & (high - low)) + low
     }
 
     /// Returns integers modulo the size of the narrow type.

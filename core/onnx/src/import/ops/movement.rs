@@ -451,7 +451,7 @@ fn pad(c: &Call<'_>) -> Outputs {
         };
         let is_inside = Tensor::full(x.shape(), true, DType::Bool);
         let is_inside = is_inside.pad(&low, &high, 0, false);
-        return one(is_inside.select(&x.pad(low, high, 0, zero(x.dtype())), &value));
+        return one(is_inside.select(x.pad(low, high, 0, zero(x.dtype())), value));
     }
     let removed = |pads: &[i64]| pads.iter().map(|n| (*n).min(0)).collect::<Vec<i64>>();
     x = x.pad(removed(&low), removed(&high), 0, zero(x.dtype()));

@@ -24,7 +24,7 @@ pub(super) const OPS: Table = &[
             return c.unsupported("its attribute `precision` is not");
         }
         let spread = spreads(c, &x)?;
-        let zero = c.optional(2)?.map(|zero| spread(zero)).transpose()?;
+        let zero = c.optional(2)?.map(&spread).transpose()?;
         c.set_narrow(0, to);
         one(quantized(
             &(x.cast(scale.dtype()) / spread(scale)?),

@@ -104,7 +104,7 @@ pub(super) const OPS: Table = &[
             Some(scales) => scales.into_iter().map(f64::from).collect(),
             None => c.input_floats(1)?.unwrap_or_default(),
         };
-        if scales.len() != x.rank() || scales.iter().any(|scale| !(*scale > 0.0)) {
+        if scales.len() != x.rank() || !scales.iter().all(|scale| *scale > 0.0) {
             return c.fault(format!("has the scales {scales:?} for {}", x.aval()));
         }
         let mut y = x.clone();
@@ -326,7 +326,7 @@ fn max_pool(c: &Call<'_>) -> Outputs {
         (0..lens.len()).rev().collect()
     };
     for i in axes {
-        place = place + iota(2 + i, x.rank(), lens[i], DType::I64) * step;
+        place += iota(2 + i, x.rank(), lens[i], DType::I64) * step;
         step *= lens[i];
     }
     let images = x.shape()[0] * x.shape()[1];
@@ -555,7 +555,7 @@ fn resize(c: &Call<'_>) -> Outputs {
     let n = axes.len();
     let wrong = scales
         .as_ref()
-        .is_some_and(|scales| scales.len() != n || scales.iter().any(|s| !(*s > 0.0)))
+        .is_some_and(|scales| scales.len() != n || !scales.iter().all(|s| *s > 0.0))
         || sizes.as_ref().is_some_and(|sizes| sizes.len() != n)
         || roi.as_ref().is_some_and(|roi| roi.len() != 2 * n)
         || scales.is_some() == sizes.is_some()
