@@ -323,6 +323,66 @@ fn tensors_that_do_not_fit_are_named() {
 }
 
 #[test]
+fn computed_shapes_are_read_inside_of_transforms() {
+    let axis = field(
+        5,
+        &[field(1, b"axis"), int(3, 0), vec![0xa0, 1, 2]].concat(),
+    );
+    let graph = [
+        tensor("one", 7, 1, &1i64.to_le_bytes()),
+        node("Shape", &["x"], &["shape"], &[]),
+        node("Concat", &["one", "shape"], &["longer"], &axis),
+        node("Reshape", &["x", "longer"], &["row"], &[]),
+        node("Mul", &["row", "row"], &["square"], &[]),
+        node("Reshape", &["square", "shape"], &["y"], &[]),
+    ];
+    let model = Model::read(&model(&graph)).unwrap();
+    let run = |x: &Tensor| model.run(&[("x", x)]).unwrap().remove(0);
+    let x = Tensor::from([3.0f32, -4.0]);
+    assert_eq!(run(&x).to_vec::<f32>(), [9.0, 16.0]);
+    assert_eq!(
+        grad(|x: &Tensor| run(x).sum(..))(&x).to_vec::<f32>(),
+        [6.0, -8.0]
+    );
+    let lanes = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    assert_eq!(vmap(run)(&lanes).to_vec::<f32>(), [1.0, 4.0, 9.0, 16.0]);
+    let traced = trace(run, &x);
+    assert!(
+        traced.program().to_string().contains("mul"),
+        "{}",
+        traced.program()
+    );
+}
+
+#[test]
+fn a_shape_that_depends_on_an_argument_of_a_transform_is_a_named_error() {
+    let attribute = field(5, &[field(1, b"to"), int(3, 7), vec![0xa0, 1, 2]].concat());
+    let graph = [
+        node("Cast", &["x"], &["shape"], &attribute),
+        node("ConstantOfShape", &["shape"], &["y"], &[]),
+    ];
+    let model = Model::read(&model(&graph)).unwrap();
+    let x = Tensor::from([2.0f32, 1.0]);
+    assert_eq!(model.run(&[("x", &x)]).unwrap()[0].shape(), [2, 1]);
+    let lanes = Tensor::stack(&[&x, &x], 0);
+    let errors = std::cell::RefCell::new(Vec::new());
+    vmap(|x: &Tensor| {
+        errors.borrow_mut().push(
+            model
+                .run(&[("x", x)])
+                .expect_err("a lane has no elements")
+                .to_string(),
+        );
+        x.clone()
+    })(&lanes);
+    let errors = errors.into_inner();
+    assert!(
+        errors[0].starts_with("node `y`: `ConstantOfShape`: "),
+        "{errors:?}"
+    );
+}
+
+#[test]
 fn integers_of_few_bits_are_computed_modulo_their_size() {
     let cast = |x: &str, y: &str, to: u8| {
         let attribute = [field(1, b"to"), int(3, to), vec![0xa0, 1, 2]].concat();

@@ -109,7 +109,14 @@ pub(super) const OPS: Table = &[
         if counts.len() != x.rank() {
             return c.fault(format!("has {} counts for {}", counts.len(), x.aval()));
         }
-        one(x.tile(c.lens(&counts)?))
+        let counts = c.lens(&counts)?;
+        let lens = x
+            .shape()
+            .iter()
+            .zip(&counts)
+            .map(|(len, n)| len.saturating_mul(*n));
+        made(c, &lens.collect::<Vec<usize>>())?;
+        one(x.tile(counts))
     }),
     ("Pad", pad),
     ("DepthToSpace", |c| {
@@ -432,6 +439,17 @@ fn pad(c: &Call<'_>) -> Outputs {
     for (i, axis) in axes.iter().enumerate() {
         (low[*axis], high[*axis]) = (pads[i], pads[axes.len() + i]);
     }
+    let lens = (0..x.rank()).map(|i| {
+        (x.shape()[i] as i64)
+            .saturating_add(low[i])
+            .saturating_add(high[i])
+    });
+    made(
+        c,
+        &lens
+            .map(|len| usize::try_from(len).unwrap_or(0))
+            .collect::<Vec<usize>>(),
+    )?;
     let value = match c.optional(2)? {
         Some(value) => {
             c.same_dtype(&[&x, &value])?;
