@@ -211,7 +211,7 @@ fn a_changed_byte_is_an_error_or_another_model() {
 fn nodes_that_are_not_supported_are_named() {
     assert_eq!(
         refused(&model(&[node("Frobnicate", &["x"], &["y"], &[])])),
-        "node `y`: `Frobnicate` is not supported: there is no such op here"
+        "node `y`: `Frobnicate` is not supported: the import has no such op"
     );
     let attribute = field(
         5,

@@ -8,7 +8,7 @@ mod wire;
 
 pub use error::ImportError;
 pub use model::{Dim, Port};
-pub use narrow::Narrow;
+pub use narrow::NarrowInt;
 
 use gradloom::__private::catch;
 use gradloom::{DType, Tensor};
@@ -23,7 +23,7 @@ pub type Weights = BTreeMap<String, Tensor>;
 
 /// Reads a tensor from the bytes of a `TensorProto`, such as the inputs of the tests of ONNX: its name and elements.
 ///
-/// Elements of a [`Narrow`] type have the dtype that stores them.
+/// Elements of a [`NarrowInt`] type have the dtype that stores them.
 ///
 /// ```
 /// // Field 1 is a length, 2 the dtype `int64`, 7 the elements, 8 the name.
@@ -214,7 +214,7 @@ impl Model {
         values.extend(weights.map(|(name, x)| (&**name, Value::Tensor(x.clone()))));
         let narrow = self.inputs().iter();
         let narrow = narrow.filter_map(|port| port.narrow.map(|narrow| (&*port.name, narrow)));
-        let narrow: BTreeMap<&str, Narrow> = narrow.collect();
+        let narrow: BTreeMap<&str, NarrowInt> = narrow.collect();
         // Elements out of range are not those of the input.
         for (name, narrow) in &narrow {
             if let Some(Value::Tensor(x)) = values.get_mut(name) {
@@ -225,7 +225,7 @@ impl Model {
         let ports = self.outputs().iter().zip(outputs);
         ports
             .map(|(port, (value, narrow))| {
-                let name = |dtype: DType, narrow: Option<Narrow>| {
+                let name = |dtype: DType, narrow: Option<NarrowInt>| {
                     narrow.map_or_else(|| dtype.to_string(), |narrow| narrow.to_string())
                 };
                 let expected = name(port.dtype, port.narrow);
@@ -284,7 +284,7 @@ fn check_port<'a>(
 struct Scope<'a> {
     values: BTreeMap<&'a str, Value>,
     /// Types of values of narrow integers.
-    narrow: BTreeMap<&'a str, Narrow>,
+    narrow: BTreeMap<&'a str, NarrowInt>,
     graph: &'a Graph,
     outer: Option<&'a Scope<'a>>,
 }
@@ -303,7 +303,7 @@ impl Scope<'_> {
     }
 
     /// Returns the type of a value of narrow integers.
-    fn narrow(&self, name: &str) -> Option<Narrow> {
+    fn narrow(&self, name: &str) -> Option<NarrowInt> {
         let is_own = self.values.contains_key(name) || self.graph.initializers.contains_key(name);
         match self
             .narrow
@@ -320,9 +320,9 @@ impl Scope<'_> {
 fn run_graph<'a>(
     graph: &'a Graph,
     values: BTreeMap<&'a str, Value>,
-    narrow: BTreeMap<&'a str, Narrow>,
+    narrow: BTreeMap<&'a str, NarrowInt>,
     outer: Option<&'a Scope<'a>>,
-) -> Result<Vec<(Value, Option<Narrow>)>, ImportError> {
+) -> Result<Vec<(Value, Option<NarrowInt>)>, ImportError> {
     let mut scope = Scope {
         values,
         narrow,
@@ -347,7 +347,10 @@ fn run_graph<'a>(
         .collect()
 }
 
-fn run_node(node: &Node, scope: &Scope<'_>) -> Result<Vec<(Value, Option<Narrow>)>, ImportError> {
+fn run_node(
+    node: &Node,
+    scope: &Scope<'_>,
+) -> Result<Vec<(Value, Option<NarrowInt>)>, ImportError> {
     let call = Call::new(node, scope);
     let result = catch(|| Ok((node.rule)(&call)));
     let outputs = result.map_err(|error| call.failed(error))??;

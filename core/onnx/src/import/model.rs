@@ -1,7 +1,7 @@
 //! The messages of a model as graphs: nodes with attributes, ports and constants.
 
 use super::ImportError;
-use super::narrow::Narrow;
+use super::narrow::NarrowInt;
 use super::ops::{Rule, find_rule};
 use super::wire::{Wire, fields};
 use gradloom::{DType, Tensor};
@@ -33,7 +33,7 @@ pub struct Port {
     /// The dtype of its tensors.
     pub dtype: DType,
     /// The type in the model, if it is an integer of fewer bits. Elements out of its range are taken modulo its size.
-    pub narrow: Option<Narrow>,
+    pub narrow: Option<NarrowInt>,
     /// The lengths of the axes, or `None` if the model does not say the rank.
     pub shape: Option<Vec<Dim>>,
 }
@@ -84,11 +84,11 @@ pub(super) struct Graph {
     pub(super) outputs: Vec<String>,
     pub(super) initializers: BTreeMap<String, Tensor>,
     /// The types of initializers of narrow integers.
-    pub(super) narrow: BTreeMap<String, Narrow>,
+    pub(super) narrow: BTreeMap<String, NarrowInt>,
 }
 
 /// The dtype of a tensor, and its type in the model if that is narrower.
-pub(super) type Element = (DType, Option<Narrow>);
+pub(super) type Element = (DType, Option<NarrowInt>);
 
 /// Facts of the file that its parts need.
 pub(super) struct File<'a> {
@@ -262,7 +262,7 @@ fn read_node(bytes: &[u8], file: &File<'_>, depth: usize) -> Result<Node, Import
         op: op.clone(),
         node: name.clone(),
         reason: match is_standard {
-            true => "there is no such op here".to_owned(),
+            true => "the import has no such op".to_owned(),
             false => format!("it is of the domain `{domain}`"),
         },
     })?;
@@ -350,7 +350,7 @@ fn read_attribute(
 
 /// Returns the dtype with a number in `TensorProto.DataType`.
 pub(super) fn element_of(ty: i64) -> Result<Element, String> {
-    if let Some(narrow) = Narrow::from_number(ty) {
+    if let Some(narrow) = NarrowInt::from_number(ty) {
         return Ok((narrow.dtype(), Some(narrow)));
     }
     let known = DType::ALL

@@ -5,11 +5,20 @@ use std::fmt;
 
 /// An integer type of ONNX whose elements are stored in a wider dtype here.
 ///
-/// A tensor of this type has the dtype [`Narrow::dtype`]. After each op, its elements are those of the narrow type,
+/// A tensor of this type has the dtype [`NarrowInt::dtype`]. After each op, its elements are those of the narrow type,
 /// as they would be if it had been computed in it.
+///
+/// ```
+/// use gradloom::DType;
+/// use gradloom_onnx::NarrowInt;
+///
+/// assert_eq!(NarrowInt::I8.range(), (-128, 127));
+/// assert_eq!(NarrowInt::I8.dtype(), DType::I32);
+/// assert_eq!(NarrowInt::U32.to_string(), "uint32");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // the names say it
-pub enum Narrow {
+pub enum NarrowInt {
     U8,
     I8,
     U16,
@@ -17,24 +26,24 @@ pub enum Narrow {
     U32,
 }
 
-impl Narrow {
-    const ALL: [(Narrow, i64, &str, u32); 5] = [
-        (Narrow::U8, 2, "uint8", 8),
-        (Narrow::I8, 3, "int8", 8),
-        (Narrow::U16, 4, "uint16", 16),
-        (Narrow::I16, 5, "int16", 16),
-        (Narrow::U32, 12, "uint32", 32),
+impl NarrowInt {
+    const ALL: [(NarrowInt, i64, &str, u32); 5] = [
+        (NarrowInt::U8, 2, "uint8", 8),
+        (NarrowInt::I8, 3, "int8", 8),
+        (NarrowInt::U16, 4, "uint16", 16),
+        (NarrowInt::I16, 5, "int16", 16),
+        (NarrowInt::U32, 12, "uint32", 32),
     ];
 
     fn facts(self) -> (i64, &'static str, u32) {
-        let found = Narrow::ALL.into_iter().find(|(own, ..)| *own == self);
+        let found = NarrowInt::ALL.into_iter().find(|(own, ..)| *own == self);
         let (_, ty, name, bits) = found.expect("all types are listed");
         (ty, name, bits)
     }
 
     /// Returns the type with a number in `TensorProto.DataType`.
-    pub(super) fn from_number(ty: i64) -> Option<Narrow> {
-        let found = Narrow::ALL.into_iter().find(|(_, own, ..)| *own == ty);
+    pub(super) fn from_number(ty: i64) -> Option<NarrowInt> {
+        let found = NarrowInt::ALL.into_iter().find(|(_, own, ..)| *own == ty);
         found.map(|(narrow, ..)| narrow)
     }
 
@@ -43,7 +52,7 @@ impl Narrow {
     }
 
     fn is_signed(self) -> bool {
-        matches!(self, Narrow::I8 | Narrow::I16)
+        matches!(self, NarrowInt::I8 | NarrowInt::I16)
     }
 
     /// Returns the dtype that stores the elements: `i64` for 32 bits, `i32` for fewer.
@@ -76,7 +85,7 @@ impl Narrow {
     }
 }
 
-impl fmt::Display for Narrow {
+impl fmt::Display for NarrowInt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.facts().1)
     }

@@ -1,7 +1,7 @@
 //! The ops of ONNX as methods of tensors.
 //!
 //! Each family is a table of names and functions. A function gets the inputs and attributes of a node from its
-//! [`Call`], which notes what was asked for: a node with an attribute or an input that nothing reads is an error.
+//! [`Call`], which notes the reads: a node with an attribute or an input that nothing reads is an error.
 //! The specification: <https://onnx.ai/onnx/operators>.
 
 mod control;
@@ -16,7 +16,7 @@ mod reduce;
 mod windows;
 
 use super::model::{Attribute, Element, Graph, Node};
-use super::narrow::Narrow;
+use super::narrow::NarrowInt;
 use super::{ImportError, Scope, Value, run_graph};
 use gradloom::{DType, Tensor};
 use std::cell::{Cell, RefCell};
@@ -91,11 +91,11 @@ pub(super) struct Call<'a> {
     /// Bits of the inputs and attributes that were asked for.
     asked: Cell<[u64; 2]>,
     /// Outputs of narrow integers, and whether the op has said them.
-    narrow: RefCell<BTreeMap<usize, Narrow>>,
+    narrow: RefCell<BTreeMap<usize, NarrowInt>>,
 }
 
 /// How an op treats integers of fewer bits than those of tensors, which it computes in the wider dtype.
-enum OnNarrow {
+enum NarrowRule {
     /// Its first output has the type of the first inputs, as many as given, and elements of them.
     Keeps(usize),
     /// As `Keeps`, but the results may be out of range.
@@ -105,20 +105,20 @@ enum OnNarrow {
 }
 
 /// Returns how an op treats narrow integers, or `None` if it does not take them.
-fn on_narrow(op: &str) -> Option<OnNarrow> {
+fn narrow_rule(op: &str) -> Option<NarrowRule> {
     const ALL: usize = usize::MAX;
     Some(match op {
         "Identity" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Split"
         | "Slice" | "Expand" | "Tile" | "DepthToSpace" | "SpaceToDepth" | "Trilu"
         | "ReverseSequence" | "Gather" | "GatherElements" | "GatherND" | "MaxPool" | "TopK"
         | "Compress" | "CenterCropPad" | "ReduceMax" | "ReduceMin" | "Unique" | "Sign" => {
-            OnNarrow::Keeps(1)
+            NarrowRule::Keeps(1)
         }
-        "Concat" | "Max" | "Min" | "Clip" | "Where" => OnNarrow::Keeps(ALL),
-        "Abs" | "Neg" | "BitwiseNot" | "Pow" => OnNarrow::Wraps(1),
+        "Concat" | "Max" | "Min" | "Clip" | "Where" => NarrowRule::Keeps(ALL),
+        "Abs" | "Neg" | "BitwiseNot" | "Pow" => NarrowRule::Wraps(1),
         "Add" | "Sub" | "Mul" | "Div" | "Mod" | "BitShift" | "BitwiseAnd" | "BitwiseOr"
-        | "BitwiseXor" => OnNarrow::Wraps(ALL),
-        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" => OnNarrow::Keeps(0),
+        | "BitwiseXor" => NarrowRule::Wraps(ALL),
+        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" => NarrowRule::Keeps(0),
         "Shape"
         | "Size"
         | "ArgMax"
@@ -134,7 +134,7 @@ fn on_narrow(op: &str) -> Option<OnNarrow> {
         | "QLinearMatMul"
         | "QLinearConv"
         | "Constant"
-        | "ConstantOfShape" => OnNarrow::Leaves,
+        | "ConstantOfShape" => NarrowRule::Leaves,
         _ => return None,
     })
 }
@@ -202,32 +202,37 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the type of an input of narrow integers.
-    fn narrow(&self, i: usize) -> Option<Narrow> {
+    fn narrow(&self, i: usize) -> Option<NarrowInt> {
         let name = self.node.inputs.get(i).filter(|name| !name.is_empty())?;
         self.scope.narrow(name)
     }
 
     /// Says that an output has narrow integers.
-    fn set_narrow(&self, output: usize, narrow: Narrow) {
+    fn set_narrow(&self, output: usize, narrow: NarrowInt) {
         self.narrow.borrow_mut().insert(output, narrow);
     }
 
     /// Returns the outputs with their narrow types, in whose range they are.
-    pub(super) fn narrowed(&self, outputs: Vec<Value>) -> Fallible<Vec<(Value, Option<Narrow>)>> {
-        let inputs: Vec<Option<Narrow>> = (0..self.n_inputs()).map(|i| self.narrow(i)).collect();
+    pub(super) fn narrowed(
+        &self,
+        outputs: Vec<Value>,
+    ) -> Fallible<Vec<(Value, Option<NarrowInt>)>> {
+        let inputs: Vec<Option<NarrowInt>> = (0..self.n_inputs()).map(|i| self.narrow(i)).collect();
         let mut said = self.narrow.borrow_mut();
         let mut wraps = false;
         if let Some(first) = inputs.iter().flatten().next() {
-            let (n, is_kept) = match on_narrow(&self.node.op) {
+            let (n, is_kept) = match narrow_rule(&self.node.op) {
                 // The other inputs are exponents or indices.
-                Some(OnNarrow::Keeps(1) | OnNarrow::Wraps(1)) if inputs[0].is_none() => (0, false),
-                Some(OnNarrow::Keeps(0)) => (usize::MAX, false),
-                Some(OnNarrow::Keeps(n)) => (n, true),
-                Some(OnNarrow::Wraps(n)) => {
+                Some(NarrowRule::Keeps(1) | NarrowRule::Wraps(1)) if inputs[0].is_none() => {
+                    (0, false)
+                }
+                Some(NarrowRule::Keeps(0)) => (usize::MAX, false),
+                Some(NarrowRule::Keeps(n)) => (n, true),
+                Some(NarrowRule::Wraps(n)) => {
                     wraps = true;
                     (n, true)
                 }
-                Some(OnNarrow::Leaves) => (0, false),
+                Some(NarrowRule::Leaves) => (0, false),
                 None => {
                     return self.unsupported(format!("its input of the dtype `{first}` is not"));
                 }

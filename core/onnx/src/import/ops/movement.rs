@@ -178,7 +178,7 @@ pub(super) const OPS: Table = &[
         let (mut low, mut high) = (vec![0; x.rank()], vec![0; x.rank()]);
         for (axis, len) in axes.into_iter().zip(shape) {
             let added = len - x.shape()[axis] as i64;
-            // Half of what is added or removed is before the elements, rounded down.
+            // Half of the margin, rounded down, is before the elements.
             low[axis] = if added < 0 { -(-added / 2) } else { added / 2 };
             high[axis] = added - low[axis];
         }

@@ -2,7 +2,7 @@
 
 use super::windows::convolved;
 use super::{Call, Fallible, Outputs, Table, all, one};
-use crate::import::narrow::Narrow;
+use crate::import::narrow::NarrowInt;
 use gradloom::{DType, Tensor};
 
 pub(super) const OPS: Table = &[
@@ -11,14 +11,14 @@ pub(super) const OPS: Table = &[
         let (x, scale) = (c.x(0)?, c.x(1)?);
         let to = match (c.narrow(2), c.int("output_dtype", 0)?) {
             (Some(to), 0) => to,
-            (to, ty) if ty != 0 => match Narrow::from_number(ty) {
+            (to, ty) if ty != 0 => match NarrowInt::from_number(ty) {
                 Some(own) if to.is_none_or(|to| to == own) => own,
                 _ => return c.unsupported(format!("its attribute `output_dtype` is {ty}")),
             },
             _ if c.optional(2)?.is_some() => {
                 return c.unsupported("its zero point is not a narrow integer");
             }
-            _ => Narrow::U8,
+            _ => NarrowInt::U8,
         };
         if c.int("precision", 0)? != 0 {
             return c.unsupported("its attribute `precision` is not");
@@ -48,11 +48,11 @@ pub(super) const OPS: Table = &[
         let x = c.x(0)?;
         let (low, high) = (x.min(..).minimum(0.0), x.max(..).maximum(0.0));
         let scale = (high - &low) / 255.0;
-        let zero = quantized(&(-low / &scale), None, Narrow::U8);
-        c.set_narrow(0, Narrow::U8);
-        c.set_narrow(2, Narrow::U8);
+        let zero = quantized(&(-low / &scale), None, NarrowInt::U8);
+        c.set_narrow(0, NarrowInt::U8);
+        c.set_narrow(2, NarrowInt::U8);
         all([
-            quantized(&(x / &scale), Some(&zero), Narrow::U8),
+            quantized(&(x / &scale), Some(&zero), NarrowInt::U8),
             scale,
             zero,
         ])
@@ -84,7 +84,7 @@ pub(super) const OPS: Table = &[
 ];
 
 /// Returns the nearest integers of the type, with `zero` added; numbers out of range are its ends.
-fn quantized(x: &Tensor, zero: Option<&Tensor>, to: Narrow) -> Tensor {
+fn quantized(x: &Tensor, zero: Option<&Tensor>, to: NarrowInt) -> Tensor {
     let (low, high) = to.range();
     let y = x.round();
     let y = match zero {

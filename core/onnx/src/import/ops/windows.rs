@@ -707,7 +707,7 @@ fn grid_sample(c: &Call<'_>) -> Outputs {
         let back = (&phase * -1.0) + 2.0 * span;
         phase.minimum(back) + low
     };
-    // Of each axis, the indices with their weights.
+    // Indices with their weights, for each axis.
     let mut taps: Vec<Vec<(Tensor, Tensor)>> = Vec::new();
     for i in 0..n {
         let len = x.shape()[2 + i] as f64;
