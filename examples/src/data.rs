@@ -3,67 +3,56 @@
 
 use flate2::read::GzDecoder;
 use gradloom::prelude::*;
+use gradloom_data::{Dataset as _, Table, Tensors};
 use std::io::{self, Read};
 
 /// Number of pixels of an image.
 pub const PIXELS: usize = 64;
 /// Number of classes.
 pub const CLASSES: usize = 10;
-const BRIGHTEST: u8 = 16;
+const BRIGHTEST: i32 = 16;
 
-/// An error in a data file. Lines count from 1.
+/// An error in a data file. Rows count from 1.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// The file is missing, is not a gzip file, or ends too early.
+    /// The file is missing.
     #[error(
         "cannot read the digits: {source}; give the path of a gzip file of comma-separated lines"
     )]
     Unreadable {
-        /// Error of the reader.
+        /// Error of the system.
         #[from]
         source: io::Error,
     },
-    /// A line does not have one column for each pixel and one for the label.
-    #[error("line {line} has {found} of {} columns; give {PIXELS} pixels and a label", PIXELS + 1)]
+    /// The file is not a gzip file of lines of integers.
+    #[error("{0}; give a gzip file of comma-separated integers")]
+    Table(#[from] gradloom_data::DataError),
+    /// A row does not have one column for each pixel and one for the label.
+    #[error("the table has {found} of {} columns; give {PIXELS} pixels and a label", PIXELS + 1)]
     WrongColumnCount {
-        /// Number of the line.
-        line: usize,
         /// Number of columns found.
         found: usize,
     },
-    /// A pixel is not an integer from 0 to 16.
+    /// A pixel or a label is out of range.
     #[error(
-        "line {line}, column {column}: `{found}` is not a pixel; give an integer from 0 to {BRIGHTEST}"
+        "row {row}, column `{column}`: {found} is out of range; give an integer from 0 to {largest}"
     )]
-    PixelOutOfRange {
-        /// Number of the line.
-        line: usize,
-        /// Number of the column, from 1.
-        column: usize,
-        /// Text found there.
-        found: String,
+    OutOfRange {
+        /// Number of the row.
+        row: usize,
+        /// Name of the column: its number, from 0.
+        column: String,
+        /// Number found there.
+        found: i32,
+        /// The largest number.
+        largest: i32,
     },
-    /// A label is not an integer from 0 to 9.
-    #[error("line {line}: `{found}` is not a label; give an integer from 0 to {}", CLASSES - 1)]
-    LabelOutOfRange {
-        /// Number of the line.
-        line: usize,
-        /// Text found there.
-        found: String,
-    },
-    /// The file has no lines.
-    #[error("the file holds no digits; give at least one line")]
-    Empty,
 }
 
 /// Images and their labels, in host memory.
 #[derive(Debug)]
-pub struct Digits {
-    /// Pixels from 0 to 1, image by image and row by row.
-    images: Vec<f32>,
-    labels: Vec<i64>,
-}
+pub struct Digits(Tensors<(Tensor, Tensor)>);
 
 impl Digits {
     /// Returns the data set that comes with the examples.
@@ -76,72 +65,48 @@ impl Digits {
     ///
     /// # Errors
     ///
-    /// A [`DataError`] names the bad line and the expected content.
+    /// A [`DataError`] names the bad row and the expected content.
     pub fn read(file: impl Read) -> Result<Digits, DataError> {
-        let mut text = String::new();
-        GzDecoder::new(file).read_to_string(&mut text)?;
-        Digits::parse(&text)
-    }
-
-    fn parse(text: &str) -> Result<Digits, DataError> {
-        let mut digits = Digits {
-            images: Vec::new(),
-            labels: Vec::new(),
+        let table = Table::parse_without_names(GzDecoder::new(file))?;
+        let found = table.names().len();
+        let Some((label, pixels)) = table.names().split_last().filter(|_| found == PIXELS + 1)
+        else {
+            return Err(DataError::WrongColumnCount { found });
         };
-        for (line, row) in text.lines().enumerate().map(|(i, row)| (i + 1, row)) {
-            let columns: Vec<&str> = row.split(',').collect();
-            let found = columns.len();
-            let [pixels @ .., label] = columns.as_slice() else {
-                return Err(DataError::WrongColumnCount { line, found });
-            };
-            if pixels.len() != PIXELS {
-                return Err(DataError::WrongColumnCount { line, found });
+        let column = |name: &String, largest: i32| {
+            let x = table.column::<i32>(name)?;
+            let numbers = x.to_vec::<i32>();
+            match numbers.iter().position(|n| !(0..=largest).contains(n)) {
+                None => Ok(x),
+                Some(row) => Err(DataError::OutOfRange {
+                    row: row + 1,
+                    column: name.clone(),
+                    found: numbers[row],
+                    largest,
+                }),
             }
-            for (i, text) in pixels.iter().enumerate() {
-                let pixel = text.trim().parse::<u8>().ok().filter(|&p| p <= BRIGHTEST);
-                let pixel = pixel.ok_or_else(|| DataError::PixelOutOfRange {
-                    line,
-                    column: i + 1,
-                    found: (*text).to_owned(),
-                })?;
-                digits.images.push(f32::from(pixel) / f32::from(BRIGHTEST));
-            }
-            let known = label.trim().parse::<usize>().ok().filter(|&l| l < CLASSES);
-            let label = known.ok_or_else(|| DataError::LabelOutOfRange {
-                line,
-                found: (*label).to_owned(),
-            })?;
-            digits.labels.push(label as i64);
-        }
-        match digits.len() {
-            0 => Err(DataError::Empty),
-            _ => Ok(digits),
-        }
+        };
+        let pixels = pixels.iter().map(|name| column(name, BRIGHTEST));
+        let images = Tensor::stack(&pixels.collect::<Result<Vec<_>, _>>()?, 1);
+        let images = images.cast(DType::F32) / f64::from(BRIGHTEST);
+        let labels = column(label, CLASSES as i32 - 1)?.cast(DType::I64);
+        Ok(Digits(Tensors::new((images, labels))?))
     }
 
     /// Returns the number of images.
     pub fn len(&self) -> usize {
-        self.labels.len()
+        self.0.len()
     }
 
     /// Returns whether there are no images.
     pub fn is_empty(&self) -> bool {
-        self.labels.is_empty()
+        self.0.is_empty()
     }
 
     /// Returns the images `[indices, 64]` and labels `[indices]` at these indices.
     pub fn batch(&self, indices: &[i64]) -> (Tensor, Tensor) {
-        let mut images = Vec::with_capacity(indices.len() * PIXELS);
-        let mut labels = Vec::with_capacity(indices.len());
-        for i in indices.iter().map(|&i| i as usize) {
-            images.extend_from_slice(&self.images[i * PIXELS..][..PIXELS]);
-            labels.push(self.labels[i]);
-        }
-        let n = indices.len();
-        (
-            Tensor::from_vec(images, [n, PIXELS]),
-            Tensor::from_vec(labels, [n]),
-        )
+        let indices: Vec<usize> = indices.iter().map(|i| *i as usize).collect();
+        self.0.batch(&indices).expect("the images are in memory")
     }
 
     /// Splits the indices at random: four fifths for training and one fifth for testing, as
@@ -177,9 +142,12 @@ mod tests {
     fn the_bundled_file_holds_1797_digits() {
         let digits = Digits::bundled();
         assert_eq!(digits.len(), 1797);
-        assert!(digits.images.iter().all(|p| (0.0..=1.0).contains(p)));
+        let (images, labels) = digits.batch(&(0..1797).collect::<Vec<i64>>());
+        let pixels = images.to_vec::<f32>();
+        assert!(pixels.iter().all(|p| (0.0..=1.0).contains(p)));
+        let labels = labels.to_vec::<i64>();
         for label in 0..CLASSES as i64 {
-            assert!(digits.labels.iter().filter(|&&l| l == label).count() > 150);
+            assert!(labels.iter().filter(|&&l| l == label).count() > 150);
         }
     }
 
@@ -207,14 +175,18 @@ mod tests {
     fn the_error_of_a_bad_file_names_the_fault_and_its_place() {
         let good = line("16", "3");
         let cut = &gzip(&good)[..20];
-        insta::assert_snapshot!(error(line("16", "3").as_bytes()), @"cannot read the digits: invalid gzip header; give the path of a gzip file of comma-separated lines");
-        insta::assert_snapshot!(error(cut), @"cannot read the digits: incomplete deflate stream; give the path of a gzip file of comma-separated lines");
-        insta::assert_snapshot!(error(&gzip("")), @"the file holds no digits; give at least one line");
-        insta::assert_snapshot!(error(&gzip(&format!("{good}1,2,3\n"))), @"line 2 has 3 of 65 columns; give 64 pixels and a label");
-        insta::assert_snapshot!(error(&gzip(&format!("{good}\n"))), @"line 2 has 1 of 65 columns; give 64 pixels and a label");
-        insta::assert_snapshot!(error(&gzip(&line("17", "3"))), @"line 1, column 64: `17` is not a pixel; give an integer from 0 to 16");
-        insta::assert_snapshot!(error(&gzip(&line("-1", "3"))), @"line 1, column 64: `-1` is not a pixel; give an integer from 0 to 16");
-        insta::assert_snapshot!(error(&gzip(&line("0.5", "3"))), @"line 1, column 64: `0.5` is not a pixel; give an integer from 0 to 16");
-        insta::assert_snapshot!(error(&gzip(&[good, line("0", "10")].concat())), @"line 2: `10` is not a label; give an integer from 0 to 9");
+        insta::assert_snapshot!(error(line("16", "3").as_bytes()), @"`table` is not a whole CSV file: invalid gzip header; give a gzip file of comma-separated integers");
+        insta::assert_snapshot!(error(cut), @"`table` is not a whole CSV file: incomplete deflate stream; give a gzip file of comma-separated integers");
+        insta::assert_snapshot!(error(&gzip("")), @"the table has 0 of 65 columns; give 64 pixels and a label");
+        let ragged = error(&gzip(&format!("{good}1,2,3\n")));
+        assert!(
+            ragged.contains("line: 2") && ragged.contains("3 fields"),
+            "{ragged}"
+        );
+        insta::assert_snapshot!(error(&gzip("1,2,3\n")), @"the table has 3 of 65 columns; give 64 pixels and a label");
+        insta::assert_snapshot!(error(&gzip(&line("17", "3"))), @"row 1, column `63`: 17 is out of range; give an integer from 0 to 16");
+        insta::assert_snapshot!(error(&gzip(&line("-1", "3"))), @"row 1, column `63`: -1 is out of range; give an integer from 0 to 16");
+        insta::assert_snapshot!(error(&gzip(&line("0.5", "3"))), @"`table`, row 1, column `63`: `0.5` is not a value of type i32; give a gzip file of comma-separated integers");
+        insta::assert_snapshot!(error(&gzip(&[good, line("0", "10")].concat())), @"row 2, column `64`: 10 is out of range; give an integer from 0 to 9");
     }
 }

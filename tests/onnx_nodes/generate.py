@@ -1,5 +1,6 @@
 """Writes the tests of the package `onnx` into a folder: `python generate.py FOLDER`."""
 
+import glob
 import os
 import shutil
 import sys
@@ -7,6 +8,7 @@ import sys
 import onnx
 from onnx import TensorProto, numpy_helper
 from onnx.backend.test.case import model, node
+from onnx.backend.test.runner import Runner
 
 FOLDER = sys.argv[1]
 DATA = os.path.join(os.path.dirname(onnx.__file__), "backend", "test", "data")
@@ -41,3 +43,12 @@ for case in cases:
                 write(path, message(value, port))
 for kind in ("pytorch-converted", "pytorch-operator"):
     shutil.copytree(os.path.join(DATA, kind), os.path.join(FOLDER, kind), dirs_exist_ok=True)
+# Networks whose weights are made by nodes. The inputs are those of the runner of the standard.
+for path in glob.glob(os.path.join(DATA, "light", "*.onnx")):
+    name = os.path.splitext(os.path.basename(path))[0]
+    network, folder = onnx.load(path), os.path.join(FOLDER, "light", name)
+    write(os.path.join(folder, "model.onnx"), network)
+    [port] = [x for x in network.graph.input if x.name not in {y.name for y in network.graph.initializer}]
+    value = Runner.generate_dummy_data(port, seed=0, name=name, random=False)
+    write(os.path.join(folder, "test_data_set_0", "input_0.pb"), message(value, port))
+    shutil.copy(f"{path[:-5]}_output_0.pb", os.path.join(folder, "test_data_set_0", "output_0.pb"))

@@ -211,7 +211,7 @@ fn a_changed_byte_is_an_error_or_another_model() {
 fn nodes_that_are_not_supported_are_named() {
     assert_eq!(
         refused(&model(&[node("Frobnicate", &["x"], &["y"], &[])])),
-        "node `y`: `Frobnicate` is not supported: there is no such op here"
+        "node `y`: `Frobnicate` is not supported: the import has no such op"
     );
     let attribute = field(
         5,
@@ -295,7 +295,7 @@ fn tensors_that_do_not_fit_are_named() {
     );
     assert_eq!(
         refused(&with(tensor("w", 10, 2, &[0; 4]))),
-        "`w`: has the dtype `float16`, expected `float`, `double`, `int32`, `int64` or `bool`"
+        "`w`: has the dtype `float16`, expected `float`, `double`, `bool`, `int64` or an integer of up to 32 bits"
     );
     // A length of 2^63 - 1, twice.
     let huge = [8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];
@@ -319,6 +319,100 @@ fn tensors_that_do_not_fit_are_named() {
     assert_eq!(
         refused(&bytes),
         "node `w`: `ConstantOfShape` makes a tensor of the shape [4611686018427387904], which has more than 2147483648 elements"
+    );
+}
+
+#[test]
+fn computed_shapes_are_read_inside_of_transforms() {
+    let axis = field(
+        5,
+        &[field(1, b"axis"), int(3, 0), vec![0xa0, 1, 2]].concat(),
+    );
+    let graph = [
+        tensor("one", 7, 1, &1i64.to_le_bytes()),
+        node("Shape", &["x"], &["shape"], &[]),
+        node("Concat", &["one", "shape"], &["longer"], &axis),
+        node("Reshape", &["x", "longer"], &["row"], &[]),
+        node("Mul", &["row", "row"], &["square"], &[]),
+        node("Reshape", &["square", "shape"], &["y"], &[]),
+    ];
+    let model = Model::read(&model(&graph)).unwrap();
+    let run = |x: &Tensor| model.run(&[("x", x)]).unwrap().remove(0);
+    let x = Tensor::from([3.0f32, -4.0]);
+    assert_eq!(run(&x).to_vec::<f32>(), [9.0, 16.0]);
+    assert_eq!(
+        grad(|x: &Tensor| run(x).sum(..))(&x).to_vec::<f32>(),
+        [6.0, -8.0]
+    );
+    let lanes = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    assert_eq!(vmap(run)(&lanes).to_vec::<f32>(), [1.0, 4.0, 9.0, 16.0]);
+    let traced = trace(run, &x);
+    assert!(
+        traced.program().to_string().contains("mul"),
+        "{}",
+        traced.program()
+    );
+}
+
+#[test]
+fn a_shape_that_depends_on_an_argument_of_a_transform_is_a_named_error() {
+    let attribute = field(5, &[field(1, b"to"), int(3, 7), vec![0xa0, 1, 2]].concat());
+    let graph = [
+        node("Cast", &["x"], &["shape"], &attribute),
+        node("ConstantOfShape", &["shape"], &["y"], &[]),
+    ];
+    let model = Model::read(&model(&graph)).unwrap();
+    let x = Tensor::from([2.0f32, 1.0]);
+    assert_eq!(model.run(&[("x", &x)]).unwrap()[0].shape(), [2, 1]);
+    let lanes = Tensor::stack(&[&x, &x], 0);
+    let errors = std::cell::RefCell::new(Vec::new());
+    vmap(|x: &Tensor| {
+        errors.borrow_mut().push(
+            model
+                .run(&[("x", x)])
+                .expect_err("a lane has no elements")
+                .to_string(),
+        );
+        x.clone()
+    })(&lanes);
+    let errors = errors.into_inner();
+    assert!(
+        errors[0].starts_with("node `y`: `ConstantOfShape`: "),
+        "{errors:?}"
+    );
+}
+
+#[test]
+fn integers_of_few_bits_are_computed_modulo_their_size() {
+    let cast = |x: &str, y: &str, to: u8| {
+        let attribute = [field(1, b"to"), int(3, to), vec![0xa0, 1, 2]].concat();
+        node("Cast", &[x], &[y], &field(5, &attribute))
+    };
+    let run = |op: &str, to: [u8; 2]| {
+        let add = node(op, &["a", "b"], &["s"], &[]);
+        let bytes = model(&[
+            cast("x", "a", to[0]),
+            cast("x", "b", to[1]),
+            add,
+            cast("s", "y", 1),
+        ]);
+        let outputs = Model::read(&bytes)
+            .unwrap()
+            .run(&[("x", &Tensor::from([200.0f32, -7.0]))]);
+        outputs
+            .map(|y| y[0].to_vec::<f32>())
+            .map_err(|error| error.to_string())
+    };
+    // `uint8` and `int8`.
+    assert_eq!(run("Add", [2, 2]).unwrap(), [144.0, 242.0]);
+    assert_eq!(run("Mul", [3, 3]).unwrap(), [64.0, 49.0]);
+    assert_eq!(
+        run("Add", [2, 6]).unwrap_err(),
+        "node `s`: `Add` has inputs of `uint8` and of another dtype"
+    );
+    assert_eq!(
+        run("MatMul", [2, 2]).unwrap_err(),
+        "node `s`: `MatMul` is not supported: its input of the dtype `uint8` is not"
     );
 }
 

@@ -40,7 +40,7 @@ mod ops;
 mod proto;
 
 pub use error::ExportError;
-pub use import::{Dim, ImportError, Model, Port, Weights, read_tensor};
+pub use import::{Dim, ImportError, Model, NarrowInt, Port, Weights, read_tensor};
 
 use gradloom_ir::{DType, Program};
 use graph::{Graph, Value};

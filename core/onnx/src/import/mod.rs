@@ -2,14 +2,16 @@
 
 mod error;
 mod model;
+mod narrow;
 mod ops;
 mod wire;
 
 pub use error::ImportError;
 pub use model::{Dim, Port};
+pub use narrow::NarrowInt;
 
 use gradloom::__private::catch;
-use gradloom::Tensor;
+use gradloom::{DType, Tensor};
 use model::{Graph, Node};
 use ops::{Call, is_foldable};
 use std::collections::BTreeMap;
@@ -20,6 +22,8 @@ use std::sync::Arc;
 pub type Weights = BTreeMap<String, Tensor>;
 
 /// Reads a tensor from the bytes of a `TensorProto`, such as the inputs of the tests of ONNX: its name and elements.
+///
+/// Elements of a [`NarrowInt`] type have the dtype that stores them.
 ///
 /// ```
 /// // Field 1 is a length, 2 the dtype `int64`, 7 the elements, 8 the name.
@@ -33,7 +37,8 @@ pub type Weights = BTreeMap<String, Tensor>;
 ///
 /// If the bytes are not a whole tensor, the dtype is not supported, or the elements are in another file.
 pub fn read_tensor(bytes: &[u8]) -> Result<(String, Tensor), ImportError> {
-    model::read_tensor(bytes, None)
+    let (name, _, x) = model::read_tensor(bytes, None)?;
+    Ok((name, x))
 }
 
 /// Value of a node.
@@ -52,13 +57,13 @@ enum Value {
 /// use gradloom_ir::Program;
 /// use gradloom_onnx::{Elements, Model, export};
 ///
-/// let program: Program = "(x: f32[2], w: f32[2]) { y = mul x, w  z = tanh y  return z }".parse()?;
+/// let program: Program = "(x: f32[2], w: f32[2]) { y = mul x, w  z = abs y  return z }".parse()?;
 /// let bytes = export(&program, "layer", &[(1, Elements::F32(&[1.0, 0.5]))])?;
 ///
 /// let model = Model::read(&bytes)?;
-/// let x = Tensor::from([0.0f32, 2.0]);
+/// let x = Tensor::from([0.0f32, -2.0]);
 /// let y = &model.run(&[("x", &x)])?[0];
-/// assert_eq!(y.to_vec::<f32>(), [0.0, 1.0f32.tanh()]);
+/// assert_eq!(y.to_vec::<f32>(), [0.0, 1.0]);
 ///
 /// let loss = |w: &gradloom_onnx::Weights| {
 ///     let model = model.with_weights(w).unwrap();
@@ -207,22 +212,34 @@ impl Model {
         }
         let weights = self.weights.iter();
         values.extend(weights.map(|(name, x)| (&**name, Value::Tensor(x.clone()))));
-        let outputs = run_graph(&self.graph, values, None)?;
+        let narrow = self.inputs().iter();
+        let narrow = narrow.filter_map(|port| port.narrow.map(|narrow| (&*port.name, narrow)));
+        let narrow: BTreeMap<&str, NarrowInt> = narrow.collect();
+        // Elements out of range are not those of the input.
+        for (name, narrow) in &narrow {
+            if let Some(Value::Tensor(x)) = values.get_mut(name) {
+                *x = narrow.wrapped(x);
+            }
+        }
+        let outputs = run_graph(&self.graph, values, narrow, None)?;
         let ports = self.outputs().iter().zip(outputs);
         ports
-            .map(|(port, value)| match value {
-                Value::Tensor(x) if x.dtype() == port.dtype => Ok(x),
-                Value::Tensor(x) => {
-                    let reason = format!(
-                        "this output has the dtype {}, expected {}",
-                        x.dtype(),
-                        port.dtype
-                    );
-                    Err(ImportError::value(&port.name, reason))
-                }
-                Value::Sequence(_) => {
-                    Err(ImportError::value(&port.name, "this output is a sequence"))
-                }
+            .map(|(port, (value, narrow))| {
+                let name = |dtype: DType, narrow: Option<NarrowInt>| {
+                    narrow.map_or_else(|| dtype.to_string(), |narrow| narrow.to_string())
+                };
+                let expected = name(port.dtype, port.narrow);
+                let reason = match value {
+                    Value::Tensor(x) if (x.dtype(), narrow) == (port.dtype, port.narrow) => {
+                        return Ok(x);
+                    }
+                    Value::Tensor(x) => {
+                        let found = name(x.dtype(), narrow);
+                        format!("this output has the dtype {found}, expected {expected}")
+                    }
+                    Value::Sequence(_) => "this output is a sequence".to_owned(),
+                };
+                Err(ImportError::value(&port.name, reason))
             })
             .collect()
     }
@@ -266,6 +283,8 @@ fn check_port<'a>(
 /// Values of a graph that runs, inside of those of the graph around it.
 struct Scope<'a> {
     values: BTreeMap<&'a str, Value>,
+    /// Types of values of narrow integers.
+    narrow: BTreeMap<&'a str, NarrowInt>,
     graph: &'a Graph,
     outer: Option<&'a Scope<'a>>,
 }
@@ -282,41 +301,61 @@ impl Scope<'_> {
         });
         own.or_else(|| self.outer?.get(name))
     }
+
+    /// Returns the type of a value of narrow integers.
+    fn narrow(&self, name: &str) -> Option<NarrowInt> {
+        let is_own = self.values.contains_key(name) || self.graph.initializers.contains_key(name);
+        match self
+            .narrow
+            .get(name)
+            .or_else(|| self.graph.narrow.get(name))
+        {
+            None if !is_own => self.outer?.narrow(name),
+            found => found.copied(),
+        }
+    }
 }
 
 /// Runs a graph on the values of its inputs.
 fn run_graph<'a>(
     graph: &'a Graph,
     values: BTreeMap<&'a str, Value>,
+    narrow: BTreeMap<&'a str, NarrowInt>,
     outer: Option<&'a Scope<'a>>,
-) -> Result<Vec<Value>, ImportError> {
+) -> Result<Vec<(Value, Option<NarrowInt>)>, ImportError> {
     let mut scope = Scope {
         values,
+        narrow,
         graph,
         outer,
     };
     for node in &graph.nodes {
         let outputs = run_node(node, &scope)?;
-        let names = node.outputs.iter().map(|name| &**name);
-        scope
-            .values
-            .extend(names.zip(outputs).filter(|(name, _)| !name.is_empty()));
+        let names = node.outputs.iter().filter(|name| !name.is_empty());
+        debug_assert!(names.count() <= outputs.len(), "outputs are checked");
+        for (name, (value, narrow)) in node.outputs.iter().zip(outputs) {
+            scope.narrow.extend(narrow.map(|narrow| (&**name, narrow)));
+            scope.values.insert(name, value);
+        }
     }
     let outputs = graph.outputs.iter();
     outputs
         .map(|name| {
-            let value = scope.get(name);
+            let value = scope.get(name).map(|value| (value, scope.narrow(name)));
             value.ok_or_else(|| ImportError::value(name, "this output is absent"))
         })
         .collect()
 }
 
-fn run_node(node: &Node, scope: &Scope<'_>) -> Result<Vec<Value>, ImportError> {
+fn run_node(
+    node: &Node,
+    scope: &Scope<'_>,
+) -> Result<Vec<(Value, Option<NarrowInt>)>, ImportError> {
     let call = Call::new(node, scope);
     let result = catch(|| Ok((node.rule)(&call)));
     let outputs = result.map_err(|error| call.failed(error))??;
     call.finish(&outputs)?;
-    Ok(outputs)
+    call.narrowed(outputs)
 }
 
 /// Computes the nodes whose inputs are constants.
@@ -332,17 +371,21 @@ fn fold(graph: &mut Graph) -> Result<(), ImportError> {
         }
         let scope = Scope {
             values: BTreeMap::new(),
+            narrow: BTreeMap::new(),
             graph,
             outer: None,
         };
         let outputs = run_node(&node, &scope)?;
-        let tensors = outputs.into_iter().filter_map(|value| match value {
-            Value::Tensor(x) => Some(x),
-            Value::Sequence(_) => None,
-        });
-        let names = node.outputs.into_iter();
-        let named = names.zip(tensors).filter(|(name, _)| !name.is_empty());
-        graph.initializers.extend(named);
+        for (name, (value, narrow)) in node.outputs.into_iter().zip(outputs) {
+            if let Value::Tensor(x) = value
+                && !name.is_empty()
+            {
+                graph
+                    .narrow
+                    .extend(narrow.map(|narrow| (name.clone(), narrow)));
+                graph.initializers.insert(name, x);
+            }
+        }
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The messages of a model as graphs: nodes with attributes, ports and constants.
 
 use super::ImportError;
+use super::narrow::NarrowInt;
 use super::ops::{Rule, find_rule};
 use super::wire::{Wire, fields};
 use gradloom::{DType, Tensor};
@@ -29,8 +30,10 @@ pub enum Dim {
 pub struct Port {
     /// The name.
     pub name: String,
-    /// The dtype.
+    /// The dtype of its tensors.
     pub dtype: DType,
+    /// The type in the model, if it is an integer of fewer bits. Elements out of its range are taken modulo its size.
+    pub narrow: Option<NarrowInt>,
     /// The lengths of the axes, or `None` if the model does not say the rank.
     pub shape: Option<Vec<Dim>>,
 }
@@ -44,7 +47,7 @@ pub(super) enum Attribute {
     Ints(Vec<i64>),
     Floats(Vec<f32>),
     Texts(Vec<String>),
-    Tensor(Tensor),
+    Tensor(Element, Tensor),
     Graph(Graph),
     /// A type without a use here.
     Other,
@@ -80,7 +83,12 @@ pub(super) struct Graph {
     pub(super) inputs: Vec<String>,
     pub(super) outputs: Vec<String>,
     pub(super) initializers: BTreeMap<String, Tensor>,
+    /// The types of initializers of narrow integers.
+    pub(super) narrow: BTreeMap<String, NarrowInt>,
 }
+
+/// The dtype of a tensor, and its type in the model if that is narrower.
+pub(super) type Element = (DType, Option<NarrowInt>);
 
 /// Facts of the file that its parts need.
 pub(super) struct File<'a> {
@@ -209,7 +217,10 @@ fn read_graph(bytes: &[u8], file: &File<'_>, depth: usize) -> Result<Graph, Impo
         match field {
             1 => graph.nodes.push(read_node(wire.bytes()?, file, depth)?),
             5 => {
-                let (name, x) = read_tensor(wire.bytes()?, file.folder)?;
+                let (name, (_, narrow), x) = read_tensor(wire.bytes()?, file.folder)?;
+                graph
+                    .narrow
+                    .extend(narrow.map(|narrow| (name.clone(), narrow)));
                 if graph.initializers.insert(name.clone(), x).is_some() {
                     return Err(ImportError::value(&name, "two initializers have this name"));
                 }
@@ -251,7 +262,7 @@ fn read_node(bytes: &[u8], file: &File<'_>, depth: usize) -> Result<Node, Import
         op: op.clone(),
         node: name.clone(),
         reason: match is_standard {
-            true => "there is no such op here".to_owned(),
+            true => "the import has no such op".to_owned(),
             false => format!("it is of the domain `{domain}`"),
         },
     })?;
@@ -324,7 +335,10 @@ fn read_attribute(
         1 => Attribute::Float(float),
         2 => Attribute::Int(int),
         3 => Attribute::Text(text),
-        4 => Attribute::Tensor(read_tensor(tensor.ok_or_else(missing)?, file.folder)?.1),
+        4 => {
+            let (_, element, x) = read_tensor(tensor.ok_or_else(missing)?, file.folder)?;
+            Attribute::Tensor(element, x)
+        }
         5 => Attribute::Graph(read_graph(graph.ok_or_else(missing)?, file, depth + 1)?),
         6 => Attribute::Floats(floats),
         7 => Attribute::Ints(ints),
@@ -335,7 +349,10 @@ fn read_attribute(
 }
 
 /// Returns the dtype with a number in `TensorProto.DataType`.
-pub(super) fn dtype_of(ty: i64) -> Result<DType, String> {
+pub(super) fn element_of(ty: i64) -> Result<Element, String> {
+    if let Some(narrow) = NarrowInt::from_number(ty) {
+        return Ok((narrow.dtype(), Some(narrow)));
+    }
     let known = DType::ALL
         .into_iter()
         .find(|dtype| crate::proto::data_type(*dtype) == ty);
@@ -359,12 +376,12 @@ pub(super) fn dtype_of(ty: i64) -> Result<DType, String> {
         "bfloat16",
     ];
     let name = usize::try_from(ty).ok().and_then(|ty| names.get(ty));
-    known.ok_or_else(|| {
+    known.map(|dtype| (dtype, None)).ok_or_else(|| {
         let name = name.map_or_else(
             || format!("the type number {ty}"),
             |name| format!("`{name}`"),
         );
-        format!("has the dtype {name}, expected `float`, `double`, `int32`, `int64` or `bool`")
+        format!("has the dtype {name}, expected `float`, `double`, `bool`, `int64` or an integer of up to 32 bits")
     })
 }
 
@@ -411,9 +428,14 @@ fn read_port(bytes: &[u8]) -> Result<Port, ImportError> {
     }
     let dtype = dtype
         .ok_or_else(|| "has no dtype".to_owned())
-        .and_then(dtype_of);
-    let dtype = dtype.map_err(|reason| ImportError::value(&name, reason))?;
-    Ok(Port { name, dtype, shape })
+        .and_then(element_of);
+    let (dtype, narrow) = dtype.map_err(|reason| ImportError::value(&name, reason))?;
+    Ok(Port {
+        name,
+        dtype,
+        narrow,
+        shape,
+    })
 }
 
 fn read_dims(wire: Wire<'_>) -> Result<Vec<Dim>, ImportError> {
@@ -438,7 +460,7 @@ fn read_dims(wire: Wire<'_>) -> Result<Vec<Dim>, ImportError> {
 pub(super) fn read_tensor(
     bytes: &[u8],
     folder: Option<&Path>,
-) -> Result<(String, Tensor), ImportError> {
+) -> Result<(String, Element, Tensor), ImportError> {
     let (mut name, mut ty, mut dims) = (String::new(), 0, Vec::new());
     let (mut floats, mut ints, mut doubles) = (Vec::new(), Vec::new(), Vec::new());
     let (mut raw, mut external, mut is_external, mut is_part) =
@@ -449,7 +471,7 @@ pub(super) fn read_tensor(
             2 => ty = wire.int()?,
             3 => is_part = true,
             4 => wire.floats(&mut floats)?,
-            5 | 7 => wire.ints(&mut ints)?,
+            5 | 7 | 11 => wire.ints(&mut ints)?,
             8 => wire.text()?.clone_into(&mut name),
             9 => raw = Some(wire.bytes()?),
             10 => wire.doubles(&mut doubles)?,
@@ -473,15 +495,14 @@ pub(super) fn read_tensor(
             "is a part of a tensor, which is not supported".to_owned(),
         ));
     }
-    let dtype = dtype_of(ty).map_err(fault)?;
+    let (dtype, narrow) = element_of(ty).map_err(fault)?;
+    let size = narrow.map_or(dtype.size(), |narrow| narrow.bits() as usize / 8);
     let dims = dims
         .iter()
         .map(|len| usize::try_from(*len))
         .collect::<Result<Vec<usize>, _>>();
     let shape = dims.map_err(|_| fault("has a negative length".to_owned()))?;
-    let numel = shape
-        .iter()
-        .try_fold(dtype.size(), |n, len| n.checked_mul(*len));
+    let numel = shape.iter().try_fold(size, |n, len| n.checked_mul(*len));
     let n_bytes = numel.ok_or_else(|| {
         fault(format!(
             "has the shape {shape:?}, which cannot be addressed"
@@ -492,13 +513,32 @@ pub(super) fn read_tensor(
         read = read_external(&name, &external, n_bytes, folder)?;
         raw = Some(&read);
     }
-    let tensor = match (raw, dtype) {
-        (Some(raw), _) if raw.len() != n_bytes => {
+    if let Some(found) = raw.map(<[u8]>::len).filter(|found| *found != n_bytes) {
+        let ty = narrow.map_or_else(|| dtype.to_string(), |narrow| narrow.to_string());
+        return Err(fault(format!(
+            "has {found} bytes, expected {n_bytes} for {ty}{shape:?}"
+        )));
+    }
+    if let Some(narrow) = narrow {
+        if let Some(raw) = raw.take() {
+            let number = |bytes: &[u8]| {
+                bytes
+                    .iter()
+                    .rev()
+                    .fold(0, |n, byte| n << 8 | i64::from(*byte))
+            };
+            ints = raw
+                .chunks(size)
+                .map(|bytes| narrow.of_number(number(bytes)))
+                .collect();
+        }
+        if let Some(n) = ints.iter().find(|n| narrow.of_number(**n) != **n) {
             return Err(fault(format!(
-                "has {} bytes, expected {n_bytes} for {dtype}{shape:?}",
-                raw.len()
+                "has the element {n}, which is not an `{narrow}`"
             )));
         }
+    }
+    let tensor = match (raw, dtype) {
         (Some(raw), DType::F32) => elements(raw, f32::from_le_bytes, &shape),
         (Some(raw), DType::F64) => elements(raw, f64::from_le_bytes, &shape),
         (Some(raw), DType::I32) => elements(raw, i32::from_le_bytes, &shape),
@@ -521,7 +561,7 @@ pub(super) fn read_tensor(
         }
     };
     let tensor = tensor.map_err(|error| fault(error.to_string()))?;
-    Ok((name, tensor))
+    Ok((name, (dtype, narrow), tensor))
 }
 
 fn elements<T: gradloom::Element, const N: usize>(

@@ -84,11 +84,11 @@ pub(super) const OPS: Table = unary! {
     ("Cast", |c| {
         c.without_effect(&["saturate", "round_mode"]); // of floats of 8 bits
         let ty = c.int("to", 0)?;
-        one(c.x(0)?.cast(c.dtype(ty)?))
+        c.converted(&c.x(0)?, c.element(ty)?)
     }),
     ("CastLike", |c| {
         c.without_effect(&["saturate", "round_mode"]); // of floats of 8 bits
-        one(c.x(0)?.cast(c.x(1)?.dtype()))
+        c.converted(&c.x(0)?, (c.x(1)?.dtype(), c.narrow(1)))
     }),
     ("Add", |c| numbers(c, |x, y| x + y)),
     ("Sub", |c| numbers(c, |x, y| x - y)),

@@ -56,7 +56,7 @@ pub(super) const OPS: Table = &[
             .select(&labels + depth as i64, &labels)
             .unsqueeze(axis);
         let is_on = labels.eq(iota(axis, labels.rank(), depth, DType::I64));
-        one(is_on.select(&values.row(1), &values.row(0)))
+        one(is_on.select(values.row(1), values.row(0)))
     }),
     ("Compress", |c| {
         let (x, condition) = (c.x(0)?, c.x(1)?);

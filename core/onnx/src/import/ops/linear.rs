@@ -66,7 +66,7 @@ fn loss(c: &Call<'_>, logs: &Tensor) -> Fallible<Tensor> {
         labels = is_ignored.select(0i64, &labels);
     }
     if let Some(weights) = c.optional(2)? {
-        mask = mask * weights.take(&labels, 0);
+        mask *= weights.take(&labels, 0);
     }
     let picked = logs.take_along_axis(labels.unsqueeze(1), 1).squeeze(1);
     let losses = -(picked * &mask);

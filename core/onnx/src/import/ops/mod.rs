@@ -1,7 +1,7 @@
 //! The ops of ONNX as methods of tensors.
 //!
 //! Each family is a table of names and functions. A function gets the inputs and attributes of a node from its
-//! [`Call`], which notes what was asked for: a node with an attribute or an input that nothing reads is an error.
+//! [`Call`], which notes the reads: a node with an attribute or an input that nothing reads is an error.
 //! The specification: <https://onnx.ai/onnx/operators>.
 
 mod control;
@@ -10,14 +10,17 @@ mod indexing;
 mod linear;
 mod movement;
 mod nn;
+mod quantized;
 mod recurrent;
 mod reduce;
 mod windows;
 
-use super::model::{Attribute, Graph, Node};
+use super::model::{Attribute, Element, Graph, Node};
+use super::narrow::NarrowInt;
 use super::{ImportError, Scope, Value, run_graph};
 use gradloom::{DType, Tensor};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 pub(super) type Outputs = Result<Vec<Value>, ImportError>;
 type Fallible<T> = Result<T, ImportError>;
@@ -28,13 +31,14 @@ pub(super) type Rule = fn(&Call<'_>) -> Outputs;
 /// Ops of a family.
 type Table = &'static [(&'static str, Rule)];
 
-const TABLES: [Table; 9] = [
+const TABLES: [Table; 10] = [
     control::OPS,
     elementwise::OPS,
     indexing::OPS,
     linear::OPS,
     movement::OPS,
     nn::OPS,
+    quantized::OPS,
     recurrent::OPS,
     reduce::OPS,
     windows::OPS,
@@ -86,6 +90,53 @@ pub(super) struct Call<'a> {
     scope: &'a Scope<'a>,
     /// Bits of the inputs and attributes that were asked for.
     asked: Cell<[u64; 2]>,
+    /// Outputs of narrow integers, and whether the op has said them.
+    narrow: RefCell<BTreeMap<usize, NarrowInt>>,
+}
+
+/// How an op treats integers of fewer bits than those of tensors, which it computes in the wider dtype.
+enum NarrowRule {
+    /// Its first output has the type of the first inputs, as many as given, and elements of them.
+    Keeps(usize),
+    /// As `Keeps`, but the results may be out of range.
+    Wraps(usize),
+    /// Its outputs have types of their own.
+    Leaves,
+}
+
+/// Returns how an op treats narrow integers, or `None` if it does not take them.
+fn narrow_rule(op: &str) -> Option<NarrowRule> {
+    const ALL: usize = usize::MAX;
+    Some(match op {
+        "Identity" | "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Split"
+        | "Slice" | "Expand" | "Tile" | "DepthToSpace" | "SpaceToDepth" | "Trilu"
+        | "ReverseSequence" | "Gather" | "GatherElements" | "GatherND" | "MaxPool" | "TopK"
+        | "Compress" | "CenterCropPad" | "ReduceMax" | "ReduceMin" | "Unique" | "Sign" => {
+            NarrowRule::Keeps(1)
+        }
+        "Concat" | "Max" | "Min" | "Clip" | "Where" => NarrowRule::Keeps(ALL),
+        "Abs" | "Neg" | "BitwiseNot" | "Pow" => NarrowRule::Wraps(1),
+        "Add" | "Sub" | "Mul" | "Div" | "Mod" | "BitShift" | "BitwiseAnd" | "BitwiseOr"
+        | "BitwiseXor" => NarrowRule::Wraps(ALL),
+        "Equal" | "Less" | "LessOrEqual" | "Greater" | "GreaterOrEqual" => NarrowRule::Keeps(0),
+        "Shape"
+        | "Size"
+        | "ArgMax"
+        | "ArgMin"
+        | "NonZero"
+        | "Cast"
+        | "CastLike"
+        | "QuantizeLinear"
+        | "DequantizeLinear"
+        | "DynamicQuantizeLinear"
+        | "MatMulInteger"
+        | "ConvInteger"
+        | "QLinearMatMul"
+        | "QLinearConv"
+        | "Constant"
+        | "ConstantOfShape" => NarrowRule::Leaves,
+        _ => return None,
+    })
 }
 
 /// Returns numbers as the list of a shape.
@@ -95,8 +146,12 @@ fn as_lens(ints: &[i64]) -> Option<Vec<usize>> {
 
 impl<'a> Call<'a> {
     pub(super) fn new(node: &'a Node, scope: &'a Scope<'a>) -> Call<'a> {
-        let asked = Cell::default();
-        Call { node, scope, asked }
+        Call {
+            node,
+            scope,
+            asked: Cell::default(),
+            narrow: RefCell::default(),
+        }
     }
 
     fn ask(&self, kind: usize, i: usize) {
@@ -144,6 +199,72 @@ impl<'a> Call<'a> {
             Some(name) => self.unsupported(format!("its output `{name}` is not")),
             None => Ok(()),
         }
+    }
+
+    /// Returns the type of an input of narrow integers.
+    fn narrow(&self, i: usize) -> Option<NarrowInt> {
+        let name = self.node.inputs.get(i).filter(|name| !name.is_empty())?;
+        self.scope.narrow(name)
+    }
+
+    /// Says that an output has narrow integers.
+    fn set_narrow(&self, output: usize, narrow: NarrowInt) {
+        self.narrow.borrow_mut().insert(output, narrow);
+    }
+
+    /// Returns the outputs with their narrow types, in whose range they are.
+    pub(super) fn narrowed(
+        &self,
+        outputs: Vec<Value>,
+    ) -> Fallible<Vec<(Value, Option<NarrowInt>)>> {
+        let inputs: Vec<Option<NarrowInt>> = (0..self.n_inputs()).map(|i| self.narrow(i)).collect();
+        let mut said = self.narrow.borrow_mut();
+        let mut wraps = false;
+        if let Some(first) = inputs.iter().flatten().next() {
+            let (n, is_kept) = match narrow_rule(&self.node.op) {
+                // The other inputs are exponents or indices.
+                Some(NarrowRule::Keeps(1) | NarrowRule::Wraps(1)) if inputs[0].is_none() => {
+                    (0, false)
+                }
+                Some(NarrowRule::Keeps(0)) => (usize::MAX, false),
+                Some(NarrowRule::Keeps(n)) => (n, true),
+                Some(NarrowRule::Wraps(n)) => {
+                    wraps = true;
+                    (n, true)
+                }
+                Some(NarrowRule::Leaves) => (0, false),
+                None => {
+                    return self.unsupported(format!("its input of the dtype `{first}` is not"));
+                }
+            };
+            let given = self
+                .node
+                .inputs
+                .iter()
+                .zip(&inputs)
+                .filter(|(name, _)| !name.is_empty());
+            // The first input of `Where` is a condition.
+            let given = given.skip(usize::from(self.node.op == "Where"));
+            let mut data = given.map(|(_, narrow)| *narrow).take(n);
+            if data.any(|other| other != Some(*first)) {
+                return self.fault(format!("has inputs of `{first}` and of another dtype"));
+            }
+            // The other outputs of these ops are indices, except for those of `Split`.
+            let n_kept = if self.node.op == "Split" {
+                outputs.len()
+            } else {
+                usize::from(is_kept)
+            };
+            said.extend((0..n_kept).map(|i| (i, *first)));
+        }
+        let outputs = outputs.into_iter().enumerate();
+        let typed = outputs.map(|(i, value)| match (said.get(&i).copied(), value) {
+            (Some(narrow), Value::Tensor(x)) if wraps => {
+                (Value::Tensor(narrow.wrapped(&x)), Some(narrow))
+            }
+            (narrow, value) => (value, narrow),
+        });
+        Ok(typed.collect())
     }
 
     fn opset(&self) -> i64 {
@@ -363,7 +484,15 @@ impl<'a> Call<'a> {
             ));
         }
         let names = graph.inputs.iter().map(|name| &**name);
-        run_graph(graph, names.zip(inputs).collect(), Some(self.scope))
+        let values = names.zip(inputs).collect();
+        let outputs = run_graph(graph, values, BTreeMap::new(), Some(self.scope))?;
+        let unpacked = outputs.into_iter().map(|(value, narrow)| match narrow {
+            Some(narrow) => {
+                self.unsupported(format!("its graph with an output of `{narrow}` is not"))
+            }
+            None => Ok(value),
+        });
+        unpacked.collect()
     }
 
     /// Marks attributes that have no effect on the outputs.
@@ -374,8 +503,30 @@ impl<'a> Call<'a> {
     }
 
     /// Returns a dtype by its number.
+    fn element(&self, ty: i64) -> Fallible<Element> {
+        super::model::element_of(ty).or_else(|reason| self.unsupported(reason))
+    }
+
+    /// Returns a dtype by its number, which is not narrow.
     fn dtype(&self, ty: i64) -> Fallible<DType> {
-        super::model::dtype_of(ty).or_else(|reason| self.unsupported(reason))
+        match self.element(ty)? {
+            (dtype, None) => Ok(dtype),
+            (_, Some(narrow)) => self.unsupported(format!("it makes `{narrow}`")),
+        }
+    }
+
+    /// Returns `x` as the first output, converted to an element type.
+    fn converted(&self, x: &Tensor, (dtype, narrow): Element) -> Outputs {
+        let Some(narrow) = narrow else {
+            return one(x.cast(dtype));
+        };
+        self.set_narrow(0, narrow);
+        let x = if x.dtype() == DType::Bool {
+            x.cast(dtype)
+        } else {
+            narrow.wrapped(&x.cast(DType::I64))
+        };
+        one(x)
     }
 
     /// Returns an axis that may count from the end.

@@ -109,7 +109,14 @@ pub(super) const OPS: Table = &[
         if counts.len() != x.rank() {
             return c.fault(format!("has {} counts for {}", counts.len(), x.aval()));
         }
-        one(x.tile(c.lens(&counts)?))
+        let counts = c.lens(&counts)?;
+        let lens = x
+            .shape()
+            .iter()
+            .zip(&counts)
+            .map(|(len, n)| len.saturating_mul(*n));
+        made(c, &lens.collect::<Vec<usize>>())?;
+        one(x.tile(counts))
     }),
     ("Pad", pad),
     ("DepthToSpace", |c| {
@@ -171,7 +178,7 @@ pub(super) const OPS: Table = &[
         let (mut low, mut high) = (vec![0; x.rank()], vec![0; x.rank()]);
         for (axis, len) in axes.into_iter().zip(shape) {
             let added = len - x.shape()[axis] as i64;
-            // Half of what is added or removed is before the elements, rounded down.
+            // Half of the margin, rounded down, is before the elements.
             low[axis] = if added < 0 { -(-added / 2) } else { added / 2 };
             high[axis] = added - low[axis];
         }
@@ -226,7 +233,7 @@ pub(super) const OPS: Table = &[
             "value_ints",
         ];
         match names.iter().find_map(|name| c.attribute(name)) {
-            Some(Attribute::Tensor(x)) => one(x.clone()),
+            Some(Attribute::Tensor(element, x)) => c.converted(x, *element),
             Some(Attribute::Float(x)) => one(Tensor::from(*x)),
             Some(Attribute::Int(n)) => one(Tensor::from(*n)),
             Some(Attribute::Floats(all)) => one(Tensor::from(all.clone())),
@@ -241,7 +248,10 @@ pub(super) const OPS: Table = &[
         let shape = c.lens(&shape)?;
         made(c, &shape)?;
         let value = match c.attribute("value") {
-            Some(Attribute::Tensor(x)) if x.numel() == 1 => x.clone(),
+            Some(Attribute::Tensor((_, narrow), x)) if x.numel() == 1 => {
+                narrow.iter().for_each(|narrow| c.set_narrow(0, *narrow));
+                x.clone()
+            }
             Some(found) => return c.wrong("value", "a tensor of one element", found),
             None => Tensor::from([0.0f32]),
         };
@@ -429,6 +439,17 @@ fn pad(c: &Call<'_>) -> Outputs {
     for (i, axis) in axes.iter().enumerate() {
         (low[*axis], high[*axis]) = (pads[i], pads[axes.len() + i]);
     }
+    let lens = (0..x.rank()).map(|i| {
+        (x.shape()[i] as i64)
+            .saturating_add(low[i])
+            .saturating_add(high[i])
+    });
+    made(
+        c,
+        &lens
+            .map(|len| usize::try_from(len).unwrap_or(0))
+            .collect::<Vec<usize>>(),
+    )?;
     let value = match c.optional(2)? {
         Some(value) => {
             c.same_dtype(&[&x, &value])?;
@@ -448,7 +469,7 @@ fn pad(c: &Call<'_>) -> Outputs {
         };
         let is_inside = Tensor::full(x.shape(), true, DType::Bool);
         let is_inside = is_inside.pad(&low, &high, 0, false);
-        return one(is_inside.select(&x.pad(low, high, 0, zero(x.dtype())), &value));
+        return one(is_inside.select(x.pad(low, high, 0, zero(x.dtype())), value));
     }
     let removed = |pads: &[i64]| pads.iter().map(|n| (*n).min(0)).collect::<Vec<i64>>();
     x = x.pad(removed(&low), removed(&high), 0, zero(x.dtype()));

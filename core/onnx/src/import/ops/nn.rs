@@ -317,7 +317,7 @@ fn attention(c: &Call<'_>) -> Outputs {
             }
             let capped = scores.clone();
             if let Some(bias) = &bias {
-                scores = scores + bias;
+                scores += bias;
             }
             // A query that sees no key has no weights.
             let hidden = bias.map(|bias| bias.eq(f64::NEG_INFINITY).bit_not());
@@ -379,7 +379,7 @@ fn linear_attention(c: &Call<'_>) -> Outputs {
         &["linear", "gated", "delta", "gated_delta"],
     )?;
     c.without_effect(&["chunk_size"]); // a hint
-    let fits = |x: &Tensor, n: usize| x.rank() == 3 && n > 0 && x.shape()[2] % n == 0;
+    let fits = |x: &Tensor, n: usize| x.rank() == 3 && n > 0 && x.shape()[2].is_multiple_of(n);
     if !fits(&q, heads) || !fits(&k, groups) || !fits(&v, groups) || heads % groups != 0 {
         return c.fault(format!(
             "has {heads} and {groups} heads for {}, {} and {}",
@@ -418,12 +418,12 @@ fn linear_attention(c: &Call<'_>) -> Outputs {
         let at = |x: &Tensor| x.select_index(2, t);
         let (key, mut value) = (at(&k).unsqueeze(-1), at(&v).unsqueeze(-2));
         if let Some(decay) = &decay {
-            state = state * at(decay).exp().unsqueeze(-1);
+            state *= at(decay).exp().unsqueeze(-1);
         }
         if let Some(beta) = &beta {
             value = at(beta).unsqueeze(-1) * (value - key.swap_axes(-1, -2).matmul(&state));
         }
-        state = state + key * value;
+        state += key * value;
         let read = if heads == groups {
             state.clone()
         } else {

@@ -6,19 +6,7 @@ use gradloom::{DType, Tensor};
 pub(super) const OPS: Table = &[
     ("Conv", |c| {
         let (x, w) = c.pair()?;
-        let n = rank(c, &x, Some(&w))?;
-        let window = Window::of_weights(c, &x, &w, n)?;
-        let groups = c.int("group", 1)?;
-        biased(
-            c,
-            x.conv(
-                w,
-                window.strides,
-                pairs(&window.low, &window.high),
-                window.dilations,
-                groups,
-            ),
-        )
+        biased(c, convolved(c, &x, &w)?)
     }),
     ("ConvTranspose", conv_transpose),
     ("MaxPool", max_pool),
@@ -116,7 +104,7 @@ pub(super) const OPS: Table = &[
             Some(scales) => scales.into_iter().map(f64::from).collect(),
             None => c.input_floats(1)?.unwrap_or_default(),
         };
-        if scales.len() != x.rank() || scales.iter().any(|scale| !(*scale > 0.0)) {
+        if scales.len() != x.rank() || !scales.iter().all(|scale| *scale > 0.0) {
             return c.fault(format!("has the scales {scales:?} for {}", x.aval()));
         }
         let mut y = x.clone();
@@ -135,6 +123,15 @@ pub(super) const OPS: Table = &[
     }),
     ("GridSample", grid_sample),
 ];
+
+/// Returns the convolution with the attributes of a node.
+pub(super) fn convolved(c: &Call<'_>, x: &Tensor, w: &Tensor) -> Fallible<Tensor> {
+    let n = rank(c, x, Some(w))?;
+    let window = Window::of_weights(c, x, w, n)?;
+    let groups = c.int("group", 1)?;
+    let padding = pairs(&window.low, &window.high);
+    Ok(x.conv(w, window.strides, padding, window.dilations, groups))
+}
 
 /// Returns the number of axes after the channels.
 fn rank(c: &Call<'_>, x: &Tensor, w: Option<&Tensor>) -> Fallible<usize> {
@@ -329,7 +326,7 @@ fn max_pool(c: &Call<'_>) -> Outputs {
         (0..lens.len()).rev().collect()
     };
     for i in axes {
-        place = place + iota(2 + i, x.rank(), lens[i], DType::I64) * step;
+        place += iota(2 + i, x.rank(), lens[i], DType::I64) * step;
         step *= lens[i];
     }
     let images = x.shape()[0] * x.shape()[1];
@@ -558,7 +555,7 @@ fn resize(c: &Call<'_>) -> Outputs {
     let n = axes.len();
     let wrong = scales
         .as_ref()
-        .is_some_and(|scales| scales.len() != n || scales.iter().any(|s| !(*s > 0.0)))
+        .is_some_and(|scales| scales.len() != n || !scales.iter().all(|s| *s > 0.0))
         || sizes.as_ref().is_some_and(|sizes| sizes.len() != n)
         || roi.as_ref().is_some_and(|roi| roi.len() != 2 * n)
         || scales.is_some() == sizes.is_some()
@@ -710,7 +707,7 @@ fn grid_sample(c: &Call<'_>) -> Outputs {
         let back = (&phase * -1.0) + 2.0 * span;
         phase.minimum(back) + low
     };
-    // Of each axis, the indices with their weights.
+    // Indices with their weights, for each axis.
     let mut taps: Vec<Vec<(Tensor, Tensor)>> = Vec::new();
     for i in 0..n {
         let len = x.shape()[2 + i] as f64;
