@@ -297,6 +297,25 @@ fn every_chapter_is_tested_and_listed() {
     }
 }
 
+/// A unit test in them would not run.
+#[test]
+fn targets_that_are_not_built_for_unit_tests_have_none() {
+    let mut files = Vec::new();
+    let libraries = ["data", "maths", "mpi", "nn", "onnx", "stablehlo", "trace"];
+    for library in libraries.map(|name| format!("core/{name}")) {
+        assert!(read(&format!("{library}/Cargo.toml")).contains("[lib]\ntest = false"));
+        rust_files(&root().join(library).join("src"), &mut files);
+    }
+    for package in ["examples", "tests"] {
+        assert!(read(&format!("{package}/Cargo.toml")).contains("test = false"));
+        rust_files(&root().join(package).join("src/bin"), &mut files);
+    }
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(!text.contains("#[test]"), "a test in {}", file.display());
+    }
+}
+
 #[test]
 fn every_example_is_in_the_index() {
     let index = read("examples/README.md");
