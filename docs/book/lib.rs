@@ -29,6 +29,7 @@ chapters! {
     layers = "layers.md";
     limits = "limits.md";
     looking_at_programs = "looking-at-programs.md";
+    models = "models.md";
     onnx = "onnx.md";
     operations = "operations.md";
     parameters = "parameters.md";
