@@ -911,7 +911,7 @@ fn leaves_of_one_spelling_parse_back() {
 #[test]
 fn guards_may_be_dropped_in_any_order() {
     use gradloom::{NoGrad, Param, defaults};
-    struct Two<T>(#[expect(dead_code)] T, #[expect(dead_code)] T);
+    struct Two<T>(T, T);
     let p = Param::new(Tensor::from(2.0f32)).unwrap();
     drop(Two(NoGrad::new(), NoGrad::new()));
     assert!((p.tensor() * 2.0).requires_grad());

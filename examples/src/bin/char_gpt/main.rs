@@ -43,8 +43,8 @@ const FULL: Sizes = Sizes {
     context: 128,
     batch: 8,
     blocks: 10,
-    steps_per_block: 50,
-    peak_rate: 2e-3,
+    steps_per_block: 80,
+    peak_rate: 3e-3,
     floats: 1 << 26,
 };
 

@@ -2,7 +2,7 @@
 
 use gradloom::prelude::*;
 use gradloom_nn::{
-    Activation, Embedding, EncoderLayer, KeyValueCache, Layer, LayerNorm, Linear, NormPlace,
+    Activation, Embedding, EncoderLayer, KeyValueCache, Layer, LayerNorm, Linear, NormPlace, init,
 };
 
 const LAYERS: usize = 4;
@@ -34,12 +34,19 @@ impl Gpt {
             )
         };
         Gpt {
-            characters: Embedding::new(a, characters, width),
-            places: Embedding::new(b, places, width),
+            characters: embedding(a, characters, width),
+            places: embedding(b, places, width),
             layers: c.split_many(LAYERS).into_iter().map(layer).collect(),
             norm: LayerNorm::new(width, 1e-5),
             head: Linear::new(d, width, characters),
         }
+    }
+}
+
+/// Returns a table of normal numbers of deviation 0.02, as in GPT-2.
+fn embedding(key: Key, entries: usize, width: usize) -> Embedding {
+    Embedding {
+        weight: init::normal(key, [entries, width], 0.02),
     }
 }
 
