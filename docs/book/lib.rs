@@ -18,6 +18,7 @@ chapters! {
     devices = "devices.md";
     dtypes_and_modes = "dtypes-and-modes.md";
     error_index = "error-index.md";
+    examples = "examples.md";
     files = "files.md";
     from_jax_and_pytorch = "from-jax-and-pytorch.md";
     getting_started = "getting-started.md";
