@@ -308,6 +308,18 @@ pub fn run(
     ran
 }
 
+/// Leaves and results of equal size and dtype.
+///
+/// The buffer of any of the leaves may become any of the results.
+///
+/// A task reads these leaves for the last time, and can write these results in place. Sets are stored
+/// instead of pairs, whose number is quadratic.
+#[derive(Debug, PartialEq, Eq)]
+pub struct DonationSet {
+    pub leaves: Box<[u32]>,
+    pub results: Box<[u32]>,
+}
+
 /// Tasks that a kernel runs on parts of its own operands and results, perhaps many times.
 pub struct Body {
     tasks: Box<[Task]>,
@@ -316,8 +328,8 @@ pub struct Body {
     needs: BufferSizes,
     constants: Box<[Buffer]>,
     outs: Box<[BodyOut]>,
-    /// Leaves, and results each of which can be computed in the memory of each of the leaves.
-    donations: Box<[(Box<[u32]>, Box<[u32]>)]>,
+    /// Outputs that can be computed in the memory of operands.
+    donations: Box<[DonationSet]>,
     /// Output that holds each result.
     first: Box<[usize]>,
 }
@@ -339,7 +351,7 @@ impl Body {
         needs: BufferSizes,
         constants: Box<[Buffer]>,
         outs: Box<[BodyOut]>,
-        donations: Box<[(Box<[u32]>, Box<[u32]>)]>,
+        donations: Box<[DonationSet]>,
     ) -> Body {
         let first = (0..needs.results.len()).map(|i| {
             let place = outs
@@ -375,8 +387,8 @@ impl Body {
             BodyOut::Leaf(i) => i as usize == leaf,
             BodyOut::Result(i) => {
                 let mut sets = self.donations.iter();
-                let both = |(leaves, results): &(Box<[u32]>, Box<[u32]>)| {
-                    leaves.contains(&(leaf as u32)) && results.contains(&i)
+                let both = |set: &DonationSet| {
+                    set.leaves.contains(&(leaf as u32)) && set.results.contains(&i)
                 };
                 self.first[i as usize] == out && sets.any(both)
             }

@@ -109,15 +109,13 @@ impl Plan {
             Out::Result(i) => BodyOut::Result(i),
         });
         let outs = outs.collect();
-        let donations = self.donations.into_iter();
-        let donations = donations.map(|set| (set.leaves, set.results)).collect();
         Body::new(
             self.tasks,
             names,
             self.needs,
             self.constants,
             outs,
-            donations,
+            self.donations,
         )
     }
 }

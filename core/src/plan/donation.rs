@@ -4,21 +4,10 @@ use super::Out;
 use crate::DType;
 use crate::backend::{InPlace, TaskDraft};
 use gradloom_kernels::memory::Buffer;
+pub(crate) use gradloom_kernels::task::DonationSet;
 use gradloom_kernels::task::{BufferSizes, Region, RegionBase};
 use smallvec::SmallVec;
 use std::sync::Arc;
-
-/// Leaves and results of equal size and dtype.
-///
-/// The buffer of any of the leaves may become any of the results.
-///
-/// A task reads these leaves for the last time, and can write these results in place. Sets are stored
-/// instead of pairs, whose number is quadratic.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct DonationSet {
-    pub(crate) leaves: Box<[u32]>,
-    pub(crate) results: Box<[u32]>,
-}
 
 /// Donation: the buffer of a leaf becomes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
