@@ -657,10 +657,10 @@ mod in_place {
     fn rows_are_replaced_at_indices_and_in_windows() {
         let y = Tensor::from([7.0, 8.0]);
         check(&rows(), |i, x: &Tensor| {
-            x.scatter_set(&i.rem(3), &(&y * i), 0)
+            x.scatter_set(i.rem(3), &(&y * i), 0)
         });
         check(&rows(), |i, x: &Tensor| {
-            x.dynamic_update_slice(i, &y.reshape([1, 2]))
+            x.dynamic_update_slice(i, y.reshape([1, 2]))
         });
         check(&rows(), |_, x: &Tensor| {
             x.set((1, ..), &(x.row(0) + x.row(1)))
@@ -670,19 +670,19 @@ mod in_place {
     #[test]
     fn the_old_state_may_be_read_before_and_after() {
         // A view of the state is the update.
-        check(&rows(), |_, x: &Tensor| x.set((0..2, ..), &x.i((1..3, ..))));
+        check(&rows(), |_, x: &Tensor| x.set((0..2, ..), x.i((1..3, ..))));
         // The old state is read by what follows.
         check(&rows(), |i, x: &Tensor| {
-            let y = x.scatter_set(&i.rem(3), &x.row(0), 0);
+            let y = x.scatter_set(i.rem(3), x.row(0), 0);
             &y + x
         });
         check(&(rows(), rows()), |i, (x, sum)| {
-            let y = x.scatter_add(&i.rem(3), &x.row(2), 0);
+            let y = x.scatter_add(i.rem(3), x.row(2), 0);
             (y, sum + x)
         });
         // The old state is the next value of another.
         check(&(rows(), rows() * 2.0), |i, (x, before)| {
-            (x.scatter_add(&i.rem(3), &before.row(1), 0), x.clone())
+            (x.scatter_add(i.rem(3), before.row(1), 0), x.clone())
         });
     }
 
@@ -693,9 +693,9 @@ mod in_place {
         check(&(rows(), rows() * 2.0), |_, (x, y)| (x + y, x + y));
         let mask = Tensor::from([true, false, true]);
         check(&(mask, rows()), |i, (mask, x)| {
-            let hit = mask.take(&i.rem(3), 0);
+            let hit = mask.take(i.rem(3), 0);
             let x = hit.select(&(x + 1.0), x);
-            (mask.scatter_set(&((i + 1).rem(3)), &hit, 0), x)
+            (mask.scatter_set((i + 1).rem(3), &hit, 0), x)
         });
     }
 
@@ -729,7 +729,7 @@ mod in_place {
     #[test]
     fn gradients_of_rows_are_those_of_the_whole() {
         let by_row = |x: &Tensor| {
-            let body = |i: &Tensor, s: &Tensor| s + (x.take(&i.rem(3), 0) * (i + 1)).sin().sum(..);
+            let body = |i: &Tensor, s: &Tensor| s + (x.take(i.rem(3), 0) * (i + 1)).sin().sum(..);
             fori_loop(0..5i64, body, &Tensor::from(0.0))
         };
         let unrolled = |x: &Tensor| {
@@ -755,7 +755,7 @@ mod in_place {
                 (x.i((1.., ..)) * 3.0).sum(..),
                 x.slice([-1, 0], [0, 2], [-1, 1]).square().sum(..),
                 x.dynamic_slice(&starts, [2]).square().sum(..),
-                (x.take(&Tensor::from([2i64, 2, 0]), 0) * 5.0).sum(..),
+                (x.take(Tensor::from([2i64, 2, 0]), 0) * 5.0).sum(..),
                 x.square().sum(..),
             ];
             parts.iter().fold(Tensor::from(0.0), |s, part| s + part)
@@ -804,8 +804,9 @@ mod in_place {
         fn of_rows(x: &Tensor, #[nodiff] i: &Tensor, scales: &[f32]) -> Tensor {
             let mut sum = Tensor::from(0.0f32);
             for scale in scales {
-                sum = sum + (x.take(i, 0) * *scale).sum(..) + (x.row(0) * *scale).sum(..);
-                sum = sum + (x.i((1.., ..)) * -0.0f32).sum(..);
+                sum += (x.take(i, 0) * *scale).sum(..);
+                sum += (x.row(0) * *scale).sum(..);
+                sum += (x.i((1.., ..)) * -0.0f32).sum(..);
             }
             sum
         }
@@ -819,7 +820,7 @@ mod in_place {
         let x = rows();
         let bad = fori_loop(
             0..4i64,
-            |i: &Tensor, x: &Tensor| x.scatter_set(i, &x.row(0), 0),
+            |i: &Tensor, x: &Tensor| x.scatter_set(i, x.row(0), 0),
             &x,
         );
         assert!(gradloom::evaluate(&bad).is_err());

@@ -902,9 +902,9 @@ fn leaves_of_one_spelling_parse_back() {
     ]);
     let product = |x: &std::collections::BTreeMap<String, Tensor>| &x["layer.1"] * &x["layer_1"];
     let t = trace(product, &x);
-    let text = t.program().to_string();
+    let text = t.to_string();
     let again = parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    assert_eq!(again.to_string(), text);
+    assert_eq!(again.to_string(), t.program().to_string());
 }
 
 /// Fields are dropped in the order of their declaration.

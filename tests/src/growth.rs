@@ -470,7 +470,7 @@ fn rows_gradient(n: usize) {
 fn sum_of_rows(x: &Tensor, n: usize) -> Tensor {
     let mut sum = Tensor::from(0.0);
     for i in 0..n {
-        sum = sum + x.row(i as i64).sin().sum(..);
+        sum += x.row(i as i64).sin().sum(..);
     }
     sum
 }

@@ -216,13 +216,13 @@ impl Lbfgs {
         at: impl Fn(f64) -> Result<Point<P>>,
     ) -> Result<Point<P>> {
         let (from_value, from_slope) = (from.value, from.slope);
-        let is_too_high = |p: &Point<P>| !(p.value <= from_value + self.c1 * p.t * from_slope);
+        let is_low = |p: &Point<P>| p.value <= from_value + self.c1 * p.t * from_slope;
         let is_flat = |p: &Point<P>| p.slope.abs() <= -self.c2 * from_slope;
 
         // Bracket: the second point is too high, or the slope changes its sign.
         let mut n = 1;
         let (mut previous, mut now) = (from, at(first)?);
-        while !is_too_high(&now) && !(n > 2 && now.value >= previous.value) {
+        while is_low(&now) && (n <= 2 || now.value < previous.value) {
             if is_flat(&now) || n > self.evaluations {
                 return Ok(now);
             }
@@ -258,7 +258,7 @@ impl Lbfgs {
             }
             let p = at(t)?;
             n += 1;
-            if is_too_high(&p) || p.value >= low.value {
+            if !is_low(&p) || p.value >= low.value {
                 high = p;
                 continue;
             }

@@ -43,7 +43,7 @@ impl Curve {
             _ => (t / steps).minimum(1.0),
         };
         match self {
-            Curve::Exponential { from, factor } if factor == 1.0 => t.ones_like() * from,
+            Curve::Exponential { from, factor: 1.0 } => t.ones_like() * from,
             Curve::Exponential { from, factor } => (t.zeros_like() + factor).pow(t) * from,
             Curve::Linear { from, to, steps } => {
                 let done = done(steps);

@@ -7,26 +7,28 @@ use crate::{Attr, Builder, Eqn, Op, Var};
 
 /// Emits the sum of `total` and the result of `eqn`, if that is a part among zeros.
 ///
-/// Elements outside of the part keep their bits: -0.0 stays, where `total + ct` would give 0.0.
+/// Elements outside of the part keep their bits: -0.0 stays, where `total + ct` would give 0.0. The
+/// `Like` operands are those of `eqn`, which are primal values: a flow may find that `total` is zero.
 pub fn add_part(b: &mut Builder, total: Var, eqn: &Eqn) -> Option<Var> {
     let y = *eqn.args.first()?;
+    let x = *eqn.likes().first()?;
     let is_set = |b: &Builder, i: usize| b.static_of(eqn.attrs[i]).bool() != Some(false);
     match eqn.op {
         // Along an axis, `take_t` adds up where its tensor is repeated, which `scatter` does not.
         Op::TakeT if !is_set(b, 1) && !is_set(b, 2) => {
-            let args = [total, eqn.args[1], y, total, y];
+            let args = [total, eqn.args[1], y, x, y];
             Some(b.emit(Op::Scatter, &eqn.attrs, &args))
         }
         Op::DynamicSliceT => {
-            let starts = eqn.args[1];
-            let part = b.emit(Op::DynamicSliceLike, &[], &[total, starts, total, y]);
+            let [starts, like] = [eqn.args[1], eqn.args[3]];
+            let part = b.emit(Op::DynamicSliceLike, &[], &[total, starts, x, like]);
             let part = b.add(part, y);
-            let args = [total, starts, part, total, part];
+            let args = [total, starts, part, x, like];
             Some(b.emit(Op::DynamicUpdateSlice, &[], &args))
         }
-        Op::SliceT => Some(add_slice(b, &eqn.attrs, total, y)),
+        Op::SliceT => Some(add_slice(b, &eqn.attrs, [total, y, x])),
         Op::SelectIndexT => {
-            let rank = b.aval(total).shape.dims()?.len();
+            let rank = b.aval(x).shape.dims()?.len();
             let axis = b.static_of(eqn.attrs[0]).int()?;
             let axis = axis.rem_euclid(rank as i64) as usize;
             let index = b.static_of(eqn.attrs[1]).int()?;
@@ -36,15 +38,15 @@ pub fn add_part(b: &mut Builder, total: Var, eqn: &Eqn) -> Option<Var> {
             let ranges = ranges.map(|ends| b.attr(ends));
             let axes = b.attr(vec![axis as i64]);
             let y = b.emit(Op::Unsqueeze, &[axes], &[y]);
-            Some(add_slice(b, &ranges, total, y))
+            Some(add_slice(b, &ranges, [total, y, x]))
         }
         _ => None,
     }
 }
 
-/// Emits `total` with `y` added to a slice of it.
-fn add_slice(b: &mut Builder, ranges: &[Attr], total: Var, y: Var) -> Var {
-    let part = b.emit(Op::Slice, ranges, &[total, total]);
+/// Emits `total`, which has the shape of `x`, with `y` added to a slice of it.
+fn add_slice(b: &mut Builder, ranges: &[Attr], [total, y, x]: [Var; 3]) -> Var {
+    let part = b.emit(Op::Slice, ranges, &[total, x]);
     let part = b.add(part, y);
-    b.emit(Op::SetSlice, ranges, &[total, part, total, part])
+    b.emit(Op::SetSlice, ranges, &[total, part, x, part])
 }
