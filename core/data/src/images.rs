@@ -140,6 +140,6 @@ fn is_image(path: &Path) -> bool {
     let extension = path.extension().and_then(|extension| extension.to_str());
     extension.is_some_and(|extension| {
         let is = |known: &&str| extension.eq_ignore_ascii_case(known);
-        ["png", "jpg", "jpeg"].iter().any(|known| is(known))
+        ["png", "jpg", "jpeg"].iter().any(is)
     })
 }

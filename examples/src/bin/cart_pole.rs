@@ -126,7 +126,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         out: Linear::init(out, 32, 1),
     };
     // At the start, both actions have nearly the same probability in all states.
-    policy.out.w = policy.out.w * 0.01;
+    policy.out.w *= 0.01;
     evaluate(&policy)?;
     let mean_length = |policy: &Policy, key: Key| {
         let (_, _, stands) = play(policy, key, 256, steps);

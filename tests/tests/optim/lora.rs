@@ -36,7 +36,7 @@ fn model() -> Model {
 fn loss(model: &Model) -> Tensor {
     let x = noise(&[6, 4], 9).cast(DType::F64);
     let [one, two] = [0, 1].map(|i| (x.matmul(&model.layers[i].w) + &model.layers[i].b).tanh());
-    let y = one.matmul(&model.heads.i(0)) + two.matmul(&model.heads.i(1));
+    let y = one.matmul(model.heads.i(0)) + two.matmul(model.heads.i(1));
     (y - 1.0).square().mean(..)
 }
 
