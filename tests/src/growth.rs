@@ -172,11 +172,6 @@ pub const GROWTH: &[Growth] = &[
         run: custom_calls,
     },
     Growth {
-        name: "rows",
-        unit: "row of which a gradient is taken",
-        run: rows_gradient,
-    },
-    Growth {
         name: "rows-compiled",
         unit: "row of which a gradient is taken in a traced function",
         run: rows_compiled,
@@ -459,12 +454,6 @@ fn dropped(n: usize) {
 
 /// Length of the rows of the programs below: reading all rows for each row would dominate their work.
 const WIDE: usize = 1024;
-
-fn rows_gradient(n: usize) {
-    let x = noise(&[n, WIDE], 1);
-    let sum = |x: &Tensor| (0..n).fold(Tensor::from(0.0), |s, i| s + x.row(i as i64).sum(..));
-    compute(&gradloom::grad(sum)(&x));
-}
 
 #[traced]
 fn sum_of_rows(x: &Tensor, n: usize) -> Tensor {

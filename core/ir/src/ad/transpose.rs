@@ -1,7 +1,7 @@
 //! Transposition of linear programs.
 
 use super::{add_part, control};
-use crate::{Builder, Op, Program, SecondaryMap, Var};
+use crate::{Builder, Program, SecondaryMap, Var};
 
 /// A transposed linear program.
 #[derive(Clone, Debug)]
@@ -16,18 +16,16 @@ pub struct TransposedProgram {
 ///
 /// The first `n_residuals` parameters are the residuals.
 pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
-    transpose_onto(program, n_residuals, &[], Sums::BySlice)
+    transpose_onto(program, n_residuals, &[], Sums::Whole)
 }
 
 /// How cotangents of one value are added.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Sums {
-    /// A part among zeros is added to that part of the sum: see [`add_part`]. No cotangent is found to be
-    /// zero when the program runs.
+    /// A part among zeros is added to that part of the sum: see [`add_part`].
     ByPart,
-    /// As `ByPart`, but elements at indices are added whole: nothing tells their shape if they are zero.
-    BySlice,
-    /// All elements are added. Devices can do so with what each of them has.
+    /// All elements are added. Devices can do so with what each of them has, and a flow with cotangents that
+    /// are found to be zero when it runs.
     Whole,
 }
 
@@ -108,23 +106,17 @@ fn accumulate(
     how: Sums,
 ) {
     let total = match cotangent.get(var) {
-        Some(&old) => add(b, old, ct, how),
+        Some(&old) if how == Sums::ByPart => add(b, old, ct),
+        Some(&old) => b.add(old, ct),
         None => ct,
     };
     cotangent.insert(var, total);
 }
 
 /// Emits the sum of two cotangents, of which the second was emitted last.
-fn add(b: &mut Builder, total: Var, ct: Var, how: Sums) -> Var {
+fn add(b: &mut Builder, total: Var, ct: Var) -> Var {
     let last = b.eqns_from(b.n_eqns().saturating_sub(1)).first();
-    let is_added = |op: Op| match how {
-        Sums::ByPart => true,
-        Sums::BySlice => op != Op::TakeT,
-        Sums::Whole => false,
-    };
-    let part = last
-        .filter(|eqn| eqn.outs == [ct] && is_added(eqn.op))
-        .cloned();
+    let part = last.filter(|eqn| eqn.outs == [ct]).cloned();
     let sum = part.and_then(|eqn| add_part(b, total, &eqn));
     sum.unwrap_or_else(|| b.add(total, ct))
 }
