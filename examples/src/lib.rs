@@ -1,8 +1,9 @@
-//! Code shared by the examples: the data set, the model, the chart of a training run, and the
-//! benchmarks.
+//! Code shared by the examples: the command line, the data set, the model, the chart of a training
+//! run, and the benchmarks.
 
 pub mod bench;
 pub mod chart;
+pub mod command;
 pub mod data;
 pub mod minilm;
 pub mod model;

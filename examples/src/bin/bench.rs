@@ -8,6 +8,7 @@
 //! `docs/speed.md` explains the rows.
 
 use gradloom_examples::bench::{Loops, Options, Row, WORKLOADS, Workload, table};
+use gradloom_examples::command::exit_code;
 use std::error::Error;
 use std::process::{Command, ExitCode};
 
@@ -62,13 +63,7 @@ impl Args {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run())
 }
 
 fn run() -> Result<(), Box<dyn Error>> {

@@ -6,6 +6,7 @@
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use gradloom::prelude::*;
 use gradloom::while_loop;
+use gradloom_examples::command::is_short;
 use std::error::Error;
 use std::f64::consts::PI;
 use std::time::Instant;
@@ -139,11 +140,9 @@ fn closed_forms(strike: f64, volatility: f64, sign: f64) -> [f64; 9] {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let n_strikes = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => 50_000,
-        ["--short"] => 250,
-        _ => Err("unknown option; give `--short` or nothing")?,
+    let n_strikes = match is_short()? {
+        false => 50_000,
+        true => 250,
     };
 
     // Strikes from 70 to 140, each for a call and a put. The volatilities form a smile.

@@ -7,6 +7,7 @@
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use gradloom::prelude::*;
 use gradloom::{linearize, tree, while_loop};
+use gradloom_examples::command::is_short;
 use std::error::Error;
 use std::time::Instant;
 
@@ -105,11 +106,9 @@ fn shape(points: &Tensor) -> Tensor {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let n_points = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => 60,
-        ["--short"] => 20,
-        _ => Err("unknown option; give `--short` or nothing")?,
+    let n_points = match is_short()? {
+        false => 60,
+        true => 20,
     };
     let clock = Instant::now();
 

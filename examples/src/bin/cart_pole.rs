@@ -8,6 +8,7 @@ use gradloom::optim::Adam;
 use gradloom::prelude::*;
 use gradloom::scan;
 use gradloom_examples::chart;
+use gradloom_examples::command::is_short;
 use gradloom_examples::model::Linear;
 use std::error::Error;
 use std::path::Path;
@@ -112,13 +113,10 @@ fn loss(
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (iterations, lanes, steps, wanted) =
-        match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            [] => (150, 64, 200, 195.0),
-            ["--short"] => (40, 32, 100, 60.0),
-            _ => Err("unknown option; give `--short` or nothing")?,
-        };
+    let (iterations, lanes, steps, wanted) = match is_short()? {
+        false => (150, 64, 200, 195.0),
+        true => (40, 32, 100, 60.0),
+    };
     let clock = Instant::now();
     let [hidden, out, before, after, mut key] = Key::new(0).split_n();
     let mut policy = Policy {

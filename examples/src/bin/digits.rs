@@ -8,6 +8,7 @@ use gradloom::events;
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
 use gradloom_examples::chart;
+use gradloom_examples::command::exit_code;
 use gradloom_examples::data::{CLASSES, DataError, Digits, PIXELS};
 use gradloom_examples::model::{Mlp, accuracy, loss};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -58,13 +59,7 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run())
 }
 
 fn run() -> Result<(), Box<dyn Error>> {

@@ -6,6 +6,7 @@
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use gradloom::prelude::*;
 use gradloom::{fori_loop, scan};
+use gradloom_examples::command::is_short;
 use std::error::Error;
 use std::time::Instant;
 
@@ -127,11 +128,9 @@ fn summarise(quantity: &Quantity) -> Summary {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (n_chains, warm_up, n) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => (64, 200, 2000),
-        ["--short"] => (16, 100, 400),
-        _ => Err("unknown option; give `--short` or nothing")?,
+    let (n_chains, warm_up, n) = match is_short()? {
+        false => (64, 200, 2000),
+        true => (16, 100, 400),
     };
     let keys = Key::new(0).split_lanes(n_chains);
     let start = Instant::now();

@@ -12,6 +12,7 @@ use gradloom::optim::AdamW;
 use gradloom::prelude::*;
 use gradloom_data::{Batches, Tensors, read_idx};
 use gradloom_examples::chart;
+use gradloom_examples::command::exit_code;
 use gradloom_nn::{Conv, Layer, Linear, Windows};
 use std::error::Error;
 use std::fs;
@@ -99,13 +100,7 @@ fn read(folder: &Path) -> Result<(Tensor, Tensor), Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run())
 }
 
 fn run() -> Result<(), Box<dyn Error>> {

@@ -8,6 +8,7 @@ use gradloom::optim::{Adam, Schedule};
 use gradloom::prelude::*;
 use gradloom::scan;
 use gradloom_examples::chart;
+use gradloom_examples::command::is_short;
 use gradloom_examples::model::Linear;
 use std::error::Error;
 use std::path::Path;
@@ -60,11 +61,9 @@ fn loss(field: &Field, #[nodiff] start: &Tensor, #[nodiff] points: &Tensor) -> T
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (iterations, shrink) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => (2000, 20.0),
-        ["--short"] => (200, 3.0),
-        _ => Err("unknown option; give `--short` or nothing")?,
+    let (iterations, shrink) = match is_short()? {
+        false => (2000, 20.0),
+        true => (200, 3.0),
     };
     let clock = Instant::now();
 

@@ -7,6 +7,7 @@ use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use gradloom::optim::{Adam, Lbfgs, Schedule};
 use gradloom::prelude::*;
 use gradloom_examples::chart;
+use gradloom_examples::command::is_short;
 use gradloom_examples::model::Linear;
 use std::error::Error;
 use std::f64::consts::PI;
@@ -83,13 +84,10 @@ fn error(net: &Net) -> f64 {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (adam_steps, lbfgs_steps, limit) =
-        match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            [] => (1500, 500, 1e-4),
-            ["--short"] => (200, 60, 0.05),
-            _ => Err("unknown option; give `--short` or nothing")?,
-        };
+    let (adam_steps, lbfgs_steps, limit) = match is_short()? {
+        false => (1500, 500, 1e-4),
+        true => (200, 60, 0.05),
+    };
     let clock = Instant::now();
     let xs = Tensor::linspace(0.0, 1.0, 128, DType::F64);
     let mut net = Net::new(Key::new(0));

@@ -12,6 +12,7 @@ use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
 use gradloom_examples::chart;
+use gradloom_examples::command::{exit_code, is_short};
 use gradloom_examples::data::{Digits, PIXELS};
 use gradloom_nn::{Layer, Linear};
 use std::error::Error;
@@ -144,21 +145,13 @@ fn draw(path: &Path, grids: &[&Tensor]) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run())
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (blocks, epochs) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => (10, 20),
-        ["--short"] => (3, 4),
-        _ => Err("unknown option; give `--short` or none")?,
+    let (blocks, epochs) = match is_short()? {
+        false => (10, 20),
+        true => (3, 4),
     };
     let digits = Digits::bundled();
     let [split, init, mut shuffle, noise, evaluation, drawn] = Key::new(0).split_n();

@@ -1,8 +1,7 @@
 //! Trains the convolutional network on digits of seven segments, which the test draws.
 
+use super::{folder, run};
 use std::fs;
-use std::path::PathBuf;
-use std::process::{Command, Output};
 
 const SIDE: usize = 28;
 const N: usize = 1000;
@@ -55,28 +54,14 @@ fn draw(folder: &std::path::Path) {
     fs::write(folder.join("drawn-labels-idx1-ubyte"), labels).unwrap();
 }
 
-fn folder(name: &str) -> PathBuf {
-    let folder = std::env::temp_dir().join(format!("gradloom-{name}-{}", std::process::id()));
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-fn run(folder: &PathBuf) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_mnist_cnn"))
-        .args([".", "--short"])
-        .current_dir(folder)
-        .output()
-        .unwrap()
-}
+const PROGRAM: &str = env!("CARGO_BIN_EXE_mnist_cnn");
 
 #[test]
 fn mnist_cnn_learns_drawn_digits() {
     let folder = folder("mnist-cnn");
     draw(&folder);
-    let run = run(&folder);
-    let text = String::from_utf8(run.stdout).unwrap();
-    let errors = String::from_utf8(run.stderr).unwrap();
-    assert!(run.status.success(), "{text}{errors}");
+    let (success, text, errors) = run(PROGRAM, &[".", "--short"], &folder);
+    assert!(success, "{text}{errors}");
     let drawn = fs::read_to_string(folder.join("target/mnist_cnn-loss.svg")).unwrap();
     fs::remove_dir_all(folder).unwrap();
     assert!(drawn.contains("training"));
@@ -87,10 +72,9 @@ fn mnist_cnn_learns_drawn_digits() {
 #[test]
 fn a_folder_without_images_is_named() {
     let folder = folder("mnist-cnn-empty");
-    let run = run(&folder);
+    let (success, _, errors) = run(PROGRAM, &[".", "--short"], &folder);
     fs::remove_dir_all(folder).unwrap();
-    assert!(!run.status.success());
-    let errors = String::from_utf8(run.stderr).unwrap();
+    assert!(!success);
     assert!(
         errors.contains("`.` has no file with `images-idx3` in its name"),
         "{errors}"

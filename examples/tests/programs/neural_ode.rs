@@ -1,42 +1,11 @@
 //! Runs the example of a neural differential equation as a user would.
 
-use std::process::Command;
-
-fn run(args: &[&str]) -> (bool, String, String) {
-    let run = Command::new(env!("CARGO_BIN_EXE_neural_ode"))
-        .args(args)
-        .current_dir(env!("CARGO_TARGET_TMPDIR"))
-        .output()
-        .unwrap();
-    let [text, errors] = [run.stdout, run.stderr].map(|s| String::from_utf8(s).unwrap());
-    (run.status.success(), text, errors)
-}
-
-/// Returns the number that follows `label` in the text.
-#[track_caller]
-fn number(text: &str, label: &str) -> f64 {
-    let (_, rest) = text
-        .split_once(label)
-        .unwrap_or_else(|| panic!("no `{label}` in\n{text}"));
-    rest.split([' ', '\n', ')'])
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap()
-}
+use super::{number, short};
 
 #[test]
 fn training_brings_the_solution_close_to_the_spiral() {
-    let (success, text, errors) = run(&["--short"]);
-    assert!(success, "{text}{errors}");
+    let text = short(env!("CARGO_BIN_EXE_neural_ode"));
     let before = number(&text, "from the whole spiral: ");
     let after = number(&text, "before, ");
     assert!(after < before / 3.0, "{text}");
-}
-
-#[test]
-fn an_unknown_option_is_an_error() {
-    let (success, _, errors) = run(&["--shrt"]);
-    assert!(!success);
-    assert!(errors.contains("give `--short`"), "{errors}");
 }

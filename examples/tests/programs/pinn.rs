@@ -1,43 +1,12 @@
 //! Runs the example of a differential equation as a user would.
 
-use std::process::Command;
-
-fn run(args: &[&str]) -> (bool, String, String) {
-    let run = Command::new(env!("CARGO_BIN_EXE_pinn"))
-        .args(args)
-        .current_dir(env!("CARGO_TARGET_TMPDIR"))
-        .output()
-        .unwrap();
-    let [text, errors] = [run.stdout, run.stderr].map(|s| String::from_utf8(s).unwrap());
-    (run.status.success(), text, errors)
-}
-
-/// Returns the number that follows `label` in the text.
-#[track_caller]
-fn number(text: &str, label: &str) -> f64 {
-    let (_, rest) = text
-        .split_once(label)
-        .unwrap_or_else(|| panic!("no `{label}` in\n{text}"));
-    rest.split([' ', '\n', ')'])
-        .next()
-        .unwrap()
-        .parse()
-        .unwrap()
-}
+use super::{number, short};
 
 #[test]
 fn the_network_is_near_the_exact_solution() {
-    let (success, text, errors) = run(&["--short"]);
-    assert!(success, "{text}{errors}");
+    let text = short(env!("CARGO_BIN_EXE_pinn"));
     assert!(
         number(&text, "largest error of the solution: ") < 0.05,
         "{text}"
     );
-}
-
-#[test]
-fn an_unknown_option_is_an_error() {
-    let (success, _, errors) = run(&["--shrt"]);
-    assert!(!success);
-    assert!(errors.contains("give `--short`"), "{errors}");
 }

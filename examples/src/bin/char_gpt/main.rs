@@ -13,6 +13,7 @@ use gradloom::prelude::*;
 use gradloom::{cache, tree};
 use gradloom_data::Batches;
 use gradloom_examples::chart;
+use gradloom_examples::command::{exit_code, is_short};
 use gradloom_files::Checkpoints;
 use model::{Gpt, loss};
 use std::error::Error;
@@ -59,21 +60,13 @@ const SHORT: Sizes = Sizes {
 };
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("error: {e}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run())
 }
 
 fn run() -> Result<(), Box<dyn Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let (sizes, name) = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => (FULL, "char_gpt"),
-        ["--short"] => (SHORT, "char_gpt_short"),
-        _ => Err("unknown option; give `--short` or none")?,
+    let (sizes, name) = match is_short()? {
+        false => (FULL, "char_gpt"),
+        true => (SHORT, "char_gpt_short"),
     };
     let text = book()?;
     let mut characters: Vec<char> = text.chars().collect();
