@@ -59,7 +59,8 @@ struct Setting {
 
 /// Returns what the last guard has set, of those that have set it.
 fn last<T>(of: impl Fn(&Setting) -> Option<T>) -> Option<T> {
-    SET.with_borrow(|set| set.iter().rev().find_map(of))
+    let found = SET.try_with(|set| set.borrow().iter().rev().find_map(of));
+    found.ok().flatten()
 }
 
 /// Returns the default dtype of this thread.
@@ -117,6 +118,10 @@ impl DefaultGuard {
 
 impl Drop for DefaultGuard {
     fn drop(&mut self) {
-        SET.with_borrow_mut(|set| set.retain(|setting| setting.guard != self.number));
+        // Without the list, the thread has ended and so has the setting.
+        let _ = SET.try_with(|set| {
+            let mut set = set.borrow_mut();
+            set.retain(|setting| setting.guard != self.number);
+        });
     }
 }

@@ -123,15 +123,6 @@ impl<'a> States<'a> {
     }
 }
 
-/// Returns the number of elements of scratch for state `i` of `len` elements, if the states are operands of
-/// `body` from `first` on.
-pub fn scratch_of_state(body: &Body, first: usize, i: usize, len: usize) -> usize {
-    match body.can_reuse(first + i, i) {
-        true => 0,
-        false => len,
-    }
-}
-
 /// Sizes of a `scan`.
 #[derive(Clone, Debug)]
 pub struct Scan {
@@ -145,7 +136,8 @@ pub struct Scan {
 
 /// Runs a body for each index of axis 0 of the operands after the constants and the states.
 ///
-/// The results are the states, the stacked results, and scratch for each state ([`scratch_of_state`]).
+/// The results are the states, the stacked results, and scratch for each state, which is empty if
+/// a turn changes the state in place ([`Body::can_reuse`]).
 pub fn scan(body: Body, of: Scan) -> Prepared {
     Box::new(move |args, outs| {
         let (fixed, xs) = args.split_at(of.consts + of.carry);
@@ -184,7 +176,7 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
 
 /// Runs a body as long as a condition holds.
 ///
-/// The results are the states, scratch for each state ([`scratch_of_state`]), and scratch for the condition.
+/// The results are the states, scratch for each state as in [`scan`], and scratch for the condition.
 pub fn repeat_while(cond: Body, body: Body, consts: usize) -> Prepared {
     Box::new(move |args, outs| {
         let (consts, first) = args.split_at(consts);
@@ -219,7 +211,7 @@ fn is_true(goes_on: &DataMut<'_>) -> bool {
 /// tape from its end.
 ///
 /// The results are the states of the way back, the states of the way forward, scratch for each of both
-/// ([`scratch_of_state`]), and scratch for the condition. `taped` has dtype and length of what a turn tapes.
+/// as in [`scan`], and scratch for the condition. `taped` has dtype and length of what a turn tapes.
 pub fn there_and_back(
     cond: Body,
     forward: Body,

@@ -86,6 +86,26 @@ pub(crate) enum InPlace {
     Update,
 }
 
+impl InPlace {
+    /// Returns the number of the first results that can be in the memory of an operand.
+    pub(crate) fn n_results(&self) -> usize {
+        match self {
+            InPlace::None => 0,
+            InPlace::Group { results, .. } => *results,
+            InPlace::Update => 1,
+        }
+    }
+
+    /// Returns whether a result can be in the memory of an operand.
+    pub(crate) fn takes(&self, arg: usize) -> bool {
+        match self {
+            InPlace::None => false,
+            InPlace::Group { in_order, .. } => in_order[arg],
+            InPlace::Update => arg == 0,
+        }
+    }
+}
+
 /// Computation of a task.
 pub(crate) enum TaskWork {
     Whole(Prepared),

@@ -86,7 +86,10 @@ fn host_kernel(of: &Equation<'_>) -> Prepared {
 /// Returns the scratch for each state of a loop, whose states are operands of `body` from `first` on.
 fn scratch_of(body: &Body, first: usize, states: &[Aval]) -> Vec<Aval> {
     let of_state = |(i, state): (usize, &Aval)| {
-        let len = control::scratch_of_state(body, first, i, state.numel());
+        let len = match body.can_reuse(first + i, i) {
+            true => 0,
+            false => state.numel(),
+        };
         Aval::new(state.dtype(), [len])
     };
     states.iter().enumerate().map(of_state).collect()

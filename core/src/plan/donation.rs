@@ -2,7 +2,7 @@
 
 use super::Out;
 use crate::DType;
-use crate::backend::{InPlace, TaskDraft};
+use crate::backend::TaskDraft;
 use gradloom_kernels::memory::Buffer;
 pub(crate) use gradloom_kernels::task::DonationSet;
 use gradloom_kernels::task::{BufferSizes, Region, RegionBase};
@@ -57,16 +57,7 @@ pub(super) fn donations(
         if last_failing.is_some_and(|last| i <= last) {
             first_safe = donations.len();
         }
-        let takes = |arg: usize| match &drafts[i].in_place {
-            InPlace::None => false,
-            InPlace::Group { in_order, .. } => in_order[arg],
-            InPlace::Update => arg == 0,
-        };
-        let n_results = match &drafts[i].in_place {
-            InPlace::None => 0,
-            InPlace::Group { results, .. } => *results,
-            InPlace::Update => 1,
-        };
+        let in_place = &drafts[i].in_place;
         let given = args.iter().enumerate().filter_map(|(n, arg)| {
             let RegionBase::Leaf(leaf) = arg.base else {
                 return None;
@@ -74,9 +65,9 @@ pub(super) fn donations(
             let size = (arg.dtype, arg.len);
             let whole = arg.start == 0 && needs.leaves[leaf as usize] == size;
             let once = reads[leaf as usize] == LastReads::Task { task: i, n: 1 };
-            (takes(n) && whole && once).then_some((size, leaf))
+            (in_place.takes(n) && whole && once).then_some((size, leaf))
         });
-        let requested = results[..n_results]
+        let requested = results[..in_place.n_results()]
             .iter()
             .filter_map(|out| match out.base {
                 RegionBase::Result(result) if !is_written[result as usize] => {

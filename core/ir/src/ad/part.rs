@@ -7,8 +7,7 @@ use crate::{Attr, Builder, Eqn, Op, Var};
 
 /// Emits the sum of `total` and the result of `eqn`, if that is a part among zeros.
 ///
-/// Elements outside of the part keep their bits: -0.0 stays, where `total + ct` would give 0.0. The
-/// `Like` operands are those of `eqn`, which are primal values: a flow may find that `total` is zero.
+/// Elements outside of the part keep their bits: -0.0 stays, where `total + ct` would give 0.0.
 pub fn add_part(b: &mut Builder, total: Var, eqn: &Eqn) -> Option<Var> {
     let y = *eqn.args.first()?;
     let x = *eqn.likes().first()?;

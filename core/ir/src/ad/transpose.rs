@@ -16,7 +16,7 @@ pub struct TransposedProgram {
 ///
 /// The first `n_residuals` parameters are the residuals.
 pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
-    transpose_onto(program, n_residuals, &[], Sums::Whole)
+    transpose_onto(program, n_residuals, 0, Sums::Whole)
 }
 
 /// How cotangents of one value are added.
@@ -29,13 +29,13 @@ pub(super) enum Sums {
     Whole,
 }
 
-/// Transposes a program, and adds the cotangents of some of the first inputs to given sums.
+/// Transposes a program, and adds the cotangents of the first `n_sums` inputs to given sums.
 ///
-/// The sums are the last parameters: one for each input with `sums[i]` and a cotangent.
+/// The sums are the last parameters: one for each of these inputs that has a cotangent.
 pub(super) fn transpose_onto(
     program: &Program,
     n_residuals: usize,
-    sums: &[bool],
+    n_sums: usize,
     how: Sums,
 ) -> TransposedProgram {
     let (residuals, inputs) = program.params.split_at(n_residuals);
@@ -44,8 +44,8 @@ pub(super) fn transpose_onto(
         linear.insert(*out, ());
     }
     let mut b = Builder::after(program);
-    let summed = inputs.iter().zip(sums).filter(|(_, sum)| **sum);
-    let before: SecondaryMap<Var, Var> = summed.map(|(x, _)| (*x, b.param_like(*x))).collect();
+    let summed = inputs[..n_sums].iter();
+    let before: SecondaryMap<Var, Var> = summed.map(|x| (*x, b.param_like(*x))).collect();
     let mut cotangent = before.clone();
     let mut cts = Vec::with_capacity(program.outs.len());
     for &out in &program.outs {

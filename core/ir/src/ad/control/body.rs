@@ -216,12 +216,7 @@ pub(super) fn pullback_onto(
     let TransposedProgram {
         program: back,
         nonzero: found,
-    } = transpose_onto(
-        &second,
-        residuals.len(),
-        &vec![true; n_marked(&linear[..n_sums])],
-        how,
-    );
+    } = transpose_onto(&second, residuals.len(), n_marked(&linear[..n_sums]), how);
     let mut b = Builder::after(&back);
     first
         .eqns
