@@ -3,7 +3,7 @@
 //! No op broadcasts a tangent implicitly, and every `Like` operand is a primal value.
 
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::{Op, Program, Var};
+use gradloom_ir::{Eqn, Op, Program, Var};
 
 fn floats(program: &Program) -> Vec<Var> {
     let is_float = |v: &Var| program.aval(*v).dtype.is_some_and(|d| d.is_float());
@@ -74,6 +74,10 @@ fn check(program: &Program) -> Option<Program> {
             }
         }
     }
+    linear
+        .eqns
+        .iter()
+        .for_each(|eqn| check_avals(&linear, eqn, &is_tangent));
     // Each cotangent has the shape of its parameter.
     let vjp = ad::vjp(program, &wrt);
     let nonzero = wrt.iter().zip(&vjp.nonzero).filter(|(_, n)| **n);
@@ -86,6 +90,26 @@ fn check(program: &Program) -> Option<Program> {
         );
     }
     Some(joint)
+}
+
+/// Checks that the aval of each tangent among the operands is known where another one is not zero.
+fn check_avals(linear: &Program, eqn: &Eqn, is_tangent: &[bool]) {
+    let is_tangent = |x: &Var| is_tangent[x.0 as usize];
+    let data = eqn.data().iter().enumerate();
+    let tangents: Vec<(usize, &Var)> = data.filter(|(_, x)| is_tangent(x)).collect();
+    for (i, x) in &tangents {
+        let like = match eqn.op.def().facts().aval_of {
+            Some(aval_of) => eqn.args[aval_of(linear, eqn, *i)],
+            None => *tangents[0].1,
+        };
+        let is_known =
+            tangents.len() == 1 || eqn.op.def().facts().aval_of.is_none() || !is_tangent(&like);
+        assert!(
+            is_known && linear.aval(**x) == linear.aval(like),
+            "operand {i} of `{}` has another aval than the fact says in\n{linear}",
+            eqn.op
+        );
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::call::leaves::zeros as zeros_of;
 use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
 use gradloom_ir::hash::HashMap;
-use gradloom_ir::op::{Operands, TermSign};
+use gradloom_ir::op::TermSign;
 use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -191,7 +191,7 @@ impl Listing {
         let linear = program.params[n_primal..].iter().map(|v| (*v, ()));
         let mut linear: SecondaryMap<Var, ()> = linear.collect();
         for (i, eqn) in program.eqns.iter().enumerate() {
-            if let Err(error) = run_eqn(&mut env, eqn, statik, &mut linear) {
+            if let Err(error) = run_eqn(&mut env, program, eqn, statik, &mut linear) {
                 self.fail(i, error)
             }
         }
@@ -204,6 +204,7 @@ impl Listing {
 /// Records an equation whose operands may be zero.
 fn run_eqn(
     env: &mut Env,
+    program: &Program,
     eqn: &Eqn,
     statik: impl Fn(Attr) -> Static,
     linear: &mut SecondaryMap<Var, ()>,
@@ -245,15 +246,15 @@ fn run_eqn(
     let Some(given) = operands().find_map(|i| env.get(data[i])) else {
         return Ok(());
     };
-    let joins = eqn.op.def().operands() == Operands::ManyLike;
-    let given = given.aval().clone();
+    let given = given.clone();
     for &i in &zeros {
-        let like = match joins {
-            true => env.get(eqn.likes()[i]).map(|like| like.aval().clone()),
-            false => Some(given.clone()),
+        let like = match eqn.op.def().facts().aval_of {
+            Some(aval_of) => env.get(eqn.args[aval_of(program, eqn, i)]),
+            None => Some(&given),
         };
-        let like = like.expect("a `Like` operand of a joining op is bound");
-        env.set(data[i], Some(Bound::Tensor(zeros_of(&like))));
+        let like = like.expect("an operand with the aval of a linear one is not linear");
+        let filled = Bound::Tensor(zeros_of(like.aval()));
+        env.set(data[i], Some(filled));
     }
     env.run(eqn, statik)?;
     zeros.into_iter().for_each(|i| env.set(data[i], None));

@@ -6,7 +6,7 @@
 
 use super::program_text::is_long;
 use super::statements::{Emitter, is_many};
-use gradloom_ir::op::{Operands, TermSign};
+use gradloom_ir::op::TermSign;
 use gradloom_ir::{Eqn, Op, SecondaryMap, Var};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
@@ -131,13 +131,14 @@ impl Emitter<'_> {
             .map(|i| self.ident(eqn.data()[*i]))
             .collect();
         let given: Vec<TokenStream> = operands.iter().map(|i| option(*i)).collect();
-        let given = match (&*given, eqn.op.def().operands()) {
+        let given = match (&*given, eqn.op.def().facts().aval_of) {
             ([one], _) => one.clone(),
-            (all, Operands::ManyLike) => {
-                let likes = operands.iter().map(|i| self.like(eqn.likes()[*i]));
+            (all, Some(aval_of)) => {
+                let like = |i: &usize| self.like(eqn.args[aval_of(self.program, eqn, *i)]);
+                let likes = operands.iter().map(like);
                 ours!(#rt::fill_zeros([#(#all),*], ::core::option::Option::Some([#(#likes),*])))
             }
-            (all, _) => ours!(#rt::fill_zeros([#(#all),*], ::core::option::Option::None)),
+            (all, None) => ours!(#rt::fill_zeros([#(#all),*], ::core::option::Option::None)),
         };
         let pattern = match &*names {
             [one] => ours!(#one),

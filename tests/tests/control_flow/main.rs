@@ -37,6 +37,7 @@ mod iterations;
 mod models;
 mod options;
 mod second_order;
+mod zeros;
 
 /// Functions whose companions contain the loops and branches, with the text of their programs.
 const PROGRAMS: &[(&str, &str)] = &[

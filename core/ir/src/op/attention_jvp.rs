@@ -1,4 +1,4 @@
-use super::active::{by_parts, numbers, placed, present, tangents, transposed};
+use super::active::{by_parts, numbers, placed, present, primal, tangents, transposed};
 use super::attention::{Heads, floats};
 use super::nd_array::{Application, NdArray, dot};
 use super::pairs;
@@ -93,7 +93,7 @@ impl OpDef for AttentionJvp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::composite(AXES, |b, eqn| Some(parts(b, eqn))) }
+        const { &OpFacts::composite(AXES, |b, eqn| Some(parts(b, eqn))).aval_of(primal) }
     }
     fn laws(&self) -> Laws {
         Laws::new(

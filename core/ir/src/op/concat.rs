@@ -72,6 +72,7 @@ impl OpDef for Concat {
         const {
             &OpFacts::opaque(axes::ALONG)
                 .linear(Linearity::From(0))
+                .aval_of(|_, eqn, operand| eqn.data().len() + operand)
                 .range(|of| of.all())
         }
     }

@@ -1,7 +1,7 @@
-use super::dynamic_slice::{check_part, in_whole, zeros};
+use super::dynamic_slice::{Part, check_part, in_whole, zeros};
 use super::nd_array::{Application, NdArray, indices};
 use super::{Kernel, OpFacts, Update, axes, lanes, shape};
-use crate::{Builder, DType, Eqn, Op, Var};
+use crate::{Builder, Eqn, Op, Var};
 
 methods! { dynamic_update_slice {
     /// The tensor with a part replaced, from an index of each leading axis that is computed.
@@ -43,7 +43,7 @@ pub(super) static OP: Update = Update {
     place: Op::DynamicSliceT,
     methods: METHODS,
     kernel: Kernel::DynamicUpdateSlice,
-    facts: OpFacts::composite(axes::opaque(lanes::simpler), decompose),
+    facts: OpFacts::composite(axes::opaque(lanes::simpler), decompose).aval_of(Update::aval_of),
     samples: &[
         "(x: f64[5, 2], s: i64[1], u: f64[3, 2]) { y = dynamic_update_slice x, s, u, like x, like u return y }",
         "(x: f64[4, 3], s: i32[2], u: f64[2, 2]) { y = dynamic_update_slice x, s, u, like x, like u return y }",
@@ -53,33 +53,35 @@ pub(super) static OP: Update = Update {
     ],
 };
 
-/// The updates among zeros, where ones at the same place are not 0.
+/// `scatter` along the last axis that has a start, in the part that the axes before it leave, and so on.
 fn decompose(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
-    let [x, starts, updates, ..] = eqn.args[..] else {
+    let [mut whole, starts, mut updates, ..] = eqn.args[..] else {
         return None;
     };
-    let (whole, part) = (b.aval(x).shape.known()?, b.aval(updates).shape.known()?);
-    let like = [&whole, &part].map(|lens| zeros(b, lens, DType::I32));
-    let lens: Vec<i64> = part.iter().map(|len| *len as i64).collect();
-    let ones = [b.attr(lens), b.attr(1), b.attr(DType::I32)];
-    let ones = b.emit(Op::Full, &ones, &[]);
-    let place = |b: &mut Builder, y: Var, like: [Var; 2]| {
-        b.emit(Op::DynamicSliceT, &[], &[y, starts, like[0], like[1]])
-    };
-    let hit = place(b, ones, like);
-    let zero = b.scalar(0.0, hit);
-    let hit = b.binary(Op::Ne, hit, zero);
-    let placed = match b.aval(x).dtype? {
-        // Bools among zeros, as integers.
-        DType::Bool => {
-            let dtype = b.attr(DType::I32);
-            let updates = b.emit(Op::Cast, &[dtype], &[updates, updates]);
-            let placed = place(b, updates, like);
-            b.binary(Op::Ne, placed, zero)
+    let dtype = b.aval(whole).dtype?;
+    let part = Part::new(b, whole, starts, updates)?;
+    let likes = (0..=part.indices.len()).map(|axis| zeros(b, &part.cut(axis), dtype));
+    let likes: Vec<Var> = likes.collect();
+    let mut wholes = Vec::new();
+    for (axis, i) in part.indices.iter().enumerate() {
+        wholes.push(whole);
+        if axis + 1 < part.indices.len() {
+            let attrs = Part::attrs(b, axis);
+            whole = b.emit(Op::Take, &attrs, &[whole, *i, likes[axis]]);
         }
-        _ => place(b, updates, [x, updates]),
-    };
-    Some(vec![b.select(hit, placed, x)])
+    }
+    for (axis, whole) in wholes.into_iter().enumerate().rev() {
+        let attrs = [b.attr(axis as i64), b.attr(false), b.attr(true)];
+        let args = [
+            whole,
+            part.indices[axis],
+            updates,
+            likes[axis],
+            likes[axis + 1],
+        ];
+        updates = b.emit(Op::Scatter, &attrs, &args);
+    }
+    Some(vec![updates])
 }
 
 /// The definition of the op.

@@ -1,7 +1,7 @@
 //! Facts about ops that passes, plans and lints ask for.
 
 use super::{AxesRule, OperandRanges, Range, RangeRule, axes};
-use crate::{Builder, Eqn, Op, Static, Var};
+use crate::{Builder, Eqn, Op, Program, Static, Var};
 
 /// Facts about an op.
 ///
@@ -32,6 +32,8 @@ pub struct OpFacts {
     pub fast: Option<&'static str>,
     /// The operands in which the op is linear, as far as passes know.
     pub linear: Linearity,
+    /// Which operand has the aval of a linear one, if the linear operands differ in theirs.
+    pub aval_of: Option<AvalOf>,
     /// True if each element of the result is a nondecreasing function of that of each operand, for
     /// all values. NaN gives NaN.
     pub rises: bool,
@@ -47,6 +49,12 @@ pub struct OpFacts {
 ///
 /// Returns `None` if that takes a length that is unknown. See [`decompose`](crate::pass::decompose).
 pub type Decompose = fn(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>>;
+
+/// Returns the position of an operand that has the aval of the linear operand at the given position.
+///
+/// Zeros take the place of a tangent that is zero, although the others are not. See
+/// [`OpFacts::aval_of`].
+pub type AvalOf = fn(program: &Program, eqn: &Eqn, operand: usize) -> usize;
 
 /// The condition under which the result of an op has the bits of an operand.
 ///
@@ -154,6 +162,7 @@ impl OpFacts {
             steep: None,
             fast: None,
             linear: Linearity::No,
+            aval_of: None,
             rises: false,
             averages: false,
             axes,
@@ -260,6 +269,12 @@ impl OpFacts {
     /// Adds the operands in which the op is linear.
     pub const fn linear(mut self, linear: Linearity) -> OpFacts {
         self.linear = linear;
+        self
+    }
+
+    /// Adds which operand has the aval of a linear one.
+    pub const fn aval_of(mut self, aval_of: AvalOf) -> OpFacts {
+        self.aval_of = Some(aval_of);
         self
     }
 

@@ -46,7 +46,7 @@ pub use control::Control;
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef};
-pub use facts::{Decompose, Equal, Fails, Linearity, OpFacts, Steep, SumOver, TermSign};
+pub use facts::{AvalOf, Decompose, Equal, Fails, Linearity, OpFacts, Steep, SumOver, TermSign};
 pub use lanes::{BatchRule, Batching, Lane, Lanes, apply};
 pub use linalg::Form;
 pub use loops::{

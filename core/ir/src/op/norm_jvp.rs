@@ -1,4 +1,4 @@
-use super::active::{by_parts, numbers, placed, present, tangents, transposed};
+use super::active::{by_parts, numbers, placed, present, primal, tangents, transposed};
 use super::inv_std::moments;
 use super::layer_norm::with_vectors;
 use super::nd_array::{Application, NdArray, dot, mean};
@@ -107,7 +107,11 @@ impl OpDef for NormJvp {
         }
     }
     fn facts(&self) -> &OpFacts {
-        const { &OpFacts::composite(AXES, |b, eqn| Some(parts(b, eqn))) }
+        const {
+            // The bias has the aval of the weight.
+            &OpFacts::composite(AXES, |b, eqn| Some(parts(b, eqn)))
+                .aval_of(|program, eqn, operand| primal(program, eqn, operand).min(1))
+        }
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -100,7 +100,8 @@ pub(super) static OP: Update = Update {
     methods: METHODS,
     kernel: Kernel::Scatter,
     facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, false, to_along)))
-        .fails(Fails::Labels(Op::Scatter)),
+        .fails(Fails::Labels(Op::Scatter))
+        .aval_of(Update::aval_of),
     samples: &[
         "(x: f64[3, 2], i: i64[4], u: f64[4, 2]) { y = scatter[axis=0, along=false, set=true] x, i, u, like x, like u return y }",
         "(x: f64[3, 2], i: i64[4], u: f64[4, 2]) { y = scatter[axis=0, along=false, set=false] x, i, u, like x, like u return y }",

@@ -1,7 +1,7 @@
 //! The class of ops that write to a part of a tensor.
 
 use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands};
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Program, Shape, Static, StaticArg, Var};
 
 /// An op with a kernel that writes updates to a part of a tensor, or adds them to it.
 ///
@@ -37,6 +37,15 @@ pub struct Update {
 }
 
 impl Update {
+    /// The [`AvalOf`](crate::op::AvalOf) of these ops.
+    pub fn aval_of(_: &Program, eqn: &Eqn, operand: usize) -> usize {
+        let n_data = eqn.data().len();
+        match operand {
+            0 => n_data,
+            _ => n_data + 1,
+        }
+    }
+
     /// Returns the operands with another tensor and other updates.
     fn with(&self, eqn: &Eqn, x: Var, updates: Var) -> Vec<Var> {
         let mut args = eqn.args.clone();

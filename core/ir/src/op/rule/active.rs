@@ -3,7 +3,7 @@
 //! The static argument `active` of such an op lists the operands that have tangents, so the other
 //! operands cost nothing.
 
-use crate::{Attr, Builder, Eqn, Fault, Op, SecondaryMap, Static, Var};
+use crate::{Attr, Builder, Eqn, Fault, Op, Program, SecondaryMap, Static, Var};
 use std::ops::RangeInclusive;
 
 /// Returns the operands that the static argument `active` lists, among the first three.
@@ -29,6 +29,13 @@ pub(crate) fn tangents(
             expected: format!("{expected} operands"),
         }),
     }
+}
+
+/// Returns the position of the primal of a tangent, which is among the last operands.
+pub(crate) fn primal(program: &Program, eqn: &Eqn, tangent: usize) -> usize {
+    let value = eqn.attrs.last().map(|attr| program.attr(*attr));
+    let active = value.map_or(&[][..], active);
+    active[tangent + active.len() - eqn.args.len()] as usize
 }
 
 /// Returns the operands that have cotangents, if the transpose has `n_outs` results.
