@@ -5,7 +5,8 @@ use gradloom::custom::Call;
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
 use gradloom::{
-    CustomFunction, cache, custom_call, explain, fori_loop, jvp, value_and_grad, vjp, while_loop,
+    CustomFunction, cache, custom_call, explain, fori_loop, grad, jvp, value_and_grad, vjp,
+    while_loop,
 };
 use std::sync::Arc;
 
@@ -175,6 +176,11 @@ pub const GROWTH: &[Growth] = &[
         name: "rows-compiled",
         unit: "row of which a gradient is taken in a traced function",
         run: rows_compiled,
+    },
+    Growth {
+        name: "rows-closure",
+        unit: "row of which a gradient is taken in a closure",
+        run: rows_closure,
     },
     Growth {
         name: "set-rows",
@@ -467,6 +473,14 @@ fn sum_of_rows(x: &Tensor, n: usize) -> Tensor {
 fn rows_compiled(n: usize) {
     let x = noise(&[n, WIDE], 1);
     compute(&sum_of_rows::grad(&x, n));
+}
+
+fn rows_closure(n: usize) {
+    let sum = |x: &Tensor| {
+        let sums = (0..n).map(|i| x.row(i as i64).sin().sum(..));
+        sums.reduce(|a, b| a + b).expect("`n` is at least 1")
+    };
+    compute(&grad(sum)(&noise(&[n, WIDE], 1)));
 }
 
 fn set_rows(n: usize) {

@@ -16,17 +16,21 @@ pub struct TransposedProgram {
 ///
 /// The first `n_residuals` parameters are the residuals.
 pub fn transpose(program: &Program, n_residuals: usize) -> TransposedProgram {
-    transpose_onto(program, n_residuals, 0, Sums::Whole)
+    transpose_onto(program, n_residuals, 0, Sums::MIXED)
 }
 
-/// How cotangents of one value are added.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum Sums {
-    /// A part among zeros is added to that part of the sum: see [`add_part`].
-    ByPart,
-    /// All elements are added. Devices can do so with what each of them has, and a flow with cotangents that
-    /// are found to be zero when it runs.
-    Whole,
+/// How many cotangents of one value are added as wholes. [`add_part`] adds each further one that is a part among
+/// zeros.
+#[derive(Clone, Copy)]
+pub(super) struct Sums(usize);
+
+impl Sums {
+    /// For the body of a loop, which adds up in place.
+    pub(super) const BY_PART: Sums = Sums(0);
+    /// A sum of a few wholes is one pass, and may become a `concat`. A sum of n wholes takes n passes.
+    pub(super) const MIXED: Sums = Sums(8);
+    /// For devices, each of which adds what it has.
+    pub(super) const WHOLE: Sums = Sums(usize::MAX);
 }
 
 /// Transposes a program, and adds the cotangents of the first `n_sums` inputs to given sums.
@@ -36,7 +40,7 @@ pub(super) fn transpose_onto(
     program: &Program,
     n_residuals: usize,
     n_sums: usize,
-    how: Sums,
+    sums: Sums,
 ) -> TransposedProgram {
     let (residuals, inputs) = program.params.split_at(n_residuals);
     let mut linear: SecondaryMap<Var, ()> = inputs.iter().map(|v| (*v, ())).collect();
@@ -46,13 +50,17 @@ pub(super) fn transpose_onto(
     let mut b = Builder::after(program);
     let summed = inputs[..n_sums].iter();
     let before: SecondaryMap<Var, Var> = summed.map(|x| (*x, b.param_like(*x))).collect();
-    let mut cotangent = before.clone();
+    let mut cotangents = Cotangents {
+        totals: before.clone(),
+        n_added: SecondaryMap::new(),
+        sums,
+    };
     let mut cts = Vec::with_capacity(program.outs.len());
     for &out in &program.outs {
         let ct = b.param_like(out);
         name_cotangent(&mut b, ct, out);
         cts.push(ct);
-        accumulate(&mut b, &mut cotangent, out, ct, how);
+        cotangents.add(&mut b, out, ct);
     }
     for eqn in program.eqns.iter().rev() {
         b.emit_for(program, eqn);
@@ -60,7 +68,7 @@ pub(super) fn transpose_onto(
         let out_cts: Vec<Option<Var>> = eqn
             .outs
             .iter()
-            .map(|y| cotangent.get(*y).copied())
+            .map(|y| cotangents.totals.get(*y).copied())
             .collect();
         if out_cts.iter().all(Option::is_none) {
             continue;
@@ -78,15 +86,16 @@ pub(super) fn transpose_onto(
         );
         for ((&arg, ct), is_linear) in eqn.data().iter().zip(arg_cts).zip(is_linear) {
             if let Some(ct) = ct.filter(|_| is_linear) {
-                accumulate(&mut b, &mut cotangent, arg, ct, how);
+                cotangents.add(&mut b, arg, ct);
             }
         }
     }
-    for (v, ct) in cotangent.iter().map(|(v, ct)| (v, *ct)).collect::<Vec<_>>() {
+    let totals = cotangents.totals;
+    for (v, ct) in totals.iter().map(|(v, ct)| (v, *ct)).collect::<Vec<_>>() {
         name_cotangent(&mut b, ct, v);
     }
     // A sum to which nothing was added is no cotangent.
-    let found = |x: &Var| cotangent.get(*x).filter(|ct| before.get(*x) != Some(ct));
+    let found = |x: &Var| totals.get(*x).filter(|ct| before.get(*x) != Some(ct));
     let nonzero = inputs.iter().map(|x| found(x).is_some()).collect();
     let outs = inputs.iter().filter_map(found).copied().collect();
     let sums = inputs.iter().filter(|x| found(x).is_some());
@@ -98,19 +107,26 @@ pub(super) fn transpose_onto(
     }
 }
 
-fn accumulate(
-    b: &mut Builder,
-    cotangent: &mut SecondaryMap<Var, Var>,
-    var: Var,
-    ct: Var,
-    how: Sums,
-) {
-    let total = match cotangent.get(var) {
-        Some(&old) if how == Sums::ByPart => add(b, old, ct),
-        Some(&old) => b.add(old, ct),
-        None => ct,
-    };
-    cotangent.insert(var, total);
+/// The cotangents of variables, as far as they are known.
+struct Cotangents {
+    totals: SecondaryMap<Var, Var>,
+    /// How many were added to each.
+    n_added: SecondaryMap<Var, usize>,
+    sums: Sums,
+}
+
+impl Cotangents {
+    /// Adds `ct` to the cotangent of `x`.
+    fn add(&mut self, b: &mut Builder, x: Var, ct: Var) {
+        let n = self.n_added.get(x).copied().unwrap_or(0);
+        self.n_added.insert(x, n + 1);
+        let total = match self.totals.get(x) {
+            Some(&total) if n >= self.sums.0 => add(b, total, ct),
+            Some(&total) => b.add(total, ct),
+            None => ct,
+        };
+        self.totals.insert(x, total);
+    }
 }
 
 /// Emits the sum of two cotangents, of which the second was emitted last.

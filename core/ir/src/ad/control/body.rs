@@ -82,7 +82,7 @@ pub(super) fn divided_cotangents<S: Clone>(
     emit: impl FnOnce(Program, [Vec<S>; 2], &[Var]) -> Vec<Var>,
 ) -> Vec<Option<Var>> {
     let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let Pullback { program, nonzero } = pullback_onto(program, linear, &given, 0, Sums::Whole);
+    let Pullback { program, nonzero } = pullback_onto(program, linear, &given, 0, Sums::WHOLE);
     if n_marked(&nonzero) == 0 {
         return vec![None; nonzero.len()];
     }
@@ -189,7 +189,7 @@ pub(super) struct Pullback {
 
 /// Transposes a program in the parameters in which it is `linear`, for cotangents of `given` results.
 pub(super) fn pullback(program: &Program, linear: &[bool], given: &[bool]) -> Pullback {
-    pullback_onto(program, linear, given, 0, Sums::ByPart)
+    pullback_onto(program, linear, given, 0, Sums::BY_PART)
 }
 
 /// Transposes a program, and adds the cotangents of the first `n_sums` parameters to given sums.

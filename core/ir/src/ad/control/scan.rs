@@ -196,7 +196,7 @@ pub(super) fn cotangents(
             &linear,
             &with_states(carry),
             n_consts,
-            Sums::ByPart,
+            Sums::BY_PART,
         )
     };
     let carry = fixpoint(given[..n_carry].to_vec(), |carry| {

@@ -99,7 +99,7 @@ pub(super) fn cotangents(
     });
     let known: Vec<bool> = linear.iter().map(|linear| !linear).collect();
     let given: Vec<bool> = cts.iter().map(Option::is_some).collect();
-    let back = |carry: &[bool]| body::pullback_onto(&body, &linear, carry, consts, Sums::ByPart);
+    let back = |carry: &[bool]| body::pullback_onto(&body, &linear, carry, consts, Sums::BY_PART);
     let carry = fixpoint(given, |carry| back(carry).nonzero[consts..].to_vec());
     let Pullback { program, nonzero } = back(&carry);
 
