@@ -907,6 +907,12 @@ pub enum CustomFault {
         /// Aval of the value.
         aval: Aval,
     },
+    /// A function with `lane_result` was called where values stand for those of a body.
+    #[error(
+        "a function with `lane_result` cannot be called in the body of a loop, a branch, a checkpoint or a rule: make \
+         `forward` of tensor operations, and leave `lane_result` out"
+    )]
+    InBody,
     /// A kernel with a rule for reverse mode was differentiated in forward mode.
     #[error(
         "the kernel has a rule for reverse mode only: use `grad` or `vjp`, or call it in `forward` of a `CustomFunction` with a `jvp`"

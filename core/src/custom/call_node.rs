@@ -484,6 +484,11 @@ impl<F: CustomFunction> Rules for CallNode<F> {
         format!("{}#{}", self.function.name(), self.id)
     }
 
+    fn is_of_lanes(&self) -> bool {
+        let saved = self.saved.lock().unwrap_or_else(|e| e.into_inner());
+        matches!(*saved, Saved::OfLanes)
+    }
+
     fn tangents(&self, of: &RuleCall<'_>, dx: &[Tensor]) -> Result<Vec<Tensor>> {
         let mut tangents: Vec<Tensor> = of.x.iter().map(Tensor::zeros_like).collect();
         for (i, dx) in of.active.iter().zip(dx) {

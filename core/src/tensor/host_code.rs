@@ -12,6 +12,8 @@ use std::sync::Arc;
 pub(crate) trait Rules: Send + Sync {
     /// Returns the name and the number of the call.
     fn name(&self) -> String;
+    /// Returns whether the results are to be computed by `batch`.
+    fn is_of_lanes(&self) -> bool;
     /// Returns the tangents of the results that are floats.
     fn tangents(&self, of: &RuleCall<'_>, dx: &[Tensor]) -> Result<Vec<Tensor>>;
     /// Returns the cotangents of the active inputs, given those of the results that are floats.

@@ -3,12 +3,13 @@
 use super::Outcome;
 use super::outcome::{TransformSite, Uncaught};
 use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
-use crate::error::ControlFault;
+use crate::error::{ControlFault, CustomFault};
 use crate::events::{self, Event};
 use crate::graph::recording::UntracedGuard;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::value::Shared;
 use crate::raise::catch;
+use crate::tensor::host_code::rules_of;
 use crate::tensor::record::record_many;
 use crate::tensor::replay::Bound;
 use crate::tree::arithmetic::paths;
@@ -16,6 +17,7 @@ use crate::tree::{leaves, with_physical};
 use crate::{Aval, DType, Result, Tensor, Tree, check};
 use gradloom_ir::{Builder, Op, Program, Programs, Static, Var, pass};
 use std::ops::Range;
+use std::slice;
 
 /// Returns the final state and the stacked results of a loop over the slices of `xs`.
 ///
@@ -626,6 +628,7 @@ pub(super) fn trace_on<Y>(
     drop(untraced);
     let part = cut(&inputs, since, &outs, true);
     drop(scope);
+    check_body(&part.program)?;
     events::emit(Event::Traced {
         equations: part.program.eqns.len(),
     });
@@ -635,6 +638,16 @@ pub(super) fn trace_on<Y>(
         captured,
         y,
     })
+}
+
+/// Checks that a program has no results that only a rule for all lanes can compute.
+pub(super) fn check_body(program: &Program) -> Result<()> {
+    let customs = program.eqns.iter().filter(|eqn| eqn.op == Op::Custom);
+    let rules = customs.filter_map(|eqn| rules_of(slice::from_ref(program.attr(eqn.attrs[0]))));
+    match rules.into_iter().find(|rules| rules.is_of_lanes()) {
+        Some(rules) => Err(CustomFault::InBody.into_error(rules.name())),
+        None => Ok(()),
+    }
 }
 
 /// Returns the program of a part of the graph, and the values that it captures. Its first parameters are `n_inputs`

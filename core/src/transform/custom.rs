@@ -1,7 +1,9 @@
 //! Functions with derivatives that the user wrote.
 
 use super::Outcome;
-use super::control::{Traced, avals, physical, together, trace, trace_on, without_shapes};
+use super::control::{
+    Traced, avals, check_body, physical, together, trace, trace_on, without_shapes,
+};
 use super::outcome::TransformSite;
 use super::trace::{ScopeGuard, cut, stand_ins};
 use crate::error::ControlFault;
@@ -217,6 +219,7 @@ pub(crate) fn custom_on_stand_ins(
     let pulled = backward(&inputs, &y, &cts)?;
     let part = cut(&cts, since_back, &pulled, true);
     drop(of_cts);
+    check_body(&part.program)?;
     let (mut back, captured) = without_shapes(part, cts.len());
     // What depends on the inputs is saved, and the rest are constants of all programs.
     let of_inputs = Scopes::one(scope.0.clone());
@@ -230,7 +233,9 @@ pub(crate) fn custom_on_stand_ins(
     let (saved, consts) = (values(&saved), values(&consts));
     let results = [&y[..], &saved].concat();
     let n = inputs.len();
-    let forward = without_shapes(cut(&inputs, since, &results, true), n);
+    let forward = cut(&inputs, since, &results, true);
+    check_body(&forward.program)?;
+    let forward = without_shapes(forward, n);
     let body = without_shapes(cut(&inputs, since, &y, true), n);
     drop(scope);
     let programs = vec![

@@ -8,7 +8,7 @@ use super::vjp::try_vjp;
 use super::{JacobianTree, Outcome, Vmap};
 use crate::raise::catch;
 use crate::tree::{free_leaves, frozen, leaves, with_leaves};
-use crate::{DType, Result, Tensor, Tree, check};
+use crate::{DType, Error, Result, Tensor, Tree, check};
 
 /// For each leaf of the result of a function, a tree of the structure of its argument.
 type Blocks<R, X> = <<R as Outcome>::Tree as JacobianTree>::Blocks<X>;
@@ -21,7 +21,8 @@ type Blocks<R, X> = <<R as Outcome>::Tree as JacobianTree>::Blocks<X>;
 /// argument are tensors, there is one block. All columns are computed together, as lanes of one
 /// [`vmap`](super::vmap()). The blocks of leaves in fields marked `#[nodiff]` are zero.
 ///
-/// It is cheaper than [`jacrev`] if the argument has fewer elements than the result.
+/// It is cheaper than [`jacrev`] if the argument has fewer elements than the result. If a rule of a
+/// [`CustomFunction`](crate::CustomFunction) reads elements, the columns are computed one after the other.
 ///
 /// ```
 /// # use gradloom::{Tensor, jacfwd};
@@ -123,8 +124,7 @@ where
     let basis = with_frozen(x, basis, |leaf| {
         zeros_before(&[total(&sizes)], leaf, leaf.dtype())
     });
-    let columns = Vmap::new(|e: &X| map.try_call(e)).axis_size(total(&sizes));
-    let columns = leaves(&columns.call(&basis)?);
+    let columns = along_basis(|e: &X| map.try_call(e), &basis, total(&sizes))?;
     let rows = leaves(&y).into_iter().zip(columns).map(|(y, columns)| {
         let block = |(columns, x): (Tensor, &Tensor)| {
             // The columns are along the first axis.
@@ -149,8 +149,7 @@ where
     let results = leaves(&y);
     let (basis, sizes) = basis(&results);
     let basis = with_leaves(&y, &basis);
-    let lanes = Vmap::new(|e: &R::Tree| pullback.try_call(e)).axis_size(total(&sizes));
-    let lanes = leaves(&lanes.call(&basis)?);
+    let lanes = along_basis(|e: &R::Tree| pullback.try_call(e), &basis, total(&sizes))?;
     catch(|| {
         let by_leaf: Vec<Vec<Tensor>> = lanes.iter().map(|all| parts(all, &sizes)).collect();
         let rows = results.iter().enumerate().map(|(i, y)| {
@@ -160,6 +159,31 @@ where
         });
         Ok(y.__blocks(&mut rows.collect::<Vec<X>>().into_iter()))
     })
+}
+
+/// Returns the leaves of the results for all basis vectors, stacked along a first axis.
+///
+/// The vectors are lanes, unless the rule of a custom function reads elements: it runs for one vector after the other.
+fn along_basis<E: Tree, Y: Tree>(
+    derivative: impl Fn(&E) -> Result<Y>,
+    basis: &E,
+    n: usize,
+) -> Result<Vec<Tensor>> {
+    match Vmap::new(&derivative).axis_size(n).call(basis) {
+        Ok(all) => return Ok(leaves(&all)),
+        Err(Error::Lane) if n > 0 => {}
+        Err(error) => return Err(error),
+    }
+    let one = |i: usize| {
+        let vector = catch(|| Ok(basis.map(&mut |leaf| leaf.select_index(0, i as i64))))?;
+        Ok(leaves(&derivative(&vector)?))
+    };
+    let all = (0..n).map(one).collect::<Result<Vec<Vec<Tensor>>>>()?;
+    let stacked = (0..all[0].len()).map(|leaf| {
+        let of_leaf: Vec<&Tensor> = all.iter().map(|one| &one[leaf]).collect();
+        Tensor::stack(&of_leaf, 0)
+    });
+    catch(|| Ok(stacked.collect()))
 }
 
 /// Returns the basis vectors of the space of these leaves together, along a first axis, and the

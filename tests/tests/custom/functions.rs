@@ -4,7 +4,8 @@ use gradloom::custom::{Call, try_custom_call};
 use gradloom::prelude::*;
 use gradloom::testing::gradcheck_elements;
 use gradloom::{
-    CustomFunction, Param, custom_call, fori_loop, hessian, hvp, jacfwd, jvp, linearize, scan,
+    CustomFault, CustomFunction, Param, checkpoint, cond, custom_call, fori_loop, hessian, hvp,
+    jacfwd, jacrev, jvp, linearize, scan,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -337,6 +338,75 @@ fn a_batching_rule_computes_all_lanes_of_a_function_on_host_values() {
         error.contains("`backward on lanes`, which a derivative inside of `vmap` needs"),
         "{error}"
     );
+}
+
+/// x², whose rules compute by host code.
+struct HostSquare;
+
+impl CustomFunction for HostSquare {
+    type Input = Tensor;
+    type Output = Tensor;
+    type Saved = ();
+
+    fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
+        Ok((x.square(), ()))
+    }
+
+    fn backward(&self, call: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
+        self.jvp(call, ct)
+    }
+
+    fn jvp(&self, call: &Call<'_, Self>, dx: &Tensor) -> Result<Tensor> {
+        let (x, dx) = (call.x.try_to_vec::<f64>()?, dx.try_to_vec::<f64>()?);
+        let dy = x.iter().zip(&dx).map(|(x, dx)| 2.0 * x * dx).collect();
+        Tensor::try_from_vec(dy, call.x.shape())
+    }
+}
+
+#[test]
+fn jacobians_run_rules_that_read_elements_for_each_vector() {
+    let f = Arc::new(HostSquare);
+    let of = |x: &Tensor| custom_call(&f, x) * 0.5;
+    let x = Tensor::from([0.5f64, 2.0]);
+    for jacobian in [jacrev(of)(&x), jacfwd(of)(&x)] {
+        assert_eq!(jacobian.shape(), [2, 2]);
+        close(&jacobian, &[0.5, 0.0, 0.0, 2.0]);
+    }
+}
+
+/// No body computes all lanes at once, whether `vmap` is around it or not.
+#[test]
+fn a_function_with_a_rule_for_lanes_is_refused_in_bodies() {
+    let f = Arc::new(BatchedSin);
+    let x = Tensor::from([0.5f64, 2.0]);
+    let turns = |x: &Tensor| -> Result<Tensor> {
+        let turn =
+            |(): &(), x: &Tensor| -> Result<((), Tensor)> { Ok(((), try_custom_call(&f, x)?)) };
+        Ok(scan(turn, &(), x)?.1)
+    };
+    let again = checkpoint(|x: &Tensor| try_custom_call(&f, x));
+    let branch = |x: &Tensor| {
+        let sin = |x: &Tensor| try_custom_call(&f, x);
+        cond(
+            &x.sum(..).gt(&Tensor::from(0.0f64)),
+            sin,
+            |x: &Tensor| Ok(x.clone()),
+            x,
+        )
+    };
+    let bodies: [&dyn Fn(&Tensor) -> Result<Tensor>; 2] = [&turns, &branch];
+    for body in bodies {
+        for found in [body(&x), vmap(body)(&Tensor::stack(&[&x, &x], 0))] {
+            let Err(Error::Custom { function, fault }) = found else {
+                panic!("{found:?}")
+            };
+            assert!(function.starts_with("BatchedSin#"), "{function}");
+            assert_eq!(*fault, CustomFault::InBody);
+        }
+    }
+    let lanes = Tensor::stack(&[&x, &x], 0);
+    let error = vmap(|x: &Tensor| again(x))(&lanes).unwrap_err();
+    assert!(matches!(error, Error::Custom { .. }), "{error}");
 }
 
 /// The sum, the product, and the number of elements. It counts calls of its rule.
