@@ -22,6 +22,8 @@ fn fault(error: Error) -> TraceFault {
 }
 
 /// S0.57, S0.38, S0.13, S0.25: the example of the document, and exactly its listing.
+///
+/// Row S0.7 of the requirements.
 #[test]
 fn the_example_of_the_document() {
     let trace = TraceContext::new();
@@ -43,6 +45,8 @@ fn the_example_of_the_document() {
 }
 
 /// S0.3, S0.32, S0.54: every op of the library becomes a node, in the order of the program.
+///
+/// Rows S0.45, S2.15e of the requirements.
 #[test]
 fn every_op_is_recorded_in_order() {
     let trace = TraceContext::new();
@@ -88,6 +92,8 @@ fn identities_and_repeated_operands() {
 }
 
 /// S0.4, S0.9, S0.10, S0.18, S0.19, S0.52: the node has the dtype and shape of the value, for all dtypes.
+///
+/// Rows S0.14, S0.21 of the requirements.
 #[test]
 fn dtypes_and_shapes_are_those_of_the_values() {
     let _trace = TraceContext::new();
@@ -143,6 +149,8 @@ fn operations_of_users() {
 }
 
 /// S0.15 to S0.17, S0.20, S0.23, S0.28: a traced tensor has a value, also while the trace is open.
+///
+/// Rows S0.2, S0.16, S0.24, S0.48 of the requirements.
 #[test]
 fn values_are_there_while_tracing() {
     let _trace = TraceContext::new();
@@ -165,6 +173,8 @@ fn shapes_are_checked() {
 }
 
 /// S0.5, S0.29 to S0.31, S0.34, S0.37, S0.53: contexts nest, restore the outer one, and may close in any order.
+///
+/// Row S0.49 of the requirements.
 #[test]
 fn contexts_nest() {
     assert!(TraceContext::current().is_none());
@@ -267,6 +277,8 @@ fn nodes_from_outside_are_refused() {
 }
 
 /// S0.50: without a context, operations work and link their nodes.
+///
+/// Row S0.27 of the requirements.
 #[test]
 fn operations_without_a_context() {
     let x = TracedTensor::input(&Tensor::from([1.0f32, -1.0]));
@@ -361,6 +373,8 @@ fn traced_functions_and_derivatives_are_recorded() {
 }
 
 /// S1.12, S1.18, S2.15b: the results of one op share its node.
+///
+/// Rows S1.8, S1.9, S1.37 of the requirements.
 #[test]
 fn results_share_a_node() {
     let trace = TraceContext::new();
@@ -378,6 +392,8 @@ fn results_share_a_node() {
 }
 
 /// S2.34: the nodes of `x * 2 + 1` are a product and a sum.
+///
+/// Row S2.15c of the requirements.
 #[test]
 fn trace_of_a_closure() {
     let x = Tensor::from([1.0f32, 2.0]);
@@ -484,6 +500,8 @@ fn reading_a_value_that_left_the_closure_is_an_error() {
 }
 
 /// S0.51: the text of a trace parses back, also with loops, and runs.
+///
+/// Row S1.23 of the requirements.
 #[test]
 fn a_trace_parses_back() {
     let x = Tensor::from([1.0f32, 2.0, 3.0]);
@@ -528,6 +546,8 @@ fn malformed_traces() {
 }
 
 /// A program that is run checks its arguments.
+///
+/// Rows S0.1, S1.24 of the requirements.
 #[test]
 fn run_checks_arguments() {
     let t = trace(|x: &Tensor| x.exp(), &Tensor::from([1.0f32]));
@@ -553,6 +573,8 @@ fn run_checks_arguments() {
 }
 
 /// S2.42: the operations behind a promise, in topological order.
+///
+/// Rows S1.2, S1.16a, S2.2, S2.9, S2.32, S2.47 of the requirements.
 #[test]
 fn pending_programs() {
     let x = Tensor::from([1.0f32, 2.0]);
@@ -562,6 +584,11 @@ fn pending_programs() {
     gradloom::evaluate(&y).unwrap();
     let (program, read) = pending(&y);
     assert_eq!((program.eqns.len(), read.len()), (0, 1));
+}
+
+#[traced]
+fn roots(x: &Tensor) -> Tensor {
+    x.sqrt().sum(..)
 }
 
 /// The first op that gives a NaN or an infinity is named, with its place and pass.
@@ -584,6 +611,8 @@ fn anomalies_are_located() {
     let mask = Tensor::from([0.0f32, f32::NEG_INFINITY]);
     detect_anomaly(|| (&x + &mask).softmax(-1).to_vec::<f32>());
     messages.push(message(|| Ok((&x + &mask) - &mask)));
+    // An infinity explains only what is computed from it.
+    messages.push(message(|| Ok((&x + &mask) * f32::MAX * 2.0)));
     let root = detect_anomaly(|| -> Result<Tensor> {
         grad(|x: &Tensor| -> Result<Tensor> { Ok(x.sqrt().sum(..)) })(&x)
     });
@@ -592,11 +621,21 @@ fn anomalies_are_located() {
     let error = catch_unwind(|| detect_anomaly(|| dense(&x.log(), &x))).unwrap_err();
     let text = error.downcast_ref::<String>().unwrap();
     assert!(text.contains("`log` gave -inf at [1, 0] of f32[2, 2], in the forward pass, called at core/tests/traces.rs"), "{text}");
+    let error = catch_unwind(|| detect_anomaly(|| roots::grad(&x))).unwrap_err();
+    let text = error.downcast_ref::<String>().unwrap();
+    assert!(
+        text.contains(
+            "at [1, 0] of f32[2, 2], in the backward pass, called at core/tests/traces.rs"
+        ),
+        "{text}"
+    );
     // The mode ends with the closure, also by a panic.
     assert_eq!(x.log().to_vec::<f32>()[2], f32::NEG_INFINITY);
 }
 
 /// S1.28: tangents that are attached to tensors, on x * x, nested, and read in the middle.
+///
+/// Row S1.16b of the requirements.
 #[test]
 fn attached_tangents() {
     let level = ForwardLevel::new();
@@ -784,6 +823,12 @@ fn pages_of_traces() {
     let n = Tensor::from([1i64, 2]);
     let t = trace(|n: &Tensor| n + 1, &n);
     assert!(t.page("count").html().contains("add"));
+    // Labels have no gradient, and the numbers beside them have one.
+    let of = |(x, n): &(Tensor, Tensor)| x.select_index(0, 0) * 2.0 + n.cast(DType::F32);
+    let t = trace(of, &(x, n));
+    let (_, pullback) = t.vjp_programs().unwrap();
+    assert_eq!(pullback.outs.len(), 1);
+    assert!(t.page("labels").html().contains("ct_"));
 }
 
 /// Inputs that are made of one tensor are different nodes, and `multiply` has the operands of the call.

@@ -2,6 +2,7 @@
 
 use crate::call::leaf_range::LeafRange;
 use crate::call::leaves::{Leaves, avals, filled, joined, zeros};
+use crate::observe::in_backward;
 use crate::tensor::batch_prefix::alike;
 use crate::tensor::part::sum_of_cotangents;
 use crate::tree::{frozen, leaves as leaves_of};
@@ -337,8 +338,8 @@ impl CompanionPullback {
     /// Returns the cotangents of the parameters, given those of the results.
     pub fn call(&self, cts: &[Option<Tensor>]) -> LeafCotangents {
         let pulled = match (cts.iter().any(Option::is_some), alike(cts)) {
-            (true, None) => self.run.call(cts),
-            (true, Some(cts)) => self.run.call(&cts),
+            (true, None) => in_backward(|| self.run.call(cts)),
+            (true, Some(cts)) => in_backward(|| self.run.call(&cts)),
             (false, _) => LeafCotangents::new(self.likes.len()),
         };
         LeafCotangents {

@@ -5,6 +5,7 @@ use crate::graph::engine::Engine;
 use crate::graph::recording::{Watch, watching};
 use crate::graph::value::{Producer, Shared, State};
 use crate::{Error, Result};
+use gradloom_ir::Op;
 use gradloom_kernels::memory::Buffer;
 use std::cell::Cell;
 
@@ -31,8 +32,9 @@ pub(crate) fn in_backward<R>(f: impl FnOnce() -> R) -> R {
 /// of derivatives included. So `f` is slower, and its results have the same bits. The error names the op, the
 /// index of the first such element, the pass (forward or backward), and the line of the call.
 ///
-/// An infinity is not an anomaly if an operand has one, as the `-inf` of a mask, or if the op has no operands. A
-/// NaN in a tensor that `f` was given is one.
+/// An infinity is not an anomaly if the op has no operands, or if an element that it is computed from is infinite, as
+/// the `-inf` of a mask. For an op that is not elementwise, such as a sum or a product of matrices, any infinite element
+/// of an operand counts, so an overflow beside one is not found. A NaN in a tensor that `f` was given is an anomaly.
 ///
 /// ```should_panic
 /// use gradloom::{Tensor, detect_anomaly};
@@ -50,43 +52,41 @@ pub fn detect_anomaly<R>(f: impl FnOnce() -> R) -> R {
     watching(Watch::Anomaly, f)
 }
 
-/// Returns the name of the op with these results, and its operands.
-pub(super) fn op_of(outs: &[Shared]) -> (&'static str, Vec<Shared>) {
+/// Returns the op with these results, and its operands.
+pub(super) fn op_of(outs: &[Shared]) -> (Op, Vec<Shared>) {
     let engine = Engine::lock();
     match outs[0].producer(&engine.edges) {
-        Producer::Op(args) => (outs[0].op.def().name(), args.to_vec()),
-        Producer::Part(op, _) => (op.op.def().name(), op.operands(&engine.edges).to_vec()),
-        Producer::Nothing => ("", Vec::new()),
+        Producer::Op(args) => (outs[0].op, args.to_vec()),
+        Producer::Part(op, _) => (op.op, op.operands(&engine.edges).to_vec()),
+        Producer::Nothing => (outs[0].op, Vec::new()),
     }
 }
 
 /// Searches the computed results of an op.
-pub(super) fn search(outs: &[Shared], op: &'static str, operands: &[Shared]) -> Result<()> {
+pub(super) fn search(outs: &[Shared], op: Op, operands: &[Shared]) -> Result<()> {
     if operands.is_empty() {
         return Ok(());
     }
     for out in outs {
-        let Some((index, found)) = first_of(out, |x| !x.is_finite()) else {
-            continue;
-        };
-        let nan = first_of(out, f64::is_nan);
-        let explained =
-            |is: fn(f64) -> bool| operands.iter().position(|x| first_of(x, is).is_some());
+        let nan = first_of(out, |_, x| x.is_nan());
+        let has_nan = |x: &Shared| first_of(x, |_, x| x.is_nan()).is_some();
         let (index, found, operand) = match nan {
-            Some((index, nan)) => (index, nan, explained(f64::is_nan)),
-            None if explained(f64::is_infinite).is_some() => continue,
-            None => (index, found, None),
+            Some((index, nan)) => (index, nan, operands.iter().position(has_nan)),
+            None => match first_infinity(out, op, operands) {
+                Some((index, found)) => (index, found, None),
+                None => continue,
+            },
         };
         // A NaN of an operand is that of a tensor from outside: the op that computed it would have failed.
         let (index, of) = match operand {
             Some(i) => {
-                let given = first_of(&operands[i], f64::is_nan);
+                let given = first_of(&operands[i], |_, x| x.is_nan());
                 (given.map_or(index, |(index, _)| index), &operands[i])
             }
             None => (index, out),
         };
         return Err(Error::Anomaly(Box::new(Anomaly {
-            op,
+            op: op.def().name(),
             operand,
             found: found.to_string(),
             index: unravel(index, of.aval.physical_shape()),
@@ -98,8 +98,50 @@ pub(super) fn search(outs: &[Shared], op: &'static str, operands: &[Shared]) -> 
     Ok(())
 }
 
+/// Returns the first infinite element of a result that no operand explains, with its index.
+///
+/// The element of an elementwise op is explained by the elements that it is computed from, and that of another op by
+/// any element.
+fn first_infinity(out: &Shared, op: Op, operands: &[Shared]) -> Option<(usize, f64)> {
+    if !op.def().facts().elementwise {
+        let is_infinite = |x: &Shared| first_of(x, |_, x| x.is_infinite()).is_some();
+        return match operands.iter().any(is_infinite) {
+            true => None,
+            false => first_of(out, |_, x| x.is_infinite()),
+        };
+    }
+    let shape = out.aval.physical_shape();
+    let operands: Vec<Vec<f64>> = operands.iter().map(|x| floats(x, shape)).collect();
+    let explained = |i: usize| {
+        operands
+            .iter()
+            .any(|x| x.get(i).is_some_and(|x| x.is_infinite()))
+    };
+    first_of(out, |i, x| x.is_infinite() && !explained(i))
+}
+
+/// Returns the elements of a computed float, repeated for a shape. Other values have none.
+fn floats(value: &Shared, shape: &[usize]) -> Vec<f64> {
+    let own = value.aval.physical_shape();
+    let missing = shape.len().saturating_sub(own.len());
+    let mut all = Vec::new();
+    let _ = first_of(value, |_, x| {
+        all.push(x);
+        false
+    });
+    let at = |i: usize| {
+        let index = unravel(i, shape);
+        let along = own.iter().zip(&index[missing..]);
+        along.fold(0, |at, (len, i)| at * len + if *len == 1 { 0 } else { *i })
+    };
+    match all.is_empty() || own == shape {
+        true => all,
+        false => (0..shape.iter().product()).map(|i| all[at(i)]).collect(),
+    }
+}
+
 /// Returns the first element for which `is` holds, with its index, if the value is a computed float.
-fn first_of(value: &Shared, is: impl Fn(f64) -> bool) -> Option<(usize, f64)> {
+fn first_of(value: &Shared, mut is: impl FnMut(usize, f64) -> bool) -> Option<(usize, f64)> {
     let State::Ready(buffer) = value.state() else {
         return None;
     };
@@ -108,8 +150,8 @@ fn first_of(value: &Shared, is: impl Fn(f64) -> bool) -> Option<(usize, f64)> {
             .iter()
             .map(|x| f64::from(*x))
             .enumerate()
-            .find(|(_, x)| is(*x)),
-        Buffer::F64(all) => all.iter().copied().enumerate().find(|(_, x)| is(*x)),
+            .find(|(i, x)| is(*i, *x)),
+        Buffer::F64(all) => all.iter().copied().enumerate().find(|(i, x)| is(*i, *x)),
         Buffer::I32(_) | Buffer::I64(_) | Buffer::Bool(_) => None,
     }
 }

@@ -4,7 +4,7 @@ use super::compare::{Failure, epsilon, numbers};
 use super::laws::{in_f64, is_single, takes};
 use super::{Source, laws};
 use crate::tree::{leaves, with_leaves};
-use crate::{DType, Outcome, Tensor, Tree, vjp};
+use crate::{DType, Outcome, Tensor, Tree, check, vjp};
 use std::fmt;
 
 /// The element at which a derivative and its difference quotient are furthest apart: see [`gradcheck_elements`].
@@ -74,7 +74,8 @@ impl fmt::Display for WorstElement {
 ///
 /// # Errors
 ///
-/// The worst element with both numbers, if it is outside of the tolerance. The error of the closure, if it fails.
+/// The worst element with both numbers, if it is outside of the tolerance. The error of the closure, if it fails. An
+/// error that names a leaf that is neither a float nor frozen.
 pub fn gradcheck_elements<X: Tree, R: Outcome>(
     f: impl Fn(&X) -> R,
     x: &X,
@@ -85,6 +86,7 @@ pub fn gradcheck_elements<X: Tree, R: Outcome>(
             "the order is {order}, expected 1 or 2"
         )));
     }
+    check::floats(x, "argument")?;
     // The first run reports errors of the closure itself.
     R::run(|| f(x))?;
     let run = |x: &X| laws::unwrap(R::run(|| f(x)));

@@ -4,7 +4,7 @@ use super::compare::{Failure, Pairs, ULPS, close, epsilon, is_near, numbers, sam
 use super::{Source, op_by_op};
 use crate::observe::TraceContext;
 use crate::tree::leaves;
-use crate::{DType, Outcome, Tensor, Tree, evaluate};
+use crate::{DType, Outcome, Tensor, Tree, check, evaluate};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,8 +26,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// # Errors
 ///
-/// If a law does not hold, or the closure returns `Err`.
+/// If a law does not hold, the closure returns `Err`, or a leaf is neither a float nor frozen.
 pub fn gradcheck<X: Tree, R: Outcome>(f: impl Fn(&X) -> R, x: &X) -> Result<(), Failure> {
+    check::floats(x, "argument")?;
     // The first run reports errors of the closure itself.
     R::run(|| f(x))?;
     let run = |x: &X| unwrap(R::run(|| f(x)));

@@ -237,8 +237,8 @@ impl<X: Tree, Y: Tree> Trace<X, Y> {
     /// Returns the forward program `x..., captured... -> y..., residuals...` and the program of the pullback
     /// `residuals..., cotangents... -> cotangents...`.
     ///
-    /// Cotangents of results that do not depend on the argument, and of leaves that no result depends on, are
-    /// left out.
+    /// Cotangents of results that do not depend on the argument, of leaves that no result depends on, and of leaves
+    /// that are not floats are left out.
     ///
     /// ```
     /// use gradloom::Tensor;
@@ -253,20 +253,22 @@ impl<X: Tree, Y: Tree> Trace<X, Y> {
     ///
     /// # Errors
     ///
-    /// If a leaf of the argument is not a float, or the program has a `while_loop`, which has no reverse mode
-    /// of its derivative.
+    /// If no leaf of the argument is a float, or the program has a `while_loop`, which has no reverse mode of its
+    /// derivative.
     pub fn vjp_programs(&self) -> Result<(Program, Program)> {
-        let wrt = &self.program.params[..self.inputs.len()];
-        if let Some(i) = self.inputs.iter().position(|aval| !aval.dtype().is_float()) {
+        let params = self.program.params.iter().zip(&self.inputs);
+        let floats = params.clone().filter(|(_, aval)| aval.dtype().is_float());
+        let wrt: Vec<Var> = floats.map(|(x, _)| *x).collect();
+        if let (Some((x, aval)), true) = (params.clone().next(), wrt.is_empty()) {
             return Err(Error::NotDifferentiable {
-                path: self.program.show(wrt[i]),
-                aval: self.inputs[i].clone(),
+                path: self.program.show(*x),
+                aval: aval.clone(),
             });
         }
         if ad::irreversible(&self.program).is_some() {
             return Err(crate::error::ControlFault::Irreversible.into_error("while_loop"));
         }
-        let vjp = ad::vjp(&self.program, wrt);
+        let vjp = ad::vjp(&self.program, &wrt);
         Ok((vjp.primal, vjp.pullback))
     }
 

@@ -4,7 +4,7 @@ use gradloom::events::{self, Event};
 use gradloom::prelude::*;
 use gradloom::testing::{
     Sample, Source, adjoint_identity, companions_equal_run_time_derivatives, finite_differences,
-    gradcheck, lazy_equals_op_by_op, op_by_op,
+    gradcheck, gradcheck_elements, lazy_equals_op_by_op, op_by_op,
 };
 
 type Check = std::result::Result<(), gradloom::testing::Failure>;
@@ -129,6 +129,18 @@ fn a_kink_beside_the_point_is_stepped_over() {
         text.starts_with("the tangent of element 0 of `result` is 0.0, and differences give"),
         "{text}"
     );
+    let label = (Tensor::scalar(1.0f64), Tensor::scalar(2i64));
+    let sum = |(x, n): &(Tensor, Tensor)| x + n.cast(DType::F64);
+    let texts = [
+        message(gradcheck(sum, &label)),
+        message(gradcheck_elements(sum, &label, 1).map(drop)),
+    ];
+    for text in texts {
+        assert!(
+            text.starts_with("`argument.1` is i64[], and only floats have gradients"),
+            "{text}"
+        );
+    }
     let text = message(gradcheck(|x: &Tensor| x.log(), &Tensor::scalar(0.0f64)));
     let expected = "element 0 of `result` is -inf, so finite differences do not exist; sample arguments for which it is finite, as in `check(range(x = 0.5..2.0))`";
     assert_eq!(text, expected);
