@@ -70,6 +70,56 @@ fn named_values_have_the_names_of_the_call_path() {
     assert!(source.ends_with("points.rs:12:9"), "{source}");
 }
 
+#[derive(Tree)]
+struct Pair {
+    a: Tensor,
+    b: Tensor,
+}
+
+#[traced]
+fn shapes_of_let(x: &Tensor, n: usize) -> Tensor {
+    let chosen = match n {
+        0 => x * 2.0,
+        _ => x.clone(),
+    };
+    let block = {
+        let inner = &chosen + 1.0;
+        inner
+    };
+    let pair = Pair {
+        a: &block * 3.0,
+        b: x + 1.0,
+    };
+    let branch = if n > 9 {
+        return x.clone();
+    } else {
+        &pair.a - &pair.b
+    };
+    let mut total = &branch * 1.0;
+    total += x;
+    total * chosen * block
+}
+
+#[test]
+fn each_form_of_let_is_a_point() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = Tensor::from([1.0f32, 2.0]);
+    let plain = shapes_of_let(&x, 1).to_vec::<f32>();
+    let found = traced(folder.path(), "*", || shapes_of_let(&x, 1).to_vec::<f32>());
+    assert_eq!(plain, found);
+    let names = names_of(folder.path());
+    let names: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("shapes_of_let/"))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "chosen", "inner", "block", "pair.a", "pair.b", "branch", "total", "total"
+        ]
+    );
+}
+
 /// The values are those of the program: recorded by hand.
 #[test]
 fn a_point_has_the_value_of_its_name() {

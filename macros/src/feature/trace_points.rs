@@ -6,7 +6,8 @@
 //!
 //! rustc selects the code of a statement by the type of the value, so the type has to be known where
 //! the statement stands. A value gets one only if it is computed from tensors, as far as can be
-//! seen: by a method with the name of an op, by arithmetic, or by a call that takes a tensor.
+//! seen: by a method with the name of an op, by arithmetic, by a call that takes a tensor, or by a block, a branch or
+//! a struct of these.
 
 use crate::emit::shadow::are_emitted;
 use crate::input::{Func, Kind, unraw};
@@ -152,7 +153,14 @@ impl PointVisitor<'_> {
                 self.is_op(&call.func) || call.args.iter().any(|arg| self.is_tensor(arg))
             }
             Expr::Block(e) => self.ends_in_tensor(&e.block),
-            Expr::If(e) => self.ends_in_tensor(&e.then_branch),
+            Expr::If(e) => {
+                let otherwise = e.else_branch.as_ref();
+                self.ends_in_tensor(&e.then_branch)
+                    || otherwise.is_some_and(|(_, branch)| self.is_tensor(branch))
+            }
+            Expr::Match(e) => e.arms.iter().any(|arm| self.is_tensor(&arm.body)),
+            Expr::Struct(e) => e.fields.iter().any(|field| self.is_tensor(&field.expr)),
+            Expr::Tuple(e) => !e.elems.is_empty() && e.elems.iter().all(|x| self.is_tensor(x)),
             _ => false,
         }
     }
@@ -174,7 +182,19 @@ impl PointVisitor<'_> {
     }
 
     fn ends_in_tensor(&self, block: &Block) -> bool {
-        matches!(block.stmts.last(), Some(Stmt::Expr(last, None)) if self.is_tensor(last))
+        let Some((Stmt::Expr(last, None), stmts)) = block.stmts.split_last() else {
+            return false;
+        };
+        let mut inside = PointVisitor {
+            mentions: BTreeMap::new(),
+            tensors: self.tensors.clone(),
+            methods: self.methods.clone(),
+            ..*self
+        };
+        for stmt in stmts {
+            inside.names_of(stmt);
+        }
+        inside.is_tensor(last)
     }
 
     /// Appends the names that a pattern binds to tensors.
@@ -235,6 +255,12 @@ impl PointVisitor<'_> {
                 Expr::Path(path)
                     if self.is_tensor(&assign.left) && self.is_tensor(&assign.right) =>
                 {
+                    path.path.get_ident().cloned().into_iter().collect()
+                }
+                _ => Vec::new(),
+            },
+            Stmt::Expr(Expr::Binary(e), Some(_)) if is_compound(&e.op) => match &*e.left {
+                Expr::Path(path) if self.is_tensor(&e.left) => {
                     path.path.get_ident().cloned().into_iter().collect()
                 }
                 _ => Vec::new(),
@@ -349,6 +375,14 @@ fn bound(pat: &Pat) -> Vec<Ident> {
     let mut names = Names(Vec::new());
     names.visit_pat(pat);
     names.0
+}
+
+/// Returns whether an operator is `+=` or its like.
+fn is_compound(op: &BinOp) -> bool {
+    matches!(
+        op,
+        BinOp::AddAssign(_) | BinOp::SubAssign(_) | BinOp::MulAssign(_) | BinOp::DivAssign(_)
+    )
 }
 
 fn is_tensor_type(ty: &syn::Type) -> bool {
