@@ -630,6 +630,27 @@ macro_rules! for_each_composite {
                 key.bernoulli(1.0 - rate, x.shape()).select(x / kept, 0.0)
             }
 
+            /// A random index along an axis, as `i64`, drawn with the probabilities `softmax(x)`.
+            ///
+            /// The axis is removed. It has no derivative. It is the index of the largest of `x - ln(-ln u)`, with
+            /// `u` uniform: Gumbel, "Statistical theory of extreme values", 1954. An element of `-inf` is not drawn.
+            ///
+            /// ```
+            /// # use gradloom::{Key, Tensor};
+            /// let logits = Tensor::from([0.0f32, f32::NEG_INFINITY, 0.0]).broadcast_to([1000, 3]);
+            /// let drawn = logits.categorical(-1, Key::new(0)).to_vec::<i64>();
+            /// let counts = [0, 1, 2].map(|i| drawn.iter().filter(|drawn| **drawn == i).count());
+            /// assert!(counts[0] > 400 && counts[1] == 0 && counts[2] > 400, "{counts:?}");
+            /// ```
+            ///
+            /// # Panics
+            ///
+            /// If the axis is out of range, the shape is empty along it, or the dtype is not a float.
+            fn categorical(x: Tensor, axis: Static, key: Key) {
+                let u = key.uniform(x.shape(), x.dtype());
+                (x - (-u.log()).log()).argmax(axis)
+            }
+
             /// The gated linear unit: the first half of an axis times the sigmoid of the second half.
             ///
             /// ```

@@ -119,6 +119,27 @@ fn dropout_drops_at_the_rate_and_has_the_gradient_of_its_mask() {
     }
 }
 
+#[traced]
+fn drawn(logits: &Tensor, axis: i64, key: Key) -> Tensor {
+    logits.categorical(axis, key)
+}
+
+#[test]
+fn indices_are_drawn_with_the_probabilities_of_softmax() {
+    assert!(!drawn::PROGRAM.contains("recorded"), "{}", drawn::PROGRAM);
+    let logits = Tensor::from([0.5f64, f64::NEG_INFINITY, -1.0, 2.0]);
+    let n = 20_000;
+    let rows = logits.broadcast_to([n, 4]);
+    let indices = drawn(&rows, -1, Key::new(3));
+    assert_eq!(indices.shape(), [n]);
+    let by_columns = drawn(&rows.swap_axes(0, 1), 0, Key::new(4));
+    for indices in [indices, by_columns, rows.categorical(1, Key::new(5))] {
+        let counts = indices.bincount(4).cast(DType::F64) / n as f64;
+        let difference = (counts - logits.softmax(-1)).abs().max(..);
+        assert!(difference.item::<f64>() < 0.02, "{difference:?}");
+    }
+}
+
 #[test]
 fn losses_have_the_values_of_their_definitions() {
     let x = Tensor::from([0.5f64, -2.0, 30.0, -800.0]);

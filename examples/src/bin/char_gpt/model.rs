@@ -86,7 +86,7 @@ pub(crate) fn loss(model: &Gpt, #[nodiff] ids: &Tensor, #[nodiff] next: &Tensor)
     model.logits(ids).cross_entropy(next)
 }
 
-/// Returns a random next character of each row, by the Gumbel-max trick, and the caches with `ids`.
+/// Returns a random next character of each row, and the caches with `ids`.
 #[traced]
 pub(crate) fn next_character(
     model: &Gpt,
@@ -95,6 +95,5 @@ pub(crate) fn next_character(
     key: Key,
 ) -> (Tensor, Vec<KeyValueCache>) {
     let (logits, caches) = model.step(ids, caches);
-    let noise = -(-key.uniform(logits.shape(), DType::F32).log()).log();
-    ((logits / TEMPERATURE + noise).argmax(-1), caches)
+    ((logits / TEMPERATURE).categorical(-1, key), caches)
 }
