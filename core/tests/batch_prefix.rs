@@ -58,6 +58,7 @@ fn as_loop(f: impl Fn(&Tensor) -> Tensor, x: &Tensor) {
     );
 }
 
+/// Rows S0.40, S0.43, S1.11 of the requirements.
 #[test]
 fn s1_30_s1_39_s1_40_the_logical_shape_is_the_physical_one_after_the_prefix() {
     let x = Tensor::zeros([5, 3, 4], DType::F32);
@@ -134,6 +135,7 @@ fn s1_41_the_result_has_the_longest_prefix_and_prefixes_are_aligned() {
     );
 }
 
+/// Rows S1.58, S2.38 of the requirements.
 #[test]
 fn s1_43_to_s1_47_view_operations_act_on_logical_axes() {
     let x = noise(&[5, 3, 1, 4], 1);
@@ -954,6 +956,7 @@ fn check(random: &mut Random, program: &Program, laws: &Laws, prefixes: &[&[usiz
     }
 }
 
+/// Row S1.35b of the requirements.
 #[test]
 fn every_op_on_a_prefix_gives_what_a_loop_over_its_elements_gives() {
     let mut random = Random(1);

@@ -28,6 +28,7 @@ fn vector(n: usize) -> Tensor {
     Tensor::from_vec((0..n).map(|i| i as f32).collect(), n)
 }
 
+/// Rows S1.1, S2.21, S2.23 of the requirements.
 #[test]
 fn a_second_call_with_equal_shapes_does_not_plan() {
     let _alone = fresh();
@@ -46,6 +47,7 @@ fn a_second_call_with_equal_shapes_does_not_plan() {
     ");
 }
 
+/// Row S2.17 of the requirements.
 #[test]
 fn reading_realised_values_emits_no_events() {
     let _alone = fresh();
@@ -58,6 +60,7 @@ fn reading_realised_values_emits_no_events() {
     }), @"");
 }
 
+/// Row S2.19 of the requirements.
 #[test]
 fn a_miss_reports_the_difference_from_a_similar_key() {
     let _alone = fresh();
@@ -103,6 +106,7 @@ impl ItemOfSum for Tensor {
     }
 }
 
+/// Row S2.30 of the requirements.
 #[test]
 fn the_least_recently_used_plan_is_evicted_first() {
     let _alone = fresh();
@@ -176,6 +180,7 @@ fn an_evicted_plan_for_some_results_of_a_call_is_made_again() {
     ");
 }
 
+/// Rows S2.15f, S2.44 of the requirements.
 #[test]
 fn colliding_hashes_do_not_change_results() {
     let _alone = fresh();
@@ -224,6 +229,7 @@ fn colliding_hashes_do_not_change_results() {
     }
 }
 
+/// Row S2.33 of the requirements.
 #[test]
 fn a_training_loop_plans_once() {
     let _alone = fresh();

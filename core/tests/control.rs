@@ -538,6 +538,7 @@ fn a_checkpoint_keeps_the_results_of_chosen_ops() {
     insta::assert_snapshot!(block.call(&x).unwrap_err(), @"`checkpoint`: no op has the name `dot`: the names to keep are those that a program prints, such as `matmul`");
 }
 
+/// Row S1.35a of the requirements.
 #[test]
 fn the_result_has_the_derivative_of_its_rule_to_all_orders() {
     // Straight through a step: the derivative is 1, and not the 0 of `round`.

@@ -228,6 +228,7 @@ rows! {
         &[-0.0, -0.0, 0.0, 0.0, 0.0, 0.0];
 }
 
+/// Row S1.57 of the requirements.
 #[test]
 fn flat_and_split_tensors_have_the_lengths_of_pytorch() {
     let x = Tensor::arange(0..12, DType::I64).reshape([2, 6]);

@@ -244,6 +244,7 @@ fn calls_whose_results_are_not_read_take_no_memory() {
     });
 }
 
+/// Rows S2.12, S2.39 of the requirements.
 #[test]
 fn reading_computes_held_operands_and_nothing_else() {
     let x = noise(&[3, 4], 1);
@@ -283,6 +284,7 @@ fn both(x: &Tensor) -> (Tensor, Tensor) {
     (x.tanh(), product)
 }
 
+/// Row S2.15a of the requirements.
 #[test]
 fn a_call_does_not_compute_dropped_results() {
     let x = noise(&[128, 128], 1);

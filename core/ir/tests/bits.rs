@@ -124,6 +124,7 @@ fn same_bits(a: &[NdArray], b: &[NdArray], of: &dyn Fn() -> String) {
     assert_eq!(all(a), all(b), "{}", of());
 }
 
+/// Row S1.3 of the requirements.
 #[test]
 fn simplifying_changes_no_bit() {
     let mut random = Random(1);

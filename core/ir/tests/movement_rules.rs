@@ -214,6 +214,7 @@ fn a_reshape_keeps_the_number_of_elements() {
     ]);
 }
 
+/// Row S1.44 of the requirements.
 #[test]
 fn squeeze_unsqueeze_and_broadcast_add_and_remove_axes_of_length_1() {
     check(&[

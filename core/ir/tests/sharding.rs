@@ -13,6 +13,7 @@ fn parse(on: &str, spec: &str) -> Result<ShardingSpec, ShardingError> {
     ShardingSpec::parse(&mesh(on), spec)
 }
 
+/// Row S1.32 of the requirements.
 #[test]
 fn meshes_print_as_they_parse() {
     for text in [

@@ -977,6 +977,7 @@ fn check_randomly(program: &Program, args: &[NdArray], rng: &mut Rng, n: usize, 
     }
 }
 
+/// Row S1.33 of the requirements.
 #[test]
 fn every_op_agrees_for_random_specs() {
     let mut rng = Rng::new(11);

@@ -214,6 +214,7 @@ fn a_result_that_is_an_argument_is_that_value() {
     }
 }
 
+/// Row S1.7 of the requirements.
 #[test]
 fn a_call_with_traced_arguments_is_recorded_as_ops() {
     let _turn = turn();

@@ -439,6 +439,7 @@ mod tests {
         let _: Tensor = std::iter::empty::<Tensor>().sum();
     }
 
+    /// Row S1.5 of the requirements.
     #[test]
     fn an_assigning_operator_replaces_the_handle_and_leaves_other_handles() {
         let mut x = Tensor::from([1.0f64, 2.0]);

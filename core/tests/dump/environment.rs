@@ -38,6 +38,8 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 /// S3.18, S3.24, S3.25: unset, empty and a path; the pattern selects points and calls.
+///
+/// Row S3.40 of the requirements.
 #[test]
 fn the_environment_is_read() {
     let folder = tempfile::tempdir().unwrap();

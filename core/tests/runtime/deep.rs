@@ -19,6 +19,7 @@ fn chain(x: &Tensor, n: usize) -> Tensor {
     y
 }
 
+/// Rows S1.19, S2.24 of the requirements.
 #[test]
 fn a_chain_of_a_million_ops_is_evaluated_and_dropped() {
     on_a_small_stack(|| {

@@ -240,6 +240,7 @@ fn a_number_that_exceeds_i64_is_refused() {
     );
 }
 
+/// Row S2.40 of the requirements.
 #[test]
 fn reads_refuse_a_wrong_dtype_shape_or_axis() {
     let x = Tensor::zeros([2, 3], DType::F32);

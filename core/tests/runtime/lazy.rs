@@ -29,6 +29,7 @@ fn stages(x: &Tensor, each: impl Fn(&Tensor)) -> Vec<Tensor> {
     all
 }
 
+/// Row S2.26 of the requirements.
 #[test]
 fn evaluating_everything_at_once_gives_the_bits_of_one_op_at_a_time() {
     let eager = stages(&x(), |t| evaluate(t).unwrap());
@@ -55,6 +56,7 @@ fn evaluation_realises_the_targets_and_operands_that_have_other_handles() {
     assert!(!c.is_realised());
 }
 
+/// Row S2.22 of the requirements.
 #[test]
 fn programs_that_differ_only_in_aliasing_are_distinguished() {
     let (a, b) = (Tensor::from([2.0f32, 3.0]), Tensor::from([5.0f32, 7.0]));
@@ -82,6 +84,7 @@ fn programs_that_differ_only_in_a_static_argument_are_distinguished() {
     );
 }
 
+/// Rows S2.16, S2.27 of the requirements.
 #[test]
 fn programs_that_differ_only_in_their_targets_are_distinguished() {
     let x = Tensor::from([1.0f64, 4.0]);
@@ -120,6 +123,7 @@ fn results_of_one_op_can_be_realised_separately() {
     assert_eq!(b.to_vec::<i64>(), [3, 4]);
 }
 
+/// Row S2.28 of the requirements.
 #[test]
 fn a_failed_evaluation_leaves_promises_that_can_be_evaluated_again() {
     let logits = Tensor::zeros([2, 3], DType::F32);
@@ -174,6 +178,7 @@ fn the_error_for_memory_names_the_op_with_the_most_bytes() {
     );
 }
 
+/// Row S2.1 of the requirements.
 #[test]
 fn many_threads_may_evaluate_the_same_tensors() {
     let x = Tensor::from_vec((0..1000).map(|i| i as f64).collect(), 1000);
@@ -199,6 +204,7 @@ fn many_threads_may_evaluate_the_same_tensors() {
     }
 }
 
+/// Rows S0.41, S1.4, S1.22, S2.4, S2.7, S2.8, S2.46 of the requirements.
 #[test]
 fn a_tensor_prints_its_aval_and_its_elements() {
     assert_eq!(

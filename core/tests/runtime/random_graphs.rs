@@ -62,6 +62,7 @@ fn bits(t: &Tensor) -> Vec<u64> {
     t.to_vec::<f64>().iter().map(|x| x.to_bits()).collect()
 }
 
+/// Row S2.25 of the requirements.
 #[test]
 fn the_bits_do_not_depend_on_what_is_evaluated_together() {
     for seed in 0..60 {

@@ -88,6 +88,8 @@ fn old_and_newer_texts_parse() {
 }
 
 /// S3.12, S3.23, S3.44: equal elements have equal hashes, and any changed bit changes the hash.
+///
+/// Row S3.22 of the requirements.
 #[test]
 fn the_hash_is_that_of_the_little_endian_bytes() {
     for (seed, n) in [(1, 1), (2, 7), (3, 4095), (4, 4096), (5, 4097), (6, 20_001)] {
@@ -175,6 +177,8 @@ fn numbers_are_read_back_with_their_bits() {
 }
 
 /// S3.16, S3.38.
+///
+/// Row S3.38 of the requirements.
 #[test]
 fn separators_of_paths_become_underscores() {
     assert_eq!(sanitize_filename("blk0/attn_norm"), "blk0_attn_norm");

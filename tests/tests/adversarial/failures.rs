@@ -26,6 +26,7 @@ fn all_is_well() {
     assert_eq!(y.item::<f64>(), 2f64.exp());
 }
 
+/// Rows S2.29, S2.31 of the requirements.
 #[test]
 fn a_failing_op_gives_the_same_error_each_time_and_affects_no_other() {
     let logits = Tensor::zeros([2, 3], DType::F64).exp();

@@ -58,6 +58,7 @@ fn a_thousand_tensors_can_be_concatenated() {
     assert!(start.elapsed() < SOON);
 }
 
+/// Row S1.6 of the requirements.
 #[test]
 fn sixteen_threads_evaluate_one_promise_and_overlapping_graphs() {
     for round in 0..10 {
@@ -102,6 +103,7 @@ fn sixteen_threads_evaluate_one_promise_and_overlapping_graphs() {
     }
 }
 
+/// Rows S1.13, S2.15d of the requirements.
 #[test]
 fn a_promise_outlives_the_handles_of_its_operands() {
     let promise = {

@@ -8,6 +8,7 @@ fn x() -> Tensor {
     Tensor::from([[1.0f64, 2.0, 3.0], [4.0, 5.0, 6.0]])
 }
 
+/// Row S0.42 of the requirements.
 #[test]
 fn shapes_that_cannot_be_addressed_are_rejected_before_allocation() {
     for shape in [

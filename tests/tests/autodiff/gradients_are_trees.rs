@@ -34,6 +34,7 @@ fn arguments() -> (Model, Tensor, Tensor) {
     (Model { w, layers }, numbers(2.0), numbers(0.1))
 }
 
+/// Row S1.27 of the requirements.
 #[test]
 fn the_leaves_of_gradients_are_those_of_the_fields_in_order() {
     let (model, x, scale) = arguments();

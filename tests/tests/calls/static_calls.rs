@@ -134,6 +134,7 @@ fn second_derivatives_reuse_their_plans() {
     });
 }
 
+/// Row S1.25 of the requirements.
 #[test]
 fn a_key_covers_structure_and_static_values() {
     let x = noise(&[4, 3], 9);
@@ -500,6 +501,7 @@ fn checked(x: &Tensor, w: &Tensor) -> Result<Tensor> {
     Ok(x.matmul(w).softmax(-1).mean(..))
 }
 
+/// Row S1.26 of the requirements.
 #[test]
 fn functions_with_all_forms_of_results_reuse_their_plans() -> Result<()> {
     let x = noise(&[2, 2], 5);

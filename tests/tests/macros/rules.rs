@@ -93,6 +93,7 @@ fn mixed_back(
     (&ct * &scale.by * weights, Scale { by })
 }
 
+/// Row S1.38 of the requirements.
 #[test]
 fn a_rule_takes_all_arguments_and_gives_the_cotangents_of_the_differentiated_ones() {
     let x = Tensor::from([1.0f64, 2.0]);

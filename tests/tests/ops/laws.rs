@@ -131,6 +131,7 @@ fn every_op_has_a_sample_of_length_zero() {
     assert_eq!(without, ["scalar", "cross_entropy", "fold_in"]);
 }
 
+/// Row S2.5 of the requirements.
 #[test]
 fn the_result_of_an_op_has_the_aval_given_by_its_rules() {
     for case in cases() {
@@ -144,6 +145,8 @@ fn the_result_of_an_op_has_the_aval_given_by_its_rules() {
 }
 
 /// Uses Richardson's central difference of fourth order on every element of the Jacobian.
+///
+/// Row S1.16c of the requirements.
 #[test]
 fn the_jvp_agrees_with_finite_differences_on_every_element() {
     for case in differentiable().filter(|case| ad::reverse_only(&case.program).is_none()) {
@@ -200,6 +203,7 @@ fn the_jvp_agrees_with_finite_differences_on_every_element() {
     }
 }
 
+/// Rows S1.16d, S1.29 of the requirements.
 #[test]
 fn the_vjp_is_the_adjoint_of_the_jvp() {
     let composite = in_both_modes().filter(|case| is_composite(&case.op));

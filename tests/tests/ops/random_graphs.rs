@@ -174,6 +174,8 @@ fn every_way_to_evaluate_a_graph_gives_the_same_bits() {
 }
 
 /// The reference plans each op on its own, so it cannot use a plan of another graph.
+///
+/// Row S2.18 of the requirements.
 #[test]
 fn a_graph_with_one_change_has_its_own_results() {
     let _alone = alone();

@@ -126,6 +126,7 @@ fn a_step_of_training_is_that_of_one_device() {
     }
 }
 
+/// Row S1.34 of the requirements.
 #[test]
 fn specs_of_tensors_and_constraints_place_values() {
     let grid = Grid::new(&[2]);

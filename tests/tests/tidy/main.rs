@@ -94,6 +94,7 @@ fn packages_depend_only_on_lower_layers() {
     }
 }
 
+/// Rows S1.15, S1.17, S1.36 of the requirements.
 #[test]
 fn each_op_is_one_file() {
     let shared = ["mod", "call"];

@@ -194,6 +194,7 @@ fn upward(folder: &str, order: &[String]) -> Vec<String> {
     found
 }
 
+/// Rows S0.47, S1.59 of the requirements.
 #[test]
 fn no_import_leads_to_a_module_above() {
     let orders = orders();

@@ -61,6 +61,17 @@ fn check_test(name: &str) -> Result<(), String> {
     }
 }
 
+/// Returns whether a file has a row's id in a doc comment, or in the name of a function.
+fn names_row(file: &str, id: &str) -> bool {
+    let Ok(text) = fs::read_to_string(root().join(file)) else {
+        return false;
+    };
+    let in_name = id.to_lowercase().replace('.', "_");
+    let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric());
+    let has = |word: &str| text.split(word).skip(1).any(ends);
+    has(id) || has(&in_name)
+}
+
 #[test]
 fn each_requirement_has_a_test_or_a_reason() {
     let mut faults = Vec::new();
@@ -83,6 +94,12 @@ fn each_requirement_has_a_test_or_a_reason() {
                     .split(", ")
                     .filter_map(|test| check_test(test).err());
                 faults.extend(wrong.map(|fault| format!("{}: {fault}", row.id)));
+                let mut files = evidence
+                    .split(", ")
+                    .filter_map(|test| test.split("::").next());
+                if !files.any(|file| names_row(file, &row.id)) {
+                    faults.push(format!("{}: none of its tests names the row", row.id));
+                }
             }
         }
     }

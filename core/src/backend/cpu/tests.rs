@@ -13,6 +13,7 @@ use gradloom_ir::{DType, Op};
 use run::plan;
 use view::{View, array_of, bits, elsewhere};
 
+/// Rows S1.45, S1.46 of the requirements.
 #[test]
 fn every_kernel_matches_its_definition() {
     let cases = cases();
