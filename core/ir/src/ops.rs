@@ -201,6 +201,11 @@ macro_rules! op_list {
                 /// The order is rounded to an integer, so the derivative in it is 0. A negative order
                 /// gives NaN.
                 Polygamma = polygamma,
+                /// The generalised exponential integral of order `y` at `x`, with broadcasting: the integral of
+                /// `exp(-x t) t^-y` over `t` from 1 on. NaN for negative `x`. Takes floats.
+                ///
+                /// The order is rounded to an integer, so the derivative in it is 0.
+                Expn = expn,
                 /// The regularised lower incomplete gamma function of `x` and `y`, with broadcasting: the
                 /// probability that a gamma distribution of shape `x` gives to numbers up to `y`. Takes
                 /// floats.

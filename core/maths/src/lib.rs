@@ -13,7 +13,7 @@
 //! of `sin`, `cos` and `tan` uses a table. NaN, infinities, signed zeros and denormal numbers are
 //! handled as IEEE 754 recommends.
 //!
-//! The incomplete gamma and beta functions, [`zeta`], and their derivatives are the exception. They
+//! The incomplete gamma and beta functions, [`zeta`] and [`expn`], and their derivatives are the exception. They
 //! loop until they converge, so a level would gain nothing: they are compiled once, with [`Plain`]
 //! arithmetic, and have the same bits for both.
 //!
@@ -59,6 +59,7 @@
 //! | `exp1` | 0.50 | 0.50 | 2.42 | 2.57 |
 //! | `expi`, not near its root | 0.50 | 0.50 | 2.27 | 2.27 |
 //! | `spence` | 0.50 | 0.50 | 1.57 | 1.57 |
+//! | `expn` | 0.50 | 0.50 | 11 | 11 |
 //! | `zeta` | 0.50 | 0.50 | 3 | 3 |
 //! | `gammainc`, `gammaincc`, above 1e-30 | 0.50 | 0.50 | 110 | 110 |
 //! | `gammainc`, `gammaincc`, the least results | 0.50 | 0.50 | 1000 | 1000 |
@@ -69,6 +70,7 @@ mod bessel;
 mod erf;
 mod erf_inv;
 mod exp;
+mod expn;
 mod float;
 mod gamma;
 mod hyperbolic;
@@ -91,6 +93,7 @@ pub use bessel::{i0, i0e, i1, i1e};
 pub use erf::{erf, erfc, erfcx, gelu};
 pub use erf_inv::{erf_inv, ndtri};
 pub use exp::{exp, exp_of, exp2, expm1};
+pub use expn::expn;
 pub use float::Float;
 pub use gamma::{digamma, lgamma, polygamma};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};

@@ -16,6 +16,7 @@ fn bound(name: &str) -> f64 {
         | "expi" | "spence" => 4.0,
         "polygamma" => 50.0,
         "zeta" | "zeta_ds" => 10.0,
+        "expn" => 20.0,
         "gammainc" | "gammaincc" | "betainc" => 450.0,
         "gammainc_da" | "gamma_density" | "betainc_dab" | "beta_density" => 4500.0,
         _ => 2.0,
@@ -35,7 +36,7 @@ fn values(name: &str, args: &[f64]) -> [f64; 2] {
         };
     }
     pick!(exp expm1 log log1p softplus tanh sigmoid erf erfc gelu gelu_tanh sin cos tan asin acos atan sinh cosh
-        asinh acosh atanh cbrt log2 log10 exp2 erf_inv erfcx ndtri lgamma digamma mish exp1 expi spence; pow atan2 hypot logaddexp polygamma gammainc gammaincc zeta;
+        asinh acosh atanh cbrt log2 log10 exp2 erf_inv erfcx ndtri lgamma digamma mish exp1 expi spence; pow atan2 hypot logaddexp polygamma gammainc gammaincc zeta expn;
         gammainc_da gamma_density zeta_ds betainc; betainc_dab beta_density)
 }
 

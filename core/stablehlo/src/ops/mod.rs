@@ -124,7 +124,7 @@ macro_rules! lower_ops {
                 decomposed as var,
             };
             use {
-                no_form as beta_density, no_form as betainc, no_form as betainc_dab,
+                no_form as beta_density, no_form as betainc, no_form as betainc_dab, no_form as expn,
                 no_form as gamma_density, no_form as gammainc, no_form as gammainc_da,
                 no_form as gammaincc, no_form as zeta, no_form as zeta_ds,
             };
