@@ -29,6 +29,16 @@ fn program(op: Op) -> Option<(Program, usize)> {
             )),
             2,
         )),
+        Eval::Many(fns) => {
+            let n = fns.n_operands();
+            let names = &["x", "y", "z", "w"][..n];
+            let params: Vec<String> = names.iter().map(|x| format!("{x}: f64[]")).collect();
+            let (params, args) = (params.join(", "), names.join(", "));
+            Some((
+                parse(&format!("({params}) {{ r = {op} {args} return r }}")),
+                n,
+            ))
+        }
         _ => None,
     }
 }
@@ -168,7 +178,12 @@ fn slopes_and_curvatures_agree_with_differences() {
         let (low, high) = op.def().laws().domain;
         for step in 0..7 {
             let point = |offset: f64| low + (high - low) * ((step as f64 + offset) / 7.0);
-            let at = [point(0.31), high - (point(0.77) - low)];
+            let at = [
+                point(0.31),
+                high - (point(0.77) - low),
+                high - (point(0.52) - low),
+                point(0.64),
+            ];
             let at = &at[..n];
             for i in 0..n {
                 let forward = ad::jvp(&program, &program.params[i..=i], Calls::Joint);

@@ -1,5 +1,6 @@
 use super::betainc::STEP;
 use super::betainc_dab::next;
+use super::gammainc_da::order;
 use super::{Count, Laws, Many, ManyRule, OpFacts};
 use crate::{Builder, Eqn, Op, Var};
 use gradloom_maths::beta_density;
@@ -27,7 +28,7 @@ pub(super) static OP: Many = Many {
     count: Count::each(100, 8),
     facts: OpFacts::ELEMENTWISE,
     laws: Laws::new(
-        (0.55, 0.95),
+        (0.55, 0.85),
         &[
             "(a: f64[2, 3], b: f64[2, 3], x: f64[2, 3], n: f64[]) { y = beta_density a, b, x, n return y }",
             "(a: f64[], b: f64[3], x: f64[2, 1], n: f64[1]) { y = beta_density a, b, x, n return y }",
@@ -38,7 +39,7 @@ pub(super) static OP: Many = Many {
 
 /// Emits the derivative in `x`.
 fn slope(b: &mut Builder, eqn: &Eqn) -> Var {
-    let (p, q, x, n) = (eqn.args[0], eqn.args[1], eqn.args[2], eqn.args[3]);
+    let (p, q, x, n) = (eqn.args[0], eqn.args[1], eqn.args[2], order(b, eqn));
     let one = b.scalar(1.0, x);
     let rest = b.sub(one, x);
     let [left, right] = [(p, x), (q, rest)].map(|(power, base)| {

@@ -39,7 +39,7 @@ pub(super) static OP: Many = Many {
     count: Count::each(300, 6),
     facts: OpFacts::ELEMENTWISE,
     laws: Laws::new(
-        (0.55, 0.95),
+        (0.55, 0.85),
         &[
             "(a: f64[2, 3], b: f64[2, 3], x: f64[2, 3]) { y = betainc a, b, x return y }",
             "(a: f64[], b: f64[3], x: f64[2, 1]) { y = betainc a, b, x return y }",

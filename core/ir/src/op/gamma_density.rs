@@ -1,4 +1,4 @@
-use super::gammainc_da::{lowered, raised};
+use super::gammainc_da::{lowered, order, raised};
 use super::{Count, Laws, Many, ManyRule, OpFacts};
 use crate::Op;
 use gradloom_maths::gamma_density;
@@ -14,18 +14,18 @@ pub(super) static OP: Many = Many {
     fns: FNS,
     rules: &[
         ManyRule::Tangent(|b, eqn, da| {
-            let next = raised(b, eqn, 2, 1.0);
+            let next = raised(b, eqn, 1.0);
             let slope = b.emit(Op::GammaDensity, &[], &[eqn.args[0], eqn.args[1], next]);
             b.mul(da, slope)
         }),
         ManyRule::Tangent(|b, eqn, dx| {
-            let (a, x, n) = (eqn.args[0], eqn.args[1], eqn.args[2]);
+            let (a, x, n) = (eqn.args[0], eqn.args[1], order(b, eqn));
             let one = b.scalar(1.0, x);
             let power = b.sub(a, one);
             let power = b.div(power, x);
             let factor = b.sub(power, one);
             let whole = b.mul(factor, eqn.out());
-            let less = lowered(b, eqn, 2);
+            let less = lowered(b, eqn);
             let before = b.emit(Op::GammaDensity, &[], &[a, x, less]);
             let share = b.div(n, x);
             let rest = b.mul(share, before);

@@ -11,7 +11,7 @@ pub(super) static OP: Many = Many {
     fns: FNS,
     rules: &[
         ManyRule::Tangent(|b, eqn, da| {
-            let next = raised(b, eqn, 2, 1.0);
+            let next = raised(b, eqn, 1.0);
             let slope = b.emit(Op::GammaincDa, &[], &[eqn.args[0], eqn.args[1], next]);
             b.mul(da, slope)
         }),
@@ -34,15 +34,21 @@ pub(super) static OP: Many = Many {
     ),
 };
 
-/// Emits the order, which is the operand at `at`, plus a number.
-pub(super) fn raised(b: &mut Builder, eqn: &Eqn, at: usize, by: f64) -> Var {
-    let by = b.scalar(by, eqn.args[at]);
-    b.add(eqn.args[at], by)
+/// Emits the order, the last operand, rounded as the op rounds it.
+pub(super) fn order(b: &mut Builder, eqn: &Eqn) -> Var {
+    b.unary(Op::Round, eqn.args[eqn.args.len() - 1])
+}
+
+/// Emits the order plus a number.
+pub(super) fn raised(b: &mut Builder, eqn: &Eqn, by: f64) -> Var {
+    let order = order(b, eqn);
+    let by = b.scalar(by, order);
+    b.add(order, by)
 }
 
 /// Emits the order lowered by 1, but not below 0.
-pub(super) fn lowered(b: &mut Builder, eqn: &Eqn, at: usize) -> Var {
-    let less = raised(b, eqn, at, -1.0);
-    let zero = b.scalar(0.0, eqn.args[at]);
+pub(super) fn lowered(b: &mut Builder, eqn: &Eqn) -> Var {
+    let less = raised(b, eqn, -1.0);
+    let zero = b.scalar(0.0, less);
     b.binary(Op::Maximum, less, zero)
 }

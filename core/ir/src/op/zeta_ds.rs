@@ -1,4 +1,4 @@
-use super::gammainc_da::{lowered, raised};
+use super::gammainc_da::{lowered, order, raised};
 use super::{Count, Laws, Many, ManyRule, OpFacts};
 use crate::Op;
 use gradloom_maths::zeta_ds;
@@ -12,16 +12,17 @@ pub(super) static OP: Many = Many {
     fns: FNS,
     rules: &[
         ManyRule::Tangent(|b, eqn, ds| {
-            let next = raised(b, eqn, 2, 1.0);
+            let next = raised(b, eqn, 1.0);
             let slope = b.emit(Op::ZetaDs, &[], &[eqn.args[0], eqn.args[1], next]);
             b.mul(ds, slope)
         }),
         ManyRule::Tangent(|b, eqn, dq| {
-            let (s, q, n) = (eqn.args[0], eqn.args[1], eqn.args[2]);
-            let next = raised(b, eqn, 0, 1.0);
+            let (s, q, n) = (eqn.args[0], eqn.args[1], order(b, eqn));
+            let one = b.scalar(1.0, s);
+            let next = b.add(s, one);
             let whole = b.emit(Op::ZetaDs, &[], &[next, q, n]);
             let whole = b.mul(s, whole);
-            let less = lowered(b, eqn, 2);
+            let less = lowered(b, eqn);
             let before = b.emit(Op::ZetaDs, &[], &[next, q, less]);
             let rest = b.mul(n, before);
             let slope = b.add(whole, rest);
