@@ -26,7 +26,6 @@ const SMALL: f64 = 0.25;
 /// Returns the regularised incomplete beta function `I(x; a, b)`.
 ///
 /// The relative error is 3e-14. Parameters below 0 and `x` outside of 0 to 1 give NaN.
-/// The time grows with the square root of the parameters.
 #[inline(always)]
 pub fn betainc<A: Arith, T: Float>(a: T, b: T, x: T) -> T {
     T::of(value(a.wide(), b.wide(), x.wide()))

@@ -76,12 +76,14 @@ impl<const K: usize> Jet<K> {
     /// Returns `f` of the series, where the value is `value` and the derivative `slope` times that of
     /// the series. `slope` need not know its last coefficient.
     pub(crate) fn integral(&self, value: f64, slope: &Jet<K>) -> Jet<K> {
-        let mut c = [value; K];
-        for k in 1..K {
-            let sum: f64 = (1..=k).map(|j| j as f64 * self.0[j] * slope.0[k - j]).sum();
-            c[k] = sum / k as f64;
-        }
-        Jet(c)
+        Jet(std::array::from_fn(|k| {
+            let terms = (1..=k).map(|j| j as f64 * self.0[j] * slope.0[k - j]);
+            if k == 0 {
+                value
+            } else {
+                terms.sum::<f64>() / k as f64
+            }
+        }))
     }
 
     /// Returns the exponential, whose value the caller has computed.

@@ -13,7 +13,7 @@
 //! of `sin`, `cos` and `tan` uses a table. NaN, infinities, signed zeros and denormal numbers are
 //! handled as IEEE 754 recommends.
 //!
-//! The incomplete gamma and beta functions, [`zeta`] and [`expn`], and their derivatives are the exception. They
+//! The incomplete gamma and beta functions, [`zeta()`] and [`expn()`], and their derivatives are the exception. They
 //! loop until they converge, so a level would gain nothing: they are compiled once, with [`Plain`]
 //! arithmetic, and have the same bits for both.
 //!
