@@ -25,7 +25,8 @@ const SMALL: f64 = 0.25;
 
 /// Returns the regularised incomplete beta function `I(x; a, b)`.
 ///
-/// The relative error is 3e-14. Parameters below 0 and `x` outside of 0 to 1 give NaN.
+/// The relative error is 3e-14 for results above 1e-30, and 2e-13 for the least results. Parameters
+/// below 0, and `x` outside of 0 to 1, give NaN.
 #[inline(always)]
 pub fn betainc<A: Arith, T: Float>(a: T, b: T, x: T) -> T {
     T::of(value(a.wide(), b.wide(), x.wide()))
@@ -324,11 +325,19 @@ impl<const K: usize> Point<K> {
     /// Returns `x^a y^b / (a B(a, b))`.
     fn power(&self) -> Jet<K> {
         let (a, b, x, y) = (self.a.value(), self.b.value(), self.x, self.y);
-        let log_x = log::<Plain, f64>(x);
-        let log_y = if x < 0.5 {
-            log1p::<Plain, f64>(-x)
+        // Of the argument and its complement, the smaller one is exact.
+        let log_of = |x: f64, y: f64| {
+            if y < 0.5 {
+                log1p::<Plain, f64>(-y)
+            } else {
+                log::<Plain, f64>(x)
+            }
+        };
+        let (log_x, log_y) = (log_of(x, y), log_of(y, x));
+        let x_to_a = if y < 0.5 {
+            exp::<Plain, f64>(a * log_x)
         } else {
-            log::<Plain, f64>(y)
+            pow::<Plain, f64>(x, a)
         };
         let value = if a >= 8.0 && b >= 8.0 {
             // About the mean, where x = a / (a + b), the logarithm has no linear part.
@@ -358,10 +367,10 @@ impl<const K: usize> Point<K> {
                 let log = log_ratio(b, a) + b * log::<Plain, f64>(a);
                 // gamma(b) is gamma(b + 1) / b.
                 let log = log - lgamma_1p::<Plain>(b);
-                (pow::<Plain, f64>(x, a) * (b / a), log)
+                (x_to_a * (b / a), log)
             } else {
                 let log = lgamma_1p::<Plain>(a + b) - lgamma_1p::<Plain>(a) - lgamma_1p::<Plain>(b);
-                (pow::<Plain, f64>(x, a) * (b / (a + b)), log)
+                (x_to_a * (b / (a + b)), log)
             };
             (half * power) * exp::<Plain, f64>(beta) * half
         };

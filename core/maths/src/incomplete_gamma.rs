@@ -26,7 +26,7 @@ const LARGE: f64 = 1e4;
 
 /// Returns the regularised lower incomplete gamma function `P(a, x)`.
 ///
-/// The relative error is 2e-14 for results above 1e-30, and 4e-13 for the least results. `a < 0` and
+/// The relative error is 3e-14 for results above 1e-30, and 3e-13 for the least results. `a < 0` and
 /// `x < 0` give NaN, and `P(0, x)` is 1 for `x > 0`.
 #[inline(always)]
 pub fn gammainc<A: Arith, T: Float>(a: T, x: T) -> T {

@@ -17,7 +17,7 @@ fn bound(name: &str) -> f64 {
         "polygamma" => 50.0,
         "zeta" | "zeta_ds" => 10.0,
         "expn" => 20.0,
-        "gammainc" | "gammaincc" | "betainc" => 450.0,
+        "gammainc" | "gammaincc" | "betainc" => 200.0,
         "gammainc_da" | "gamma_density" | "betainc_dab" | "beta_density" => 4500.0,
         _ => 2.0,
     }
