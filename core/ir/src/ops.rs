@@ -201,6 +201,29 @@ macro_rules! op_list {
                 /// The order is rounded to an integer, so the derivative in it is 0. A negative order
                 /// gives NaN.
                 Polygamma = polygamma,
+                /// The generalised exponential integral of order `y` at `x`, with broadcasting: the integral of
+                /// `exp(-x t) t^-y` over `t` from 1 on. NaN for negative `x`. Takes floats.
+                ///
+                /// The order is rounded to an integer, so the derivative in it is 0.
+                Expn = expn,
+                /// The regularised lower incomplete gamma function of `x` and `y`, with broadcasting: the
+                /// probability that a gamma distribution of shape `x` gives to numbers up to `y`. Takes
+                /// floats.
+                ///
+                /// Negative operands give NaN. The derivatives in `x` are NaN from the fifth one on.
+                Gammainc = gammainc,
+                /// The regularised upper incomplete gamma function of `x` and `y`, with broadcasting: 1 minus
+                /// `gammainc`, accurate where it is small. Takes floats.
+                ///
+                /// Negative operands give NaN. The derivatives in `x` are NaN from the fifth one on.
+                Gammaincc = gammaincc,
+                /// The Hurwitz zeta function, the sum of `(y + k)^-x` over `k >= 0`, with broadcasting. Takes
+                /// floats.
+                ///
+                /// It is infinite for `x = 1`, and NaN for `x < 1`. A negative `y` needs an integer `x`, and
+                /// gives infinity if it is one. The derivatives in `x` are NaN from the fifth one on, and
+                /// for `y <= 0`.
+                Zeta = zeta,
                 /// The next number of the dtype after `x` towards `y`; `y` if they are equal. Takes floats.
                 Nextafter = nextafter,
                 /// `x` for `x > 0` and `y (exp(x) - 1)` elsewhere, with broadcasting. Takes floats.
@@ -248,6 +271,30 @@ macro_rules! op_list {
                 ///
                 /// Three shapes that broadcast to the broadcast shape; the first is `bool`.
                 Select = select,
+                /// The regularised incomplete beta function.
+                ///
+                /// Three shapes that broadcast to the broadcast shape.
+                Betainc = betainc(methods),
+                /// A derivative of `betainc` in its parameters. The fourth operand gives the orders.
+                ///
+                /// Four shapes that broadcast to the broadcast shape.
+                BetaincDab = betainc_dab,
+                /// The slope of `betainc` in its argument, or a derivative of it in the parameters.
+                ///
+                /// Four shapes that broadcast to the broadcast shape.
+                BetaDensity = beta_density,
+                /// A derivative of `gammainc` in its first operand. The third operand is the order.
+                ///
+                /// Three shapes that broadcast to the broadcast shape.
+                GammaincDa = gammainc_da,
+                /// The slope of `gammainc` in its second operand, or a derivative of it in the first.
+                ///
+                /// Three shapes that broadcast to the broadcast shape.
+                GammaDensity = gamma_density,
+                /// A derivative of `zeta` in its first operand. The third operand is the order.
+                ///
+                /// Three shapes that broadcast to the broadcast shape.
+                ZetaDs = zeta_ds,
                 /// The elements converted to another dtype.
                 ///
                 /// Same shape, another dtype.

@@ -29,6 +29,16 @@ fn program(op: Op) -> Option<(Program, usize)> {
             )),
             2,
         )),
+        Eval::Many(fns) => {
+            let n = fns.n_operands();
+            let names = &["x", "y", "z", "w"][..n];
+            let params: Vec<String> = names.iter().map(|x| format!("{x}: f64[]")).collect();
+            let (params, args) = (params.join(", "), names.join(", "));
+            Some((
+                parse(&format!("({params}) {{ r = {op} {args} return r }}")),
+                n,
+            ))
+        }
         _ => None,
     }
 }
@@ -168,7 +178,12 @@ fn slopes_and_curvatures_agree_with_differences() {
         let (low, high) = op.def().laws().domain;
         for step in 0..7 {
             let point = |offset: f64| low + (high - low) * ((step as f64 + offset) / 7.0);
-            let at = [point(0.31), high - (point(0.77) - low)];
+            let at = [
+                point(0.31),
+                high - (point(0.77) - low),
+                high - (point(0.52) - low),
+                point(0.64),
+            ];
             let at = &at[..n];
             for i in 0..n {
                 let forward = ad::jvp(&program, &program.params[i..=i], Calls::Joint);
@@ -207,6 +222,93 @@ fn slopes_and_curvatures_agree_with_differences() {
                 assert!(
                     (found - expected).abs() <= 1e-7 * expected.abs().max(1.0),
                     "d2{op}/d{i}2 at {at:?} is {found}, and the difference is {expected}"
+                );
+            }
+        }
+    }
+}
+
+/// Returns the derivative with respect to the parameters with the given indices, one after the other.
+fn derivative(program: &Program, order: &[usize], at: &[f64]) -> f64 {
+    let mut program = program.clone();
+    let mut args = at.to_vec();
+    for i in order {
+        program = ad::jvp(&program, &program.params[*i..=*i], Calls::Joint).program;
+        args.push(1.0);
+    }
+    *run(&program, &args)
+        .last()
+        .expect("the last result is a tangent")
+}
+
+#[test]
+fn derivatives_of_incomplete_functions_in_all_operands_agree_with_differences() {
+    let pairs = [
+        [0.4, 0.2],
+        [0.7, 3.0],
+        [2.5, 1.0],
+        [9.0, 11.0],
+        [30.0, 24.0],
+    ];
+    let pairs: Vec<Vec<f64>> = pairs.map(|at| at.to_vec()).into();
+    let exponents = [[1.3, 0.4], [2.0, 1.0], [3.5, 8.0]];
+    let exponents: Vec<Vec<f64>> = exponents.map(|at| at.to_vec()).into();
+    let beta = [
+        [0.4, 0.7, 0.3],
+        [2.0, 3.0, 0.6],
+        [9.0, 4.0, 0.5],
+        [0.6, 12.0, 0.2],
+        [14.0, 20.0, 0.4],
+    ];
+    let beta: Vec<Vec<f64>> = beta.map(|at| at.to_vec()).into();
+    for (text, points) in [
+        (
+            "(a: f64[], x: f64[]) { y = gammainc a, x return y }",
+            &pairs,
+        ),
+        (
+            "(a: f64[], x: f64[]) { y = gammaincc a, x return y }",
+            &pairs,
+        ),
+        (
+            "(s: f64[], q: f64[]) { y = zeta s, q return y }",
+            &exponents,
+        ),
+        (
+            "(a: f64[], b: f64[], x: f64[]) { y = betainc a, b, x return y }",
+            &beta,
+        ),
+    ] {
+        let program = parse(text);
+        let n = program.params.len();
+        let mut orders: Vec<Vec<usize>> = (0..n).map(|i| vec![i]).collect();
+        for length in 1..3 {
+            let longest: Vec<Vec<usize>> = orders
+                .iter()
+                .filter(|order| order.len() == length)
+                .cloned()
+                .collect();
+            orders.extend(
+                longest
+                    .iter()
+                    .flat_map(|o| (0..n).map(|i| [&o[..], &[i]].concat())),
+            );
+        }
+        for order in &orders {
+            let (last, before) = order.split_last().expect("an order has an index");
+            for at in points {
+                let h = 1e-3 * at[*last].min(1.0);
+                let moved = |by: f64| {
+                    let mut at = at.clone();
+                    at[*last] += by * h;
+                    derivative(&program, before, &at)
+                };
+                let wide = moved(2.0) - moved(-2.0);
+                let expected = (8.0 * (moved(1.0) - moved(-1.0)) - wide) / (12.0 * h);
+                let found = derivative(&program, order, at);
+                assert!(
+                    (found - expected).abs() <= 1e-7 * expected.abs().max(1.0),
+                    "{text} by {order:?} at {at:?}: {found} instead of {expected}"
                 );
             }
         }

@@ -21,9 +21,12 @@ fn samples(op: Op) -> Vec<Program> {
             format!("(x: f32[B, C], y: f32[C]) {{ z = {name} x, y return z }}"),
             format!("(x: f64[2]) {{ z = {name} x, x return z }}"),
         ],
-        Eval::Bits(_) | Eval::Kernel(_) | Eval::Control(_) | Eval::Collective | Eval::Call => {
-            Vec::new()
-        }
+        Eval::Bits(_)
+        | Eval::Many(_)
+        | Eval::Kernel(_)
+        | Eval::Control(_)
+        | Eval::Collective
+        | Eval::Call => Vec::new(),
     };
     let own = op.def().laws().samples.iter().copied();
     let programs = texts.iter().map(String::as_str).chain(own);

@@ -13,6 +13,10 @@
 //! of `sin`, `cos` and `tan` uses a table. NaN, infinities, signed zeros and denormal numbers are
 //! handled as IEEE 754 recommends.
 //!
+//! The incomplete gamma and beta functions, [`zeta()`] and [`expn()`], and their derivatives are the exception. They
+//! loop until they converge, so a level would gain nothing: they are compiled once, with [`Plain`]
+//! arithmetic, and have the same bits for both.
+//!
 //! # Accuracy
 //!
 //! The table lists the greatest errors found, in units of the last place (ulp) of the exact result.
@@ -55,17 +59,27 @@
 //! | `exp1` | 0.50 | 0.50 | 2.42 | 2.57 |
 //! | `expi`, not near its root | 0.50 | 0.50 | 2.27 | 2.27 |
 //! | `spence` | 0.50 | 0.50 | 1.57 | 1.57 |
+//! | `expn` | 0.50 | 0.50 | 11 | 11 |
+//! | `zeta` | 0.50 | 0.50 | 3 | 3 |
+//! | `gammainc`, `gammaincc`, above 1e-30 | 0.50 | 0.50 | 170 | 170 |
+//! | `gammainc`, `gammaincc`, the least results | 0.50 | 0.50 | 1900 | 1900 |
+//! | `betainc`, above 1e-30 | 0.50 | 0.50 | 140 | 140 |
+//! | `betainc`, the least results | 0.50 | 0.50 | 1000 | 1000 |
 
 mod arith;
 mod bessel;
 mod erf;
 mod erf_inv;
 mod exp;
+mod expn;
 mod float;
 mod gamma;
 mod hyperbolic;
+mod incomplete_beta;
+mod incomplete_gamma;
 mod integrals;
 mod inverse;
+mod jet;
 mod level;
 mod log;
 mod pi;
@@ -73,15 +87,19 @@ mod pow;
 mod roots;
 mod sigmoid;
 mod trig;
+mod zeta;
 
 pub use arith::{Arith, Base, Fused, Plain};
 pub use bessel::{i0, i0e, i1, i1e};
 pub use erf::{erf, erfc, erfcx, gelu};
 pub use erf_inv::{erf_inv, ndtri};
 pub use exp::{exp, exp_of, exp2, expm1};
+pub use expn::expn;
 pub use float::Float;
 pub use gamma::{digamma, lgamma, polygamma};
 pub use hyperbolic::{acosh, asinh, atanh, cosh, sinh};
+pub use incomplete_beta::{BETA_ORDER_STEP, BETA_ORDERS, beta_density, betainc, betainc_dab};
+pub use incomplete_gamma::{GAMMA_ORDERS, gamma_density, gammainc, gammainc_da, gammaincc};
 pub use integrals::{exp1, expi, spence};
 pub use inverse::{acos, asin, atan, atan2};
 pub use level::{Level, Versions};
@@ -90,6 +108,7 @@ pub use pow::pow;
 pub use roots::{cbrt, hypot, logaddexp};
 pub use sigmoid::{gelu_tanh, mish, sigmoid, tanh};
 pub use trig::{cos, fast_cos, fast_sin, fast_tan, in_fast_range, sin, tan};
+pub use zeta::{ZETA_ORDERS, zeta, zeta_ds};
 
 /// Coefficients, for code that evaluates the functions elsewhere.
 pub mod tables {

@@ -15,22 +15,29 @@ fn bound(name: &str) -> f64 {
         "erf_inv" | "erfcx" | "ndtri" | "lgamma" | "digamma" | "logaddexp" | "mish" | "exp1"
         | "expi" | "spence" => 4.0,
         "polygamma" => 50.0,
+        "zeta" | "zeta_ds" => 10.0,
+        "expn" => 20.0,
+        "gammainc" | "gammaincc" | "betainc" => 200.0,
+        "gammainc_da" | "gamma_density" | "betainc_dab" | "beta_density" => 4500.0,
         _ => 2.0,
     }
 }
 
 fn values(name: &str, args: &[f64]) -> [f64; 2] {
     macro_rules! pick {
-        ($($f:ident)*; $($g:ident)*) => {
+        ($($f:ident)*; $($g:ident)*; $($h:ident)*; $($i:ident)*) => {
             match name {
                 $(stringify!($f) => [maths::$f::<Plain, f64>(args[0]), maths::$f::<Fused, f64>(args[0])],)*
                 $(stringify!($g) => [maths::$g::<Plain, f64>(args[0], args[1]), maths::$g::<Fused, f64>(args[0], args[1])],)*
+                $(stringify!($h) => [maths::$h::<Plain, f64>(args[0], args[1], args[2]), maths::$h::<Fused, f64>(args[0], args[1], args[2])],)*
+                $(stringify!($i) => [maths::$i::<Plain, f64>(args[0], args[1], args[2], args[3]), maths::$i::<Fused, f64>(args[0], args[1], args[2], args[3])],)*
                 _ => panic!("there is no function `{name}`"),
             }
         };
     }
     pick!(exp expm1 log log1p softplus tanh sigmoid erf erfc gelu gelu_tanh sin cos tan asin acos atan sinh cosh
-        asinh acosh atanh cbrt log2 log10 exp2 erf_inv erfcx ndtri lgamma digamma mish exp1 expi spence; pow atan2 hypot logaddexp polygamma)
+        asinh acosh atanh cbrt log2 log10 exp2 erf_inv erfcx ndtri lgamma digamma mish exp1 expi spence; pow atan2 hypot logaddexp polygamma gammainc gammaincc zeta expn;
+        gammainc_da gamma_density zeta_ds betainc; betainc_dab beta_density)
 }
 
 /// Returns the distance from `hi + lo`, in ulp of `hi`.

@@ -2,6 +2,7 @@
 //!
 //! The reference is the standard library.
 
+use gradloom_maths::tables::ZETA_2;
 use gradloom_maths::{self as maths, Fused, Plain};
 use std::f64::consts::LN_2;
 
@@ -168,6 +169,83 @@ macro_rules! tests {
                         let found = f(x);
                         assert!(alike(found, y) || (y.is_nan() && !found.is_infinite() && x >= 1.0), "{x}: {found}, {y}");
                     }
+                }
+            }
+
+            #[test]
+            fn incomplete_functions_have_the_limits_of_scipy() {
+                let (inf, nan) = ($t::INFINITY, $t::NAN);
+                // First operand, and the values at 0, 1, infinity, -1 and NaN.
+                let lower = [
+                    (0.0, [nan, 1.0, 1.0, nan, nan]),
+                    (inf, [0.0, 0.0, nan, nan, nan]),
+                    (-1.0, [nan; 5]),
+                    (nan, [nan; 5]),
+                ];
+                let upper = [
+                    (0.0, [nan, 0.0, 0.0, nan, nan]),
+                    (inf, [1.0, 1.0, nan, nan, nan]),
+                    (-1.0, [nan; 5]),
+                    (nan, [nan; 5]),
+                ];
+                // SciPy gives NaN at (infinity, 2), and infinity at (1, NaN).
+                let zeta = [
+                    (-1.0, [nan; 5]),
+                    (0.5, [nan; 5]),
+                    (1.0, [inf, inf, inf, inf, nan]),
+                    (2.0, [inf, ZETA_2 as $t, 0.0, inf, nan]),
+                    (inf, [inf, 1.0, 0.0, inf, nan]),
+                    (nan, [nan; 5]),
+                ];
+                let all: [(fn($t, $t) -> $t, &[($t, [$t; 5])]); 3] = [
+                    (maths::gammainc::<Fused, $t>, &lower),
+                    (maths::gammaincc::<Fused, $t>, &upper),
+                    (maths::zeta::<Fused, $t>, &zeta),
+                ];
+                for (f, rows) in all {
+                    for (a, expected) in rows {
+                        for (x, y) in [0.0, 1.0, inf, -1.0, nan].into_iter().zip(expected) {
+                            assert!(alike(f(*a, x), *y), "{a}, {x}: {} instead of {y}", f(*a, x));
+                        }
+                    }
+                }
+                // Parameters, and the values at 0, 1/2, 1, -1/10 and NaN.
+                for (a, b, expected) in [
+                    (0.0, 0.0, [nan; 5]),
+                    (0.0, 1.0, [0.0, 1.0, 1.0, nan, nan]),
+                    (1.0, 0.0, [0.0, 0.0, 1.0, nan, nan]),
+                    (1.0, 1.0, [0.0, 0.5, 1.0, nan, nan]),
+                    (2.0, inf, [0.0, 1.0, 1.0, nan, nan]),
+                    (inf, 2.0, [0.0, 0.0, 1.0, nan, nan]),
+                    (inf, inf, [nan; 5]),
+                    (-1.0, 2.0, [nan; 5]),
+                    (nan, 2.0, [nan; 5]),
+                ] {
+                    for (x, y) in [0.0, 0.5, 1.0, -0.1, nan].into_iter().zip(expected) {
+                        let found = maths::betainc::<Fused, $t>(a, b, x);
+                        assert!(alike(found, y), "{a}, {b}, {x}: {found} instead of {y}");
+                    }
+                }
+                for (x, n, y) in [
+                    (0.0, 0.0, inf),
+                    (0.0, 1.0, inf),
+                    (0.0, 3.0, 0.5),
+                    (inf, 2.0, 0.0),
+                    (-1.0, 2.0, nan),
+                    (nan, 2.0, nan),
+                ] {
+                    assert!(alike(maths::expn::<Fused, $t>(x, n), y), "{x}, {n}");
+                }
+                // Orders of derivatives beyond the last are not known.
+                for found in [
+                    maths::gammainc_da::<Fused, $t>(2.0, 1.0, 5.0),
+                    maths::gamma_density::<Fused, $t>(2.0, 1.0, -1.0),
+                    maths::zeta_ds::<Fused, $t>(2.0, 1.0, 5.0),
+                    maths::betainc_dab::<Fused, $t>(2.0, 1.0, 0.5, 4.0),
+                    maths::betainc_dab::<Fused, $t>(2.0, 1.0, 0.5, 1027.0),
+                    maths::beta_density::<Fused, $t>(2.0, 1.0, 0.5, 4.0 * 1024.0),
+                ] {
+                    assert!(found.is_nan(), "{found}");
                 }
             }
 

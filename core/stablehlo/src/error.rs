@@ -41,6 +41,11 @@ pub enum ExportError {
         /// The op.
         op: Op,
     },
+    /// Neither StableHLO nor its library CHLO has the function.
+    NoForm {
+        /// The op.
+        op: Op,
+    },
     /// A spec is of a value that is still to be reduced over an axis.
     Partial {
         /// The spec.
@@ -101,6 +106,12 @@ impl fmt::Display for ExportError {
             }
             ExportError::OnlyTransposed { op } => {
                 write!(f, "`{op}` has no forward form: export its transpose")
+            }
+            ExportError::NoForm { op } => {
+                write!(
+                    f,
+                    "`{op}` has no StableHLO form: it loops until it converges"
+                )
             }
             ExportError::Partial { spec } => {
                 write!(

@@ -283,7 +283,7 @@ fn is_of_floats(program: &Program, group: &Group) -> bool {
         let (conditions, numbers, out) = match group.eqn(program, m).op.def().eval() {
             Eval::Kernel(_) => (&args[..1], &args[1..], false),
             Eval::Compare(_) => (&args[..0], &args[..], true),
-            Eval::Test(_) | Eval::Bits(_) => return false,
+            Eval::Test(_) | Eval::Bits(_) | Eval::Many(_) => return false,
             _ => (&args[..0], &args[..], false),
         };
         if !conditions.iter().all(is_bool) || numbers.iter().any(is_bool) {

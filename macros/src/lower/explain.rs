@@ -275,6 +275,7 @@ impl BlockBuilder {
             gradloom_ir::op::Eval::Binary(_)
                 | gradloom_ir::op::Eval::Compare(_)
                 | gradloom_ir::op::Eval::Bits(_)
+                | gradloom_ir::op::Eval::Many(_)
         );
         found.filter(|_| broadcasts || part == AvalPart::DType)
     }

@@ -454,7 +454,10 @@ impl Draft<'_> {
             })
         });
         let outs = step.as_ref().and_then(|step| {
-            let elementwise = matches!(op.def().eval(), Eval::Unary(_) | Eval::Binary(_));
+            let elementwise = matches!(
+                op.def().eval(),
+                Eval::Unary(_) | Eval::Binary(_) | Eval::Many(_)
+            );
             let (lo, hi) = op.def().laws().domain;
             let inside = |v: &usize| {
                 let x = &self.values[*v];
@@ -514,6 +517,16 @@ impl Draft<'_> {
                     unreachable!("an op on bits has a fixed number of operands")
                 };
                 self.both(x)?[..n].to_vec()
+            }
+            _ if matches!(op.def().eval(), Eval::Many(_)) => {
+                let Operands::Fixed(n, _) = op.def().operands() else {
+                    unreachable!("an elementwise op has a fixed number of operands")
+                };
+                let x = self.pick_float()?;
+                let dtype = self.avals[x].dtype?;
+                let mut all = vec![x];
+                (1..n).for_each(|_| all.push(self.partner(x, dtype)));
+                all
             }
             Op::Select => {
                 let x = self.pick(|_| true)?;

@@ -42,6 +42,22 @@ fn a_donated_argument_is_a_parameter() {
 }
 
 #[test]
+fn functions_that_loop_until_they_converge_are_refused_by_their_names() {
+    for op in ["gammainc", "gammaincc", "zeta", "expn"] {
+        let text = format!("(a: f64[2], x: f64[2]) {{ y = {op} a, x return y }}");
+        assert_eq!(
+            error(&text),
+            format!("`{op}` has no StableHLO form: it loops until it converges")
+        );
+    }
+    let text = "(a: f64[2], b: f64[2], x: f64[2]) { y = betainc a, b, x return y }";
+    assert_eq!(
+        error(text),
+        "`betainc` has no StableHLO form: it loops until it converges"
+    );
+}
+
+#[test]
 fn host_code_is_refused_by_its_name() {
     assert_eq!(
         error(

@@ -1,6 +1,7 @@
 //! Random programs.
 
 use gradloom::Tensor;
+use gradloom_stablehlo::ExportError;
 use gradloom_tests::exported::report;
 use gradloom_tests::graphs::{Kind, Node, Rng, graph};
 use gradloom_tests::xla::{self, Job};
@@ -42,6 +43,9 @@ fn random_programs_give_the_results_of_the_definitions() {
         }
         let (program, _) = graph.program();
         let text = gradloom_stablehlo::export(&program, "random");
+        if let Err(ExportError::NoForm { .. }) = text {
+            continue;
+        }
         jobs.push(Job {
             name: format!("seed {}", seed - 1),
             text: text.unwrap_or_else(|e| panic!("{program}: {e}")),

@@ -1,8 +1,8 @@
 //! The interface of an op to the rest of the system.
 
 use super::{
-    BinaryFns, BitFns, CompareFns, Control, Count, Kernel, Method, OpFacts, Operands, TestFns,
-    UnaryFns,
+    BinaryFns, BitFns, CompareFns, Control, Count, Kernel, ManyFns, Method, OpFacts, Operands,
+    TestFns, UnaryFns,
 };
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
@@ -92,6 +92,8 @@ pub enum Eval {
     Test(TestFns),
     /// Integer or bool operands of one dtype, element by element.
     Bits(BitFns),
+    /// Three or four float operands of one dtype, element by element.
+    Many(ManyFns),
     /// A kernel that the runtime supplies.
     Kernel(Kernel),
     /// A control flow op, which runs the programs among its static arguments.

@@ -25,6 +25,14 @@ pub type CompareLoop<T> = Versions<fn(&[T], &[T], &mut [u8]), unsafe fn(&[T], &[
 /// The loop of a unary op whose results are bools, in one dtype: operand and result, of equal length.
 pub type TestLoop<T> = Versions<fn(&[T], &mut [u8]), unsafe fn(&[T], &mut [u8])>;
 
+/// The loop of an op of three operands in one dtype: operands and result, of equal length.
+pub type TernaryLoop<T> =
+    Versions<fn(&[T], &[T], &[T], &mut [T]), unsafe fn(&[T], &[T], &[T], &mut [T])>;
+
+/// The loop of an op of four operands in one dtype: operands and result, of equal length.
+pub type QuaternaryLoop<T> =
+    Versions<fn(&[T], &[T], &[T], &[T], &mut [T]), unsafe fn(&[T], &[T], &[T], &[T], &mut [T])>;
+
 /// The loops of a unary op, one for each dtype that it takes.
 #[derive(Clone, Copy)]
 #[allow(missing_docs)] // the fields are named after the dtypes
@@ -90,6 +98,32 @@ impl BitFns {
         match self {
             BitFns::One { .. } => 1,
             BitFns::Two { .. } => 2,
+        }
+    }
+}
+
+/// The loops of an op of three or four floats, one for each dtype.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub enum ManyFns {
+    /// Three operands.
+    Three {
+        f32: TernaryLoop<f32>,
+        f64: TernaryLoop<f64>,
+    },
+    /// Four operands.
+    Four {
+        f32: QuaternaryLoop<f32>,
+        f64: QuaternaryLoop<f64>,
+    },
+}
+
+impl ManyFns {
+    /// Returns the number of operands.
+    pub const fn n_operands(self) -> usize {
+        match self {
+            ManyFns::Three { .. } => 3,
+            ManyFns::Four { .. } => 4,
         }
     }
 }
@@ -284,6 +318,55 @@ macro_rules! bit_fns {
             i64: binary_fns!(loop i64, i64),
             bool: $bool,
         };
+    };
+}
+
+/// As `unary_fns!`, for ops of three or four floats, with the definition of the op.
+macro_rules! many_fns {
+    (|$x:ident, $y:ident, $z:ident| $e:expr) => {
+        many_fns! { fns |$x, $y, $z| $e }
+        const FNS: super::ManyFns = super::ManyFns::Three {
+            f32: many_fns!(loop f32, xs x, ys y, zs z),
+            f64: many_fns!(loop f64, xs x, ys y, zs z),
+        };
+        many_fns! { @ 0, 1, 2 }
+    };
+    (|$x:ident, $y:ident, $z:ident, $w:ident| $e:expr) => {
+        many_fns! { fns |$x, $y, $z, $w| $e }
+        const FNS: super::ManyFns = super::ManyFns::Four {
+            f32: many_fns!(loop f32, xs x, ys y, zs z, ws w),
+            f64: many_fns!(loop f64, xs x, ys y, zs z, ws w),
+        };
+        many_fns! { @ 0, 1, 2, 3 }
+    };
+    (fns |$($x:ident),*| $e:expr) => {
+        mod element {
+            use super::*;
+
+            #[inline(always)]
+            pub(super) fn f32<A: gradloom_maths::Arith>($($x: f32),*) -> f32 {
+                $e
+            }
+            #[inline(always)]
+            pub(super) fn f64<A: gradloom_maths::Arith>($($x: f64),*) -> f64 {
+                $e
+            }
+        }
+    };
+    (@ $($i:literal),*) => {
+        /// The definition of the op.
+        pub(super) fn reference(of: &super::Application<'_>) -> super::NdArray {
+            of.build(|i| {
+                element::f64::<gradloom_maths::Plain>($(of.args[$i].spread(&i)),*)
+            })
+        }
+    };
+    (loop $t:ident, $($xs:ident $x:ident),*) => {
+        gradloom_maths::versions!(|$($xs: &[$t],)* out: &mut [$t]| A => {
+            for (i, y) in out.iter_mut().enumerate() {
+                *y = element::$t::<A>($($xs[i]),*);
+            }
+        })
     };
 }
 

@@ -12,7 +12,7 @@
 //! transposed program. `Builder::broadcast` broadcasts a tangent to the shape of a result.
 //!
 //! The rules are the methods of [`OpDef`]. Most ops are values of a class that implements it:
-//! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Bilinear`], [`Nonlinear`], [`Jacobian`] or
+//! [`Unary`], [`Binary`], [`Many`], [`Compare`], [`Linear`], [`Bilinear`], [`Nonlinear`], [`Jacobian`] or
 //! [`Factorization`].
 
 mod axes;
@@ -39,7 +39,7 @@ pub mod windows;
 pub use axes::{Axes, AxesOf, AxesRule, Axis};
 pub use class::{
     Bilinear, Binary, BinaryRule, BinaryTranspose, Bits, Compare, Factorization, InferRule,
-    Jacobian, Linear, Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
+    Jacobian, Linear, Many, ManyRule, Nonlinear, NonlinearRule, Test, Unary, UnaryRule, Update,
 };
 pub use collective::{CollectiveOp, Variance};
 pub use control::Control;
@@ -50,7 +50,8 @@ pub use facts::{AvalOf, Decompose, Equal, Fails, Linearity, OpFacts, Steep, SumO
 pub use lanes::{BatchRule, Batching, Lane, Lanes, apply};
 pub use linalg::Form;
 pub use loops::{
-    BinaryFns, BinaryLoop, BitFns, CompareFns, CompareLoop, TestFns, TestLoop, UnaryFns, UnaryLoop,
+    BinaryFns, BinaryLoop, BitFns, CompareFns, CompareLoop, ManyFns, QuaternaryLoop, TernaryLoop,
+    TestFns, TestLoop, UnaryFns, UnaryLoop,
 };
 pub use method::{Method, Param};
 pub use nd_array::{Application, NdArray, evaluate, evaluate_with, indices};
@@ -163,7 +164,11 @@ impl Op {
                 Eval::Unary(_) | Eval::Test(_) => 1,
                 Eval::Bits(fns) => fns.n_operands(),
                 Eval::Binary(_) | Eval::Compare(_) => 2,
-                Eval::Kernel(_) | Eval::Control(_) | Eval::Collective | Eval::Call => {
+                Eval::Many(_)
+                | Eval::Kernel(_)
+                | Eval::Control(_)
+                | Eval::Collective
+                | Eval::Call => {
                     return (0, Default::default());
                 }
             };
@@ -216,6 +221,7 @@ impl Op {
             (Op::Concat | Op::Stack, _) => 0..n_data,
             (_, Eval::Binary(_) | Eval::Compare(_)) => 0..2,
             (_, Eval::Bits(fns)) if fns.n_operands() == 2 => 0..2,
+            (_, Eval::Many(fns)) => 0..fns.n_operands(),
             _ => 0..0,
         }
     }

@@ -7,6 +7,9 @@ use gradloom_ir::DType;
 /// Loop with three operands and one result, all of equal length.
 type Ternary<T> = unsafe fn(&[T], &[T], &[T], &mut [T]);
 
+/// Loop with four operands and one result, all of equal length.
+type Quaternary<T> = unsafe fn(&[T], &[T], &[T], &[T], &mut [T]);
+
 /// Code of an instruction with one result. A loop is the version for the SIMD level of this CPU.
 ///
 /// It reads and writes the same number of elements of each operand and of the result.
@@ -22,6 +25,8 @@ pub enum Code {
     BinaryI64(unsafe fn(&[i64], &[i64], &mut [i64])),
     TernaryF32(Ternary<f32>),
     TernaryF64(Ternary<f64>),
+    QuaternaryF32(Quaternary<f32>),
+    QuaternaryF64(Quaternary<f64>),
     CompareF32(unsafe fn(&[f32], &[f32], &mut [u8])),
     CompareF64(unsafe fn(&[f64], &[f64], &mut [u8])),
     CompareI32(unsafe fn(&[i32], &[i32], &mut [u8])),
@@ -40,11 +45,11 @@ pub(crate) type Slot = u32;
 
 /// Instruction that runs on one chunk.
 pub enum Instr {
-    /// One op, or several as a loop with up to three operands and one result.
+    /// One op, or several as a loop with up to four operands and one result.
     Op {
         code: Code,
         /// Slots of the operands; those beyond the arity of the code are unused.
-        args: [Slot; 3],
+        args: [Slot; 4],
         out: Slot,
     },
     /// Several ops as one loop.
@@ -69,6 +74,7 @@ impl Code {
             Code::UnaryF32(_) | Code::UnaryF64(_) | Code::UnaryI32(_) | Code::UnaryI64(_) => 1,
             Code::Cast(..) | Code::TestF32(_) | Code::TestF64(_) | Code::TestBool(_) => 1,
             Code::Select(_) | Code::TernaryF32(_) | Code::TernaryF64(_) => 3,
+            Code::QuaternaryF32(_) | Code::QuaternaryF64(_) => 4,
             _ => 2,
         }
     }
@@ -91,7 +97,7 @@ impl Instr {
     /// must have space for `n` elements and overlap nothing else.
     #[inline]
     pub(crate) unsafe fn run(&self, slots: &[*mut u8], n: usize) {
-        let (code, [x, y, z], out) = match self {
+        let (code, [x, y, z, w], out) = match self {
             Instr::Op { code, args, out } => {
                 let args = args.map(|slot| slots.get(slot as usize).copied());
                 (*code, args, slots[*out as usize])
@@ -143,6 +149,8 @@ impl Instr {
                 Code::BinaryI64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::TernaryF32(f) => f(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
                 Code::TernaryF64(f) => f(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
+                Code::QuaternaryF32(f) => f(of(x, n), of(y, n), of(z, n), of(w, n), of_mut(out, n)),
+                Code::QuaternaryF64(f) => f(of(x, n), of(y, n), of(z, n), of(w, n), of_mut(out, n)),
                 Code::CompareF32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::CompareF64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::CompareI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),

@@ -7,7 +7,7 @@ use crate::elementwise::tile::FusedSum;
 use crate::memory::layout::Layout;
 use crate::simd::level::level;
 use gradloom_ir::DType;
-use gradloom_ir::op::{BinaryFns, BitFns, CompareFns, Eval, TestFns, UnaryFns};
+use gradloom_ir::op::{BinaryFns, BitFns, CompareFns, Eval, ManyFns, TestFns, UnaryFns};
 use gradloom_ir::{Kernel, Op};
 
 const TAKEN: &str = "the dtype rule refuses a dtype that the op has no loop for";
@@ -77,11 +77,11 @@ pub fn group(
         };
         instrs.push(match code {
             Ok(code) => {
-                let mut three = [0; 3];
-                three.iter_mut().zip(args).for_each(|(to, from)| *to = from);
+                let mut four = [0; 4];
+                four.iter_mut().zip(args).for_each(|(to, from)| *to = from);
                 Instr::Op {
                     code,
-                    args: three,
+                    args: four,
                     out: slot(&step.outs[0]),
                 }
             }
@@ -154,6 +154,7 @@ fn code(op: Op, from: DType, to: DType) -> Code {
         Eval::Compare(fns) => compare(&fns, from),
         Eval::Test(fns) => test(&fns, from),
         Eval::Bits(fns) => bits(&fns, from),
+        Eval::Many(fns) => many(&fns, from),
         Eval::Kernel(Kernel::Select) => Code::Select(from),
         Eval::Kernel(Kernel::Cast | Kernel::CastT) => Code::Cast(from, to),
         _ => unreachable!("`{op}` is not elementwise"),
@@ -177,6 +178,16 @@ fn binary(fns: &BinaryFns, dtype: DType) -> Code {
         DType::I32 => Code::BinaryI32(fns.i32.expect(TAKEN).get(level())),
         DType::I64 => Code::BinaryI64(fns.i64.expect(TAKEN).get(level())),
         DType::Bool => Code::CompareBool(fns.bool.expect(TAKEN).get(level())),
+    }
+}
+
+fn many(fns: &ManyFns, dtype: DType) -> Code {
+    match (fns, dtype) {
+        (ManyFns::Three { f32, .. }, DType::F32) => Code::TernaryF32(f32.get(level())),
+        (ManyFns::Three { f64, .. }, DType::F64) => Code::TernaryF64(f64.get(level())),
+        (ManyFns::Four { f32, .. }, DType::F32) => Code::QuaternaryF32(f32.get(level())),
+        (ManyFns::Four { f64, .. }, DType::F64) => Code::QuaternaryF64(f64.get(level())),
+        _ => unreachable!("{TAKEN}"),
     }
 }
 

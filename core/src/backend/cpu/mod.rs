@@ -41,7 +41,7 @@ pub(crate) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
         Eval::Kernel(kernel) => lower_kernel(b, of, kernel),
         Eval::Unary(_) if of.op.is_view() => vec![of.x().clone()],
         Eval::Binary(_) => vec![integer_quotient(b, of)],
-        Eval::Unary(_) | Eval::Compare(_) | Eval::Test(_) | Eval::Bits(_) => {
+        Eval::Unary(_) | Eval::Compare(_) | Eval::Test(_) | Eval::Bits(_) | Eval::Many(_) => {
             member_of_group(b, of).into()
         }
         Eval::Control(_) => unreachable!("the planner lowers ops that run programs"),
@@ -56,6 +56,11 @@ macro_rules! lower_kernels {
             use {attention::*, axes::*, constants::*, indexing::*, linalg::*, matmul::*, movement::*, order::*};
             use {random::*, rows::*, scan::*, windows::*};
             use {member_of_group as cast, member_of_group as cast_t, member_of_group as select};
+            use {
+                member_of_group as beta_density, member_of_group as betainc,
+                member_of_group as betainc_dab, member_of_group as gamma_density,
+                member_of_group as gammainc_da, member_of_group as zeta_ds,
+            };
             match kernel {
                 $(Kernel::$kernel => $name(b, of).into(),)*
             }

@@ -123,6 +123,11 @@ macro_rules! lower_ops {
                 decomposed as softmax, decomposed as softmax_t, decomposed as stddev,
                 decomposed as var,
             };
+            use {
+                no_form as beta_density, no_form as betainc, no_form as betainc_dab, no_form as expn,
+                no_form as gamma_density, no_form as gammainc, no_form as gammainc_da,
+                no_form as gammaincc, no_form as zeta, no_form as zeta_ds,
+            };
             let lowered: Lowered = match of.op {
                 $(Op::$op => $name(t, of).into(),)*
                 op => unreachable!("`{op}` runs programs or is a call"),
@@ -133,6 +138,11 @@ macro_rules! lower_ops {
 }
 
 gradloom_ir::for_each_op!(lower_ops);
+
+/// Refuses an op that StableHLO does not have.
+fn no_form(_: &mut Text, of: &Equation<'_>) -> Results {
+    Err(ExportError::NoForm { op: of.op })
+}
 
 /// Appends the simpler ops that a composite op is made of.
 fn decomposed(t: &mut Text, of: &Equation<'_>) -> Results {

@@ -5,6 +5,7 @@ mod elementwise;
 mod factorization;
 mod jacobian;
 mod linear;
+mod many;
 mod nonlinear;
 mod update;
 
@@ -17,5 +18,6 @@ pub use jacobian::Jacobian;
 pub(super) use jacobian::same_along_axis;
 pub use linear::Linear;
 pub(super) use linear::linear_tangents;
+pub use many::{Many, ManyRule};
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
 pub use update::Update;
