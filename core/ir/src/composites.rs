@@ -633,7 +633,8 @@ macro_rules! for_each_composite {
             /// A random index along an axis, as `i64`, drawn with the probabilities `softmax(x)`.
             ///
             /// The axis is removed. It has no derivative. It is the index of the largest of `x - ln(-ln u)`, with
-            /// `u` uniform: Gumbel, "Statistical theory of extreme values", 1954. An element of `-inf` is not drawn.
+            /// `u` uniform: Gumbel, "Statistical theory of extreme values", 1954. An element of `-inf` is not drawn if
+            /// another one is finite.
             ///
             /// ```
             /// # use gradloom::{Key, Tensor};
@@ -647,7 +648,8 @@ macro_rules! for_each_composite {
             ///
             /// If the axis is out of range, the shape is empty along it, or the dtype is not a float.
             fn categorical(x: Tensor, axis: Static, key: Key) {
-                let u = key.uniform(x.shape(), x.dtype());
+                // The logarithm of 0 would exclude the element, as that of `-inf` is.
+                let u = key.uniform(x.shape(), x.dtype()).maximum(1e-37);
                 (x - (-u.log()).log()).argmax(axis)
             }
 
@@ -2504,7 +2506,8 @@ macro_rules! for_each_composite {
             ///
             /// At poles of the gamma function it is as in `scipy.special.poch`: infinite where only
             /// `x + y` is one, 0 where only `x` is one, and their limit where both are. There, the
-            /// derivative is not defined. The relative error is 1e-15 times the magnitude of the logarithm.
+            /// derivative is not defined. It is computed in `f64`. The relative error is 1e-15 times the magnitude
+            /// of the logarithm, and near a pole that of the rounding of `x + y`.
             ///
             /// ```
             /// # use gradloom::Tensor;
@@ -2518,20 +2521,24 @@ macro_rules! for_each_composite {
             ///
             /// If the shapes do not broadcast, or the dtypes cannot be promoted or are not floats.
             fn poch(x: Tensor, y: Operand) {
-                let sum = x + y;
-                let x_is_pole = x.le(0.0) & x.eq(x.floor());
+                // The sum of a small number and an integer would lose the small one, and products of derivatives would
+                // overflow, where the result is an `f32`.
+                let narrow = x + y;
+                let (start, step) = (x.cast(DType::F64), (narrow.zeros_like() + y).cast(DType::F64));
+                let sum = &start + &step;
+                let x_is_pole = start.le(0.0) & start.eq(start.floor());
                 let sum_is_pole = sum.le(0.0) & sum.eq(sum.floor());
                 let both = &x_is_pole & &sum_is_pole;
                 let either = &x_is_pole | &sum_is_pole;
                 // Reflection leads from two poles to positive integers. Each branch has operands for which
                 // it is finite, so that its gradient is, too.
-                let top = both.select(1.0 - x, either.select(1.0, &sum));
-                let bottom = both.select(1.0 - &sum, either.select(1.0, x));
+                let top = both.select(1.0 - &start, either.select(1.0, &sum));
+                let bottom = both.select(1.0 - &sum, either.select(1.0, &start));
                 let large = top.ge(8.0) & bottom.ge(8.0);
                 let near = large.select(1.0, &top).lgamma() - large.select(1.0, &bottom).lgamma();
                 // Differences of large logarithms would lose digits. Stirling's series cancels them.
                 let (p, q) = (large.select(&top, 8.0), large.select(&bottom, 8.0));
-                let change = large.select(y, 0.0);
+                let change = large.select(&step, 0.0);
                 let rest = |z: &Tensor| {
                     let u = 1.0 / z.square();
                     let late = 1.0 / 1188.0 - &u * (691.0 / 360360.0 - &u / 156.0);
@@ -2541,12 +2548,12 @@ macro_rules! for_each_composite {
                 let far = (&p - 0.5) * (&change / &q).log1p() + &change * (q.log() - 1.0)
                     + rest(&p) - rest(&q);
                 let size = large.select(far, near).exp();
-                let odd = &both & y.mod_floor(2.0).eq(1.0);
-                let sign = either.select(1.0, &sum).gammasgn() * either.select(1.0, x).gammasgn();
+                let odd = &both & step.mod_floor(2.0).eq(1.0);
+                let sign = either.select(1.0, &sum).gammasgn() * either.select(1.0, &start).gammasgn();
                 let value = odd.select(-&sign, &sign) * &size;
                 let one_is_pole = &either & !both;
                 let limit = x_is_pole.select(size.zeros_like(), size.full_like(f64::INFINITY));
-                one_is_pole.select(limit, value)
+                one_is_pole.select(limit, value).cast(narrow.dtype())
             }
 
             /// The terms `x log(x / y)` of the relative entropy, with broadcasting. Takes floats.

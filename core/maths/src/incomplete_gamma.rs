@@ -174,14 +174,16 @@ fn small_upper(a: f64, x: f64) -> f64 {
 fn fraction<const K: usize>(a: f64, x: f64) -> Jet<K> {
     // The modified method of Lentz gives the value, and the number of terms.
     const TINY: f64 = 1e-300;
-    let mut b = x + 1.0 - a;
+    // The fraction of a whole `a` ends, but its derivatives do not: their terms are counted beside it.
+    let near = if K == 1 { a } else { a + 0.318 };
+    let mut b = x + 1.0 - near;
     let mut c = 1.0 / TINY;
-    let mut d = 1.0 / b;
+    let mut d = 1.0 / if b == 0.0 { TINY } else { b };
     let mut value = d;
     let mut n = 1;
     while n < 100_000 {
         let i = f64::from(n);
-        let top = i * (a - i);
+        let top = i * (near - i);
         b += 2.0;
         d = top * d + b;
         c = b + top / c;

@@ -270,3 +270,26 @@ macro_rules! tests {
 
 tests!(f32);
 tests!(f64);
+
+/// The fraction of a whole order ends early, and its derivatives do not.
+#[test]
+fn derivatives_of_gammainc_at_whole_orders_are_those_beside_them() {
+    let at = |a: f64, x: f64, order: f64| maths::gammainc_da::<Plain, f64>(a, x, order);
+    for (a, x) in [
+        (1.0, 1.5),
+        (1.0, 1.50000015),
+        (2.0, 2.1),
+        (3.0, 3.01),
+        (9.0, 12.5),
+    ] {
+        for order in [1.0, 2.0, 3.0, 4.0] {
+            let found = at(a, x, order);
+            let beside = (at(a - 1e-5, x, order) + at(a + 1e-5, x, order)) / 2.0;
+            let scale = beside.abs().max(1e-3);
+            assert!(
+                (found - beside).abs() < 1e-8 * scale,
+                "{a} {x} {order}: {found} {beside}"
+            );
+        }
+    }
+}

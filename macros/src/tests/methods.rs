@@ -276,6 +276,7 @@ const NOT_LOWERED: &[(&str, &str)] = &[
     ),
     ("nan_median", "step"),
     ("nan_quantile", "step"),
+    ("poch", "step"),
     ("rows", "recorded: the method `rows` at line 1"),
     ("split_every", "step"),
     ("unbind_all", "step"),

@@ -140,6 +140,37 @@ fn indices_are_drawn_with_the_probabilities_of_softmax() {
     }
 }
 
+/// Some of the numbers that are drawn are 0, whose logarithm is that of an excluded element.
+#[test]
+fn an_excluded_index_is_never_drawn() {
+    let logits = Tensor::from([f32::NEG_INFINITY, 0.0]).broadcast_to([1 << 22, 2]);
+    for seed in 0..8 {
+        let indices = logits.categorical(1, Key::new(seed));
+        assert_eq!(indices.min(..).item::<i64>(), 1, "{seed}");
+    }
+}
+
+/// Near poles, and where products of derivatives would overflow in `f32`. The values are those of mpmath.
+#[test]
+fn rising_factorials_of_single_precision() {
+    for (x, y, expected, slope) in [
+        (1e-8f32, -1.0f32, -1.00000001, None),
+        (1e-9, -2.0, 0.5, None),
+        (1000.0, 12.0, 1.0679e36, Some(1.2744e34)),
+    ] {
+        let (x, y) = (Tensor::from(x), Tensor::from(y));
+        let found = f64::from(x.poch(&y).item::<f32>());
+        assert!((found / expected - 1.0).abs() < 1e-3, "{found}, {expected}");
+        if let Some(slope) = slope {
+            let found = grad(|x: &Tensor| x.poch(&y))(&x).item::<f32>();
+            assert!(
+                (f64::from(found) / slope - 1.0).abs() < 1e-2,
+                "{found}, {slope}"
+            );
+        }
+    }
+}
+
 #[test]
 fn losses_have_the_values_of_their_definitions() {
     let x = Tensor::from([0.5f64, -2.0, 30.0, -800.0]);
