@@ -171,13 +171,21 @@ fn along_basis<E: Tree, Y: Tree>(
 ) -> Result<Vec<Tensor>> {
     match Vmap::new(&derivative).axis_size(n).call(basis) {
         Ok(all) => return Ok(leaves(&all)),
-        Err(Error::Lane) if n > 0 => {}
+        Err(Error::Lane) => {}
         Err(error) => return Err(error),
     }
-    let one = |i: usize| {
-        let vector = catch(|| Ok(basis.map(&mut |leaf| leaf.select_index(0, i as i64))))?;
+    let along = |of: &mut dyn FnMut(&Tensor) -> Tensor| {
+        let vector = catch(|| Ok(basis.map(of)))?;
         Ok(leaves(&derivative(&vector)?))
     };
+    if n == 0 {
+        let one = along(&mut |leaf| Tensor::zeros(&leaf.shape()[1..], leaf.dtype()))?;
+        return Ok(one
+            .iter()
+            .map(|y| zeros_before(&[0], y, y.dtype()))
+            .collect());
+    }
+    let one = |i: usize| along(&mut |leaf| leaf.select_index(0, i as i64));
     let all = (0..n).map(one).collect::<Result<Vec<Vec<Tensor>>>>()?;
     let stacked = (0..all[0].len()).map(|leaf| {
         let of_leaf: Vec<&Tensor> = all.iter().map(|one| &one[leaf]).collect();

@@ -372,6 +372,10 @@ fn jacobians_run_rules_that_read_elements_for_each_vector() {
         assert_eq!(jacobian.shape(), [2, 2]);
         close(&jacobian, &[0.5, 0.0, 0.0, 2.0]);
     }
+    let none = |x: &Tensor| of(x).slice([0], [0], [1]);
+    assert_eq!(jacrev(none)(&x).shape(), [0, 2]);
+    let empty = Tensor::zeros([0], DType::F64);
+    assert_eq!(jacfwd(of)(&empty).shape(), [0, 0]);
 }
 
 /// No body computes all lanes at once, whether `vmap` is around it or not.
