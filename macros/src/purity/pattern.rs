@@ -38,6 +38,9 @@ impl PurityVisitor<'_> {
                         val.probe = written.probe.or(val.probe);
                     }
                 }
+                if matches!(&*t.ty, syn::Type::Reference(_)) {
+                    borrow_parts(&mut val);
+                }
                 self.pattern(&t.pat, &val);
             }
             Pat::Tuple(_) if matches!(val.ty, Ty::Opaque) && val.exact().is_some() => {
@@ -149,7 +152,7 @@ impl PurityVisitor<'_> {
         for name in names_in(pat) {
             let probe = self.taken_by(pat, &name, val);
             if let Some(local) = self.local_mut(&unraw(&name))
-                && matches!(local.ty, Ty::Opaque)
+                && matches!(local.ty, Ty::Opaque | Ty::Tensor)
                 && local.exact().is_none()
                 && probe.is_some()
             {
@@ -247,6 +250,16 @@ pub(super) fn behind(val: &Val) -> Val {
         probe.fidelity = Fidelity::Behind;
     }
     val
+}
+
+/// Notes that a pattern binds the parts of a tuple as references.
+fn borrow_parts(val: &mut Val) {
+    if let Ty::Tuple(parts) = &mut val.ty {
+        for part in parts {
+            *part = behind(part);
+            borrow_parts(part);
+        }
+    }
 }
 
 fn names_in(pat: &Pat) -> Vec<Ident> {

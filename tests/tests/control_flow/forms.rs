@@ -450,3 +450,32 @@ fn a_static_parameter_may_change() {
         check_one!(counted_down(x(), n));
     }
 }
+
+#[traced]
+fn cell(w: &Tensor, h: &Tensor, x: &Tensor) -> Tensor {
+    (h * w + x).tanh()
+}
+
+#[traced]
+fn masked(x: &Tensor) -> Tensor {
+    let keep = x.ones_like() * 0.5;
+    let turn = |h: &Tensor, (x, k): &(Tensor, Tensor)| {
+        let next = cell(x, h, x) * k;
+        (next.clone(), next)
+    };
+    let (_, all) = gradloom::scan(turn, &x.i(0), &(x.clone(), keep));
+    all
+}
+
+#[traced]
+fn nested_pairs(x: &Tensor) -> Tensor {
+    let pairs = |(a, (b, c)): &(Tensor, (Tensor, Tensor))| cell(a, b, c);
+    vmap(pairs)(&(x.clone(), (x * 2.0, x.sin())))
+}
+
+/// A pattern behind a reference binds references, which a traced callee takes.
+#[test]
+fn closures_pass_parts_of_tuples_to_traced_functions() {
+    check_one!(masked(noise(&[4], 1)));
+    check_one!(nested_pairs(noise(&[4], 2)));
+}
