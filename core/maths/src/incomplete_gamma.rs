@@ -175,7 +175,7 @@ fn fraction<const K: usize>(a: f64, x: f64) -> Jet<K> {
     // The modified method of Lentz gives the value, and the number of terms.
     const TINY: f64 = 1e-300;
     // The fraction of a whole `a` ends, but its derivatives do not: their terms are counted beside it.
-    let near = if K == 1 { a } else { a + 0.318 };
+    let near = if K == 1 { a } else { a + 0.29 };
     let mut b = x + 1.0 - near;
     let mut c = 1.0 / TINY;
     let mut d = 1.0 / if b == 0.0 { TINY } else { b };
