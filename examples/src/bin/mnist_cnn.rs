@@ -111,7 +111,7 @@ fn warped(images: &Tensor, key: Key) -> Tensor {
     let corner = |down: f32, right: f32| {
         let i = (&above + down).clamp(0.0, last) * SIDE as f32 + (&left + right).clamp(0.0, last);
         let share = |x: &Tensor, first: &Tensor, far: f32| 1.0 - (x - first - far).abs();
-        flat.take_along_axis(&i.cast(DType::I64), 1)
+        flat.take_along_axis(i.cast(DType::I64), 1)
             * share(&row, &above, down)
             * share(&column, &left, right)
     };

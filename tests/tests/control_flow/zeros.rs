@@ -36,8 +36,8 @@ fn written(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
 fn normed(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     let (h, u) = (given(x, n % 2 == 1), given(y, n > 1));
     let m = Tensor::stack(&[&h, &(&h * &h), &h.exp()], 0);
-    let normed = m.layer_norm(&u, &u.sin(), 1e-3);
-    let rms = normed.rms_norm(&u.exp(), 1e-3);
+    let normed = m.layer_norm(&u, u.sin(), 1e-3);
+    let rms = normed.rms_norm(u.exp(), 1e-3);
     Tensor::concat(&[&rms, &u.unsqueeze(0)], 0)
 }
 

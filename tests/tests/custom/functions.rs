@@ -392,13 +392,14 @@ fn a_function_with_a_rule_for_lanes_is_refused_in_bodies() {
     let branch = |x: &Tensor| {
         let sin = |x: &Tensor| try_custom_call(&f, x);
         cond(
-            &x.sum(..).gt(&Tensor::from(0.0f64)),
+            &x.sum(..).gt(Tensor::from(0.0f64)),
             sin,
             |x: &Tensor| Ok(x.clone()),
             x,
         )
     };
-    let bodies: [&dyn Fn(&Tensor) -> Result<Tensor>; 2] = [&turns, &branch];
+    type Body<'a> = &'a dyn Fn(&Tensor) -> Result<Tensor>;
+    let bodies: [Body<'_>; 2] = [&turns, &branch];
     for body in bodies {
         for found in [body(&x), vmap(body)(&Tensor::stack(&[&x, &x], 0))] {
             let Err(Error::Custom { function, fault }) = found else {
