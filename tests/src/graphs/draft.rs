@@ -458,11 +458,7 @@ impl Draft<'_> {
                 op.def().eval(),
                 Eval::Unary(_) | Eval::Binary(_) | Eval::Many(_)
             );
-            let (lo, hi) = op.def().laws().domain;
-            let inside = |v: &usize| {
-                let x = &self.values[*v];
-                x.dtype() != DType::F64 || x.to_vec::<f64>().iter().all(|x| (lo..=hi).contains(x))
-            };
+            let inside = |v: &usize| self.is_in_domain(op, *v);
             if smooth && elementwise && !step.data.iter().all(inside) {
                 return None;
             }
@@ -499,6 +495,24 @@ impl Draft<'_> {
         Some(())
     }
 
+    /// Returns whether a value lies where the laws of an op are tested.
+    fn is_in_domain(&self, op: Op, value: usize) -> bool {
+        let (lo, hi) = op.def().laws().domain;
+        let x = &self.values[value];
+        x.dtype() != DType::F64 || x.to_vec::<f64>().iter().all(|x| (lo..=hi).contains(x))
+    }
+
+    /// Adds a leaf like a value, with elements where the laws of an op are tested.
+    fn moved_into_domain(&mut self, op: Op, value: usize) -> usize {
+        let (lo, hi) = op.def().laws().domain;
+        let x = &self.values[value];
+        let (dtype, shape, n) = (x.dtype(), x.shape().to_vec(), x.numel());
+        let rng = &mut *self.rng;
+        let element = |_| lo + (hi - lo) * (rng.unit() + 1.0) / 2.0;
+        let elements: Vec<f64> = (0..n).map(element).collect();
+        self.add_leaf(Tensor::from_vec(elements, shape).cast(dtype))
+    }
+
     fn operands(&mut self, op: Op) -> Option<Step> {
         let mut n_outs = 1;
         let mut likes = Vec::new();
@@ -526,6 +540,12 @@ impl Draft<'_> {
                 let dtype = self.avals[x].dtype?;
                 let mut all = vec![x];
                 (1..n).for_each(|_| all.push(self.partner(x, dtype)));
+                // By chance, operands are seldom all in the domain.
+                for v in &mut all {
+                    if self.kind == Kind::Smooth && !self.is_in_domain(op, *v) {
+                        *v = self.moved_into_domain(op, *v);
+                    }
+                }
                 all
             }
             Op::Select => {
