@@ -103,11 +103,12 @@ pub(super) fn search(outs: &[Shared], op: Op, operands: &[Shared]) -> Result<()>
 /// The element of an elementwise op is explained by the elements that it is computed from, and that of another op by
 /// any element.
 fn first_infinity(out: &Shared, op: Op, operands: &[Shared]) -> Option<(usize, f64)> {
+    let first = first_of(out, |_, x| x.is_infinite())?;
     if !op.def().facts().elementwise {
         let is_infinite = |x: &Shared| first_of(x, |_, x| x.is_infinite()).is_some();
         return match operands.iter().any(is_infinite) {
             true => None,
-            false => first_of(out, |_, x| x.is_infinite()),
+            false => Some(first),
         };
     }
     let shape = out.aval.physical_shape();

@@ -626,9 +626,8 @@ pub(super) fn trace_on<Y>(
     let untraced = UntracedGuard::new();
     let (outs, y) = f(&inputs)?;
     drop(untraced);
-    let part = cut(&inputs, since, &outs, true);
+    let part = cut_body(&inputs, since, &outs)?;
     drop(scope);
-    check_body(&part.program)?;
     events::emit(Event::Traced {
         equations: part.program.eqns.len(),
     });
@@ -640,13 +639,19 @@ pub(super) fn trace_on<Y>(
     })
 }
 
-/// Checks that a program has no results that only a rule for all lanes can compute.
-pub(super) fn check_body(program: &Program) -> Result<()> {
+/// Returns the part of the graph from the inputs of a body to its results.
+///
+/// # Errors
+///
+/// If only a rule for all lanes can compute a value of the body.
+pub(super) fn cut_body(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> Result<GraphPart> {
+    let part = cut(inputs, since, outs, true);
+    let program = &part.program;
     let customs = program.eqns.iter().filter(|eqn| eqn.op == Op::Custom);
-    let rules = customs.filter_map(|eqn| rules_of(slice::from_ref(program.attr(eqn.attrs[0]))));
-    match rules.into_iter().find(|rules| rules.is_of_lanes()) {
+    let mut rules = customs.filter_map(|eqn| rules_of(slice::from_ref(program.attr(eqn.attrs[0]))));
+    match rules.find(|rules| rules.is_of_lanes()) {
         Some(rules) => Err(CustomFault::InBody.into_error(rules.name())),
-        None => Ok(()),
+        None => Ok(part),
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::Outcome;
 use super::control::{
-    Traced, avals, check_body, physical, together, trace, trace_on, without_shapes,
+    Traced, avals, cut_body, physical, together, trace, trace_on, without_shapes,
 };
 use super::outcome::TransformSite;
-use super::trace::{ScopeGuard, cut, stand_ins};
+use super::trace::{ScopeGuard, stand_ins};
 use crate::error::ControlFault;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::trace_scope::Scopes;
@@ -217,9 +217,8 @@ pub(crate) fn custom_on_stand_ins(
     let since_back = seq_no_of_all();
     let cts = stand_ins(&avals(&y).collect::<Vec<_>>(), &of_cts);
     let pulled = backward(&inputs, &y, &cts)?;
-    let part = cut(&cts, since_back, &pulled, true);
+    let part = cut_body(&cts, since_back, &pulled)?;
     drop(of_cts);
-    check_body(&part.program)?;
     let (mut back, captured) = without_shapes(part, cts.len());
     // What depends on the inputs is saved, and the rest are constants of all programs.
     let of_inputs = Scopes::one(scope.0.clone());
@@ -233,10 +232,8 @@ pub(crate) fn custom_on_stand_ins(
     let (saved, consts) = (values(&saved), values(&consts));
     let results = [&y[..], &saved].concat();
     let n = inputs.len();
-    let forward = cut(&inputs, since, &results, true);
-    check_body(&forward.program)?;
-    let forward = without_shapes(forward, n);
-    let body = without_shapes(cut(&inputs, since, &y, true), n);
+    let forward = without_shapes(cut_body(&inputs, since, &results)?, n);
+    let body = without_shapes(cut_body(&inputs, since, &y)?, n);
     drop(scope);
     let programs = vec![
         (body.0, body.1, n),
