@@ -37,7 +37,7 @@ pub(crate) fn instrument(func: &Func, block: &mut Block, rt: &TokenStream) {
         rt,
         mentions: counter.0,
         tensors: params.map(|p| unraw(&p.ident)).collect(),
-        methods: methods(),
+        methods: &methods(),
     };
     points.visit_block_mut(block);
     let name = segment(func);
@@ -118,7 +118,7 @@ struct PointVisitor<'a> {
     mentions: BTreeMap<String, usize>,
     /// Names of locals and parameters that are tensors.
     tensors: BTreeSet<String>,
-    methods: BTreeSet<&'static str>,
+    methods: &'a BTreeSet<&'static str>,
 }
 
 impl PointVisitor<'_> {
@@ -188,7 +188,6 @@ impl PointVisitor<'_> {
         let mut inside = PointVisitor {
             mentions: BTreeMap::new(),
             tensors: self.tensors.clone(),
-            methods: self.methods.clone(),
             ..*self
         };
         for stmt in stmts {
@@ -251,20 +250,20 @@ impl PointVisitor<'_> {
                 found.retain(|name| !is_alias && named(name) && used(name));
                 found
             }
-            Stmt::Expr(Expr::Assign(assign), Some(_)) => match &*assign.left {
-                Expr::Path(path)
-                    if self.is_tensor(&assign.left) && self.is_tensor(&assign.right) =>
-                {
-                    path.path.get_ident().cloned().into_iter().collect()
-                }
-                _ => Vec::new(),
-            },
-            Stmt::Expr(Expr::Binary(e), Some(_)) if is_compound(&e.op) => match &*e.left {
-                Expr::Path(path) if self.is_tensor(&e.left) => {
-                    path.path.get_ident().cloned().into_iter().collect()
-                }
-                _ => Vec::new(),
-            },
+            Stmt::Expr(Expr::Assign(e), Some(_)) if self.is_tensor(&e.right) => {
+                self.assigned(&e.left)
+            }
+            Stmt::Expr(Expr::Binary(e), Some(_)) if is_compound(&e.op) => self.assigned(&e.left),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Returns the name of a local that is assigned to, if it is a tensor.
+    fn assigned(&self, left: &Expr) -> Vec<Ident> {
+        match left {
+            Expr::Path(path) if self.is_tensor(left) => {
+                path.path.get_ident().cloned().into_iter().collect()
+            }
             _ => Vec::new(),
         }
     }
