@@ -527,19 +527,13 @@ impl Draft<'_> {
             }
             _ if matches!(op.def().eval(), Eval::Bits(_)) => {
                 let x = self.pick(|a| a.dtype.is_some_and(|d| !d.is_float()))?;
-                let Operands::Fixed(n, _) = op.def().operands() else {
-                    unreachable!("an op on bits has a fixed number of operands")
-                };
-                self.both(x)?[..n].to_vec()
+                self.both(x)?[..n_operands(op)].to_vec()
             }
             _ if matches!(op.def().eval(), Eval::Many(_)) => {
-                let Operands::Fixed(n, _) = op.def().operands() else {
-                    unreachable!("an elementwise op has a fixed number of operands")
-                };
                 let x = self.pick_float()?;
                 let dtype = self.avals[x].dtype?;
                 let mut all = vec![x];
-                (1..n).for_each(|_| all.push(self.partner(x, dtype)));
+                (1..n_operands(op)).for_each(|_| all.push(self.partner(x, dtype)));
                 // By chance, operands are seldom all in the domain.
                 for v in &mut all {
                     if self.kind == Kind::Smooth && !self.is_in_domain(op, *v) {
@@ -1096,4 +1090,12 @@ impl Draft<'_> {
             n_outs: results_of(op),
         })
     }
+}
+
+/// Returns the number of operands of an elementwise op.
+fn n_operands(op: Op) -> usize {
+    let Operands::Fixed(n, _) = op.def().operands() else {
+        unreachable!("an elementwise op has a fixed number of operands")
+    };
+    n
 }
