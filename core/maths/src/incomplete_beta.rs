@@ -2,7 +2,7 @@
 //!
 //! Formulas are those of the NIST Digital Library of Mathematical Functions (DLMF): the continued
 //! fraction 8.17.22 for `x` below the mean, the symmetry 8.17.4 above it, and the power series
-//! 8.17.7 where the symmetry would lose digits. The factor of the fraction is taken about the mean,
+//! 8.17.7 where the symmetry would lose digits, and the normal limit 8.18.9 for large parameters. The factor of the fraction is taken about the mean,
 //! as in DiDonato and Morris, ACM Transactions on Mathematical Software 18 (1992), algorithm 708.
 //!
 //! Derivatives in `a` and `b` are those of the same formulas, by power series ([`Jet`]) along lines:
@@ -11,7 +11,7 @@
 use crate::gamma::lgamma_1p;
 use crate::incomplete_gamma::{log_defect, stirling};
 use crate::jet::Jet;
-use crate::{Arith, Float, Plain, digamma, exp, expm1, lgamma, log, log1p, polygamma, pow};
+use crate::{Arith, Float, Plain, digamma, erfc, exp, expm1, lgamma, log, log1p, polygamma, pow};
 use std::f64::consts::PI;
 
 /// The highest total order of a derivative in `a` and `b`.
@@ -19,6 +19,14 @@ pub const BETA_ORDERS: usize = 3;
 
 /// The factor of the order in `b` in the order of [`betainc_dab`].
 pub const BETA_ORDER_STEP: usize = 1024;
+
+/// The number of terms of the continued fraction above which there is no result.
+///
+/// Near the mean they are about the square root of the smaller parameter.
+const MOST_TERMS: i32 = 100_000;
+
+/// Parameters from which on the function is the normal limit with its first correction.
+const LARGE: f64 = 1e12;
 
 /// Below this parameter, derivatives are those of the difference of the function from 1.
 const SMALL: f64 = 0.25;
@@ -36,6 +44,7 @@ pub fn betainc<A: Arith, T: Float>(a: T, b: T, x: T) -> T {
 ///
 /// The order is rounded to an integer. A total order above [`BETA_ORDERS`] gives NaN. The relative
 /// error is 2e-13 for the total order 1, and grows tenfold with each order; near a root it is absolute.
+/// With both parameters above 1e13, an `x` near the mean gives NaN, because the fraction has too many terms.
 #[inline(always)]
 pub fn betainc_dab<A: Arith, T: Float>(a: T, b: T, x: T, order: T) -> T {
     T::of(mixed(a.wide(), b.wide(), x.wide(), order.wide(), along))
@@ -121,6 +130,9 @@ fn value(a: f64, b: f64, x: f64) -> f64 {
         return y;
     }
     let point = Point::<1>::new(a, b, x, [0.0, 0.0]);
+    if a.min(b) >= LARGE {
+        return point.normal_limit();
+    }
     if point.is_below_mean() {
         return point.fraction().value();
     }
@@ -261,7 +273,10 @@ impl<const K: usize> Point<K> {
         let mut value = point.denominator(0.0).value();
         let (mut c, mut d) = (value, 0.0);
         let mut n = 1;
-        while n < 1_000_000 {
+        loop {
+            if n == MOST_TERMS {
+                return Jet::constant(f64::NAN);
+            }
             let i = f64::from(n);
             let (top, b) = (point.numerator(i).value(), point.denominator(i).value());
             d = b + top * d;
@@ -322,40 +337,67 @@ impl<const K: usize> Point<K> {
         near.add(&far).shift(n)
     }
 
-    /// Returns `x^a y^b / (a B(a, b))`.
-    fn power(&self) -> Jet<K> {
-        let (a, b, x, y) = (self.a.value(), self.b.value(), self.x, self.y);
-        // Of the argument and its complement, the smaller one is exact.
-        let log_of = |x: f64, y: f64| {
+    /// Returns the logarithms of the argument and of its complement, of which the smaller one is exact.
+    fn logs(&self) -> [f64; 2] {
+        [(self.x, self.y), (self.y, self.x)].map(|(x, y)| {
             if y < 0.5 {
                 log1p::<Plain, f64>(-y)
             } else {
                 log::<Plain, f64>(x)
             }
+        })
+    }
+
+    /// Returns `a log(x_0 / x) + b log(y_0 / y)`, where `x_0 = a / (a + b)` is the mean.
+    ///
+    /// About the mean it has no linear part.
+    fn deviance(&self) -> f64 {
+        let (a, b) = (self.a.value(), self.b.value());
+        let [log_x, log_y] = self.logs();
+        let (e, f) = (-self.distance.value() / a, self.distance.value() / b);
+        let near = |e: f64, log: f64, mean: f64| {
+            if (-0.6..=1.5).contains(&e) {
+                log_defect(e)
+            } else {
+                e - (log - mean)
+            }
         };
-        let (log_x, log_y) = (log_of(x, y), log_of(y, x));
+        let mean_x = -log1p::<Plain, f64>(b / a);
+        let mean_y = -log1p::<Plain, f64>(a / b);
+        a * near(e, log_x, mean_x) + b * near(f, log_y, mean_y)
+    }
+
+    /// Returns the function for large parameters: DLMF 8.18.9 with one term of the sum.
+    fn normal_limit(&self) -> f64 {
+        let (a, b) = (self.a.value(), self.b.value());
+        let (deviance, sum) = (self.deviance(), a + b);
+        let (mean, rest) = (a / sum, b / sum);
+        let (width, offset) = ((mean * rest).sqrt(), -self.distance.value() / sum);
+        let eta = (2.0 * (deviance / sum)).sqrt().copysign(offset);
+        let first = if eta.abs() < 1e-8 {
+            (rest - mean) / (3.0 * width)
+        } else {
+            1.0 / eta - width / offset
+        };
+        let correction = exp::<Plain, f64>(-deviance) / (2.0 * PI * sum).sqrt() * first;
+        let at = deviance.sqrt().copysign(-offset);
+        (0.5 * erfc::<Plain, f64>(at) + correction).clamp(0.0, 1.0)
+    }
+
+    /// Returns `x^a y^b / (a B(a, b))`.
+    fn power(&self) -> Jet<K> {
+        let (a, b, x, y) = (self.a.value(), self.b.value(), self.x, self.y);
+        let [log_x, log_y] = self.logs();
         let x_to_a = if y < 0.5 {
             exp::<Plain, f64>(a * log_x)
         } else {
             pow::<Plain, f64>(x, a)
         };
         let value = if a >= 8.0 && b >= 8.0 {
-            // About the mean, where x = a / (a + b), the logarithm has no linear part.
-            let (e, f) = (-self.distance.value() / a, self.distance.value() / b);
-            let near = |e: f64, log: f64, mean: f64| {
-                if (-0.6..=1.5).contains(&e) {
-                    log_defect(e)
-                } else {
-                    e - (log - mean)
-                }
-            };
             let sum = a + b;
-            let mean_x = -log1p::<Plain, f64>(b / a);
-            let mean_y = -log1p::<Plain, f64>(a / b);
-            let exponent = a * near(e, log_x, mean_x) + b * near(f, log_y, mean_y);
             let rest = stirling(a) + stirling(b) - stirling(sum);
             let size = (b / (sum * a) / (2.0 * PI)).sqrt();
-            exp::<Plain, f64>(-exponent - rest) * size
+            exp::<Plain, f64>(-self.deviance() - rest) * size
         } else {
             // Halves underflow later than the whole.
             let half = exp::<Plain, f64>(0.5 * b * log_y);
