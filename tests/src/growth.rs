@@ -183,6 +183,31 @@ pub const GROWTH: &[Growth] = &[
         run: rows_closure,
     },
     Growth {
+        name: "rows-twice",
+        unit: "row of which a second derivative is taken in reverse mode in a closure",
+        run: rows_twice,
+    },
+    Growth {
+        name: "windows-twice",
+        unit: "computed row of which a second derivative is taken in reverse mode in a closure",
+        run: windows_twice,
+    },
+    Growth {
+        name: "along-closure",
+        unit: "row that is read by an index of each column, with its gradient in a closure",
+        run: along_closure,
+    },
+    Growth {
+        name: "set-rows-closure",
+        unit: "row that is replaced in a closure, with the gradient of the whole and of the row",
+        run: set_rows_closure,
+    },
+    Growth {
+        name: "set-columns-closure",
+        unit: "column that is replaced in a closure, with the gradient of the whole and of the column",
+        run: set_columns_closure,
+    },
+    Growth {
         name: "set-rows",
         unit: "row that a host loop replaces",
         run: set_rows,
@@ -481,6 +506,54 @@ fn rows_closure(n: usize) {
         sums.reduce(|a, b| a + b).expect("`n` is at least 1")
     };
     compute(&grad(sum)(&noise(&[n, WIDE], 1)));
+}
+
+/// Reverse mode over reverse mode.
+fn twice(f: impl Fn(&Tensor) -> Tensor, x: &Tensor) {
+    let slope = |x: &Tensor| grad(&f)(x).square().sum(..);
+    compute(&grad(slope)(x));
+}
+
+fn rows_twice(n: usize) {
+    let sum = |x: &Tensor| {
+        let sums = (0..n).map(|i| x.row(i as i64).sin().sum(..));
+        sums.reduce(|a, b| a + b).expect("`n` is at least 1")
+    };
+    twice(sum, &noise(&[n, WIDE], 1));
+}
+
+fn windows_twice(n: usize) {
+    let sum = |x: &Tensor| {
+        let row = |i: usize| x.dynamic_slice(&Tensor::scalar(i as i64), [1]);
+        let sums = (0..n).map(|i| row(i).sin().sum(..));
+        sums.reduce(|a, b| a + b).expect("`n` is at least 1")
+    };
+    twice(sum, &noise(&[n, WIDE], 1));
+}
+
+fn along_closure(n: usize) {
+    let sum = |x: &Tensor| {
+        let row = |i: usize| x.take_along_axis(&Tensor::full([1, WIDE], i as i64, DType::I64), 0);
+        let sums = (0..n).map(|i| row(i).sin().sum(..));
+        sums.reduce(|a, b| a + b).expect("`n` is at least 1")
+    };
+    compute(&grad(sum)(&noise(&[n, WIDE], 1)));
+}
+
+fn set_rows_closure(n: usize) {
+    let sum = |(x, y): &(Tensor, Tensor)| {
+        let set = (0..n).fold(x.clone(), |x, i| x.set(i as i64, &y.sin()));
+        set.square().sum(..)
+    };
+    compute(&grad(sum)(&(noise(&[n, WIDE], 1), noise(&[WIDE], 2))));
+}
+
+fn set_columns_closure(n: usize) {
+    let sum = |(x, y): &(Tensor, Tensor)| {
+        let set = (0..n).fold(x.clone(), |x, i| x.set((.., i as i64), &y.sin()));
+        set.square().sum(..)
+    };
+    compute(&grad(sum)(&(noise(&[WIDE, n], 1), noise(&[WIDE], 2))));
 }
 
 fn set_rows(n: usize) {

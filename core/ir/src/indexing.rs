@@ -196,10 +196,7 @@ impl Indexing {
         let updates = match self.tensors[..] {
             [] => {
                 let updates = e.emit(Op::BroadcastLike, &[], &[updates], &[updates, &region])?;
-                match how {
-                    Write::Set => updates,
-                    Write::Add => e.emit(Op::Add, &[], &[&region, &updates], &[])?,
-                }
+                return self.replace(e, x, updates, how);
             }
             [(axis, entry)] => {
                 let indices = e.tensor(entry)?;
@@ -211,7 +208,7 @@ impl Indexing {
                 e.split(&merged, &region, &self.tensors)?
             }
         };
-        self.replace(e, x, updates)
+        self.replace(e, x, updates, Write::Set)
     }
 
     /// Returns the entries of the numbers, each with its axis.
@@ -246,12 +243,13 @@ impl Indexing {
         Ok(x)
     }
 
-    /// Emits `x` with its region replaced.
+    /// Emits `x` with `region` written to its region.
     fn replace<E: Emit>(
         &self,
         e: &mut E,
         x: &E::Value,
         mut region: E::Value,
+        how: Write,
     ) -> Result<E::Value, E::Error> {
         if !self.new_axes.is_empty() {
             let axes = [Argument::UnitAxes(&self.new_axes)];
@@ -263,11 +261,15 @@ impl Indexing {
             region = e.emit(Op::Unsqueeze, &axes, &[&region], &[])?;
         }
         if self.cuts.is_empty() {
-            return Ok(region);
+            return match how {
+                Write::Set => Ok(region),
+                Write::Add => e.emit(Op::Add, &[], &[x, &region], &[]),
+            };
         }
         let cut = |cut: &Option<(usize, Entry)>| cut.map(|(entry, _)| entry);
         let ranges: Vec<Option<usize>> = self.cuts.iter().map(cut).collect();
-        let statics = slice(&ranges);
+        let [starts, stops, steps] = slice(&ranges);
+        let statics = [starts, stops, steps, Argument::Flag(how == Write::Set)];
         e.emit(Op::SetSlice, &statics, &[x, &region], &[x, &region])
     }
 }

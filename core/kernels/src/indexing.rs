@@ -7,6 +7,7 @@
 use crate::KernelFault;
 use crate::memory::data::Base;
 use crate::memory::{Data, Element};
+use crate::movement::write::{Write, on_write};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use crate::simd::vector::{copy_streamed, fence, non_temporal, prefetch};
@@ -45,19 +46,6 @@ pub struct Places {
     pub by_inner: bool,
     /// True if all outer elements read the same tensor, of shape `[n, inner]`.
     pub shared: bool,
-}
-
-/// Combination of an update with the element that it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
-    /// The update replaces the element.
-    Set,
-    /// The sum.
-    Add,
-    /// The greater one, or NaN if either is NaN.
-    Max,
-    /// The smaller one, or NaN if either is NaN.
-    Min,
 }
 
 /// Elements of a cache-sized part of a result.
@@ -155,18 +143,7 @@ pub fn write(dtype: DType, at: Places, onto: bool, by: Write) -> Prepared {
             Ok(())
         })
     }
-    fn number<T: Number>(at: Places, onto: bool, by: Write) -> Prepared {
-        match by {
-            Write::Set => typed(at, onto, |_, y: T| y),
-            Write::Add => typed(at, onto, T::plus),
-            Write::Max => typed(at, onto, T::greater),
-            Write::Min => typed(at, onto, T::less),
-        }
-    }
-    match (dtype, by) {
-        (DType::Bool, Write::Set) => typed(at, onto, |_, y: bool| y),
-        _ => on_number!(dtype, number(at, onto, by)),
-    }
+    on_write!(dtype, by, typed(at, onto))
 }
 
 impl Places {

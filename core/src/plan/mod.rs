@@ -16,6 +16,7 @@ mod instructions;
 mod liveness;
 mod memory_plan;
 pub(crate) mod numbers;
+mod places;
 mod results;
 mod spmd;
 mod steps;

@@ -3,6 +3,7 @@
 use super::consumers::Consumers;
 use super::control;
 use super::groups::{group, sums};
+use super::places::Places;
 use super::{BOUND, aval};
 use crate::backend::View;
 use crate::backend::cpu;
@@ -15,7 +16,7 @@ use gradloom_kernels::memory::Layout;
 pub(super) struct Planning<'a> {
     pub(super) program: &'a Program,
     pub(super) build: TaskBuilder,
-    pub(super) places: SecondaryMap<Var, View>,
+    pub(super) places: Places,
     pub(super) consumers: Consumers,
     /// Variables whose elements are all the same known number.
     pub(super) constants: SecondaryMap<Var, f64>,
@@ -30,7 +31,8 @@ pub(super) fn steps(
     leaves: &[(usize, Layout)],
 ) -> (TaskBuilder, SecondaryMap<Var, View>) {
     let mut build = TaskBuilder::default();
-    let mut places: SecondaryMap<Var, View> = SecondaryMap::new();
+    let all = pass::fuse(program);
+    let mut places = Places::new(program, &all);
     for (i, (len, layout)) in leaves.iter().enumerate() {
         let leaf = program.params[i];
         let dtype = aval(program, leaf).dtype();
@@ -46,13 +48,14 @@ pub(super) fn steps(
         numbers: GroupNumbers::default(),
     };
     let mut done = vec![false; program.eqns.len()];
-    for step in pass::fuse(program) {
+    for (n, step) in all.into_iter().enumerate() {
         match step[..] {
             [i] if !program.eqns[i].op.def().facts().elementwise
                 || may_fail(program, &program.eqns[i], &planning.constants) =>
             {
                 if !done[i] {
                     equation(&mut planning, i);
+                    planning.places.copy_parts(&mut planning.build, n);
                 }
             }
             _ => {
@@ -62,7 +65,7 @@ pub(super) fn steps(
             }
         }
     }
-    (planning.build, planning.places)
+    (planning.build, planning.places.into_map())
 }
 
 /// Plans one equation that is not part of a group.

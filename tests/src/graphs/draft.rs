@@ -830,9 +830,14 @@ impl Draft<'_> {
                 vec![self.result_of(Op::SelectIndex, &statics, &[x, x])?]
             }
             Op::SetSlice => {
-                let x = self.pick(|_| true)?;
+                let set = self.rng.once_in(2);
+                let x = match set {
+                    true => self.pick(|_| true)?,
+                    false => self.pick_number()?,
+                };
                 statics = self.ranges(&dims(&self.avals[x])).to_vec();
                 let updates = self.result_of(Op::Slice, &statics, &[x, x])?;
+                statics.push(Static::Bool(set));
                 likes = vec![x, updates];
                 likes.clone()
             }
@@ -840,7 +845,8 @@ impl Draft<'_> {
             | Op::DynamicSliceLike
             | Op::DynamicSliceT
             | Op::DynamicUpdateSlice => {
-                let number = op == Op::DynamicSliceT;
+                let set = self.rng.once_in(2);
+                let number = op == Op::DynamicSliceT || op == Op::DynamicUpdateSlice && !set;
                 let x = if number {
                     self.pick_number()?
                 } else {
@@ -867,7 +873,10 @@ impl Draft<'_> {
                     match op {
                         Op::DynamicSliceLike => vec![x, starts],
                         Op::DynamicSliceT => vec![part, starts],
-                        _ => vec![x, starts, part],
+                        _ => {
+                            statics = vec![Static::Bool(set)];
+                            vec![x, starts, part]
+                        }
                     }
                 }
             }

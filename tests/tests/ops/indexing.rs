@@ -218,7 +218,7 @@ fn errors_of_indices_name_the_method_and_the_axis() {
     assert_snapshot!(refused(&|| x.set(-3, 0.0)), @"set: index -3 is out of range for axis 0, of length 2: the operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.set(0, &x)), @"set: the operand does not broadcast to [3]: the operand is f32[2, 3]");
     assert_snapshot!(refused(&|| x.set(0, Tensor::from([1i64, 2, 3]))), @"set: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[1, 3]; cast the i64 operand, as in `.cast(DType::F32)`");
-    assert_snapshot!(refused(&|| x.add_at(0, Tensor::from([1i64, 2, 3]))), @"add_at: the dtypes are f32 and i64: the left operand is f32[3], the right operand is i64[3]; cast the i64 operand, as in `.cast(DType::F32)`");
+    assert_snapshot!(refused(&|| x.add_at(0, Tensor::from([1i64, 2, 3]))), @"add_at: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[1, 3]; cast the i64 operand, as in `.cast(DType::F32)`");
     assert_snapshot!(refused(&|| x.i((&x, &Tensor::from([0i64])))), @"i: the dtype is f32, expected an integer for the indices: the left operand is f32[2, 3], the right operand is f32[2, 3]");
 }
 

@@ -3,7 +3,7 @@
 //! A value of which n parts are read has n such cotangents. Each is added to its part of the sum, which a
 //! plan does in place. As sums of whole values, they would take n times the time of the whole.
 
-use crate::{Attr, Builder, Eqn, Op, Var};
+use crate::{Attr, Builder, Dim, Eqn, Op, Var};
 
 /// Emits the sum of `total` and the result of `eqn`, if that is a part among zeros.
 ///
@@ -14,16 +14,14 @@ pub fn add_part(b: &mut Builder, total: Var, eqn: &Eqn) -> Option<Var> {
     let is_set = |b: &Builder, i: usize| b.static_of(eqn.attrs[i]).bool() != Some(false);
     match eqn.op {
         // Along an axis, `take_t` adds up where its tensor is repeated, which `scatter` does not.
-        Op::TakeT if !is_set(b, 1) && !is_set(b, 2) => {
+        Op::TakeT if !is_set(b, 2) && (!is_set(b, 1) || !repeats(b, eqn, x)) => {
             let args = [total, eqn.args[1], y, x, y];
             Some(b.emit(Op::Scatter, &eqn.attrs, &args))
         }
         Op::DynamicSliceT => {
-            let [starts, like] = [eqn.args[1], eqn.args[3]];
-            let part = b.emit(Op::DynamicSliceLike, &[], &[total, starts, x, like]);
-            let part = b.add(part, y);
-            let args = [total, starts, part, x, like];
-            Some(b.emit(Op::DynamicUpdateSlice, &[], &args))
+            let set = b.attr(false);
+            let args = [total, eqn.args[1], y, x, eqn.args[3]];
+            Some(b.emit(Op::DynamicUpdateSlice, &[set], &args))
         }
         Op::SliceT => Some(add_slice(b, &eqn.attrs, [total, y, x])),
         Op::SelectIndexT => {
@@ -45,7 +43,18 @@ pub fn add_part(b: &mut Builder, total: Var, eqn: &Eqn) -> Option<Var> {
 
 /// Emits `total`, which has the shape of `x`, with `y` added to a slice of it.
 fn add_slice(b: &mut Builder, ranges: &[Attr], [total, y, x]: [Var; 3]) -> Var {
-    let part = b.emit(Op::Slice, ranges, &[total, x]);
-    let part = b.add(part, y);
-    b.emit(Op::SetSlice, ranges, &[total, part, x, part])
+    let statics = [ranges, &[b.attr(false)]].concat();
+    b.emit(Op::SetSlice, &statics, &[total, y, x, y])
+}
+
+/// Returns whether `take_t` along an axis of `x` may add up cotangents of an element that was repeated along another.
+fn repeats(b: &Builder, eqn: &Eqn, x: Var) -> bool {
+    let dims = |v: Var| b.aval(v).shape.dims();
+    let axis = b.static_of(eqn.attrs[0]).int();
+    let (Some(ct), Some(x), Some(axis)) = (dims(eqn.args[0]), dims(x), axis) else {
+        return true;
+    };
+    let axis = axis.rem_euclid(x.len().max(1) as i64) as usize;
+    let same = |i: usize| i == axis || ct[i] == x[i] && ct[i] != Dim::Unknown;
+    ct.len() != x.len() || !(0..x.len()).all(same)
 }

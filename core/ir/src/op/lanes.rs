@@ -334,11 +334,11 @@ pub(super) fn inserted(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     Some(of.emit(b, statics, &args))
 }
 
-/// An op that takes a range of each of the leading axes: all lanes, then these.
+/// An op whose first static arguments are a range of each of the leading axes: all lanes, then these.
 pub(super) fn ranges(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
-    let mut statics = Vec::new();
+    let mut statics: Vec<Static> = of.statics();
     for (i, whole) in [0, i64::MAX, 1].into_iter().enumerate() {
-        statics.push([&[whole], of.ints(i)?].concat().into());
+        statics[i] = [&[whole], of.ints(i)?].concat().into();
     }
     let args = of.all(b)?;
     Some(of.emit(b, statics, &args))

@@ -86,13 +86,7 @@ pub(super) static OP: Update = Update {
         shape::same(&args[2].shape, &args[4].shape)?;
         updated(statics, args[3], args)
     },
-    dtype: |statics, args| {
-        let dtype = updated_dtype(args)?;
-        shape::number(dtype, true).or_else(|fault| match statics[2].bool() {
-            Some(false) => Err(fault),
-            _ => Ok(dtype),
-        })
-    },
+    dtype: |statics, args| Update::written(&statics[2], updated_dtype(args)?),
     adds: |b, eqn| b.static_of(eqn.attrs[2]).bool() == Some(false),
     // With `set`, a later update hides earlier ones: `last` of `take` and `take_t`.
     read: Op::Take,

@@ -134,6 +134,11 @@ impl Scatter {
 
     /// Writes `xs`, in row-major order, to the part.
     pub(crate) fn run<T: Element>(&self, xs: &[T], out: &mut [T]) {
+        self.combine(xs, out, |_, x| x);
+    }
+
+    /// Replaces each element of the part by its combination with that of `xs`, which is in row-major order.
+    pub(crate) fn combine<T: Element>(&self, xs: &[T], out: &mut [T], by: impl Fn(T, T) -> T) {
         if self.layout.numel() == 0 {
             return;
         }
@@ -147,10 +152,12 @@ impl Scatter {
                 rest /= len;
             }
             if stride == 1 {
-                out[at..at + len].copy_from_slice(piece);
+                for (y, &x) in out[at..at + len].iter_mut().zip(piece) {
+                    *y = by(*y, x);
+                }
             } else {
                 for (y, &x) in out[at..].iter_mut().step_by(stride).zip(piece) {
-                    *y = x;
+                    *y = by(*y, x);
                 }
             }
         }

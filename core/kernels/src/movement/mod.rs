@@ -3,6 +3,7 @@
 pub(crate) mod copy;
 pub mod gather;
 mod window;
+pub(crate) mod write;
 
 use crate::memory::{Data, Element, Layout};
 use crate::task::{Prepared, map};
@@ -11,6 +12,7 @@ use gradloom_ir::{DType, Static};
 use std::ops::Range;
 
 pub use window::{read_window, write_slice, write_window};
+pub use write::Write;
 
 /// Copies elements laid out as `layout` into row-major order.
 ///

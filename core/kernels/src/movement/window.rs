@@ -5,6 +5,8 @@ use crate::memory::element::Element;
 use crate::memory::{Data, Layout};
 use crate::movement::copy::Scatter;
 use crate::movement::gather::Gather;
+use crate::movement::write::{Write, on_write};
+use crate::simd::number::Number;
 use crate::task::Prepared;
 use gradloom_ir::DType;
 
@@ -64,11 +66,24 @@ pub fn read_window(dtype: DType, whole: &[usize], part: &[usize]) -> Prepared {
     on_element!(dtype, typed(Window::new(whole, part)))
 }
 
-/// Writes a window: among zeros, or onto an operand if `onto` is true. It may compute in place.
+/// Writes a window: among zeros, or onto an operand as `onto` says. It may compute in place.
 ///
 /// The operands are the tensor, if there is one, the starts of the leading axes and the window.
-pub fn write_window(dtype: DType, whole: &[usize], part: &[usize], onto: bool) -> Prepared {
-    fn typed<T: Element>(window: Window, onto: bool) -> Prepared {
+///
+/// # Panics
+///
+/// If bools are combined other than by [`Write::Set`].
+pub fn write_window(
+    dtype: DType,
+    whole: &[usize],
+    part: &[usize],
+    onto: Option<Write>,
+) -> Prepared {
+    fn typed<T: Element>(
+        window: Window,
+        onto: bool,
+        by: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
+    ) -> Prepared {
         let scatter = Scatter::new(&window.layout);
         Box::new(move |args, outs| {
             let out = T::slice_mut(&mut outs[0]);
@@ -79,23 +94,31 @@ pub fn write_window(dtype: DType, whole: &[usize], part: &[usize], onto: bool) -
             base.start(0, out);
             let ys = T::slice(rest[1]);
             if !ys.is_empty() {
-                scatter.run(ys, &mut out[window.offset(rest[0])..]);
+                scatter.combine(ys, &mut out[window.offset(rest[0])..], by);
             }
             Ok(())
         })
     }
-    on_element!(dtype, typed(Window::new(whole, part), onto))
+    let (window, by) = (Window::new(whole, part), onto.unwrap_or(Write::Set));
+    on_write!(dtype, by, typed(window, onto.is_some()))
 }
 
 /// Writes the second operand to the elements that `to` selects of the first. It may compute in place.
-pub fn write_slice(dtype: DType, to: &Layout) -> Prepared {
-    fn typed<T: Element>(scatter: Scatter) -> Prepared {
+///
+/// # Panics
+///
+/// If bools are combined other than by [`Write::Set`].
+pub fn write_slice(dtype: DType, to: &Layout, by: Write) -> Prepared {
+    fn typed<T: Element>(
+        scatter: Scatter,
+        by: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
+    ) -> Prepared {
         Box::new(move |args, outs| {
             let out = T::slice_mut(&mut outs[0]);
             Base::of(args[0]).start(0, out);
-            scatter.run(T::slice(args[1]), out);
+            scatter.combine(T::slice(args[1]), out, by);
             Ok(())
         })
     }
-    on_element!(dtype, typed(Scatter::new(to)))
+    on_write!(dtype, by, typed(Scatter::new(to)))
 }

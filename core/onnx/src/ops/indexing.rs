@@ -153,6 +153,12 @@ pub(super) fn dynamic_update_slice(g: &mut Graph, of: &Equation<'_>) -> Value {
     let position = g.reshape(&position, &[updates.numel()]);
     let flat = g.reshape(x, &[x.numel()]);
     let updates = g.reshape(updates, &[updates.numel()]);
-    let y = g.same("ScatterElements", &[&flat, &position, &updates]);
+    let reduction = if of.flag(0) { "none" } else { "add" };
+    let y = g.node(
+        "ScatterElements",
+        &[&flat, &position, &updates],
+        &[Attribute::Text("reduction", reduction)],
+        (x.dtype, &flat.shape),
+    );
     g.reshape(&y, &x.shape)
 }

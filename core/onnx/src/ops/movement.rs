@@ -165,7 +165,11 @@ pub(super) fn set_slice(g: &mut Graph, of: &Equation<'_>) -> Result<Value, Expor
     let hit = g.pad(&hit, 0i64, &margins);
     let hit = g.convert(&hit, DType::Bool);
     let placed = g.pad(&updates, 0i64, &margins);
-    Ok(g.select(&hit, &placed, &x))
+    let written = match of.flag(3) {
+        true => placed,
+        false => g.same("Add", &[&x, &placed]),
+    };
+    Ok(g.select(&hit, &written, &x))
 }
 
 /// Appends the elements of `x` along axes in reverse order.

@@ -4,8 +4,9 @@ use super::axes::{fold, repeated};
 use super::{Equation, statics};
 use crate::backend::{TaskBuilder, View};
 use crate::{Aval, DType};
-use gradloom_kernels::indexing::{self, Places, Write};
+use gradloom_kernels::indexing::{self, Places};
 use gradloom_kernels::memory::numel;
+use gradloom_kernels::movement::Write;
 use gradloom_kernels::reduce::Fold;
 
 /// An axis with indices, and the shapes of the values of an op on it.
@@ -106,11 +107,7 @@ pub(super) fn take_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 }
 
 pub(super) fn scatter(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let by = match statics::flag(&of.statics[2]) {
-        true => Write::Set,
-        false => Write::Add,
-    };
-    update(b, of, by)
+    update(b, of, statics::write(&of.statics[2]))
 }
 
 pub(super) fn scatter_extreme(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

@@ -2,7 +2,7 @@
 
 use super::Equation;
 use super::axes::neighbours;
-use super::statics::{axis, int, ints, permutation};
+use super::statics::{self, axis, int, ints, permutation};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::{Static, StaticKind};
@@ -102,12 +102,13 @@ pub(super) fn slice_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
 }
 
-/// Writes the second operand to the selected part of the first.
+/// Writes or adds the second operand to the selected part of the first.
 pub(super) fn set_slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let (to, reversed) = narrow(&Layout::contiguous(of.shape()), of, of.y().shape());
     let y = flipped(b, of.y(), &reversed);
     let [x, y] = [b.contiguous(of.x()), b.contiguous(&y)];
-    let kernel = movement::write_slice(of.out().dtype(), &to);
+    let by = statics::write(&of.statics[3]);
+    let kernel = movement::write_slice(of.out().dtype(), &to, by);
     b.update(&[&x, &y], of.out(), kernel)
 }
 
@@ -143,13 +144,14 @@ pub(super) use dynamic_slice as dynamic_slice_like;
 /// Writes the operand to a window of a tensor of zeros.
 pub(super) fn dynamic_slice_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let [y, starts] = [b.contiguous(of.x()), b.contiguous(of.y())];
-    let kernel = movement::write_window(y.dtype(), of.shape(), y.shape(), false);
+    let kernel = movement::write_window(y.dtype(), of.shape(), y.shape(), None);
     b.kernel(&[&starts, &y], of.out(), kernel)
 }
 
 pub(super) fn dynamic_update_slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let [x, starts, y] = [0, 1, 2].map(|i| b.contiguous(&of.args[i]));
-    let kernel = movement::write_window(x.dtype(), of.shape(), y.shape(), true);
+    let by = statics::write(&of.statics[0]);
+    let kernel = movement::write_window(x.dtype(), of.shape(), y.shape(), Some(by));
     b.update(&[&x, &starts, &y], of.out(), kernel)
 }
 

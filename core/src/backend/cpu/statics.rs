@@ -2,6 +2,7 @@
 
 use gradloom_ir::op::shape;
 use gradloom_ir::{Op, Static, StaticKind};
+use gradloom_kernels::movement::Write;
 
 const CHECKED: &str = "the static arguments are checked when avals are inferred";
 
@@ -20,6 +21,14 @@ pub(super) fn float(value: &Static) -> f64 {
 
 pub(super) fn flag(value: &Static) -> bool {
     value.bool().expect(CHECKED)
+}
+
+/// Returns how an op whose static argument `set` is given combines updates with elements.
+pub(super) fn write(set: &Static) -> Write {
+    match flag(set) {
+        true => Write::Set,
+        false => Write::Add,
+    }
 }
 
 pub(super) fn ints(value: &Static) -> &[i64] {

@@ -253,6 +253,12 @@ pub(super) fn dynamic_slice_t(t: &mut Text, of: &Equation<'_>) -> Value {
 
 /// Operands: `x, starts, updates`.
 pub(super) fn dynamic_update_slice(t: &mut Text, of: &Equation<'_>) -> Value {
+    let (x, updates) = (of.x(), &of.args[2]);
     let starts = starts(t, of.y(), of.shape());
-    t.dynamic_update(of.x(), &of.args[2], &starts)
+    if of.flag(0) {
+        return t.dynamic_update(x, updates, &starts);
+    }
+    let part = t.dynamic_slice(x, &starts, &updates.shape);
+    let part = t.add(&part, updates);
+    t.dynamic_update(x, &part, &starts)
 }

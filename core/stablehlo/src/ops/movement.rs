@@ -188,9 +188,13 @@ pub(super) fn set_slice(t: &mut Text, of: &Equation<'_>) -> Value {
     let (x, updates) = (of.x(), of.y());
     let ranges = Range::all(of, &x.shape, &updates.shape);
     let placed = Range::place(t, &ranges, updates, &x.shape, 0);
+    let written = match of.flag(3) {
+        true => placed,
+        false => t.add(x, &placed),
+    };
     let hit = t.full(1, Element::I1, &updates.shape);
     let hit = Range::place(t, &ranges, &hit, &x.shape, 0);
-    t.select(&hit, &placed, x)
+    t.select(&hit, &written, x)
 }
 
 /// Returns the index of static argument 1 on the axis of static argument 0.

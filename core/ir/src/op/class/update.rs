@@ -1,6 +1,8 @@
 //! The class of ops that write to a part of a tensor.
 
-use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands};
+use crate::op::{
+    Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands, shape,
+};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Program, Shape, Static, StaticArg, Var};
 
 /// An op with a kernel that writes updates to a part of a tensor, or adds them to it.
@@ -46,6 +48,14 @@ impl Update {
         }
     }
 
+    /// Returns the dtype of the result of an op that adds unless `set` is true. Only numbers are added.
+    pub(crate) fn written(set: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
+        match set.bool() {
+            Some(false) => shape::number(dtype, true),
+            _ => Ok(dtype),
+        }
+    }
+
     /// Returns the operands with another tensor and other updates.
     fn with(&self, eqn: &Eqn, x: Var, updates: Var) -> Vec<Var> {
         let mut args = eqn.args.clone();
@@ -62,7 +72,9 @@ impl Update {
         let mut args = vec![x];
         args.extend(&eqn.args[1..self.n_data - 1]);
         args.extend(&eqn.likes()[..n_likes]);
-        b.emit(op, &eqn.attrs, &args)
+        // Whether updates are added is no argument of ops on slices.
+        let attrs = &eqn.attrs[..op.def().statics().len()];
+        b.emit(op, attrs, &args)
     }
 }
 
