@@ -40,7 +40,7 @@ pub use config::{Config, Format};
 pub use diff::{Diff, Difference, Item, Status, ValueDifference, diff};
 pub use digest::{Digest, digest, digest_f32};
 pub use error::Error;
-pub use glob::Filter;
+pub use glob::{Filter, Rename};
 pub use json::parse_lines;
 pub use name::sanitize_filename;
 pub use read::{Entry, Trace, read};

@@ -413,3 +413,35 @@ fn elements_that_a_hash_rounds_away_are_compared() {
     assert!(!diff(&a, &b, 0.0).unwrap().is_equal());
     assert!(diff(&a, &b, 1e-8).unwrap().is_equal());
 }
+
+/// The names of another implementation, by rules. A rule without use is an error, and so is one without the same
+/// wildcards.
+#[test]
+fn records_of_the_second_trace_are_renamed() {
+    let traces = Traces::new();
+    let plain = |c| c;
+    let other: Vec<_> = A
+        .iter()
+        .map(|(name, x, layer)| (name.replace("t0/blk", "layers."), *x, *layer))
+        .collect();
+    let other: Vec<_> = other
+        .iter()
+        .map(|(name, x, layer)| (&**name, *x, *layer))
+        .collect();
+    let (a, b) = (
+        traces.write("a", plain, &A),
+        traces.write("b", plain, &other),
+    );
+    let run = |rules: &[&str]| {
+        let args: Vec<&str> = rules.iter().flat_map(|rule| ["--rename", rule]).collect();
+        let output = trace_diff(&args, &a, &b);
+        let error = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), traces.clean(&error))
+    };
+    assert_eq!(run(&[]).0, Some(1));
+    assert_eq!(run(&["layers.*/*=t0/blk*/*"]), (Some(0), String::new()));
+    assert_eq!(run(&["layers.?/h=t0/blk?/h", "layers.*=t0/x*"]).0, Some(2));
+    insta::assert_snapshot!(run(&["layers.*/*=t0/blk*/*", "*.weight=*.w"]).1, @"trace-diff: the rule `*.weight=*.w` fits no record of `DIR/b`");
+    insta::assert_snapshot!(run(&["layers.*=t0/blk?"]).1, @"trace-diff: `layers.*` and `t0/blk?` must have the same wildcards in the same order");
+    insta::assert_snapshot!(run(&["layers"]).1, @"trace-diff: `layers` is not a rule; give `FROM=TO`");
+}

@@ -1,12 +1,12 @@
 //! `trace-diff A B`: compares two traces. Exits with 0 if they are equal, 1 if not, and 2 after an
 //! error.
 
-use gradloom_trace::{Diff, diff, read, report};
+use gradloom_trace::{Diff, Rename, Trace, diff, read, report};
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: trace-diff [--format text|markdown|json|html] [--output FILE] [--tolerance T] A B
+const USAGE: &str = "usage: trace-diff [--format text|markdown|json|html] [--output FILE] [--tolerance T] [--rename FROM=TO].. A B
 
 Compares two traces, each a folder of .trace files or a file of JSON lines, by name and in the
 order of execution. Prints a report, or writes it to FILE.
@@ -14,6 +14,8 @@ order of execution. Prints a report, or writes it to FILE.
   --format FORMAT   form of the report: text (default), markdown, json or html
   --output FILE     file for the report; the first divergence is still printed
   --tolerance T     relative difference up to which two tensors count as equal (default 0: equal hashes)
+  --rename FROM=TO  name of B that stands for another one of A, with the wildcards * and ? as in
+                    'layers.*.attn=model/blk*/attention'; of several rules, the first that fits counts
 
 Exit code: 0 if the traces are equal, 1 if they differ, 2 after an error. Two traces with nothing
 to compare are an error.";
@@ -22,6 +24,7 @@ struct Options {
     format: fn(&Diff) -> String,
     output: Option<PathBuf>,
     tolerance: f64,
+    renames: Vec<Rename>,
     a: PathBuf,
     b: PathBuf,
 }
@@ -44,7 +47,7 @@ fn main() -> ExitCode {
 
 fn options(args: Vec<std::ffi::OsString>) -> Result<Options, String> {
     let (mut format, mut output, mut tolerance) = (report::text as fn(&Diff) -> String, None, 0.0);
-    let mut paths = Vec::new();
+    let (mut paths, mut renames) = (Vec::new(), Vec::new());
     let mut args = args.into_iter();
     while let Some(arg) = args.next() {
         let name = arg.to_string_lossy().into_owned();
@@ -78,6 +81,7 @@ fn options(args: Vec<std::ffi::OsString>) -> Result<Options, String> {
                     format!("`{value}` is not a tolerance; give a number of at least 0")
                 })?;
             }
+            "--rename" => renames.push(Rename::new(&value()?.to_string_lossy())?),
             other if other.starts_with("--") => {
                 return Err(format!("`{other}` is not an option\n{USAGE}"));
             }
@@ -94,6 +98,7 @@ fn options(args: Vec<std::ffi::OsString>) -> Result<Options, String> {
         format,
         output,
         tolerance,
+        renames,
         a,
         b,
     })
@@ -107,13 +112,37 @@ fn printed(text: &str) -> Result<(), String> {
     }
 }
 
+/// Renames records. A rule that fits no name is an error, because its pattern is likely to be wrong.
+fn rename(trace: &mut Trace, rules: &[Rename]) -> Result<(), String> {
+    let mut used = vec![false; rules.len()];
+    for entry in &mut trace.entries {
+        let renamed = |rule: &Rename| rule.apply(&entry.record.name);
+        if let Some((i, name)) = (0..)
+            .zip(rules)
+            .find_map(|(i, rule)| Some((i, renamed(rule)?)))
+        {
+            used[i] = true;
+            entry.record.name = name;
+        }
+    }
+    match used.iter().position(|used| !used) {
+        Some(i) => Err(format!(
+            "the rule `{}` fits no record of `{}`",
+            rules[i],
+            trace.path.display()
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Compares the traces and reports. Returns whether they are equal.
 fn run(options: &Options) -> Result<bool, String> {
     let words = |error: gradloom_trace::Error| error.to_string();
-    let (a, b) = (
+    let (a, mut b) = (
         read(&options.a).map_err(words)?,
         read(&options.b).map_err(words)?,
     );
+    rename(&mut b, &options.renames)?;
     let diff = diff(&a, &b, options.tolerance).map_err(words)?;
     let report = (options.format)(&diff);
     match &options.output {
