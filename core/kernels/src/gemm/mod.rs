@@ -442,8 +442,10 @@ macro_rules! floats {
                 n: usize,
             ) {
                 let (cols, steps) = (batch.out.cols, batch.axes[0].1);
-                // SAFETY: the caller guarantees the requirements of `product` for each product.
-                unsafe { small::products(batch.mkn, a, b, c, cols, add, n, steps) }
+                let tiles = $t::tiles(level()).expect("a level with small products has tiles");
+                // SAFETY: the caller guarantees the requirements of `product` for each product, and the
+                // tiles are those of this CPU's level.
+                unsafe { small::products(tiles, batch.mkn, a, b, c, cols, add, n, steps) }
             }
 
             fn nanos(mkn: [usize; 3]) -> usize {
@@ -487,9 +489,10 @@ macro_rules! floats {
                 finish: Option<Finish<'_, Self>>,
             ) {
                 match $t::tiles(level()) {
-                    Some(_) if Self::is_small([m, k, n]) => {
-                        // SAFETY: the caller guarantees the requirements of `product`.
-                        unsafe { small::products([m, k, n], a, b, c, cols, add, 1, [0; 3]) };
+                    Some(tiles) if Self::is_small([m, k, n]) => {
+                        // SAFETY: the caller guarantees the requirements of `product`, and the tiles
+                        // are those of this CPU's level.
+                        unsafe { small::products(tiles, [m, k, n], a, b, c, cols, add, 1, [0; 3]) };
                         finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));
                     }
                     // SAFETY: the caller guarantees the requirements of `product`, and the tiles

@@ -45,6 +45,23 @@ impl<T: Copy> MatrixPtr<T> {
     }
 }
 
+/// Products of matrices with contiguous rows and vectors, one after another in memory.
+pub(crate) struct MatVecs<T> {
+    pub(crate) n_products: usize,
+    /// Rows and columns of each matrix.
+    pub(crate) size: [usize; 2],
+    /// The first matrix, and the distance between its rows.
+    pub(crate) a: (*const T, usize),
+    /// The first vector, and the distance between its elements.
+    pub(crate) x: (*const T, usize),
+    /// The first result, whose elements are contiguous.
+    pub(crate) y: *mut T,
+    /// Distances between matrices, vectors and results.
+    pub(crate) steps: [usize; 3],
+    /// True if the products are added to the results.
+    pub(crate) add: bool,
+}
+
 /// Calls `f` with thread-local scratch for `len` elements, aligned to a cache line.
 pub(crate) fn with_room<T: TileElement, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
     thread_local! {

@@ -4,7 +4,8 @@
 //! bits. The set-up of the tiles would take longer than the product.
 
 use crate::gemm::blocks::OutputPtr;
-use crate::gemm::pack::MatrixPtr;
+use crate::gemm::pack::{self, MatVecs, MatrixPtr};
+use crate::gemm::tile::{TileElement, Tiles};
 use crate::simd::leveled::leveled;
 use crate::simd::number::{Float, Number};
 use crate::simd::vector::{Simd, Vector};
@@ -29,7 +30,7 @@ fn is_block([m, n]: [usize; 2]) -> bool {
 }
 
 /// Products whose operands and results are `steps` apart, all of whose elements are valid.
-struct Small<T> {
+struct Small<T: 'static> {
     mkn: [usize; 3],
     a: MatrixPtr<T>,
     b: MatrixPtr<T>,
@@ -38,6 +39,7 @@ struct Small<T> {
     add: bool,
     n_products: usize,
     steps: [usize; 3],
+    tiles: &'static Tiles<T>,
 }
 
 /// Computes `c = a b`, or `c += a b` if `add`, for products whose operands and results are `steps` apart;
@@ -46,12 +48,13 @@ struct Small<T> {
 /// # Safety
 ///
 /// The elements of `a` and `b` must be valid for reads and those of `c` for writes. The elements of `c` must be
-/// distinct and must not overlap `a` or `b`.
+/// distinct and must not overlap `a` or `b`. The tiles must be those of this CPU.
 #[expect(
     clippy::too_many_arguments,
     reason = "they are those of a product, and of a batch"
 )]
-pub(crate) unsafe fn products<T: Float>(
+pub(crate) unsafe fn products<T: TileElement>(
+    tiles: &'static Tiles<T>,
     mkn: [usize; 3],
     a: MatrixPtr<T>,
     b: MatrixPtr<T>,
@@ -70,12 +73,17 @@ pub(crate) unsafe fn products<T: Float>(
         add,
         n_products,
         steps,
+        tiles,
     });
 }
 
 leveled! {
-    fn sums<S, T: Float>(of: &Small<T>) {
+    fn sums<S, T: TileElement>(of: &Small<T>) {
         let [m, k, n] = of.mkn;
+        if let Some(products) = mat_vecs(of) {
+            // SAFETY: a `Small` has valid elements, and tiles of this CPU.
+            return unsafe { (of.tiles.mat_vecs)(&products) };
+        }
         if is_block([m, n]) {
             // SAFETY: a `Small` has valid elements, and a block has at most these sizes.
             return unsafe { blocks::<S, T>(of) };
@@ -110,13 +118,35 @@ leveled! {
     }
 }
 
+/// Returns products with a vector whose matrices have contiguous rows, so that they are transposed in registers: loads
+/// of single elements take longer.
+fn mat_vecs<T: TileElement>(of: &Small<T>) -> Option<MatVecs<T>> {
+    let ([m, k, n], [a, b, c]) = (of.mkn, of.steps);
+    let (matrix, vector, rows, stride, steps) = match (m, n) {
+        (_, 1) => (of.a, of.b, m, of.c.stride, [a, b, c]),
+        (1, _) => (of.b.transposed(), of.a.transposed(), n, of.cols, [b, a, c]),
+        _ => return None,
+    };
+    let fits =
+        matrix.cols == 1 && matrix.rows != 1 && stride == 1 && k > 1 && rows >= of.tiles.side;
+    fits.then_some(MatVecs {
+        n_products: of.n_products,
+        size: [rows, k],
+        a: (matrix.ptr, matrix.rows),
+        x: (vector.ptr, vector.rows),
+        y: of.c.ptr,
+        steps,
+        add: of.add,
+    })
+}
+
 /// Computes products with more than one row and column.
 ///
 /// # Safety
 ///
 /// The elements must be valid, and [`is_block`] and [`is_small`] must hold.
 #[inline(always)]
-unsafe fn blocks<S: Simd, T: Float>(of: &Small<T>) {
+unsafe fn blocks<S: Simd, T: TileElement>(of: &Small<T>) {
     let [m, k, n] = of.mkn;
     // A right operand without contiguous rows is copied. Otherwise there is nothing to initialise.
     let mut copies = None;
@@ -124,15 +154,12 @@ unsafe fn blocks<S: Simd, T: Float>(of: &Small<T>) {
         let [a, b, c] = of.steps.map(|step| product * step);
         let (a, mut b, c) = (of.a.after(a), of.b.after(b), of.c.from(0, c));
         if b.cols != 1 {
-            let copied = copies.get_or_insert([T::ZERO; STEPS * SIDE]);
-            for (p, row) in copied.chunks_exact_mut(n).enumerate().take(k) {
-                for (j, y) in row.iter_mut().enumerate() {
-                    // SAFETY: `p < k` and `j < n`, so the caller guarantees the element.
-                    *y = unsafe { b.element(p, j).read() };
-                }
-            }
+            let copy = copies.get_or_insert([T::ZERO; STEPS * SIDE]).as_mut_ptr();
+            // SAFETY: the operand has `k <= STEPS` rows of `n <= SIDE` elements, which are valid, and the
+            // tiles are those of this CPU.
+            unsafe { pack::copy(of.tiles, [k, n], b, copy, n) };
             b = MatrixPtr {
-                ptr: copied.as_ptr(),
+                ptr: copy,
                 rows: n,
                 cols: 1,
             };

@@ -1,5 +1,6 @@
-//! Transposition of small square blocks in registers.
+//! Transposition of small square blocks in registers, and products of matrices and vectors by it.
 
+use crate::gemm::pack::MatVecs;
 use std::arch::x86_64::*;
 
 /// Returns the columns of an 8 by 8 block whose rows are `stride` apart.
@@ -58,3 +59,53 @@ pub(crate) unsafe fn columns_f64(from: *const f64, stride: usize) -> [__m256d; 4
         [c0, c1, c2, c3]
     }
 }
+
+macro_rules! mat_vecs {
+    ($t:ident, $name:ident, $columns:ident, $side:literal; $zero:ident $splat:ident $fma:ident $add:ident $load:ident $store:ident) => {
+        /// Computes products. Each sum is a chain of fused multiply-adds from 0, in the order of the columns.
+        ///
+        /// # Safety
+        ///
+        /// The CPU must have AVX2 and FMA. The elements must be valid, and those of results distinct from all others.
+        #[target_feature(enable = "avx2,fma")]
+        pub(crate) unsafe fn $name(of: &MatVecs<$t>) {
+            let ([m, k], (a, stride), (x, x_stride)) = (of.size, of.a, of.x);
+            let (whole_m, whole_k) = (m - m % $side, k - k % $side);
+            for product in 0..of.n_products {
+                let [to_a, to_x, to_y] = of.steps.map(|step| product * step);
+                // SAFETY: the caller guarantees the elements of each product.
+                unsafe {
+                    let (a, x, y) = (a.add(to_a), x.add(to_x), of.y.add(to_y));
+                    for i in (0..whole_m).step_by($side) {
+                        let mut sums = $zero();
+                        for p in (0..whole_k).step_by($side) {
+                            let columns = $columns(a.add(i * stride + p), stride);
+                            for (l, column) in columns.into_iter().enumerate() {
+                                sums = $fma(column, $splat(*x.add((p + l) * x_stride)), sums);
+                            }
+                        }
+                        for p in whole_k..k {
+                            let column: [$t; $side] =
+                                std::array::from_fn(|l| *a.add((i + l) * stride + p));
+                            sums = $fma($load(column.as_ptr()), $splat(*x.add(p * x_stride)), sums);
+                        }
+                        if of.add {
+                            sums = $add($load(y.add(i)), sums);
+                        }
+                        $store(y.add(i), sums);
+                    }
+                    for i in whole_m..m {
+                        let each = |sum: $t, p: usize| {
+                            (*a.add(i * stride + p)).mul_add(*x.add(p * x_stride), sum)
+                        };
+                        let sum = (0..k).fold(0.0, each);
+                        *y.add(i) = if of.add { *y.add(i) + sum } else { sum };
+                    }
+                }
+            }
+        }
+    };
+}
+
+mat_vecs!(f32, mat_vecs_f32, columns_f32, 8; _mm256_setzero_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_add_ps _mm256_loadu_ps _mm256_storeu_ps);
+mat_vecs!(f64, mat_vecs_f64, columns_f64, 4; _mm256_setzero_pd _mm256_set1_pd _mm256_fmadd_pd _mm256_add_pd _mm256_loadu_pd _mm256_storeu_pd);

@@ -401,6 +401,8 @@ fn small_products_of_a_batch_are_those_of_single_products() {
         [1, 5, 20],
         [7, 1, 9],
         [19, 3, 1],
+        [20, 9, 1],
+        [1, 9, 13],
         [1, 1, 1],
         [8, 8, 8],
         [15, 32, 16],

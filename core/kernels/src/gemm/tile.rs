@@ -5,6 +5,7 @@
 //! fma(a[i, p], b[p, j], acc[i][j])`. So each element is one chain of fused multiply-adds in the
 //! order of `p`. It has the same bits in every tile, on AVX2 and on AVX-512.
 
+use crate::gemm::pack::MatVecs;
 use crate::gemm::single::Single;
 use crate::simd::number::Float;
 use gradloom_maths::Level;
@@ -71,6 +72,10 @@ pub(crate) struct Tiles<T: 'static> {
     /// The arguments are `([k, n], from, stride, to)`: `k` rows, `stride` apart, of `n` times two
     /// vectors.
     pub(crate) panels: unsafe fn([usize; 2], *const T, usize, *mut T),
+    /// Computes products of small matrices and vectors.
+    pub(crate) mat_vecs: unsafe fn(&MatVecs<T>),
+    /// Number of rows from which on [`Tiles::mat_vecs`] uses vectors.
+    pub(crate) side: usize,
 }
 
 impl<T> Tiles<T> {
@@ -154,7 +159,7 @@ mod x86 {
             $t:ident, $level:ident $features:literal, lanes $lanes:literal, rate $rate:literal, rows $($m:literal)*, wide $($w:literal)*;
             $zero:ident $splat:ident $fma:ident $add:ident;
             $load:ident $store:ident; $mask:ident $load_some:ident $store_some:ident;
-            $side:literal $columns:ident $store_column:ident
+            $side:literal $columns:ident $store_column:ident $mat_vecs:ident
         ) => {
             pub(crate) mod $t {
                 use super::*;
@@ -173,6 +178,8 @@ mod x86 {
                     transpose,
                     columns,
                     panels,
+                    mat_vecs: squares::$mat_vecs,
+                    side: $side,
                 };
 
                 /// Implements [`Tiles::columns`].
@@ -442,13 +449,13 @@ mod x86 {
         tiles! {
             f32, avx512 "avx512f,fma", lanes 16, rate 120_000, rows 1 2 3 4 5 6 7 8 9 10 11 12, wide 1 2 3 4 5 6;
             _mm512_setzero_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_add_ps;
-            _mm512_loadu_ps _mm512_storeu_ps; mask_f32 load_f32 _mm512_mask_storeu_ps; 8 columns_f32 _mm256_storeu_ps
+            _mm512_loadu_ps _mm512_storeu_ps; mask_f32 load_f32 _mm512_mask_storeu_ps; 8 columns_f32 _mm256_storeu_ps mat_vecs_f32
         }
 
         tiles! {
             f64, avx512 "avx512f,fma", lanes 8, rate 60_000, rows 1 2 3 4 5 6 7 8 9 10 11 12, wide 1 2 3 4 5 6;
             _mm512_setzero_pd _mm512_set1_pd _mm512_fmadd_pd _mm512_add_pd;
-            _mm512_loadu_pd _mm512_storeu_pd; mask_f64 load_f64 _mm512_mask_storeu_pd; 4 columns_f64 _mm256_storeu_pd
+            _mm512_loadu_pd _mm512_storeu_pd; mask_f64 load_f64 _mm512_mask_storeu_pd; 4 columns_f64 _mm256_storeu_pd mat_vecs_f64
         }
     }
 
@@ -474,13 +481,13 @@ mod x86 {
         tiles! {
             f32, avx2 "avx2,fma", lanes 8, rate 50_000, rows 1 2 3 4 5 6, wide 1 2;
             _mm256_setzero_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_add_ps;
-            _mm256_loadu_ps _mm256_storeu_ps; mask_f32 _mm256_maskload_ps _mm256_maskstore_ps; 8 columns_f32 _mm256_storeu_ps
+            _mm256_loadu_ps _mm256_storeu_ps; mask_f32 _mm256_maskload_ps _mm256_maskstore_ps; 8 columns_f32 _mm256_storeu_ps mat_vecs_f32
         }
 
         tiles! {
             f64, avx2 "avx2,fma", lanes 4, rate 25_000, rows 1 2 3 4 5 6, wide 1 2;
             _mm256_setzero_pd _mm256_set1_pd _mm256_fmadd_pd _mm256_add_pd;
-            _mm256_loadu_pd _mm256_storeu_pd; mask_f64 _mm256_maskload_pd _mm256_maskstore_pd; 4 columns_f64 _mm256_storeu_pd
+            _mm256_loadu_pd _mm256_storeu_pd; mask_f64 _mm256_maskload_pd _mm256_maskstore_pd; 4 columns_f64 _mm256_storeu_pd mat_vecs_f64
         }
     }
 }
