@@ -314,20 +314,23 @@ impl Columns {
     }
 }
 
-/// Calls `f` with the position of each index and the index, up to the first one that is not *plain*:
+/// Calls `f` with the position of each index and the index, up to the first four of which one is not *plain*:
 /// in range, and counted from the start. Returns the number of calls.
 ///
-/// A branch for each index, which is predicted, costs less than a pass over all of them before.
+/// A branch for four indices, which is predicted, costs less than one for each, or a pass over all of them before.
 #[inline(always)]
 fn for_plain<I: Index>(indices: &[I], n: usize, mut f: impl FnMut(usize, usize)) -> usize {
     let mut done = 0;
     let (groups, rest) = indices.as_chunks::<4>();
     for group in groups {
-        for (j, index) in group.iter().enumerate() {
-            let index: i64 = (*index).into();
-            if index as u64 >= n as u64 {
-                return done + j;
-            }
+        let group = group.map(Into::<i64>::into);
+        if group
+            .iter()
+            .fold(false, |other, index| other | (*index as u64 >= n as u64))
+        {
+            return done;
+        }
+        for (j, index) in group.into_iter().enumerate() {
             f(done + j, index as usize);
         }
         done += group.len();
