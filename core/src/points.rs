@@ -4,7 +4,7 @@
 use crate::Tensor;
 
 #[cfg(feature = "trace")]
-pub(crate) use crate::dump::{NotedPoint, PointLabel, PointNotes, is_tracing};
+pub(crate) use crate::dump::{NotedPoint, PointLabel, PointNotes, is_tracing, label_of};
 
 /// A value with a name that a trace has met.
 #[cfg(not(feature = "trace"))]
@@ -20,6 +20,12 @@ impl PointLabel {
     pub(crate) fn dump_cotangent(&self, _: &Tensor) {
         match *self {}
     }
+}
+
+/// Returns the label of a value of a graph. There is none.
+#[cfg(not(feature = "trace"))]
+pub(crate) const fn label_of(_: &Tensor) -> Option<PointLabel> {
+    None
 }
 
 /// The points that a trace meets. There are none.

@@ -70,6 +70,8 @@
 //!   Results of derivatives are those of the companions, as always. The records of a backward pass
 //!   come from a second derivative, of the recorded body, unless the body may have side effects:
 //!   then this derivative is also the result, equal to rounding. See [`with_config`].
+//! - The pass of [`Tensor::backward`](crate::Tensor::backward) has records, too, for the last 65,536 named values of
+//!   the thread. The pullback of saved residuals has none.
 //! - Under [`vmap`](crate::vmap()), and in the bodies of [`scan`](crate::scan()) and its relatives, a
 //!   value has no elements while the code runs. Standard error names each such point once, and it
 //!   has no record. A tensor with a batch prefix is recorded with all its axes.
@@ -79,11 +81,11 @@ mod record;
 mod state;
 
 pub use gradloom_trace::{
-    Config, Diff, Difference, Digest, ElementType, Entry, Error, Filter, Format, Item, Status,
-    Trace, TraceRecord, ValueDifference, Values, Writer, diff, digest, digest_f32, parse_lines,
-    read, read_values, report, sanitize_filename, write_values,
+    Config, Diff, Difference, Digest, ElementType, Entry, Error, Filter, Format, Item, Rename,
+    Status, Trace, TraceRecord, ValueDifference, Values, Writer, diff, digest, digest_f32,
+    parse_lines, read, read_values, report, sanitize_filename, write_values,
 };
-pub(crate) use point::{NotedPoint, PointLabel, PointNotes};
+pub(crate) use point::{NotedPoint, PointLabel, PointNotes, label_of};
 pub use point::{PointArg, PointLoop, TracePoint, TracePointOfRef, UntracedPoint, point_loop};
 pub use record::{dump_trace, dump_trace_with_context};
 pub use state::{Scope, is_enabled, scope, with_config};

@@ -5,12 +5,22 @@ use super::state::{self, Place, is_first_skip, is_tracing, place, session_of_poi
 use crate::tree::leaves;
 use crate::{Error, Tensor, Tree};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 thread_local! {
     /// Points that the innermost running trace has met.
     static NOTES: RefCell<Vec<Vec<NotedPoint>>> = const { RefCell::new(Vec::new()) };
 }
+
+thread_local! {
+    /// Points outside of running traces, by the sequence numbers of their values: a backward pass through the graph
+    /// may meet them.
+    static IN_GRAPH: RefCell<BTreeMap<u64, PointLabel>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// Maximum number of values in graphs with a name. Older ones have no backward record.
+const MOST_IN_GRAPH: usize = 1 << 16;
 
 /// A value with a name that a trace has met.
 pub(crate) type NotedPoint = (Tensor, PointLabel);
@@ -30,6 +40,13 @@ impl PointLabel {
         let name = format!("{}ct_{}", self.place.path, self.name);
         dump_point(&selected, &name, ct, "backward", &self.place, &self.source);
     }
+}
+
+/// Returns the label of a value of a graph, if points are traced and it is one.
+pub(crate) fn label_of(x: &Tensor) -> Option<PointLabel> {
+    let seq_no = x.physical_value().seq_no;
+    let found = IN_GRAPH.try_with(|labels| labels.borrow().get(&seq_no).cloned());
+    found.ok().flatten().filter(|_| is_tracing())
 }
 
 /// The points that a trace meets, until this is dropped.
@@ -106,11 +123,22 @@ fn dump_leaves(leaves: Vec<Tensor>, names: Vec<String>, source: String) {
             name,
             source: source.clone(),
         };
-        let _ = NOTES.try_with(|notes| {
-            if let Some(notes) = notes.borrow_mut().last_mut() {
-                notes.push((x, label));
+        let in_trace = NOTES.try_with(|notes| match notes.borrow_mut().last_mut() {
+            Some(notes) => {
+                notes.push((x.clone(), label.clone()));
+                true
             }
+            None => false,
         });
+        if in_trace == Ok(false) {
+            let _ = IN_GRAPH.try_with(|labels| {
+                let mut labels = labels.borrow_mut();
+                labels.insert(x.physical_value().seq_no, label);
+                if labels.len() > MOST_IN_GRAPH {
+                    labels.pop_first();
+                }
+            });
+        }
     }
 }
 

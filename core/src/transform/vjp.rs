@@ -3,7 +3,7 @@
 use super::trace::{DependentGraph, Trace};
 use super::{Outcome, check_reversible, trace};
 use crate::observe::in_backward;
-use crate::points::PointLabel;
+use crate::points::{PointLabel, label_of};
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
 use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves, with_physical};
@@ -108,7 +108,13 @@ pub(crate) fn pull_back(
 ) -> Result<(Vec<Option<Tensor>>, bool)> {
     check_reversible(&graph.program)?;
     let wrt = &graph.program.params[..n];
-    let vjp = ad::vjp(&graph.program, wrt);
+    let known = graph.known.iter();
+    let mut points: Vec<_> = known
+        .filter_map(|(var, x)| Some((x.physical_value().seq_no, *var, label_of(x)?)))
+        .collect();
+    points.sort_unstable_by_key(|(seq_no, ..)| *seq_no);
+    let vars: Vec<Var> = points.iter().map(|(_, var, _)| *var).collect();
+    let (vjp, cotangents) = ad::vjp_with_points(&graph.program, wrt, &vars);
     let outs = replay_known(&vjp.primal, graph.bound.clone(), &graph.known)?;
     let residuals = outs[vjp.n_outs..].iter().zip(&vjp.shape_only);
     let mut args: Vec<Bound> = residuals.map(|(r, only)| r.kept(*only)).collect();
@@ -116,6 +122,12 @@ pub(crate) fn pull_back(
         args.push(Bound::Tensor(ct.physical()));
     }
     let found = in_backward(|| replay_bound(&vjp.pullback, &args))?;
+    let n_cts = vjp.nonzero.iter().filter(|nonzero| **nonzero).count();
+    for ((.., label), i) in points.iter().zip(cotangents).rev() {
+        if let Some(i) = i {
+            label.dump_cotangent(found[n_cts + i].tensor());
+        }
+    }
     let mut found = found.into_iter();
     let cts = vjp.nonzero.iter().map(|nonzero| match nonzero {
         true => Some(found.next()?.tensor().clone()),

@@ -3,7 +3,7 @@
 use crate::{names_of, records_of};
 use gradloom::dump::{Config, with_config};
 use gradloom::prelude::*;
-use gradloom::{scan, tree};
+use gradloom::{Backward, Param, scan, tree};
 use std::path::Path;
 
 #[traced(order = 2)]
@@ -103,6 +103,21 @@ fn the_body_of_a_scan_has_no_records() {
         scan(f, &Tensor::from(0.5f32), &x())
     };
     assert_eq!(names(sum), [""; 0]);
+}
+
+/// A backward pass through the graph has the cotangents of the values with names that it meets, also the second time.
+#[test]
+fn backward_passes_to_parameters_have_points() {
+    let gradient = || {
+        let w = Param::new(x()).unwrap();
+        let y = cube(&(w.tensor() * 2.0)) + cube(&w.tensor());
+        Backward::of(&y).retain_graph().run().unwrap();
+        y.backward().unwrap();
+        w.grad().unwrap()
+    };
+    let pass = ["cube/ct_square", "cube/ct_square"];
+    let both = ["cube/square", "cube/square"];
+    assert_eq!(names(gradient), [both, pass, pass].concat());
 }
 
 #[traced(record)]
