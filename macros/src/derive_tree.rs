@@ -234,7 +234,7 @@ fn unkeyed(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStre
                 ty = text(ty)
             ),
             Borrowing::Never => format!(
-                "the skipped field `{member}` of `{name}` cannot be part of a cache key: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for `{ty}`",
+                "the skipped field `{member}` of `{name}` cannot be part of a cache key: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for `{ty}`, or, if it has floats, derive `Tree` for it with `#[tree(skip)]` on its fields instead of on `{member}`",
                 ty = text(ty)
             ),
         };

@@ -554,20 +554,26 @@ fn a_reshape_keeps_the_blocks_of_a_dim_apart() {
 fn a_whole_range_of_a_split_dim_stays_in_place() {
     let m = mesh(&[("x", 4)]);
     let x: Vec<f64> = (0..35).map(f64::from).collect();
-    let ranges = "[starts=[0, 1], stops=[7, 3], steps=[1, 1]]";
+    let ranges = "starts=[0, 1], stops=[7, 3], steps=[1, 1]";
     let parts = r#"[{"x"}, {}]"#;
     for (text, args) in [
         (
-            format!("(x: f64[7, 5]) {{ y = slice{ranges} x, like x return y }}"),
+            format!("(x: f64[7, 5]) {{ y = slice[{ranges}] x, like x return y }}"),
             vec![&x[..]],
         ),
         (
-            format!("(y: f64[7, 2], x: f64[7, 5]) {{ z = slice_t{ranges} y, like x return z }}"),
+            format!("(y: f64[7, 2], x: f64[7, 5]) {{ z = slice_t[{ranges}] y, like x return z }}"),
             vec![&x[..14], &x],
         ),
         (
             format!(
-                "(x: f64[7, 5], u: f64[7, 2]) {{ y = set_slice{ranges} x, u, like x, like u return y }}"
+                "(x: f64[7, 5], u: f64[7, 2]) {{ y = set_slice[{ranges}, set=true] x, u, like x, like u return y }}"
+            ),
+            vec![&x[..], &x[..14]],
+        ),
+        (
+            format!(
+                "(x: f64[7, 5], u: f64[7, 2]) {{ y = set_slice[{ranges}, set=false] x, u, like x, like u return y }}"
             ),
             vec![&x[..], &x[..14]],
         ),

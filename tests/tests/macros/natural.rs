@@ -126,6 +126,7 @@ macro_rules! natural {
 }
 
 natural! {
+    skipped_numbers_in_tuples |xs, n, k| -> Tensor { let h = n.w.reshape((n.w.dim(0), 1)) * &xs[0]; let pair = Tensor::stack(&[&h, &h.sin()], 0); pair.reshape((n.count, -1, n.w.dim(0))).sum((0, n.count - 1)) + &n.v }
     a_number_of_a_local_tree |xs, n, k| -> Tensor { let mut n = step(n, &xs[0]); n.k = n.k * 2.0; &n.w * n.k }
     a_counter_of_a_local_tree |xs, n, k| -> Tensor { let mut n = step(n, &xs[0]); n.count += 1; n.count = n.count * 2 + k; &n.w * n.count as f64 }
     numbers_of_a_tree_in_a_loop |xs, n, k| -> Tensor { let mut n = n.clone(); for i in 0..k { n = step(&n, &xs[i]); n.count += 1; n.k *= 0.5; n.k = n.k.sqrt() + n.count as f64; n.k = 3.0 - n.k; n.w = n.w * 2.0; } &n.w * n.k + &n.v }

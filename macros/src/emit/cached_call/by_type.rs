@@ -255,7 +255,7 @@ impl CachedCallEmitter<'_> {
             };
             Cause {
                 why: format!(
-                    "`{name}` cannot be part of a cache key: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for the type of `{name}`, or pass what it computes"
+                    "`{name}` cannot be part of a cache key: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for the type of `{name}`, or, if it has floats, `Tree` with `#[tree(skip)]` on its fields, or pass what it computes"
                 ),
                 span: param.ident.span(),
                 unless: Some(fits),

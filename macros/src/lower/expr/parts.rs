@@ -40,7 +40,9 @@ impl Cx<'_> {
             )
         });
         let values = values.collect::<LowerResult<Vec<_>>>()?;
-        if values.iter().all(|v| matches!(v, Value::Host(_))) {
+        // Parts of trees may be tensors, but in a static argument they are numbers.
+        let is_host = |v: &Value| self.host.reads_places || matches!(v, Value::Host(_));
+        if let (true, Some(values)) = (values.iter().all(is_host), self.hosts(&values)) {
             return Ok(self.rebuild(values, |e| {
                 Expr::Tuple(syn::ExprTuple {
                     elems: e.into_iter().collect(),
