@@ -1,4 +1,4 @@
-"""Times in JAX and in PyTorch the operations of the benchmark rows W13, W14, W15 and W16.
+"""Times in JAX and in PyTorch the operations of the benchmark rows W13 to W17.
 
     rows.py --peer jax|torch [--rows W13,W14_sort1] [--threads 1] [--min-time 0.2]
                  [--check] [--first] [--cpu N] [--list]
@@ -30,7 +30,7 @@ import warnings
 def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--peer", choices=["jax", "torch"], required=True)
-    parser.add_argument("--rows", default="W13,W14,W15,W16")
+    parser.add_argument("--rows", default="W13,W14,W15,W16,W17")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--min-time", type=float, default=0.2)
     parser.add_argument("--check", action="store_true")
@@ -103,7 +103,45 @@ def positive():
     return x @ x.swapaxes(1, 2) + np.eye(SIDE, dtype=np.float32)
 
 
+WIDTH = 384
+HIDDEN = 1536
+HEADS = 12
+LAYERS = 6
+
+
+def model_shapes():
+    """The weights of W17 in order: embeddings, then those of each layer. A pair (n,) is the gain of a norm."""
+    linear = lambda n, m: [[m, n], [m]]
+    norm = [(WIDTH,), [WIDTH]]
+    attention = 4 * linear(WIDTH, WIDTH)
+    layer = attention + norm + linear(WIDTH, HIDDEN) + linear(HIDDEN, WIDTH) + norm
+    return [[30522, WIDTH], [512, WIDTH], [2, WIDTH]] + norm + LAYERS * layer
+
+
+def model_weight(i, shape):
+    x = fill(200 + i, list(shape), 0.05)
+    return np.float32(1.0) + x if isinstance(shape, tuple) else x
+
+
+MODEL = {f"model{i}": (lambda i=i, s=s: model_weight(i, s)) for i, s in enumerate(model_shapes())}
+
+
+def words(batch, n):
+    return (np.arange(batch * n) * 7919 % 30522).astype(np.int64).reshape(batch, n)
+
+
+def seen(batch, longest, shortest):
+    row, place = np.divmod(np.arange(batch * longest), longest)
+    return (place < longest - row % (longest - shortest + 1)).reshape(batch, longest)
+
+
 INPUTS = {
+    **MODEL,
+    # W17
+    "words1": lambda: words(1, 16),
+    "seen1": lambda: seen(1, 16, 16),
+    "words32": lambda: words(32, 32),
+    "seen32": lambda: seen(32, 32, 17),
     # W13
     "table": lambda: fill(140, TABLE, 1.0),
     "rows": lambda: fill(141, [ROWS, TABLE[1]], 1.0),
@@ -204,6 +242,8 @@ ARGUMENTS = {
     "W16_cholesky": ["positive"],
     "W16_solve": ["positive", "right"],
     "W16_scan": ["steps", "w", "h0"],
+    "W17_sentence": ["words1", "seen1", *MODEL],
+    "W17_batch": ["words32", "seen32", *MODEL],
 }
 
 # Rows without a form in a peer, and notes on rows whose form is not a single operation.
@@ -275,6 +315,28 @@ def jax_peer():
 
     def scan_steps(steps, w, h):
         return lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), h, steps)[0]
+
+    def layer_norm(x, gain, bias):
+        mean = x.mean(-1, keepdims=True)
+        var = jnp.square(x - mean).mean(-1, keepdims=True)
+        return (x - mean) * lax.rsqrt(var + 1e-12) * gain + bias
+
+    def embed(ids, mask, *weights):
+        weights = iter(weights)
+        take = lambda n: [next(weights) for _ in range(n)]
+        linear = lambda x: (lambda w, b: x @ w.T + b)(*take(2))
+        heads = lambda x: x.reshape(*x.shape[:2], HEADS, -1)
+        table, places, kinds, *norm = take(5)
+        h = layer_norm(table[ids] + places[: ids.shape[1]] + kinds[0], *norm)
+        for _ in range(LAYERS):
+            q, k, v = (heads(linear(h)) for _ in range(3))
+            y = jax.nn.dot_product_attention(q, k, v, mask=mask[:, None, None, :])
+            h = layer_norm(h + linear(y.reshape(h.shape)), *take(2))
+            y = linear(jax.nn.gelu(linear(h), approximate=False))
+            h = layer_norm(h + y, *take(2))
+        share = mask.astype(h.dtype)[..., None]
+        mean = (h * share).sum(1) / share.sum(1)
+        return mean / jnp.linalg.norm(mean, axis=-1, keepdims=True)
 
     rows = {
         "W13_take_rows": {
@@ -403,6 +465,8 @@ def jax_peer():
                 lambda h, x: (jnp.tanh(h @ w + x), None), h, steps, unroll=8
             )[0],
         },
+        "W17_sentence": embed,
+        "W17_batch": embed,
     }
 
     def operand(x):
@@ -453,6 +517,23 @@ def torch_peer():
         for x in steps.unbind(0):
             h = torch.tanh(torch.addmm(x, h, w))
         return h
+
+    def embed(ids, mask, *weights):
+        weights = iter(weights)
+        take = lambda n: [next(weights) for _ in range(n)]
+        linear = lambda x: F.linear(x, *take(2))
+        norm = lambda x: F.layer_norm(x, [WIDTH], *take(2), eps=1e-12)
+        heads = lambda x: x.unflatten(-1, [HEADS, -1]).transpose(1, 2)
+        table, places, kinds = take(3)
+        h = norm(F.embedding(ids, table) + places[: ids.shape[1]] + kinds[0])
+        for _ in range(LAYERS):
+            q, k, v = (heads(linear(h)) for _ in range(3))
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])
+            h = norm(h + linear(y.transpose(1, 2).flatten(2)))
+            h = norm(h + linear(F.gelu(linear(h))))
+        share = mask.to(h.dtype)[..., None]
+        mean = (h * share).sum(1) / share.sum(1)
+        return mean / mean.norm(dim=-1, keepdim=True)
 
     conv2 = lambda x, k: F.conv2d(x, k, padding=1)
     conv1 = lambda x, k: F.conv1d(x, k, padding=2)
@@ -583,6 +664,8 @@ def torch_peer():
             "solve_ex": lambda x, y: torch.linalg.solve_ex(x, y).result,
         },
         "W16_scan": scan_steps,
+        "W17_sentence": embed,
+        "W17_batch": embed,
     }
 
     def operand(x):

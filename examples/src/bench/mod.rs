@@ -6,6 +6,7 @@
 
 mod convnet;
 mod elementwise;
+mod embedding;
 mod inputs;
 mod measure;
 mod moving;
@@ -156,6 +157,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "W16",
         about: "many small matrices and a loop with a small body, each beside a plain loop",
         run: small::operations,
+    },
+    Workload {
+        name: "W17",
+        about: "transformer of six layers, of the sizes of all-MiniLM-L6-v2: embeddings of sentences",
+        run: embedding::sentences,
     },
     Workload {
         name: "IMPORT",
