@@ -2,7 +2,8 @@
 //!
 //! Formulas are those of the NIST Digital Library of Mathematical Functions (DLMF): the continued
 //! fraction 8.17.22 for `x` below the mean, the symmetry 8.17.4 above it, and the power series
-//! 8.17.7 where the symmetry would lose digits, and the normal limit 8.18.9 for large parameters. The factor of the fraction is taken about the mean,
+//! 8.17.7 where the symmetry would lose digits, the normal limit 8.18.9 for large parameters, and the gamma
+//! distribution where one parameter is much greater than the square of the other. The factor of the fraction is taken about the mean,
 //! as in DiDonato and Morris, ACM Transactions on Mathematical Software 18 (1992), algorithm 708.
 //!
 //! Derivatives in `a` and `b` are those of the same formulas, by power series ([`Jet`]) along lines:
@@ -11,7 +12,10 @@
 use crate::gamma::lgamma_1p;
 use crate::incomplete_gamma::{log_defect, stirling};
 use crate::jet::Jet;
-use crate::{Arith, Float, Plain, digamma, erfc, exp, expm1, lgamma, log, log1p, polygamma, pow};
+use crate::{
+    Arith, Float, Plain, digamma, erfc, exp, expm1, gammainc, gammaincc, lgamma, log, log1p,
+    polygamma, pow,
+};
 use std::f64::consts::PI;
 
 /// The highest total order of a derivative in `a` and `b`.
@@ -44,7 +48,8 @@ pub fn betainc<A: Arith, T: Float>(a: T, b: T, x: T) -> T {
 ///
 /// The order is rounded to an integer. A total order above [`BETA_ORDERS`] gives NaN. The relative
 /// error is 2e-13 for the total order 1, and grows tenfold with each order; near a root it is absolute.
-/// With both parameters above 1e13, an `x` near the mean gives NaN, because the fraction has too many terms.
+/// With both parameters above 1e13, an `x` near the mean gives NaN, because the fraction has too many terms; and so
+/// does a parameter above 1e100.
 #[inline(always)]
 pub fn betainc_dab<A: Arith, T: Float>(a: T, b: T, x: T, order: T) -> T {
     T::of(mixed(a.wide(), b.wide(), x.wide(), order.wide(), along))
@@ -124,10 +129,22 @@ fn edge(a: f64, b: f64, x: f64) -> Option<f64> {
     }
 }
 
+/// Returns whether a parameter is so much greater than the other that the function is one of the gamma distribution.
+fn is_far(greater: f64, other: f64) -> bool {
+    let other = other.max(1.0);
+    greater >= 1e32 * other * other
+}
+
 #[inline(never)]
 fn value(a: f64, b: f64, x: f64) -> f64 {
     if let Some(y) = edge(a, b, x) {
         return y;
+    }
+    if is_far(b, a) {
+        return gammainc::<Plain, f64>(a, -b * log1p::<Plain, f64>(-x));
+    }
+    if is_far(a, b) {
+        return gammaincc::<Plain, f64>(b, -a * log::<Plain, f64>(x));
     }
     let point = Point::<1>::new(a, b, x, [0.0, 0.0]);
     if a.min(b) >= LARGE {
@@ -153,6 +170,10 @@ fn along(a: f64, b: f64, x: f64, line: [f64; 2], order: usize) -> f64 {
         // At a = 0 and b = 0, the limits of the derivatives are not known.
         let is_known = x == 0.0 || x == 1.0 || (a > 0.0 && b > 0.0);
         return if is_known { 0.0 * y } else { f64::NAN };
+    }
+    // The square of x may underflow beside the parameter.
+    if a.max(b) > 1e100 {
+        return f64::NAN;
     }
     fn of<const K: usize>(a: f64, b: f64, x: f64, line: [f64; 2], order: usize) -> f64 {
         let point = Point::<K>::new(a, b, x, line);

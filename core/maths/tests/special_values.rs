@@ -321,3 +321,26 @@ fn betainc_of_large_parameters_is_the_normal_limit() {
         assert!(error < 1e-13, "betainc({a}, {b}, {x}) = {y}: {error:e}");
     }
 }
+
+/// The least terms of the continued fraction would underflow.
+#[test]
+fn betainc_of_one_large_parameter_is_the_gamma_distribution() {
+    for (a, b) in [
+        (83.2, 5.3e275),
+        (1.4, 1.2e256),
+        (0.3, 1e60),
+        (3e11, 1e60),
+        (2.0, 1e307),
+    ] {
+        for t in [0.1, 0.7, 1.0, 1.1, 3.0] {
+            let x = a * t / b;
+            let y = maths::betainc::<Plain, f64>(a, b, x);
+            let expected = maths::gammainc::<Plain, f64>(a, b * x);
+            assert!(
+                (y - expected).abs() <= 1e-15 * expected,
+                "{a} {b} {x}: {y} {expected}"
+            );
+        }
+    }
+    assert_eq!(maths::betainc::<Plain, f64>(1e60, 2.0, 0.999), 0.0);
+}

@@ -9,8 +9,8 @@ methods! { betainc {
     /// that a beta distribution with the parameters `a` and `b` gives to numbers up to `x`.
     ///
     /// Negative parameters, and `x` outside of 0 to 1, give NaN. It has derivatives in all operands.
-    /// Those in `a` and `b` are NaN from the total order 4 on, and where both parameters are above 1e13
-    /// and `x` is near the mean.
+    /// Those in `a` and `b` are NaN from the total order 4 on, where both parameters are above 1e13
+    /// and `x` is near the mean, and where a parameter is above 1e100.
     ///
     /// ```
     /// # use gradloom::Tensor;
