@@ -30,7 +30,7 @@ pub const BETA_ORDER_STEP: usize = 1024;
 const MOST_TERMS: i32 = 100_000;
 
 /// Parameters from which on the function is the normal limit with its first correction.
-const LARGE: f64 = 1e12;
+const LARGE: f64 = 1e10;
 
 /// Below this parameter, derivatives are those of the difference of the function from 1.
 const SMALL: f64 = 0.25;
@@ -395,7 +395,7 @@ impl<const K: usize> Point<K> {
         let (mean, rest) = (a / sum, b / sum);
         let (width, offset) = ((mean * rest).sqrt(), -self.distance.value() / sum);
         let eta = (2.0 * (deviance / sum)).sqrt().copysign(offset);
-        let first = if eta.abs() < 1e-8 {
+        let first = if eta.abs() < 1e-8 * width {
             (rest - mean) / (3.0 * width)
         } else {
             1.0 / eta - width / offset
@@ -451,11 +451,8 @@ impl<const K: usize> Point<K> {
 
     /// Returns `x^(a - 1) y^(b - 1) / B(a, b)`.
     fn density(&self) -> Jet<K> {
-        // The order of the factors avoids underflow where the result does not.
-        self.power()
-            .mul(&self.a)
-            .scale(1.0 / self.x)
-            .scale(1.0 / self.y)
+        // The order of the factors avoids underflow where the result does not. The reciprocal of a denormal overflows.
+        self.power().mul(&self.a).over(self.x).over(self.y)
     }
 
     /// Returns `1 - I` for a small `a`, by the series of `I` in powers of `x`.

@@ -54,6 +54,10 @@ impl<const K: usize> Jet<K> {
         Jet(self.0.map(|c| c * factor))
     }
 
+    pub(crate) fn over(&self, divisor: f64) -> Jet<K> {
+        Jet(self.0.map(|c| c / divisor))
+    }
+
     pub(crate) fn shift(&self, by: f64) -> Jet<K> {
         self.with_value(self.value() + by)
     }

@@ -120,6 +120,23 @@ fn each_form_of_let_is_a_point() {
     );
 }
 
+#[traced]
+fn indexed(x: &Tensor) -> Tensor {
+    let part = x.i(0..1);
+    let cleared = x.set(0, 0.0);
+    let added = cleared.add_at(1, &part.i(0));
+    (added * cleared).sum(..)
+}
+
+#[test]
+fn parts_by_an_index_are_points() {
+    let folder = tempfile::tempdir().unwrap();
+    let x = Tensor::from([1.0f32, 2.0]);
+    traced(folder.path(), "*", || drop(indexed(&x)));
+    let names = names_of(folder.path());
+    assert_eq!(names, ["indexed/part", "indexed/cleared", "indexed/added"]);
+}
+
 /// The values are those of the program: recorded by hand.
 #[test]
 fn a_point_has_the_value_of_its_name() {

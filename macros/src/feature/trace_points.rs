@@ -91,7 +91,9 @@ fn snake_case(name: &str) -> String {
 fn methods() -> BTreeSet<&'static str> {
     let ops = Op::ALL.iter().flat_map(|op| op.def().methods());
     let ops = ops.map(|method| method.name);
-    ops.chain(Composite::ALL.iter().map(|method| method.name))
+    let composites = Composite::ALL.iter().map(|method| method.name);
+    ops.chain(composites)
+        .chain(["i", "set", "add_at"])
         .collect()
 }
 
