@@ -529,7 +529,7 @@ fn rows_twice(n: usize) {
 
 fn windows_twice(n: usize) {
     let sum = |x: &Tensor| {
-        let row = |i: usize| x.dynamic_slice(&Tensor::scalar(i as i64), [1]);
+        let row = |i: usize| x.dynamic_slice(Tensor::scalar(i as i64), [1]);
         let sums = (0..n).map(|i| row(i).sin().sum(..));
         sums.reduce(|a, b| a + b).expect("`n` is at least 1")
     };
@@ -538,7 +538,7 @@ fn windows_twice(n: usize) {
 
 fn along_closure(n: usize) {
     let sum = |x: &Tensor| {
-        let row = |i: usize| x.take_along_axis(&Tensor::full([1, WIDE], i as i64, DType::I64), 0);
+        let row = |i: usize| x.take_along_axis(Tensor::full([1, WIDE], i as i64, DType::I64), 0);
         let sums = (0..n).map(|i| row(i).sin().sum(..));
         sums.reduce(|a, b| a + b).expect("`n` is at least 1")
     };
@@ -547,7 +547,7 @@ fn along_closure(n: usize) {
 
 fn set_rows_closure(n: usize) {
     let sum = |(x, y): &(Tensor, Tensor)| {
-        let set = (0..n).fold(x.clone(), |x, i| x.set(i as i64, &y.sin()));
+        let set = (0..n).fold(x.clone(), |x, i| x.set(i as i64, y.sin()));
         set.square().sum(..)
     };
     compute(&grad(sum)(&(noise(&[n, WIDE], 1), noise(&[WIDE], 2))));
@@ -555,7 +555,7 @@ fn set_rows_closure(n: usize) {
 
 fn rewritten_closure(n: usize) {
     let sum = |x: &Tensor| {
-        let write = |y: Tensor, i: usize| y.set(i as i64, &y.row(i as i64).square());
+        let write = |y: Tensor, i: usize| y.set(i as i64, y.row(i as i64).square());
         (0..n).fold(x.clone(), write).sum(..)
     };
     compute(&grad(sum)(&noise(&[n, WIDE], 1)));
@@ -563,7 +563,7 @@ fn rewritten_closure(n: usize) {
 
 fn set_columns_closure(n: usize) {
     let sum = |(x, y): &(Tensor, Tensor)| {
-        let set = (0..n).fold(x.clone(), |x, i| x.set((.., i as i64), &y.sin()));
+        let set = (0..n).fold(x.clone(), |x, i| x.set((.., i as i64), y.sin()));
         set.square().sum(..)
     };
     compute(&grad(sum)(&(noise(&[WIDE, n], 1), noise(&[WIDE], 2))));

@@ -124,7 +124,7 @@ fn each_form_of_let_is_a_point() {
 fn indexed(x: &Tensor) -> Tensor {
     let part = x.i(0..1);
     let cleared = x.set(0, 0.0);
-    let added = cleared.add_at(1, &part.i(0));
+    let added = cleared.add_at(1, part.i(0));
     (added * cleared).sum(..)
 }
 
