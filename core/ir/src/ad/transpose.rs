@@ -1,7 +1,7 @@
 //! Transposition of linear programs.
 
 use super::{add_part, control};
-use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var};
+use crate::{Builder, Program, SecondaryMap, Var};
 
 /// A transposed linear program.
 #[derive(Clone, Debug)]
@@ -53,7 +53,6 @@ pub(super) fn transpose_onto(
     let mut cotangents = Cotangents {
         totals: before.clone(),
         n_added: SecondaryMap::new(),
-        copied: SecondaryMap::new(),
         sums,
     };
     let mut cts = Vec::with_capacity(program.outs.len());
@@ -113,8 +112,6 @@ struct Cotangents {
     totals: SecondaryMap<Var, Var>,
     /// How many were added to each.
     n_added: SecondaryMap<Var, usize>,
-    /// Those whose first cotangent is a changed copy of a value: further parts are added to it in place.
-    copied: SecondaryMap<Var, ()>,
     sums: Sums,
 }
 
@@ -123,16 +120,10 @@ impl Cotangents {
     fn add(&mut self, b: &mut Builder, x: Var, ct: Var) {
         let n = self.n_added.get(x).copied().unwrap_or(0);
         self.n_added.insert(x, n + 1);
-        let by_part = n >= self.sums.0 || self.copied.contains(x);
         let total = match self.totals.get(x) {
-            Some(&total) if by_part => add(b, total, ct),
+            Some(&total) if n >= self.sums.0 => add(b, total, ct),
             Some(&total) => b.add(total, ct),
-            None => {
-                if self.sums.0 < Sums::WHOLE.0 && last(b, ct).is_some_and(|eqn| is_update(eqn.op)) {
-                    self.copied.insert(x, ());
-                }
-                ct
-            }
+            None => ct,
         };
         self.totals.insert(x, total);
     }
@@ -140,20 +131,10 @@ impl Cotangents {
 
 /// Emits the sum of two cotangents, of which the second was emitted last.
 fn add(b: &mut Builder, total: Var, ct: Var) -> Var {
-    let part = last(b, ct).cloned();
+    let last = b.eqns_from(b.n_eqns().saturating_sub(1)).first();
+    let part = last.filter(|eqn| eqn.outs == [ct]).cloned();
     let sum = part.and_then(|eqn| add_part(b, total, &eqn));
     sum.unwrap_or_else(|| b.add(total, ct))
-}
-
-/// Returns the last equation, if it is that of `x`.
-fn last(b: &Builder, x: Var) -> Option<&Eqn> {
-    let last = b.eqns_from(b.n_eqns().saturating_sub(1)).first();
-    last.filter(|eqn| eqn.outs == [x])
-}
-
-/// Returns whether an op changes a part of its first operand.
-fn is_update(op: Op) -> bool {
-    matches!(op, Op::SetSlice | Op::DynamicUpdateSlice | Op::Scatter)
 }
 
 /// Names the cotangent of the tangent `d_h` as the cotangent of `h`: `ct_h`.
