@@ -49,14 +49,10 @@ pub(super) static OP: Update = Update {
         check_part(&x, &args[1].shape, &part)?;
         Ok(x)
     },
-    dtype: |statics, args| {
+    dtype: |_, args| {
         shape::integer(args[1].dtype, "an integer for the starts")?;
-        Update::written(
-            &statics[0],
-            shape::same_dtype(args[0].dtype, args[2].dtype)?,
-        )
+        shape::same_dtype(args[0].dtype, args[2].dtype)
     },
-    adds: |b, eqn| b.static_of(eqn.attrs[0]).bool() == Some(false),
     read: Op::DynamicSliceLike,
     place: Op::DynamicSliceT,
     methods: METHODS,

@@ -86,8 +86,7 @@ pub(super) static OP: Update = Update {
         shape::same(&args[2].shape, &args[4].shape)?;
         updated(statics, args[3], args)
     },
-    dtype: |statics, args| Update::written(&statics[2], updated_dtype(args)?),
-    adds: |b, eqn| b.static_of(eqn.attrs[2]).bool() == Some(false),
+    dtype: |_, args| updated_dtype(args),
     // With `set`, a later update hides earlier ones: `last` of `take` and `take_t`.
     read: Op::Take,
     place: Op::TakeT,

@@ -52,13 +52,7 @@ pub(super) static OP: Update = Update {
         shape::same(&slice::sliced(&x, statics)?, &updates)?;
         Ok(x)
     },
-    dtype: |statics, args| {
-        Update::written(
-            &statics[3],
-            shape::same_dtype(args[0].dtype, args[1].dtype)?,
-        )
-    },
-    adds: |b, eqn| b.static_of(eqn.attrs[3]).bool() == Some(false),
+    dtype: |_, args| shape::same_dtype(args[0].dtype, args[1].dtype),
     read: Op::Slice,
     place: Op::SliceT,
     methods: METHODS,

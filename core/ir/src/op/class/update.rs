@@ -14,14 +14,12 @@ pub struct Update {
     pub name: &'static str,
     /// The number of data operands.
     pub n_data: usize,
-    /// The static arguments.
+    /// The static arguments. The last one is `set`: whether updates replace the elements or are added to them.
     pub statics: &'static [StaticArg],
     /// The shape rule.
     pub shape: InferRule<Shape>,
-    /// The dtype rule.
+    /// The dtype rule, for updates that replace elements. Only numbers are added.
     pub dtype: InferRule<Option<DType>>,
-    /// Returns whether updates are added to the elements. Otherwise they replace them.
-    pub adds: fn(b: &Builder, eqn: &Eqn) -> bool,
     /// The op that reads the part: the transpose in the updates.
     ///
     /// It takes a tensor, the operands between, and as many of the `Like` operands as it has.
@@ -48,12 +46,10 @@ impl Update {
         }
     }
 
-    /// Returns the dtype of the result of an op that adds unless `set` is true. Only numbers are added.
-    pub(crate) fn written(set: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
-        match set.bool() {
-            Some(false) => shape::number(dtype, true),
-            _ => Ok(dtype),
-        }
+    /// Returns whether updates are added to the elements.
+    fn adds(b: &Builder, eqn: &Eqn) -> bool {
+        let set = eqn.attrs.last().map(|set| b.static_of(*set));
+        set.is_some_and(|set| set.bool() == Some(false))
     }
 
     /// Returns the operands with another tensor and other updates.
@@ -92,7 +88,11 @@ impl OpDef for Update {
         Ok(vec![(self.shape)(statics, args)?])
     }
     fn dtype(&self, statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        (self.dtype)(statics, args)
+        let dtype = (self.dtype)(statics, args)?;
+        match statics.last().and_then(Static::bool) {
+            Some(false) => shape::number(dtype, true),
+            _ => Ok(dtype),
+        }
     }
     fn methods(&self) -> Vec<Method> {
         self.methods.to_vec()
@@ -105,7 +105,7 @@ impl OpDef for Update {
         vec![match (dx[0], dx[self.n_data - 1]) {
             (None, None) => None,
             (None, Some(du)) => Some(self.part(b, self.place, eqn, du)),
-            (Some(dx), None) if (self.adds)(b, eqn) => Some(dx),
+            (Some(dx), None) if Update::adds(b, eqn) => Some(dx),
             (Some(dx), du) => {
                 let du = du.unwrap_or_else(|| b.zeros_like(eqn.likes()[1]));
                 Some(b.emit(eqn.op, &eqn.attrs, &self.with(eqn, dx, du)))
@@ -125,7 +125,7 @@ impl OpDef for Update {
         };
         if linear[0] {
             // The elements that were replaced have no influence.
-            all[0] = Some(match (self.adds)(b, eqn) {
+            all[0] = Some(match Update::adds(b, eqn) {
                 true => ct,
                 false => {
                     let zeros = b.zeros_like(eqn.likes()[1]);
