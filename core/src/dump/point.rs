@@ -11,9 +11,6 @@ use std::sync::atomic::Ordering;
 thread_local! {
     /// Points that the innermost running trace has met.
     static NOTES: RefCell<Vec<Vec<NotedPoint>>> = const { RefCell::new(Vec::new()) };
-}
-
-thread_local! {
     /// Points outside of running traces, by the sequence numbers of their values: a backward pass through the graph
     /// may meet them.
     static IN_GRAPH: RefCell<BTreeMap<u64, PointLabel>> = const { RefCell::new(BTreeMap::new()) };
@@ -44,9 +41,12 @@ impl PointLabel {
 
 /// Returns the label of a value of a graph, if points are traced and it is one.
 pub(crate) fn label_of(x: &Tensor) -> Option<PointLabel> {
+    if !is_tracing() {
+        return None;
+    }
     let seq_no = x.physical_value().seq_no;
     let found = IN_GRAPH.try_with(|labels| labels.borrow().get(&seq_no).cloned());
-    found.ok().flatten().filter(|_| is_tracing())
+    found.ok().flatten()
 }
 
 /// The points that a trace meets, until this is dropped.

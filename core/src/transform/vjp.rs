@@ -73,9 +73,7 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         .map(|(r, shape_only)| r.kept(*shape_only));
     let y = with_physical(&trace.y, &outs);
     let labels = trace.points.into_iter().map(|(_, label)| label);
-    let points = labels
-        .zip(cotangents)
-        .filter_map(|(label, i)| Some((i?, label)));
+    let points = found_points(labels, cotangents);
     let inner = Inner {
         program: pullback,
         residuals: residuals.collect(),
@@ -83,7 +81,7 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
         nonzero,
         outs: leaves(&y).iter().map(|y| y.aval().clone()).collect(),
         args: free_leaves(x).iter().map(Tensor::batch_dims).collect(),
-        points: points.collect(),
+        points,
     };
     let zeros = tree::zeros(x);
     let zero_cotangent = tree::zeros(&y);
@@ -122,12 +120,13 @@ pub(crate) fn pull_back(
         args.push(Bound::Tensor(ct.physical()));
     }
     let found = in_backward(|| replay_bound(&vjp.pullback, &args))?;
-    let n_cts = vjp.nonzero.iter().filter(|nonzero| **nonzero).count();
-    for ((.., label), i) in points.iter().zip(cotangents).rev() {
-        if let Some(i) = i {
-            label.dump_cotangent(found[n_cts + i].tensor());
-        }
-    }
+    let labels = points.into_iter().map(|(.., label)| label);
+    dump_points(
+        &found_points(labels, cotangents),
+        &vjp.nonzero,
+        &found,
+        None,
+    );
     let mut found = found.into_iter();
     let cts = vjp.nonzero.iter().map(|nonzero| match nonzero {
         true => Some(found.next()?.tensor().clone()),
@@ -165,21 +164,39 @@ struct Inner {
     outs: Vec<Aval>,
     /// Number of batch axes of each free leaf of the argument.
     args: Vec<usize>,
-    /// Named values, in the order of execution, with the index of the cotangent among the results
-    /// after those for the argument.
-    points: Vec<(usize, PointLabel)>,
+    points: FoundPoints,
 }
 
-impl Inner {
-    /// Writes the records of the cotangents of named values, the last value first. `found` has the
-    /// results of the program for which `nonzero` is true.
-    fn dump_points(&self, found: &[Bound], nonzero: &[bool]) {
-        let n = self.nonzero.iter().filter(|nonzero| **nonzero).count();
-        for (i, label) in self.points.iter().rev() {
-            if nonzero[n + i] {
-                let before = nonzero[..n + i].iter().filter(|nonzero| **nonzero).count();
-                label.dump_cotangent(found[before].tensor());
-            }
+/// Named values, in the order of execution, with the index of the cotangent among the results after those for the
+/// argument.
+type FoundPoints = Vec<(usize, PointLabel)>;
+
+/// Returns the named values that have a cotangent.
+fn found_points(
+    labels: impl Iterator<Item = PointLabel>,
+    cotangents: Vec<Option<usize>>,
+) -> FoundPoints {
+    let points = labels.zip(cotangents);
+    points.filter_map(|(label, i)| Some((i?, label))).collect()
+}
+
+/// Writes the records of the cotangents of named values, the last value first.
+///
+/// `nonzero` tells which inputs have a cotangent among the results of the program. `found` has the results for which
+/// `kept` is true; without it, all of them.
+fn dump_points(
+    points: &[(usize, PointLabel)],
+    nonzero: &[bool],
+    found: &[Bound],
+    kept: Option<&[bool]>,
+) {
+    let count = |all: &[bool]| all.iter().filter(|x| **x).count();
+    let n = count(nonzero);
+    for (i, label) in points.iter().rev() {
+        let at = n + i;
+        if kept.is_none_or(|kept| kept[at]) {
+            let before = kept.map_or(at, |kept| count(&kept[..at]));
+            label.dump_cotangent(found[before].tensor());
         }
     }
 }
@@ -221,9 +238,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         let active = cts.into_iter().zip(active).filter(|(_, active)| **active);
         args.extend(active.map(|(ct, _)| Bound::Tensor(ct)));
         let found = in_backward(|| replay_bound(program, &args))?;
-        if !self.inner.points.is_empty() {
-            self.inner.dump_points(&found, &vec![true; found.len()]);
-        }
+        dump_points(&self.inner.points, &self.inner.nonzero, &found, None);
         let mut found = found.into_iter();
         let mut nonzero = nonzero.iter();
         let mut frozen = frozen(&self.zeros).into_iter();
@@ -346,9 +361,7 @@ impl LeafPullback {
         }
         let part = ad::with_zeros(program, residuals.len(), &missing);
         let found = in_backward(|| replay_bound(&part.program, &args))?;
-        if !points.is_empty() {
-            self.0.dump_points(&found, &part.nonzero);
-        }
+        dump_points(points, &self.0.nonzero, &found, Some(&part.nonzero));
         let mut found = found.into_iter();
         let mut left = part.nonzero.iter();
         Ok(nonzero
