@@ -203,6 +203,11 @@ pub const GROWTH: &[Growth] = &[
         run: set_rows_closure,
     },
     Growth {
+        name: "rewritten-closure",
+        unit: "row that is read and replaced in a closure, with its gradient",
+        run: rewritten_closure,
+    },
+    Growth {
         name: "set-columns-closure",
         unit: "column that is replaced in a closure, with the gradient of the whole and of the column",
         run: set_columns_closure,
@@ -546,6 +551,14 @@ fn set_rows_closure(n: usize) {
         set.square().sum(..)
     };
     compute(&grad(sum)(&(noise(&[n, WIDE], 1), noise(&[WIDE], 2))));
+}
+
+fn rewritten_closure(n: usize) {
+    let sum = |x: &Tensor| {
+        let write = |y: Tensor, i: usize| y.set(i as i64, y.row(i as i64).square());
+        (0..n).fold(x.clone(), write).sum(..)
+    };
+    compute(&grad(sum)(&noise(&[n, WIDE], 1)));
 }
 
 fn set_columns_closure(n: usize) {

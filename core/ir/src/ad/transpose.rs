@@ -1,7 +1,7 @@
 //! Transposition of linear programs.
 
 use super::{add_part, control};
-use crate::{Builder, Program, SecondaryMap, Var};
+use crate::{Builder, Op, Program, SecondaryMap, Var};
 
 /// A transposed linear program.
 #[derive(Clone, Debug)]
@@ -53,6 +53,7 @@ pub(super) fn transpose_onto(
     let mut cotangents = Cotangents {
         totals: before.clone(),
         n_added: SecondaryMap::new(),
+        updated: SecondaryMap::new(),
         sums,
     };
     let mut cts = Vec::with_capacity(program.outs.len());
@@ -74,6 +75,7 @@ pub(super) fn transpose_onto(
             continue;
         }
         let is_linear: Vec<bool> = eqn.data().iter().map(|x| linear.contains(*x)).collect();
+        let n_before = b.n_eqns();
         let arg_cts = match eqn.op.control() {
             Some(_) => control::cotangents(&mut b, eqn, &out_cts, &is_linear),
             None => eqn.op.def().transpose(&mut b, eqn, &out_cts, &is_linear),
@@ -84,6 +86,7 @@ pub(super) fn transpose_onto(
             "the transpose of `{}`",
             eqn.op
         );
+        cotangents.note_updates(&b, n_before);
         for ((&arg, ct), is_linear) in eqn.data().iter().zip(arg_cts).zip(is_linear) {
             if let Some(ct) = ct.filter(|_| is_linear) {
                 cotangents.add(&mut b, arg, ct);
@@ -112,6 +115,8 @@ struct Cotangents {
     totals: SecondaryMap<Var, Var>,
     /// How many were added to each.
     n_added: SecondaryMap<Var, usize>,
+    /// Cotangents that an update has made: a further part is added in place.
+    updated: SecondaryMap<Var, ()>,
     sums: Sums,
 }
 
@@ -121,11 +126,25 @@ impl Cotangents {
         let n = self.n_added.get(x).copied().unwrap_or(0);
         self.n_added.insert(x, n + 1);
         let total = match self.totals.get(x) {
-            Some(&total) if n >= self.sums.0 => add(b, total, ct),
+            Some(&total) if self.takes_parts(n, total) => add(b, total, ct),
             Some(&total) => b.add(total, ct),
             None => ct,
         };
+        self.note_updates(b, b.n_eqns().saturating_sub(1));
         self.totals.insert(x, total);
+    }
+
+    /// Returns whether parts are added to the sum of `n` cotangents, and not wholes that are zero around them.
+    fn takes_parts(&self, n: usize, total: Var) -> bool {
+        let Sums(n_wholes) = self.sums;
+        n >= n_wholes || n_wholes < Sums::WHOLE.0 && self.updated.contains(total)
+    }
+
+    /// Notes the updates among the equations from `start`.
+    fn note_updates(&mut self, b: &Builder, start: usize) {
+        let is_update = |op| matches!(op, Op::SetSlice | Op::DynamicUpdateSlice | Op::Scatter);
+        let updates = b.eqns_from(start).iter().filter(|eqn| is_update(eqn.op));
+        self.updated.extend(updates.map(|eqn| (eqn.outs[0], ())));
     }
 }
 
