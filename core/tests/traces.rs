@@ -416,6 +416,18 @@ fn trace_of_a_closure() {
 
 /// S2.35: captured tensors are reported, and have the values of the time of tracing.
 #[test]
+fn equations_have_lines() {
+    let x = Tensor::from([1.0f64, 2.0]);
+    let slope = |x: &Tensor| grad(|x: &Tensor| x.sin().sum(..))(x) * 2.0;
+    let here = line!() - 1;
+    let trace = trace(slope, &x);
+    let lines = trace.lines();
+    assert_eq!(lines.len(), trace.program().eqns.len());
+    let lines = lines.iter().map(|at| at.expect("it is known").line());
+    assert_eq!(lines.collect::<HashSet<_>>(), HashSet::from([here]));
+}
+
+#[test]
 fn captured_tensors_are_parameters() {
     let (w, b) = (Tensor::from([[2.0f32], [3.0]]), Tensor::from([10.0f32]));
     let t = trace(

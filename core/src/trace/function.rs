@@ -2,7 +2,7 @@
 
 use super::text;
 use crate::error::TraceFault;
-use crate::observe::{NodeOutput, TraceNode};
+use crate::observe::{NodeOutput, TraceNode, with_lines};
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound};
 use crate::transform::{self, AbstractTrace, Outcome, on_leaves, stand_in, trace_abstract};
@@ -46,7 +46,7 @@ fn try_trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trac
         mut program,
         mut captured,
         nodes,
-    } = trace_abstract(&mut on_leaves(f, x, &mut y), &inputs, &names)?;
+    } = with_lines(|| trace_abstract(&mut on_leaves(f, x, &mut y), &inputs, &names))?;
     let y = y.expect("the function was traced");
     share_shapes(&mut program, &mut captured);
     let mut taken = BTreeSet::new();
@@ -183,9 +183,11 @@ impl<X: Tree, Y: Tree> Trace<X, Y> {
     }
 
     /// Returns the line of the user's code that recorded each equation of the program, as far as it is known.
+    ///
+    /// Equations of a derivative have the lines of those that they differentiate.
     pub fn lines(&self) -> Vec<Option<&'static Location<'static>>> {
-        let line = |output: &Option<NodeOutput>| output.as_ref()?.node.line();
-        self.nodes.iter().map(line).collect()
+        let line = |eqn: &Eqn| self.program.lines.get(*eqn.outs.first()?).copied();
+        self.program.eqns.iter().map(line).collect()
     }
 
     /// Returns the result for another argument with the dtypes and shapes that were traced.

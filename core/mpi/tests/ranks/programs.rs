@@ -5,7 +5,7 @@ use crate::launch::{Test, succeeds};
 use gradloom::events::{self, Event};
 use gradloom::optim::{Adam, AdamState};
 use gradloom::prelude::*;
-use gradloom::sharding::{Mesh, ShardingSpec, pmean, sharded};
+use gradloom::sharding::{Mesh, ShardingSpec, Speed, pmean, sharded};
 use gradloom::tree;
 use gradloom_mpi::World;
 use std::sync::Arc;
@@ -33,6 +33,12 @@ pub(crate) const TESTS: &[Test] = &[
         name: "functions_return_trees_and_errors",
         ranks: &[2],
         rank: forms,
+        check: succeeds,
+    },
+    Test {
+        name: "a_report_names_lines_that_communicate",
+        ranks: &[1, 2],
+        rank: lines,
         check: succeeds,
     },
 ];
@@ -321,4 +327,21 @@ fn forms() {
         })
     };
     assert!(grad(slope)(&Tensor::from(1.0f32)).is_err());
+}
+
+fn lines() {
+    let world = World::new().unwrap();
+    let mesh = Arc::new(Mesh::new("m", &[("x", world.size())]).unwrap());
+    let rows = ShardingSpec::split(&mesh, &[&["x"]]).unwrap();
+    let slope = |(w, x): &(Tensor, Tensor)| grad(|w: &Tensor| (w * x).square().sum(..))(w);
+    let here = line!() - 1;
+    let specs = (ShardingSpec::replicated(&mesh, 1), rows);
+    let step = world.sharded(slope, &mesh, specs, None);
+    let of = |shape: &[usize]| Tensor::zeros(shape, DType::F32);
+    let explained = step.explain(&(of(&[3]), of(&[8, 3])), &Speed::default());
+    let explained = explained.unwrap();
+    let found = explained.by_line();
+    let found: Vec<_> = found.iter().map(|(at, n, _)| (at.map(|at| at.line()), *n)).collect();
+    let expected = [(Some(here), 1)];
+    assert_eq!(found, &expected[..usize::from(world.size() > 1)]);
 }
