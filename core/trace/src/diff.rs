@@ -32,7 +32,8 @@ pub struct Item {
     pub differences: Vec<Difference>,
     /// Comparison of the elements, if both traces have them.
     pub values: Option<ValueDifference>,
-    /// Relative difference of the root mean squares.
+    /// Relative difference of the root mean squares. It is `None` if one of them is not finite, or
+    /// the record has no partner.
     pub rms_difference: Option<f64>,
     /// Place in the source that the record comes from, if a trace has it.
     pub source: Option<String>,
@@ -110,8 +111,12 @@ impl Diff {
 ///
 /// If hashes differ, the tensors are still equal within a `tolerance`: if the greatest difference of
 /// the elements is at most `tolerance` times the larger root mean square, or if a trace has no
-/// elements, if the root mean squares differ by as much. The tolerance 0 asks for equal hashes, and equal elements if
-/// both traces have them: a hash is that of the elements as `f32`.
+/// elements, if the root mean squares differ by as much. No tolerance applies if a root mean square
+/// is not finite. The tolerance 0 asks for equal hashes, and equal elements if both traces have
+/// them: a hash is that of the elements as `f32`.
+///
+/// If hashes are equal, the root mean squares must be equal too, up to rounding (a relative
+/// difference of 1e-6) or `tolerance`. Two that are not finite are equal then.
 ///
 /// # Errors
 ///
@@ -158,6 +163,10 @@ pub fn diff(a: &Trace, b: &Trace, tolerance: f64) -> Result<Diff> {
         items,
     })
 }
+
+/// Relative difference of the root mean squares of equal elements, up to which it is rounding:
+/// another implementation may sum in another order.
+const RMS_ROUNDING: f64 = 1e-6;
 
 /// Name of a record, and its number among those of the name.
 type Key<'a> = (&'a str, usize);
@@ -211,9 +220,10 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
     }
     let same_hash = x.blake3.eq_ignore_ascii_case(&y.blake3);
     let scale = x.rms.abs().max(y.rms.abs());
-    let rms_difference = match scale == 0.0 || x.rms.to_bits() == y.rms.to_bits() {
-        true => 0.0,
-        false => (x.rms - y.rms).abs() / scale,
+    let rms_difference = match (x.rms.is_finite() && y.rms.is_finite(), x.rms == y.rms) {
+        (false, _) => None,
+        (true, true) => Some(0.0),
+        (true, false) => Some((x.rms - y.rms).abs() / scale),
     };
     let values = match (&a.values, &b.values) {
         (Some(of_a), Some(of_b)) if x.shape == y.shape => {
@@ -224,19 +234,35 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
         _ => None,
     };
     // A hash is that of the elements as `f32`, which rounds those of `f64` and large integers.
-    let (exact, within) = match &values {
-        Some(values) => (
-            values.max_difference == 0.0,
-            values.max_difference <= tolerance * scale,
-        ),
-        None => (true, rms_difference <= tolerance),
+    let exact = values.as_ref().is_none_or(|v| v.max_difference == 0.0);
+    let within = match (&values, rms_difference) {
+        // Without a finite scale, a tolerance says nothing about the elements.
+        (_, None) => false,
+        (Some(v), _) => v.max_difference.is_finite() && v.max_difference <= tolerance * scale,
+        (None, Some(relative)) => relative <= tolerance,
     };
-    if !(same_hash && exact || tolerance > 0.0 && within) {
-        if same_hash && let Some(values) = &values {
+    let same_rms = match rms_difference {
+        Some(relative) => relative <= tolerance.max(RMS_ROUNDING),
+        None => !x.rms.is_finite() && !y.rms.is_finite(),
+    };
+    let equal = match same_hash {
+        true => same_rms && (exact || tolerance > 0.0 && within),
+        false => tolerance > 0.0 && within,
+    };
+    if !equal {
+        if same_hash
+            && !exact
+            && let Some(values) = &values
+        {
             note("elements", &0, &values.max_difference);
         }
         note("blake3", &x.blake3, &y.blake3);
-        note("rms", &x.rms, &y.rms);
+        // Two that are not finite may have the same text, and are the reason of the difference.
+        if rms_difference.is_none() || x.rms != y.rms {
+            let (a, b) = (x.rms.to_string(), y.rms.to_string());
+            let field = "rms";
+            differences.push(Difference { field, a, b });
+        }
     }
     let status = match differences.is_empty() {
         true => Status::Equal,
@@ -246,7 +272,7 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
         status,
         differences,
         values,
-        rms_difference: Some(rms_difference),
+        rms_difference,
         source: a.source.clone().or_else(|| b.source.clone()),
         ..alone(key, a, status)
     })

@@ -1,7 +1,8 @@
 //! Comparison of traces, and `trace-diff`.
 
 use gradloom_trace::{
-    Config, ElementType, Error, Format, Status, TraceRecord, Writer, diff, digest_f32, read, report,
+    Config, ElementType, Error, Format, Status, Trace, TraceRecord, Writer, diff, digest_f32, read,
+    report,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -444,4 +445,112 @@ fn records_of_the_second_trace_are_renamed() {
     insta::assert_snapshot!(run(&["layers.*/*=t0/blk*/*", "*.weight=*.w"]).1, @"trace-diff: the rule `*.weight=*.w` fits no record of `DIR/b`");
     insta::assert_snapshot!(run(&["layers.*=t0/blk?"]).1, @"trace-diff: `layers.*` and `t0/blk?` must have the same wildcards in the same order");
     insta::assert_snapshot!(run(&["layers"]).1, @"trace-diff: `layers` is not a rule; give `FROM=TO`");
+}
+
+/// Writes a trace with one record `h`, and returns what is read back.
+fn write_record(
+    traces: &Traces,
+    name: &str,
+    record: &TraceRecord,
+    values: Option<(ElementType, &[u8])>,
+) -> Trace {
+    let dir = traces.path(name);
+    fs::create_dir_all(&dir).unwrap();
+    let writer = Writer::new(Config::new(&dir));
+    writer.write(record, None, values).unwrap();
+    read(&dir).unwrap()
+}
+
+/// Law: if the hashes differ and an RMS is not finite, no tolerance makes the records equal, and
+/// each report gives the reason.
+#[test]
+fn no_tolerance_applies_to_an_rms_that_is_not_finite() {
+    let traces = Traces::new();
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let rows = [
+        [1.0, 1.0],
+        [2.0, 1.0],
+        [inf, 1.0],
+        [-inf, 1.0],
+        [1.0, inf],
+        [nan, 1.0],
+        [f32::from_bits(nan.to_bits() ^ 1), 1.0],
+    ];
+    for stores in [false, true] {
+        let all: Vec<(TraceRecord, Trace)> = (0..)
+            .zip(&rows)
+            .map(|(i, x)| {
+                let record = digest_f32(x).record("h", &[2], "F32");
+                let bytes = x.map(f32::to_le_bytes);
+                let values = stores.then_some((ElementType::F32, bytes.as_flattened()));
+                let trace = write_record(&traces, &format!("{stores}-{i}"), &record, values);
+                (record, trace)
+            })
+            .collect();
+        for ((x, a), (y, b)) in all.iter().flat_map(|p| all.iter().map(move |q| (p, q))) {
+            for tolerance in [0.0, 0.1, 1e300] {
+                let found = diff(a, b, tolerance).unwrap();
+                let case = format!("{:?} {:?} {tolerance}", a.path, b.path);
+                if x.blake3 == y.blake3 {
+                    assert!(found.is_equal(), "{case}");
+                } else if !x.rms.is_finite() || !y.rms.is_finite() {
+                    assert!(!found.is_equal(), "{case}");
+                    for report in [report::text, report::markdown, report::html] {
+                        let report = report(&found);
+                        assert!(report.contains("rms is not finite"), "{case}: {report}");
+                    }
+                    assert_eq!(found.items[0].rms_difference, None);
+                }
+            }
+        }
+    }
+    let (a, b) = (traces.path("false-2"), traces.path("false-3"));
+    let output = trace_diff(&["--tolerance", "0.1"], &a, &b);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("  rms NaN -> NaN (rms is not finite, so no tolerance applies)\n"),
+        "{text}"
+    );
+}
+
+/// Records with the same hash: their RMS must agree, up to rounding or the tolerance.
+#[test]
+fn the_rms_of_records_with_one_hash_is_compared() {
+    let traces = Traces::new();
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    let table = [
+        (nan, nan, 0.0, true),
+        (nan, inf, 0.1, true),
+        (nan, 1.0, 0.0, false),
+        (nan, 1.0, 0.1, false),
+        (nan, 0.0, 0.1, false),
+        (0.0, 0.0, 0.0, true),
+        (1.0, 1.0 + 1e-9, 0.0, true),
+        (1.0, 1.0 + 1e-5, 0.0, false),
+        (1.0, 1.0 + 1e-5, 1e-4, true),
+        (0.0, 1.0, 0.1, false),
+        (1.0, 2.0, 0.1, false),
+    ];
+    for stores in [false, true] {
+        let bytes = 1f32.to_le_bytes();
+        let values = stores.then_some((ElementType::F32, &bytes[..]));
+        for (x, y, tolerance, equal) in table {
+            let [a, b] = [("a", x), ("b", y)].map(|(name, rms)| {
+                let record = TraceRecord {
+                    rms,
+                    ..digest_f32(&[1.0]).record("h", &[1], "F32")
+                };
+                write_record(&traces, name, &record, values)
+            });
+            for (a, b) in [(&a, &b), (&b, &a)] {
+                let found = diff(a, b, tolerance).unwrap();
+                assert_eq!(found.is_equal(), equal, "{x} {y} {tolerance} {stores}");
+                let fields: Vec<_> = found.items[0].differences.iter().collect();
+                let fields: Vec<_> = fields.iter().map(|d| d.field).collect();
+                let wanted: &[&str] = if equal { &[] } else { &["rms"] };
+                assert_eq!(fields, wanted, "{x} {y} {tolerance} {stores}");
+            }
+        }
+    }
 }

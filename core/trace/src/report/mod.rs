@@ -139,8 +139,12 @@ fn details(item: &Item) -> Vec<String> {
         };
         let (a, b) = (short(&difference.a), short(&difference.b));
         let mut line = format!("{field} {a} -> {b}");
-        if let ("rms", Some(relative)) = (field, item.rms_difference) {
-            let _ = write!(line, " (relative difference {relative:.3e})");
+        match (field, item.rms_difference) {
+            ("rms", Some(relative)) => {
+                let _ = write!(line, " (relative difference {relative:.3e})");
+            }
+            ("rms", None) => line.push_str(" (rms is not finite, so no tolerance applies)"),
+            _ => {}
         }
         lines.push(line);
     }
