@@ -1,6 +1,9 @@
 //! Comparison of two traces.
 
-use crate::{Entry, Error, Result, Trace, read_values};
+use crate::compare::{Comparison, ValueDifference, compare_elements};
+use crate::report::number;
+use crate::values::read_stored;
+use crate::{Entry, Error, Result, Trace};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -68,20 +71,6 @@ pub struct Difference {
     pub a: String,
     /// Value in the second trace.
     pub b: String,
-}
-
-/// Comparison of the elements of two tensors.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ValueDifference {
-    /// Cosine of the angle between them: 1 if they point in one direction. It is 1 for two tensors
-    /// of zeros, and 0 if one of them is.
-    pub cosine_similarity: f64,
-    /// Greatest absolute difference. NaN differs from a number infinitely, and not from NaN.
-    pub max_difference: f64,
-    /// Index of the element with the greatest difference.
-    pub max_index: Vec<usize>,
-    /// Mean absolute difference.
-    pub mean_difference: f64,
 }
 
 impl Diff {
@@ -225,16 +214,17 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
         (true, true) => Some(0.0),
         (true, false) => Some((x.rms - y.rms).abs() / scale),
     };
-    let values = match (&a.values, &b.values) {
+    let found = match (&a.values, &b.values) {
         (Some(of_a), Some(of_b)) if x.shape == y.shape => {
-            let (of_a, of_b) = (read_values(of_a)?, read_values(of_b)?);
+            let (of_a, of_b) = (read_stored(of_a)?, read_stored(of_b)?);
             let fits = of_a.shape == of_b.shape;
-            fits.then(|| compare_values(&of_a.shape, &of_a.elements, &of_b.elements))
+            fits.then(|| compare_elements(&of_a.shape, &of_a.elements, &of_b.elements))
         }
         _ => None,
     };
     // A hash is that of the elements as `f32`, which rounds those of `f64` and large integers.
-    let exact = values.as_ref().is_none_or(|v| v.max_difference == 0.0);
+    let exact = found.as_ref().is_none_or(|found| found.is_exact);
+    let values = found.map(|Comparison { values, .. }| values);
     let within = match (&values, rms_difference) {
         // Without a finite scale, a tolerance says nothing about the elements.
         (_, None) => false,
@@ -254,12 +244,14 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
             && !exact
             && let Some(values) = &values
         {
-            note("elements", &0, &values.max_difference);
+            note("elements", &0, &number(values.max_difference));
         }
-        note("blake3", &x.blake3, &y.blake3);
+        if !same_hash {
+            note("blake3", &x.blake3, &y.blake3);
+        }
         // Two that are not finite may have the same text, and are the reason of the difference.
         if rms_difference.is_none() || x.rms != y.rms {
-            let (a, b) = (x.rms.to_string(), y.rms.to_string());
+            let (a, b) = (number(x.rms), number(y.rms));
             let field = "rms";
             differences.push(Difference { field, a, b });
         }
@@ -276,41 +268,4 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
         source: a.source.clone().or_else(|| b.source.clone()),
         ..alone(key, a, status)
     })
-}
-
-fn compare_values(shape: &[usize], a: &[f64], b: &[f64]) -> ValueDifference {
-    let (mut dot, mut of_a, mut of_b) = (0.0, 0.0, 0.0);
-    let (mut most, mut at, mut sum) = (0.0, 0, 0.0);
-    for (i, (x, y)) in a.iter().zip(b).enumerate() {
-        dot += x * y;
-        of_a += x * x;
-        of_b += y * y;
-        let difference = match (x.is_nan(), y.is_nan()) {
-            (true, true) => 0.0,
-            (true, false) | (false, true) => f64::INFINITY,
-            // The difference of equal infinities is NaN.
-            _ if x == y => 0.0,
-            _ => (x - y).abs(),
-        };
-        sum += difference;
-        if difference > most {
-            (most, at) = (difference, i);
-        }
-    }
-    let cosine_similarity = match (of_a == 0.0, of_b == 0.0) {
-        (true, true) => 1.0,
-        (true, false) | (false, true) => 0.0,
-        _ => dot / (of_a.sqrt() * of_b.sqrt()),
-    };
-    let mut max_index = vec![0; shape.len()];
-    for (index, len) in max_index.iter_mut().zip(shape).rev() {
-        *index = at % (*len).max(1);
-        at /= (*len).max(1);
-    }
-    ValueDifference {
-        cosine_similarity,
-        max_difference: most,
-        max_index,
-        mean_difference: sum / a.len().max(1) as f64,
-    }
 }

@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod compare;
 mod config;
 mod diff;
 mod digest;
@@ -36,8 +37,9 @@ pub mod report;
 mod values;
 mod write;
 
+pub use compare::ValueDifference;
 pub use config::{Config, Format};
-pub use diff::{Diff, Difference, Item, Status, ValueDifference, diff};
+pub use diff::{Diff, Difference, Item, Status, diff};
 pub use digest::{Digest, digest, digest_f32};
 pub use error::Error;
 pub use glob::{Filter, Rename};

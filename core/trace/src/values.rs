@@ -41,6 +41,34 @@ pub struct Values {
     pub elements: Vec<f64>,
 }
 
+/// Shape and elements of a file, without rounding.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) elements: Elements,
+}
+
+/// Elements in row-major order, in a type that holds each of them exactly.
+#[derive(Debug)]
+pub(crate) enum Elements {
+    /// Elements of `f32` and `f64`.
+    Floats(Vec<f64>),
+    /// Elements of `i32`, `i64` and `bool`.
+    Integers(Vec<i64>),
+}
+
+impl Elements {
+    /// Returns the elements as `f64`, which rounds large integers.
+    pub(crate) fn floats(&self) -> impl Iterator<Item = f64> {
+        let (floats, integers) = match self {
+            Elements::Floats(x) => (&x[..], &[][..]),
+            Elements::Integers(x) => (&[][..], &x[..]),
+        };
+        let rounded = integers.iter().map(|x| *x as f64);
+        floats.iter().copied().chain(rounded)
+    }
+}
+
 /// Writes elements, given as little-endian bytes, to a safetensors file.
 ///
 /// ```
@@ -75,6 +103,16 @@ pub fn write_values(path: &Path, ty: ElementType, shape: &[usize], bytes: &[u8])
 /// If the file cannot be read, is not in the safetensors format, or has no tensor of one of the
 /// types of [`ElementType`].
 pub fn read_values(path: &Path) -> Result<Values> {
+    let Stored { shape, elements } = read_stored(path)?;
+    let elements = match elements {
+        Elements::Floats(x) => x,
+        Elements::Integers(_) => elements.floats().collect(),
+    };
+    Ok(Values { shape, elements })
+}
+
+/// [`read_values`] without the conversion to `f64`.
+pub(crate) fn read_stored(path: &Path) -> Result<Stored> {
     let bytes = std::fs::read(path).map_err(|source| Error::Read {
         path: path.to_owned(),
         source,
@@ -93,21 +131,26 @@ pub fn read_values(path: &Path) -> Result<Values> {
             format!("elements of type {:?}", tensor.dtype()),
         ));
     };
-    let elements = tensor.data().chunks_exact(size).map(|bytes| {
-        let four = || bytes.try_into().expect("4 bytes");
-        let eight = || bytes.try_into().expect("8 bytes");
-        match ty {
-            ElementType::F32 => f32::from_le_bytes(four()).into(),
-            ElementType::F64 => f64::from_le_bytes(eight()),
-            ElementType::I32 => i32::from_le_bytes(four()).into(),
-            ElementType::I64 => i64::from_le_bytes(eight()) as f64,
-            ElementType::Bool => f64::from(u8::from(bytes[0] != 0)),
+    let chunks = tensor.data().chunks_exact(size);
+    let four = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).expect("4 bytes");
+    let eight = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).expect("8 bytes");
+    let elements = match ty {
+        ElementType::F32 => {
+            Elements::Floats(chunks.map(|x| f32::from_le_bytes(four(x)).into()).collect())
         }
-    });
-    Ok(Values {
-        shape: tensor.shape().to_vec(),
-        elements: elements.collect(),
-    })
+        ElementType::F64 => {
+            Elements::Floats(chunks.map(|x| f64::from_le_bytes(eight(x))).collect())
+        }
+        ElementType::I32 => {
+            Elements::Integers(chunks.map(|x| i32::from_le_bytes(four(x)).into()).collect())
+        }
+        ElementType::I64 => {
+            Elements::Integers(chunks.map(|x| i64::from_le_bytes(eight(x))).collect())
+        }
+        ElementType::Bool => Elements::Integers(chunks.map(|x| (x[0] != 0).into()).collect()),
+    };
+    let shape = tensor.shape().to_vec();
+    Ok(Stored { shape, elements })
 }
 
 fn invalid(path: &Path, what: String) -> Error {

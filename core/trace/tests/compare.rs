@@ -1,8 +1,8 @@
 //! Comparison of traces, and `trace-diff`.
 
 use gradloom_trace::{
-    Config, ElementType, Error, Format, Status, Trace, TraceRecord, Writer, diff, digest_f32, read,
-    report,
+    Config, Diff, ElementType, Error, Format, Status, Trace, TraceRecord, Writer, diff, digest_f32,
+    read, report,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -553,4 +553,163 @@ fn the_rms_of_records_with_one_hash_is_compared() {
             }
         }
     }
+}
+
+/// Elements of one type, as little-endian bytes.
+fn bytes_of<T: Copy, const N: usize>(x: &[T], to_bytes: fn(T) -> [u8; N]) -> Vec<u8> {
+    x.iter().flat_map(|x| to_bytes(*x)).collect()
+}
+
+/// Compares two tensors whose records differ only in the stored values.
+fn diff_values(a: (ElementType, &[u8]), b: (ElementType, &[u8]), n: usize) -> Diff {
+    let traces = Traces::new();
+    let [a, b] = [("a", a), ("b", b)].map(|(name, values)| {
+        let record = digest_f32(&vec![1.0; n]).record("h", &[n], "foreign");
+        write_record(&traces, name, &record, Some(values))
+    });
+    diff(&a, &b, 0.0).unwrap()
+}
+
+/// Law: integers are equal if and only if they are the same. Rounding to `f64` decides nothing.
+#[test]
+fn integers_are_compared_exactly() {
+    let large = 1i64 << 60;
+    let of_i64 = [
+        i64::MIN,
+        i64::MIN + 1,
+        -large - 1,
+        -large,
+        -1,
+        0,
+        1,
+        (1 << 53) - 1,
+        1 << 53,
+        (1 << 53) + 1,
+        large,
+        large + 1,
+        i64::MAX - 1,
+        i64::MAX,
+    ];
+    for (x, y) in of_i64.iter().flat_map(|x| of_i64.map(|y| (*x, y))) {
+        let [a, b] = [x, y].map(|x| bytes_of(&[7, x], i64::to_le_bytes));
+        let found = diff_values((ElementType::I64, &a), (ElementType::I64, &b), 2);
+        assert_eq!(found.is_equal(), x == y, "{x} {y}");
+        let values = found.items[0].values.as_ref().unwrap();
+        assert_eq!(values.max_difference, x.abs_diff(y) as f64, "{x} {y}");
+        assert_eq!(values.max_index, [usize::from(x != y)]);
+
+        // An integer equals a float of the same value only, and not one that it is rounded to.
+        let b = bytes_of(&[7.0, y as f64], f64::to_le_bytes);
+        let found = diff_values((ElementType::I64, &a), (ElementType::F64, &b), 2);
+        let same = i128::from(x) == (y as f64) as i128;
+        assert_eq!(found.is_equal(), same, "{x} {y} as f64");
+        let found = diff_values((ElementType::F64, &b), (ElementType::I64, &a), 2);
+        assert_eq!(found.is_equal(), same, "{y} as f64, {x}");
+    }
+    let of_i32 = [i32::MIN, -1, 0, 1, i32::MAX - 1, i32::MAX];
+    for (x, y) in of_i32.iter().flat_map(|x| of_i32.map(|y| (*x, y))) {
+        let [a, b] = [x, y].map(|x| bytes_of(&[x], i32::to_le_bytes));
+        let found = diff_values((ElementType::I32, &a), (ElementType::I32, &b), 1);
+        assert_eq!(found.is_equal(), x == y, "{x} {y}");
+    }
+    for (x, y) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let found = diff_values((ElementType::Bool, &[x]), (ElementType::Bool, &[y]), 1);
+        assert_eq!(found.is_equal(), x == y, "{x} {y}");
+    }
+}
+
+/// Laws of the comparison of floats over the whole range: equality, finite statistics for finite
+/// elements, symmetry, and short numbers in the reports.
+#[test]
+fn floats_are_compared_over_the_whole_range() {
+    let tiny = f64::from_bits(1);
+    let elements = [
+        0.0,
+        -0.0,
+        tiny,
+        f64::MIN_POSITIVE,
+        1e-300,
+        1e-170,
+        0.5,
+        -1.0,
+        1.0 + f64::EPSILON,
+        1e200,
+        1e300,
+        2e300,
+        f64::MAX,
+        -f64::MAX,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NAN,
+    ];
+    for (x, y) in elements.iter().flat_map(|x| elements.map(|y| (*x, y))) {
+        let [a, b] = [x, y].map(|x| bytes_of(&[x, x, x], f64::to_le_bytes));
+        let (a, b) = ((ElementType::F64, &a[..]), (ElementType::F64, &b[..]));
+        let found = diff_values(a, b, 3);
+        let case = format!("{x:e} {y:e}");
+        let same = x == y || x.is_nan() && y.is_nan();
+        assert_eq!(found.is_equal(), same, "{case}");
+
+        let values = found.items[0].values.as_ref().unwrap();
+        assert_eq!(values.max_difference == 0.0, same, "{case}");
+        let (most, mean) = (values.max_difference, values.mean_difference);
+        assert!(
+            most == mean || (mean / most - 1.0).abs() < 1e-15,
+            "{case}: {values:?}"
+        );
+        let cosine = match (x == 0.0, y == 0.0) {
+            _ if !x.is_finite() || !y.is_finite() => f64::NAN,
+            (true, true) => 1.0,
+            (false, false) => x.signum() * y.signum(),
+            _ => 0.0,
+        };
+        let close = (values.cosine_similarity - cosine).abs() < 1e-12;
+        assert!(
+            close || cosine.is_nan() && values.cosine_similarity.is_nan(),
+            "{case}: {values:?}"
+        );
+        let swapped = diff_values(b, a, 3);
+        let swapped = swapped.items[0].values.as_ref().unwrap();
+        assert_eq!(swapped.max_difference, values.max_difference, "{case}");
+
+        for report in [report::text, report::markdown, report::json, report::html] {
+            let report = report(&found);
+            let mut numbers = report.split(|c: char| !c.is_ascii_digit());
+            // Hashes of 64 digits are the longest words.
+            assert!(numbers.all(|n| n.len() <= 64), "{report}");
+            assert!(!report.contains("NaN"), "{report}");
+        }
+    }
+}
+
+/// The sums of the mean and of the squares overflow, and no single difference does.
+#[test]
+fn large_values_have_a_short_report() {
+    let [a, b] = [[1e300, 1.5e308, 1.5e308], [2e300, 1.0, 1.0]];
+    let [a, b] = [a, b].map(|x| bytes_of(&x, f64::to_le_bytes));
+    let found = diff_values((ElementType::F64, &a), (ElementType::F64, &b), 3);
+    let report = report::text(&found);
+    let lines: Vec<&str> = report.lines().skip(4).collect();
+    insta::assert_snapshot!(lines.join("\n"), @r"
+    first divergence: h (stage h)
+      elements 0 -> 1.5e308
+      cosine similarity 0.000000005
+      greatest difference 1.500000e308 at [1], mean difference 1.000000e308
+    ");
+    let [a, b] = [1e300, 2e300].map(|x| bytes_of(&[x], f64::to_le_bytes));
+    let found = diff_values((ElementType::F64, &a), (ElementType::F64, &b), 1);
+    assert!(report::text(&found).contains("  cosine similarity 1.000000000\n"));
+
+    let traces = Traces::new();
+    let [a, b] = [("a", 1e300), ("b", 2e-300)].map(|(name, rms)| {
+        let record = TraceRecord {
+            rms,
+            blake3: blake3::hash(name.as_bytes()).to_hex().to_string(),
+            ..digest_f32(&[1.0]).record("h", &[1], "F64")
+        };
+        write_record(&traces, name, &record, None)
+    });
+    let report = report::text(&diff(&a, &b, 0.1).unwrap());
+    let line = "  rms 1e300 -> 2e-300 (relative difference 1.000e0)\n";
+    assert!(report.contains(line), "{report}");
 }

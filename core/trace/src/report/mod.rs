@@ -149,13 +149,24 @@ fn details(item: &Item) -> Vec<String> {
         lines.push(line);
     }
     if let Some(values) = &item.values {
-        lines.push(format!("cosine similarity {:.9}", values.cosine_similarity));
+        lines.push(match values.cosine_similarity.is_nan() {
+            true => "cosine similarity undefined, because an element is not finite".to_owned(),
+            false => format!("cosine similarity {:.9}", values.cosine_similarity),
+        });
         lines.push(format!(
             "greatest difference {:.6e} at {:?}, mean difference {:.6e}",
             values.max_difference, values.max_index, values.mean_difference
         ));
     }
     lines
+}
+
+/// Returns a number with all digits that it needs. A large or small one has an exponent.
+pub(crate) fn number(x: f64) -> String {
+    match x == 0.0 || !x.is_finite() || (1e-5..1e16).contains(&x.abs()) {
+        true => x.to_string(),
+        false => format!("{x:e}"),
+    }
 }
 
 /// Returns a text as a cell of a Markdown table.
