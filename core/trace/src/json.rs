@@ -4,8 +4,9 @@ use crate::{Entry, Error, Result, TraceRecord};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-/// `f64` in which NaN and the infinities are `null`.
-pub(crate) mod finite_or_null {
+/// `f64` of at least 0, in which NaN and the infinities are `null`.
+pub(crate) mod not_negative_or_null {
+    use serde::de::{Error, Unexpected};
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(x: &f64, serializer: S) -> Result<S::Ok, S::Error> {
@@ -16,7 +17,14 @@ pub(crate) mod finite_or_null {
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(source: D) -> Result<f64, D::Error> {
-        Ok(Option::deserialize(source)?.unwrap_or(f64::NAN))
+        let x = Option::deserialize(source)?.unwrap_or(f64::NAN);
+        match x < 0.0 {
+            true => Err(Error::invalid_value(
+                Unexpected::Float(x),
+                &"an `rms` of at least 0, or null",
+            )),
+            false => Ok(x),
+        }
     }
 }
 

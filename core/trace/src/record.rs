@@ -1,6 +1,6 @@
 //! Records.
 
-use crate::json::finite_or_null;
+use crate::json::not_negative_or_null;
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub struct TraceRecord {
     /// Root mean square of the elements as `f32`, or 0 if there are none.
     ///
     /// JSON has no NaN and no infinity: both are written as `null`, which is read as NaN.
-    #[serde(with = "finite_or_null")]
+    #[serde(with = "not_negative_or_null")]
     pub rms: f64,
     /// Number of elements, which is the product of the shape.
     pub num_elements: usize,
@@ -51,8 +51,8 @@ impl TraceRecord {
     ///
     /// # Errors
     ///
-    /// If the text is not a JSON object with the six fields that every record has, or a field has
-    /// another type. Consistency is checked by [`TraceRecord::check`].
+    /// If the text is not a JSON object with the six fields that every record has, a field has
+    /// another type, or `rms` is negative. Consistency is checked by [`TraceRecord::check`].
     pub fn from_json(text: &str) -> serde_json::Result<TraceRecord> {
         // The derived parser also takes the fields as an array.
         if text.trim_start().starts_with('[') {

@@ -100,6 +100,10 @@ fn wrong_fields_have_exact_errors() {
         ("[1]", "\"1\"", "1"),
         ("[1]", "1e999", "1"),
         ("[1]", "NaN", "1"),
+        ("[1]", "-1.5", "1"),
+        ("[1]", "-1", "1"),
+        ("[1]", "-5e-324", "1"),
+        ("[1]", "-1e999", "1"),
         ("[1]", "1", "1e3"),
         ("[2]", "1", "1"),
         ("[18446744073709551615,2]", "1", "1"),
@@ -129,6 +133,15 @@ fn wrong_fields_have_exact_errors() {
     assert_eq!(read_text(unknown.as_bytes()).unwrap().name, "x");
     let empty = text("\"\"", "[18446744073709551615,2,0]", "0", "0", "");
     assert_eq!(read_text(empty.as_bytes()).unwrap().num_elements, 0);
+    for (rms, found) in [
+        ("null", None),
+        ("0", Some(0.0)),
+        ("-0.0", Some(0.0)),
+        ("5e-324", Some(5e-324)),
+    ] {
+        let record = read_text(text("\"x\"", "[1]", rms, "1", "").as_bytes()).unwrap();
+        assert_eq!(Some(record.rms).filter(|rms| !rms.is_nan()), found, "{rms}");
+    }
 }
 
 /// S3.36
@@ -148,6 +161,11 @@ fn an_error_in_a_file_of_lines_has_the_line() {
         "`trace.jsonl`, line 2: `num_elements` is 3, and the shape [1, 2] has 2"
     );
     assert!(matches!(error, Error::Invalid { line: Some(2), .. }));
+    let mut negative: serde_json::Value = serde_json::from_str(&line).unwrap();
+    negative["rms"] = (-2.0).into();
+    let error = parse_lines(&format!("{line}\n{negative}\n"), path).unwrap_err();
+    insta::assert_snapshot!(error, @"`trace.jsonl`, line 2: invalid value: floating point `-2.0`, expected an `rms` of at least 0, or null at line 1 column 215");
+    assert!(matches!(error, Error::Malformed { line: Some(2), .. }));
 }
 
 struct Random(u64);
