@@ -2,7 +2,7 @@
 
 use crate::compare::{Comparison, ValueDifference, compare_elements};
 use crate::report::number;
-use crate::values::read_stored;
+use crate::values::read_stored_of;
 use crate::{Entry, Error, Result, Trace};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -109,8 +109,8 @@ impl Diff {
 ///
 /// # Errors
 ///
-/// If a trace is empty, no name is in both, or a file of elements cannot be read: nothing compared
-/// is never equal.
+/// If a trace is empty or no name is in both: nothing compared is never equal. If both records of a
+/// name have elements, and a file of them cannot be read or contradicts its record.
 pub fn diff(a: &Trace, b: &Trace, tolerance: f64) -> Result<Diff> {
     for trace in [a, b] {
         if trace.entries.is_empty() {
@@ -215,8 +215,8 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
         (true, false) => Some((x.rms - y.rms).abs() / scale),
     };
     let found = match (&a.values, &b.values) {
-        (Some(of_a), Some(of_b)) if x.shape == y.shape => {
-            let (of_a, of_b) = (read_stored(of_a)?, read_stored(of_b)?);
+        (Some(of_a), Some(of_b)) => {
+            let (of_a, of_b) = (read_stored_of(x, of_a)?, read_stored_of(y, of_b)?);
             let fits = of_a.shape == of_b.shape;
             fits.then(|| compare_elements(&of_a.shape, &of_a.elements, &of_b.elements))
         }

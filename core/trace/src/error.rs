@@ -59,6 +59,18 @@ pub enum Error {
         /// Description of the contradiction.
         what: String,
     },
+    /// A file of elements contradicts its record.
+    #[error("`{}`: expected {expected} of the record `{name}`, found {found}", path.display())]
+    Contradiction {
+        /// The file of elements.
+        path: PathBuf,
+        /// Name of the record.
+        name: String,
+        /// Shape or element type of the record.
+        expected: String,
+        /// Shape or element type of the file.
+        found: String,
+    },
     /// A trace has no records.
     #[error("`{}` has no records, so there is nothing to compare", path.display())]
     Empty {

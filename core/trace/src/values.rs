@@ -1,6 +1,6 @@
 //! Elements beside a record: a file in the safetensors format with one tensor, `value`.
 
-use crate::{Error, Result};
+use crate::{Error, Result, TraceRecord};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::path::Path;
 
@@ -30,6 +30,12 @@ impl ElementType {
         (ElementType::I64, Dtype::I64, 8),
         (ElementType::Bool, Dtype::BOOL, 1),
     ];
+
+    /// Returns the type that a record has as its dtype: `F32`, `F64`, `I32`, `I64` or `Bool`.
+    fn named(dtype: &str) -> Option<ElementType> {
+        let mut types = ElementType::ALL.into_iter().map(|(ty, ..)| ty);
+        types.find(|ty| format!("{ty:?}") == dtype)
+    }
 }
 
 /// Elements of a tensor, in row-major order.
@@ -44,6 +50,7 @@ pub struct Values {
 /// Shape and elements of a file, without rounding.
 #[derive(Debug)]
 pub(crate) struct Stored {
+    ty: ElementType,
     pub(crate) shape: Vec<usize>,
     pub(crate) elements: Elements,
 }
@@ -103,7 +110,9 @@ pub fn write_values(path: &Path, ty: ElementType, shape: &[usize], bytes: &[u8])
 /// If the file cannot be read, is not in the safetensors format, or has no tensor of one of the
 /// types of [`ElementType`].
 pub fn read_values(path: &Path) -> Result<Values> {
-    let Stored { shape, elements } = read_stored(path)?;
+    let Stored {
+        shape, elements, ..
+    } = read_stored(path)?;
     let elements = match elements {
         Elements::Floats(x) => x,
         Elements::Integers(_) => elements.floats().collect(),
@@ -112,7 +121,7 @@ pub fn read_values(path: &Path) -> Result<Values> {
 }
 
 /// [`read_values`] without the conversion to `f64`.
-pub(crate) fn read_stored(path: &Path) -> Result<Stored> {
+fn read_stored(path: &Path) -> Result<Stored> {
     let bytes = std::fs::read(path).map_err(|source| Error::Read {
         path: path.to_owned(),
         source,
@@ -150,7 +159,40 @@ pub(crate) fn read_stored(path: &Path) -> Result<Stored> {
         ElementType::Bool => Elements::Integers(chunks.map(|x| (x[0] != 0).into()).collect()),
     };
     let shape = tensor.shape().to_vec();
-    Ok(Stored { shape, elements })
+    Ok(Stored {
+        ty,
+        shape,
+        elements,
+    })
+}
+
+/// Reads the elements of a record.
+///
+/// # Errors
+///
+/// As [`read_values`], and if the file has another shape than the record, or another element type.
+/// A dtype that is not the name of an [`ElementType`] fits all types.
+pub(crate) fn read_stored_of(record: &TraceRecord, path: &Path) -> Result<Stored> {
+    let stored = read_stored(path)?;
+    let contradiction = |expected, found| Error::Contradiction {
+        path: path.to_owned(),
+        name: record.name.clone(),
+        expected,
+        found,
+    };
+    if stored.shape != record.shape {
+        return Err(contradiction(
+            format!("the shape {:?}", record.shape),
+            format!("the shape {:?}", stored.shape),
+        ));
+    }
+    match ElementType::named(&record.dtype) {
+        Some(ty) if ty != stored.ty => Err(contradiction(
+            format!("the dtype {ty:?}"),
+            format!("the dtype {:?}", stored.ty),
+        )),
+        _ => Ok(stored),
+    }
 }
 
 fn invalid(path: &Path, what: String) -> Error {

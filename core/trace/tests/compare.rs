@@ -2,7 +2,7 @@
 
 use gradloom_trace::{
     Config, Diff, ElementType, Error, Format, Status, Trace, TraceRecord, Writer, diff, digest_f32,
-    read, report,
+    read, report, write_values,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -712,4 +712,115 @@ fn large_values_have_a_short_report() {
     let report = report::text(&diff(&a, &b, 0.1).unwrap());
     let line = "  rms 1e300 -> 2e-300 (relative difference 1.000e0)\n";
     assert!(report.contains(line), "{report}");
+}
+
+/// Shape and dtype of a record; type, shape and bytes of its file; and the expected and the found
+/// part of the message, separated by `|`, if they contradict each other.
+type Fit<'a> = (
+    &'a [usize],
+    &'a str,
+    ElementType,
+    &'a [usize],
+    &'a [u8],
+    Option<&'a str>,
+);
+
+/// A file of elements must fit its record, in either trace and either form of a trace.
+#[test]
+fn a_file_of_elements_that_contradicts_its_record_is_an_error() {
+    let [of_2, of_3, of_2_wide]: [Vec<u8>; 3] = [vec![0; 8], vec![0; 12], vec![0; 16]];
+    use ElementType::{F32, F64, I32};
+    let table: [Fit<'_>; 7] = [
+        (
+            &[2],
+            "F32",
+            F32,
+            &[3],
+            &of_3,
+            Some("the shape [2]|the shape [3]"),
+        ),
+        (
+            &[2],
+            "F32",
+            F32,
+            &[2, 1],
+            &of_2,
+            Some("the shape [2]|the shape [2, 1]"),
+        ),
+        (
+            &[2],
+            "F32",
+            F32,
+            &[0],
+            &[],
+            Some("the shape [2]|the shape [0]"),
+        ),
+        (
+            &[2],
+            "F32",
+            I32,
+            &[2],
+            &of_2,
+            Some("the dtype F32|the dtype I32"),
+        ),
+        (
+            &[2],
+            "I64",
+            F64,
+            &[2],
+            &of_2_wide,
+            Some("the dtype I64|the dtype F64"),
+        ),
+        (&[2], "BF16", F32, &[2], &of_2, None),
+        (&[2], "F32", F32, &[2], &of_2, None),
+    ];
+    for (shape, dtype, ty, of_file, bytes, wanted) in table {
+        for format in [Format::Files, Format::Lines] {
+            let traces = Traces::new();
+            let write = |name: &str, shape: &[usize]| {
+                let dir = traces.path(name);
+                let writer = Writer::new(Config::new(&dir).format(format));
+                let record = digest_f32(&vec![0.0; shape.iter().product()]);
+                let record = record.record("blk0/h", shape, dtype);
+                let zeros = vec![0; 8 * record.num_elements];
+                let (of_record, size) = match dtype {
+                    "I64" => (ElementType::I64, 8),
+                    _ => (F32, 4),
+                };
+                let values = (of_record, &zeros[..size * record.num_elements]);
+                writer.write(&record, None, Some(values)).unwrap();
+                dir
+            };
+            // The other trace fits its own file, and may have another shape.
+            let (wrong, right, other) = (
+                write("wrong", shape),
+                write("right", shape),
+                write("other", &[4]),
+            );
+            let file = wrong.join("blk0_h.safetensors");
+            write_values(&file, ty, of_file, bytes).unwrap();
+            for (a, b) in [
+                (&wrong, &right),
+                (&right, &wrong),
+                (&wrong, &other),
+                (&wrong, &wrong),
+            ] {
+                let output = trace_diff(&["--tolerance", "0.1"], a, b);
+                let error = traces.clean(&String::from_utf8(output.stderr).unwrap());
+                let Some((expected, found)) = wanted.map(|w| w.split_once('|').unwrap()) else {
+                    assert_eq!(error, "");
+                    continue;
+                };
+                assert_eq!(
+                    error,
+                    format!(
+                        "trace-diff: `DIR/wrong/blk0_h.safetensors`: expected {expected} of the record `blk0/h`, found {found}\n"
+                    )
+                );
+                assert_eq!((output.status.code(), output.stdout), (Some(2), vec![]));
+                let error = diff(&read(a).unwrap(), &read(b).unwrap(), 0.0).unwrap_err();
+                assert!(matches!(error, Error::Contradiction { path, .. } if path == file));
+            }
+        }
+    }
 }
