@@ -12,6 +12,8 @@ usage: gradloom-view [FILE] [options]
 Draws a program from its text, such as the constant `PROGRAM` of a traced function.
 Without FILE, or if it is `-`, the program is read from the standard input.
 
+The options marked (html) are errors with another format.
+
 options:
   -o, --output FILE     write to FILE instead of the standard output
   -f, --format FORMAT   html, svg, dot or text; otherwise that of the name of the output, or html
@@ -119,6 +121,7 @@ fn run(options: Options) -> Result<(), Failure> {
     let output = options.output.as_deref();
     let of_name = output.and_then(|file| format_named(Path::new(file).extension()?.to_str()?));
     let format = options.format.or(of_name).unwrap_or(Format::Html);
+    check_page_options(&options, format)?;
     let input = options.input.as_deref().unwrap_or("-");
     let code = read_code(input)?;
     let text = match format {
@@ -128,6 +131,28 @@ fn run(options: Options) -> Result<(), Failure> {
         Format::Text => format!("{code}\n"),
     };
     write(output, &text)
+}
+
+/// Returns an error if an option is given that the format cannot show.
+fn check_page_options(options: &Options, format: Format) -> Result<(), Failure> {
+    let shown = match format {
+        Format::Html => return Ok(()),
+        Format::Svg => "svg",
+        Format::Dot => "dot",
+        Format::Text => "text",
+    };
+    let given = [
+        ("--vjp", options.vjp),
+        ("--backward", options.backward.is_some()),
+        ("--plan", options.plan.is_some()),
+        ("--title", options.title.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::Usage(format!(
+            "`{option}` needs the format `html`, and the format is `{shown}`"
+        ))),
+    }
 }
 
 fn page(options: &Options, input: &str, code: Listing) -> Result<String, Failure> {

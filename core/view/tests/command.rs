@@ -138,6 +138,37 @@ fn wrong_usage_has_the_exit_code_1() {
     );
 }
 
+/// An option that only a page can show is an error with any other format, however that is chosen.
+#[test]
+fn options_of_the_page_need_the_format_html() {
+    let file = program("dense.txt");
+    let options: [&[&str]; 4] = [
+        &["--vjp"],
+        &["--backward", &file],
+        &["--plan", &file],
+        &["--title", "dense"],
+    ];
+    for option in options {
+        for format in ["svg", "dot", "text"] {
+            let name = option[0];
+            let message = format!(
+                "`{name}` needs the format `html`, and the format is `{format}`\n\nusage: "
+            );
+            fails(
+                &[option, &["--format", format]].concat(),
+                SMALL,
+                1,
+                &message,
+            );
+            let output = format!("/nowhere/a.{format}");
+            fails(&[option, &["-o", &output]].concat(), SMALL, 1, &message);
+        }
+        let (code, html, errors) = run(&[option, &["--format", "html"]].concat(), SMALL);
+        assert_eq!((code, errors.as_str()), (Some(0), ""));
+        assert!(html.starts_with("<!DOCTYPE html>"));
+    }
+}
+
 #[test]
 fn bad_input_has_the_exit_code_2_and_names_the_line() {
     let text = "(x: f32[3]) {\n  y = tanh x\n  z = tangens y\n  return z\n}\n";
