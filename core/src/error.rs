@@ -364,8 +364,8 @@ impl fmt::Debug for Error {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Anomaly {
-    /// Op that produced the element, or that has an operand with it.
-    pub op: &'static str,
+    /// Op that produced the element, or that has an operand with it: its name, or that of a custom function or kernel.
+    pub op: String,
     /// Index of the operand that has the element, if it was given and not computed.
     pub operand: Option<usize>,
     /// The element: `NaN`, `inf` or `-inf`.
@@ -829,9 +829,12 @@ pub enum CustomFault {
         /// Transform that needs it.
         needed_by: &'static str,
     },
-    /// `forward` returned no tensor.
-    #[error("`forward` returned no tensor")]
-    NoOutputs,
+    /// A function has no result.
+    #[error("`{rule}` returned no tensor")]
+    NoOutputs {
+        /// Name of the method that says so: `forward`, or `avals` of a kernel.
+        rule: &'static str,
+    },
     /// A rule returned another number of tensors than expected.
     #[error("`{rule}` returned {found} tensor{}, expected {expected}", if *found == 1 { "" } else { "s" })]
     Count {

@@ -16,6 +16,7 @@ pub struct KernelInput<'a> {
     data: Data<'a>,
     dtype: DType,
     shape: &'a [usize],
+    kernel: &'a str,
 }
 
 impl<'a> KernelInput<'a> {
@@ -26,7 +27,7 @@ impl<'a> KernelInput<'a> {
     /// If `T` is not the type of the elements.
     #[track_caller]
     pub fn as_slice<T: Element>(&self) -> &'a [T] {
-        check_type::<T>(self.dtype);
+        check_type::<T>(self.kernel, self.dtype);
         T::slice(self.data)
     }
 
@@ -46,6 +47,7 @@ impl<'a> KernelInput<'a> {
 pub struct KernelOutput<'a> {
     data: DataMut<'a>,
     shape: &'a [usize],
+    kernel: &'a str,
 }
 
 impl KernelOutput<'_> {
@@ -56,7 +58,7 @@ impl KernelOutput<'_> {
     /// If `T` is not the type of the elements.
     #[track_caller]
     pub fn as_mut_slice<T: Element>(&mut self) -> &mut [T] {
-        check_type::<T>(self.data.dtype());
+        check_type::<T>(self.kernel, self.data.dtype());
         T::slice_mut(&mut self.data)
     }
 
@@ -72,8 +74,12 @@ impl KernelOutput<'_> {
 }
 
 #[track_caller]
-fn check_type<T: Element>(dtype: DType) {
-    assert!(T::DTYPE == dtype, "a kernel reads {dtype} as {}", T::DTYPE);
+fn check_type<T: Element>(kernel: &str, dtype: DType) {
+    assert!(
+        T::DTYPE == dtype,
+        "`{kernel}`: the elements are {dtype}, and the kernel takes a slice of {}",
+        T::DTYPE
+    );
 }
 
 type InferKernel = dyn Fn(&[Aval]) -> Result<Vec<Aval>> + Send + Sync;
@@ -117,6 +123,7 @@ impl HostKernel {
                         dtype: data.dtype().expect("only a group computes in place"),
                         data: data.part(lane * len, len),
                         shape,
+                        kernel: &name,
                     });
                 }
                 let mut outputs = Vec::with_capacity(outs.len());
@@ -124,7 +131,11 @@ impl HostKernel {
                     let len = numel(shape);
                     let mut data = data.part_mut(lane * len, len);
                     clear(&mut data);
-                    outputs.push(KernelOutput { data, shape });
+                    outputs.push(KernelOutput {
+                        data,
+                        shape,
+                        kernel: &name,
+                    });
                 }
                 run(&inputs, &mut outputs).map_err(|message| KernelFault::Host {
                     kernel: name.clone(),

@@ -251,10 +251,15 @@ fn call_on_values<F: CustomFunction>(
     let (y, saved) = found?;
     let saved = ContextRef::new(saved);
     let values = outputs(&**f, &y)?;
-    if let Some(captured) = captured_by(operands, since, &values)
+    // Elements that were read may be of a captured value, too.
+    let sources: Vec<Tensor> = values
         .iter()
-        .find(|x| needs_grad(x))
-    {
+        .cloned()
+        .chain(reads.iter().map(Tensor::of))
+        .collect();
+    let captured = captured_by(operands, since, &sources);
+    let loses = |x: &&Tensor| needs_grad(x) && x.0.op != Op::StopGradient;
+    if let Some(captured) = captured.iter().find(loses) {
         let aval = captured.aval().clone();
         return Err(CustomFault::Captured { aval }.into_error(f.name()));
     }
@@ -263,7 +268,7 @@ fn call_on_values<F: CustomFunction>(
     }
     let mut node = CallNode::new(f, x, &y, Some(saved));
     // A context without a size holds nothing that was read.
-    node.saves_elements = reads && size_of::<F::Saved>() > 0;
+    node.saves_elements = !reads.is_empty() && size_of::<F::Saved>() > 0;
     let data: Vec<&Tensor> = values.iter().chain(operands).collect();
     let statics = statics_of(CallCode(Arc::new(node)), values.len());
     let outs = record_many(Op::Custom, statics, &data, &[], values.len())?;
@@ -274,7 +279,7 @@ fn call_on_values<F: CustomFunction>(
 fn outputs<F: CustomFunction>(f: &F, y: &F::Output) -> Result<Vec<Tensor>> {
     let values = leaves(y);
     match values.is_empty() {
-        true => Err(CustomFault::NoOutputs.into_error(f.name())),
+        true => Err(CustomFault::NoOutputs { rule: "forward" }.into_error(f.name())),
         false => Ok(values),
     }
 }
@@ -457,7 +462,7 @@ impl<F: CustomFunction> CallNode<F> {
         };
         let run = || catch(|| rule(&self.function, &call));
         let (result, read) = recording::with_reads(run);
-        if has_derivative && read && result.is_ok() {
+        if has_derivative && !read.is_empty() && result.is_ok() {
             return reads(name);
         }
         result.map_err(|mut error| {

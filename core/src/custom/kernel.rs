@@ -180,7 +180,7 @@ impl<K: Kernel> HostKernel<K> {
         let avals: Vec<Aval> = x.iter().map(logical).collect();
         let n_outs = self.kernel.avals(&avals)?.len();
         if n_outs == 0 {
-            return Err(CustomFault::NoOutputs.into_error(self.kernel.name()));
+            return Err(CustomFault::NoOutputs { rule: "avals" }.into_error(self.kernel.name()));
         }
         let statics: [Static; 2] = [self.code.clone().into(), Static::Ints(Vec::new())];
         record_many(Op::HostKernel, statics, x, &[], n_outs)

@@ -1,6 +1,7 @@
 //! Modes of a thread: the recording of a traced function, and the ways to watch recorded ops.
 
 use crate::function::Reason;
+use crate::graph::value::Shared;
 use std::any::TypeId;
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
@@ -58,13 +59,12 @@ thread_local! {
     /// True while the body of a function with a site is recorded. Functions that it calls are
     /// recorded with it.
     static RECORDING: Cell<bool> = const { Cell::new(false) };
-    /// True while ops on parameters are recorded as ops on other tensors.
     /// Number of times without paths to parameters that have begun and not ended.
     static NO_GRAD: Cell<u32> = const { Cell::new(0) };
     /// First action of the recorded body that a cached plan would not repeat.
     static UNREPEATED_ACTION: Cell<Option<UnrepeatedAction>> = const { Cell::new(None) };
-    /// Number of times that elements were read of a value that a derivative follows.
-    static READS: Cell<u64> = const { Cell::new(0) };
+    /// Values that a derivative follows and of which elements were read, while they are collected.
+    static READS: RefCell<Option<Vec<Shared>>> = const { RefCell::new(None) };
     /// Functions of traits that the recorded body calls.
     static TRAIT_CALLS: RefCell<TraitCalls> = const { RefCell::new(TraitCalls::new()) };
 }
@@ -131,15 +131,38 @@ pub(crate) fn impure() {
 }
 
 /// Notes that elements are read of a value that a derivative follows.
-pub(crate) fn read() {
-    READS.set(READS.get() + 1);
+pub(crate) fn read(value: &Shared) {
+    READS.with_borrow_mut(|reads| {
+        if let Some(reads) = reads {
+            reads.push(value.clone());
+        }
+    });
 }
 
-/// Returns the result of `f`, and whether it read elements of a value that a derivative follows.
-pub(crate) fn with_reads<R>(f: impl FnOnce() -> R) -> (R, bool) {
-    let before = READS.get();
+/// Returns the result of `f`, and the values that a derivative follows and of which it read elements.
+pub(crate) fn with_reads<R>(f: impl FnOnce() -> R) -> (R, Vec<Shared>) {
+    /// Restores the outer list, even if `f` panics.
+    struct Outer(Option<Vec<Shared>>);
+    impl Outer {
+        fn restore(&mut self) -> Vec<Shared> {
+            let reads = READS.take().unwrap_or_default();
+            if let Some(outer) = &mut self.0 {
+                outer.extend_from_slice(&reads);
+            }
+            READS.set(self.0.take());
+            reads
+        }
+    }
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            if std::thread::panicking() {
+                self.restore();
+            }
+        }
+    }
+    let mut outer = Outer(READS.replace(Some(Vec::new())));
     let result = f();
-    (result, READS.get() != before)
+    (result, outer.restore())
 }
 
 /// Notes that the current recording calls a function that is not known to be pure.

@@ -3,7 +3,7 @@
 use crate::error::{Anomaly, Phase};
 use crate::graph::engine::Engine;
 use crate::graph::recording::{Watch, watching};
-use crate::graph::value::{Producer, Shared, State};
+use crate::graph::value::{Producer, Shared, State, Value};
 use crate::{Error, Result};
 use gradloom_ir::Op;
 use gradloom_kernels::memory::Buffer;
@@ -52,18 +52,37 @@ pub fn detect_anomaly<R>(f: impl FnOnce() -> R) -> R {
     watching(Watch::Anomaly, f)
 }
 
-/// Returns the op with these results, and its operands.
-pub(super) fn op_of(outs: &[Shared]) -> (Op, Vec<Shared>) {
+/// An op that was recorded, with its operands.
+pub(super) struct Recorded {
+    op: Op,
+    /// The name of the op, or of the user's code that it runs.
+    name: String,
+    operands: Vec<Shared>,
+}
+
+/// Returns the op with these results.
+pub(super) fn op_of(outs: &[Shared]) -> Recorded {
     let engine = Engine::lock();
+    let of = |value: &Value, operands: &[Shared]| {
+        let mut statics = value.more.iter().flat_map(|more| &more.statics);
+        let code = statics.find_map(|value| value.code().map(|code| code.get().name()));
+        Recorded {
+            op: value.op,
+            name: code.unwrap_or_else(|| value.op.def().name().to_owned()),
+            operands: operands.to_vec(),
+        }
+    };
     match outs[0].producer(&engine.edges) {
-        Producer::Op(args) => (outs[0].op, args.to_vec()),
-        Producer::Part(op, _) => (op.op, op.operands(&engine.edges).to_vec()),
-        Producer::Nothing => (outs[0].op, Vec::new()),
+        Producer::Op(args) => of(&outs[0], args),
+        Producer::Part(op, _) => of(op, op.operands(&engine.edges)),
+        Producer::Nothing => of(&outs[0], &[]),
     }
 }
 
 /// Searches the computed results of an op.
-pub(super) fn search(outs: &[Shared], op: Op, operands: &[Shared]) -> Result<()> {
+pub(super) fn search(outs: &[Shared], of: Recorded) -> Result<()> {
+    let Recorded { op, name, operands } = of;
+    let operands = &operands[..];
     if operands.is_empty() {
         return Ok(());
     }
@@ -86,7 +105,7 @@ pub(super) fn search(outs: &[Shared], op: Op, operands: &[Shared]) -> Result<()>
             None => (index, out),
         };
         return Err(Error::Anomaly(Box::new(Anomaly {
-            op: op.def().name(),
+            op: name,
             operand,
             found: found.to_string(),
             index: unravel(index, of.aval.physical_shape()),

@@ -41,8 +41,8 @@ pub(crate) fn recorded(outs: &[Shared]) -> Result<bool> {
     if computed {
         let op = searched.then(|| anomaly::op_of(outs));
         run::realise(outs)?;
-        if let Some((op, operands)) = op {
-            anomaly::search(outs, op, &operands)?;
+        if let Some(op) = op {
+            anomaly::search(outs, op)?;
         }
     }
     if watches(Watch::Graph) {

@@ -140,7 +140,7 @@ impl Tensor {
         recording::impure();
         let value = &self.0;
         if self.dtype().is_float() && value.is_in_scope() && value.op != Op::StopGradient {
-            recording::read();
+            recording::read(value);
         }
         loop {
             let value = self.physical_value();

@@ -84,7 +84,7 @@ fn check(breach: Breach, fault: fn(&CustomFault) -> bool, text: &str) {
 fn each_breach_of_the_contract_is_an_error_of_its_own() {
     check(
         Breach::NoOutputs,
-        |f| matches!(f, CustomFault::NoOutputs),
+        |f| matches!(f, CustomFault::NoOutputs { .. }),
         "`Broken`: `forward` returned no tensor",
     );
     check(
@@ -215,8 +215,11 @@ fn a_second_derivative_of_a_rule_that_reads_elements_is_an_error() {
     }
 }
 
-/// A function that multiplies by a tensor that is no argument.
-struct Captures(Tensor);
+/// A function that multiplies by a tensor that is no argument, by tensor operations or on the host.
+struct Captures {
+    factor: Tensor,
+    on_host: bool,
+}
 
 impl CustomFunction for Captures {
     type Input = Tensor;
@@ -224,11 +227,18 @@ impl CustomFunction for Captures {
     type Saved = ();
 
     fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
-        Ok((x * &self.0, ()))
+        let y = match self.on_host {
+            false => x * &self.factor,
+            true => {
+                let factor = (&self.factor * 1.0).to_vec::<f64>()[0];
+                x.stop_gradient() * factor
+            }
+        };
+        Ok((y, ()))
     }
 
     fn backward(&self, _: &Call<'_, Self>, ct: &Tensor) -> Result<Tensor> {
-        Ok(ct * &self.0)
+        Ok(ct * &self.factor)
     }
 }
 
@@ -236,16 +246,25 @@ impl CustomFunction for Captures {
 #[test]
 fn a_captured_value_that_a_transform_traces_is_an_error() {
     let x = Tensor::from([3.0f64]);
-    let loss = |w: &Tensor| -> Result<Tensor> {
-        Ok(try_custom_call(&Arc::new(Captures(w.clone())), &x)?.sum(..))
-    };
-    assert_eq!(
-        grad(loss)(&x).unwrap_err().to_string(),
-        "`Captures`: `forward` captures f64[1], which a transform traces: pass it as an argument"
-    );
-    let constant = Arc::new(Captures(Tensor::from([2.0f64])));
-    let fine = |x: &Tensor| -> Result<Tensor> { Ok(try_custom_call(&constant, x)?.sum(..)) };
-    assert_eq!(grad(fine)(&x).unwrap().item::<f64>(), 2.0);
+    for on_host in [false, true] {
+        let call = |w: &Tensor, x: &Tensor| -> Result<Tensor> {
+            let factor = w.clone();
+            let f = Arc::new(Captures { factor, on_host });
+            Ok(try_custom_call(&f, x)?.sum(..))
+        };
+        let expected = "`Captures`: `forward` captures f64[1], which a transform traces: pass it as an argument";
+        let refused = |found: Result<Tensor>| {
+            assert_eq!(found.unwrap_err().to_string(), expected, "{on_host}");
+        };
+        refused(grad(|w: &Tensor| call(w, &x))(&x));
+        refused(grad(|w: &Tensor| call(&w.sin(), w))(&x));
+        refused(call(&Param::new(x.clone()).unwrap().tensor(), &x));
+        let constant = Tensor::from([2.0f64]);
+        let slope = grad(|x: &Tensor| call(&constant, x))(&x).unwrap();
+        assert_eq!(slope.item::<f64>(), 2.0);
+        let stopped = grad(|w: &Tensor| call(&w.stop_gradient(), &x))(&x).unwrap();
+        assert_eq!(stopped.item::<f64>(), 0.0);
+    }
 }
 
 /// The text of an error, with the numbers of calls and lines replaced.

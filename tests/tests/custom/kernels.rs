@@ -116,7 +116,7 @@ impl Kernel for Mistaken {
 }
 
 #[test]
-#[should_panic(expected = "a kernel reads f32 as f64")]
+#[should_panic(expected = "the elements are f32, and the kernel takes a slice of f64")]
 fn a_kernel_that_reads_another_type_panics_with_both() {
     HostKernel::new(Mistaken).call(&[&Tensor::from([1.0f32])])[0].to_vec::<f32>();
 }

@@ -7,10 +7,14 @@ use gradloom::custom::Call;
 use gradloom::prelude::*;
 use gradloom::{CustomFunction, Param, custom_call};
 use gradloom_tests::observe::finds;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
-static CALLS: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Number of calls of `Impure::forward` in a test.
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
 static PURE_CALLS: AtomicUsize = AtomicUsize::new(0);
 
 /// x plus the number of the call, with a doubled cotangent.
@@ -22,7 +26,7 @@ impl CustomFunction for Impure {
     type Saved = ();
 
     fn forward(&self, x: &Tensor, _: &[bool]) -> Result<(Tensor, ())> {
-        let n = CALLS.fetch_add(1, Ordering::SeqCst);
+        let n = CALLS.replace(CALLS.get() + 1);
         Ok((x + n as f64, ()))
     }
 
@@ -77,16 +81,16 @@ fn pure_caller(x: &Tensor) -> Tensor {
 fn forward_of_an_impure_function_runs_at_each_call() {
     let x = Tensor::from([1.0f64, 2.0]);
     for _ in 0..5 {
-        let n = CALLS.load(Ordering::SeqCst) as f64;
+        let n = CALLS.get() as f64;
         assert_eq!(
             impure(&x).to_vec::<f64>(),
             [(1.0 + n) * 3.0, (2.0 + n) * 3.0]
         );
     }
     for _ in 0..3 {
-        let n = CALLS.load(Ordering::SeqCst) as f64;
+        let n = CALLS.get() as f64;
         assert_eq!(caller(&x).item::<f64>(), (3.0 + 2.0 * n) * 3.0);
-        assert_eq!(CALLS.load(Ordering::SeqCst) as f64, n + 1.0);
+        assert_eq!(CALLS.get() as f64, n + 1.0);
     }
 }
 
