@@ -33,9 +33,9 @@ pub(crate) struct PointLabel {
 impl PointLabel {
     /// Writes the record of the cotangent of the value.
     pub(crate) fn dump_cotangent(&self, ct: &Tensor) {
-        let selected = format!("{}{}", self.place.path, self.name);
+        let value = format!("{}{}", self.place.path, self.name);
         let name = format!("{}ct_{}", self.place.path, self.name);
-        dump_point(&selected, &name, ct, "backward", &self.place, &self.source);
+        dump_point(&[&name, &value], ct, "backward", &self.place, &self.source);
     }
 }
 
@@ -75,12 +75,14 @@ impl Drop for PointNotes {
     }
 }
 
-/// Writes the record of a point, if it is selected. A point without elements is skipped.
-fn dump_point(selected: &str, name: &str, x: &Tensor, stage: &str, place: &Place, source: &str) {
+/// Writes the record of a point, if one of its names is selected, under the first. A point without elements is
+/// skipped.
+fn dump_point(names: &[&str], x: &Tensor, stage: &str, place: &Place, source: &str) {
+    let name = names[0];
     let Some(session) = session_of_points() else {
         return;
     };
-    if !session.writer.config().takes_point(selected) || session.failed.load(Ordering::Relaxed) {
+    if !session.writer.config().takes_point(names) || session.failed.load(Ordering::Relaxed) {
         return;
     }
     let buffer = match x.buffer() {
@@ -117,7 +119,7 @@ fn dump_leaves(leaves: Vec<Tensor>, names: Vec<String>, source: String) {
     let place = place();
     for (x, name) in leaves.into_iter().zip(names) {
         let whole = format!("{}{name}", place.path);
-        dump_point(&whole, &whole, &x, "forward", &place, &source);
+        dump_point(&[&whole], &x, "forward", &place, &source);
         let label = PointLabel {
             place: place.clone(),
             name,

@@ -6,6 +6,8 @@ use gradloom::prelude::*;
 use gradloom::{cache, events};
 use std::cell::Cell;
 use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[traced]
 fn blk(x: &Tensor, w: &Tensor) -> Tensor {
@@ -67,7 +69,7 @@ fn named_values_have_the_names_of_the_call_path() {
     );
     let trace = read(folder.path()).unwrap();
     let source = trace.entries[1].source.as_deref().unwrap();
-    assert!(source.ends_with("points.rs:12:9"), "{source}");
+    assert!(source.ends_with("points.rs:14:9"), "{source}");
 }
 
 #[derive(Tree)]
@@ -417,4 +419,113 @@ fn a_point_that_cannot_be_written_changes_no_result() {
     let (x, w) = arguments();
     let plain = model(&x, &w).to_vec::<f32>();
     assert_eq!(traced(&file, "*", || model(&x, &w).to_vec::<f32>()), plain);
+}
+
+/// S3.28: patterns select passes.
+#[test]
+fn patterns_select_the_forward_and_the_backward_pass() {
+    let (x, w) = arguments();
+    let names = |patterns: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        traced(folder.path(), patterns, || {
+            evaluate(&model::grad(&x, &w).w).unwrap()
+        });
+        names_of(folder.path())
+    };
+    let (all, forward) = (names("*"), names("*,!*/ct_*"));
+    let (backward, none) = (names("*/ct_*"), names("*/ct_h,!*/h"));
+    let is_backward = |name: &&String| name.contains("/ct_");
+    let (only_backward, only_forward): (Vec<_>, Vec<_>) = all.iter().partition(is_backward);
+    assert!(!only_backward.is_empty() && !only_forward.is_empty());
+    assert_eq!(forward.iter().collect::<Vec<_>>(), only_forward);
+    assert_eq!(backward.iter().collect::<Vec<_>>(), only_backward);
+    assert!(none.is_empty(), "{none:?}");
+    let both = names("*/blk1/h");
+    assert_eq!(both, ["model/blk1/h", "model/blk1/ct_h"]);
+}
+
+/// S3.26: a body that rustc finds to have side effects runs once.
+#[test]
+fn a_body_with_side_effects_runs_once() {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    #[traced(allow(recorded_call))]
+    fn counted(x: &Tensor) -> Tensor {
+        CALLS.fetch_add(1, Ordering::SeqCst);
+        let h = x.sin();
+        h.sum(..)
+    }
+    #[traced(allow(recorded_call))]
+    fn pushed(x: &Tensor, #[fixed] seen: &Mutex<Vec<usize>>) -> Tensor {
+        seen.lock().unwrap().push(1);
+        let h = x.sin();
+        h.sum(..)
+    }
+    #[traced(allow(recorded_call))]
+    fn outer(x: &Tensor) -> Tensor {
+        let y = counted(x);
+        y * 2.0
+    }
+    let x = Tensor::from([1.0f64, 2.0]);
+    let folder = tempfile::tempdir().unwrap();
+    let n_calls = |call: &dyn Fn()| {
+        let before = CALLS.load(Ordering::SeqCst);
+        traced(folder.path(), "*", call);
+        CALLS.load(Ordering::SeqCst) - before
+    };
+    let calls: [&dyn Fn(); 5] = [
+        &|| drop(counted::grad(&x)),
+        &|| drop(counted::value_and_grad(&x)),
+        &|| drop(counted::vjp(&x)),
+        &|| drop(counted::jvp(&x, &x)),
+        &|| drop(outer::grad(&x)),
+    ];
+    assert_eq!(calls.map(n_calls), [1; 5]);
+    let seen = Mutex::new(Vec::new());
+    traced(folder.path(), "*", || pushed::grad(&x, &seen));
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}
+
+/// S3.26: parts of trees and of lists are tensors.
+#[test]
+fn loops_over_tensors_and_patterns_have_points() {
+    #[traced]
+    fn summed(xs: &[Tensor], more: &Option<Tensor>, n: usize) -> Tensor {
+        let mut places = Vec::with_capacity(n);
+        places.push(n);
+        let mut s = xs[0].clone();
+        for (i, x) in xs.iter().enumerate() {
+            let next = i + n;
+            let t = x * next as f64;
+            s = s + t;
+        }
+        for (x, y) in xs.iter().zip(xs) {
+            let u = x * y;
+            s += &u;
+        }
+        if let Some(b) = more {
+            let doubled = b * 2.0;
+            s = s + doubled;
+        }
+        let last = match more {
+            Some(b) => {
+                let tripled = b * 3.0;
+                tripled.sum(..)
+            }
+            None => s.sum(..),
+        };
+        let part = &xs[1] * 4.0;
+        last + part.sum(..) + s.sum(..) + places.len() as f64
+    }
+    let x = Tensor::from([1.0f64, 2.0]);
+    let folder = tempfile::tempdir().unwrap();
+    let xs = [x.clone(), x.sin()];
+    traced(folder.path(), "*", || summed(&xs, &Some(x.clone()), 1));
+    let found = names_of(folder.path());
+    for name in [
+        "s", "0/t", "1/t", "0/s", "0/u", "1/u", "doubled", "tripled", "part", "last",
+    ] {
+        let name = format!("summed/{name}");
+        assert!(found.contains(&name), "{name} is not in {found:?}");
+    }
+    assert!(!found.iter().any(|name| name.contains("next")), "{found:?}");
 }

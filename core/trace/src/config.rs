@@ -105,10 +105,10 @@ impl Config {
         self.filter.as_ref().is_none_or(|filter| filter.takes(name))
     }
 
-    /// Returns whether the trace point of this name, in a traced function, is written.
-    pub fn takes_point(&self, name: &str) -> bool {
+    /// Returns whether a trace point in a traced function is written. A cotangent has the name of its value, too.
+    pub fn takes_point(&self, names: &[&str]) -> bool {
         self.filter
             .as_ref()
-            .is_some_and(|filter| filter.takes(name))
+            .is_some_and(|filter| filter.takes_any(names))
     }
 }

@@ -37,7 +37,12 @@ impl Filter {
 
     /// Returns whether a name is selected.
     pub fn takes(&self, name: &str) -> bool {
-        let fits = |pattern: &String| fits(pattern, name);
+        self.takes_any(&[name])
+    }
+
+    /// Returns whether one of the names of a record is selected, and none excluded.
+    pub fn takes_any(&self, names: &[&str]) -> bool {
+        let fits = |pattern: &String| names.iter().any(|name| fits(pattern, name));
         let included = self.included.is_empty() || self.included.iter().any(fits);
         included && !self.excluded.iter().any(fits)
     }

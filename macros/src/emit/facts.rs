@@ -152,6 +152,12 @@ impl EmitCx<'_> {
         }
     }
 
+    /// Returns the constant expression that is true if neither the function nor a callee may have side effects.
+    pub(super) fn is_pure(&self) -> TokenStream {
+        let (rt, marker, last) = (self.rt, self.marker(ours!(Self)), last());
+        ours!(<#marker as #rt::Facts>::#last.why.is_none())
+    }
+
     /// Returns the type that carries the facts: the enum of a function, or a struct beside a
     /// method's impl block.
     pub(crate) fn marker(&self, owner: TokenStream) -> TokenStream {

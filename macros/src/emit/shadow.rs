@@ -25,11 +25,12 @@ pub(crate) fn are_emitted() -> bool {
 }
 
 impl EmitCx<'_> {
-    /// Returns whether trace points of this function come from a second run of its body.
+    /// Returns the condition under which trace points of this function come from a second run of its body, or `None` if
+    /// they never do.
     ///
     /// A body that may have side effects runs once only, and so does one with an argument that
     /// cannot be copied.
-    fn runs_twice(&self) -> bool {
+    fn runs_twice(&self) -> Option<TokenStream> {
         let copied = |(i, param): (usize, &Param)| {
             let known = classify(&param.owned, &mut Errors::default());
             param.by_ref
@@ -38,13 +39,33 @@ impl EmitCx<'_> {
                     Kind::Tensor | Kind::Tree => !param.receiver || self.asked_for.contains(&i),
                 }
         };
-        !self.calls.may_have_side_effects() && self.func.params.iter().enumerate().all(copied)
+        if !self.func.params.iter().enumerate().all(copied) {
+            return None;
+        }
+        let own = self.calls.has_no_effects()?;
+        let own = (!own.is_empty()).then(|| ours!(&& #own));
+        let callees = self.is_pure();
+        Some(ours!(#callees #own))
     }
 
     /// Returns the condition under which a body runs, and only runs once, for its trace points.
     pub(crate) fn also_traced(&self) -> Option<TokenStream> {
         let rt = self.rt;
-        (are_emitted() && !self.runs_twice()).then(|| ours!(|| #rt::is_tracing()))
+        if !are_emitted() {
+            return None;
+        }
+        let once = self.runs_twice().map(|twice| ours!(&& !(#twice)));
+        Some(ours!(|| #rt::is_tracing() #once))
+    }
+
+    /// Returns the condition under which a body also runs for its trace points.
+    fn traces_twice(&self) -> Option<TokenStream> {
+        if !are_emitted() {
+            return None;
+        }
+        let rt = self.rt;
+        let twice = self.runs_twice()?;
+        Some(ours!(#rt::is_tracing() && #twice))
     }
 
     /// Returns a copy of an argument that a call moves.
@@ -69,13 +90,11 @@ impl EmitCx<'_> {
     /// Returns the statement that computes the result and the pullback by the call `real`, and also
     /// records the body, for its trace points.
     pub(super) fn with_shadow(&self, real: &TokenStream) -> Option<TokenStream> {
-        if !are_emitted() || !self.runs_twice() {
-            return None;
-        }
+        let condition = self.traces_twice()?;
         let (rt, copies, asked, arguments) = (self.rt, self.copies(), asked(), self.record());
         let (vjp, _) = self.recorders();
         Some(ours! {
-            if #rt::is_tracing() {
+            if #condition {
                 let shadow = { #copies #rt::#vjp(likes, &#asked, #arguments) };
                 let _suspended = #rt::suspend();
                 return #rt::Shadowed::with_shadow(#real, shadow);
@@ -86,9 +105,7 @@ impl EmitCx<'_> {
     /// Returns the statement that runs the body for its trace points, before a companion that
     /// computes other things.
     pub(crate) fn with_forward_points(&self) -> Option<TokenStream> {
-        if !are_emitted() || !self.runs_twice() {
-            return None;
-        }
+        let condition = self.traces_twice()?;
         let (rt, user) = (self.rt, self.user_function());
         let args = self.func.params.iter().map(|param| match &param.view {
             Some(view) => view.lend(&param.ident.to_token_stream(), rt),
@@ -96,7 +113,7 @@ impl EmitCx<'_> {
             None => self.copy_of(param),
         });
         Some(ours! {
-            let _suspended = match #rt::is_tracing() {
+            let _suspended = match #condition {
                 true => {
                     let _ = #user(#(#args),*);
                     ::core::option::Option::Some(#rt::suspend())

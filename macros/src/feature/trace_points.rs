@@ -135,6 +135,7 @@ impl PointVisitor<'_> {
             Expr::Group(e) => self.is_tensor(&e.expr),
             Expr::Reference(e) => self.is_tensor(&e.expr),
             Expr::Field(e) => self.is_tensor(&e.base),
+            Expr::Index(e) => self.is_tensor(&e.expr),
             Expr::Try(e) => self.is_tensor(&e.expr),
             Expr::Unary(e) => matches!(e.op, UnOp::Neg(_)) && self.is_tensor(&e.expr),
             Expr::Binary(e) => {
@@ -152,7 +153,9 @@ impl PointVisitor<'_> {
                     || call.args.iter().any(|arg| self.is_tensor(arg))
             }
             Expr::Call(call) => {
-                self.is_op(&call.func) || call.args.iter().any(|arg| self.is_tensor(arg))
+                self.is_op(&call.func)
+                    || !is_empty_container(&call.func)
+                        && call.args.iter().any(|arg| self.is_tensor(arg))
             }
             Expr::Block(e) => self.ends_in_tensor(&e.block),
             Expr::If(e) => {
@@ -164,6 +167,30 @@ impl PointVisitor<'_> {
             Expr::Struct(e) => e.fields.iter().any(|field| self.is_tensor(&field.expr)),
             Expr::Tuple(e) => !e.elems.is_empty() && e.elems.iter().all(|x| self.is_tensor(x)),
             _ => false,
+        }
+    }
+
+    /// Returns whether an expression is made of parts of a tensor or a tree, such as `layers.iter().zip(&caches)`.
+    fn is_of_parts(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Paren(e) => self.is_of_parts(&e.expr),
+            Expr::Reference(e) => self.is_of_parts(&e.expr),
+            Expr::Try(e) => self.is_of_parts(&e.expr),
+            Expr::Tuple(e) => e.elems.iter().any(|x| self.is_of_parts(x)),
+            Expr::MethodCall(call) => {
+                let mut parts = std::iter::once(&*call.receiver).chain(&call.args);
+                parts.any(|part| self.is_of_parts(part))
+            }
+            _ => self.is_tensor(expr),
+        }
+    }
+
+    /// Notes that a pattern binds parts of a value.
+    fn bind_parts(&mut self, pat: &Pat, of: &Expr) {
+        let are_tensors = self.is_of_parts(of);
+        self.forget(pat);
+        if are_tensors {
+            self.tensors.extend(bound(pat).iter().map(unraw));
         }
     }
 
@@ -330,26 +357,50 @@ impl VisitMut for PointVisitor<'_> {
     }
 
     fn visit_expr_for_loop_mut(&mut self, e: &mut syn::ExprForLoop) {
+        self.visit_expr_mut(&mut e.expr);
         let outer = self.tensors.clone();
-        self.forget(&e.pat);
-        visit_mut::visit_expr_for_loop_mut(self, e);
+        self.bind_parts(&e.pat, &e.expr);
+        self.visit_block_mut(&mut e.body);
         self.tensors = outer;
     }
 
-    fn visit_arm_mut(&mut self, arm: &mut syn::Arm) {
+    fn visit_expr_match_mut(&mut self, e: &mut syn::ExprMatch) {
+        self.visit_expr_mut(&mut e.expr);
+        for arm in &mut e.arms {
+            let outer = self.tensors.clone();
+            self.bind_parts(&arm.pat, &e.expr);
+            visit_mut::visit_arm_mut(self, arm);
+            self.tensors = outer;
+        }
+    }
+
+    /// The condition binds names for the branch.
+    fn visit_expr_if_mut(&mut self, e: &mut syn::ExprIf) {
         let outer = self.tensors.clone();
-        self.forget(&arm.pat);
-        visit_mut::visit_arm_mut(self, arm);
+        self.visit_expr_mut(&mut e.cond);
+        self.visit_block_mut(&mut e.then_branch);
         self.tensors = outer;
+        if let Some((_, otherwise)) = &mut e.else_branch {
+            self.visit_expr_mut(otherwise);
+        }
     }
 
     fn visit_expr_let_mut(&mut self, e: &mut syn::ExprLet) {
-        self.forget(&e.pat);
-        visit_mut::visit_expr_let_mut(self, e);
+        self.visit_expr_mut(&mut e.expr);
+        self.bind_parts(&e.pat, &e.expr);
     }
 
     /// Skips items of the body, which are not part of the function.
     fn visit_item_mut(&mut self, _: &mut syn::Item) {}
+}
+
+/// Returns whether a function makes an empty container, whose element type only its use tells: `Vec::with_capacity`.
+fn is_empty_container(func: &Expr) -> bool {
+    let Expr::Path(path) = func else {
+        return false;
+    };
+    let last = path.path.segments.last();
+    last.is_some_and(|part| part.ident == "with_capacity")
 }
 
 /// Returns whether an expression is another name for a value, or for a part of it.

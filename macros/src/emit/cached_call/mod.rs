@@ -138,9 +138,13 @@ impl<'a> CachedCallEmitter<'a> {
         }
     }
 
-    /// Returns whether the body may have side effects, so that it must not run twice.
-    pub(crate) fn may_have_side_effects(&self) -> bool {
-        matches!(self.purity, Purity::Impurity(..))
+    /// Returns the conditions, which rustc decides by types, under which the body itself has no side effects, or `None`
+    /// if it may have some.
+    pub(crate) fn has_no_effects(&self) -> Option<TokenStream> {
+        match self.purity {
+            Purity::Impurity(..) => None,
+            Purity::Static | Purity::Pure(..) => Some(self.fit()),
+        }
     }
 
     /// Returns the causes of recorded calls, for warnings.
