@@ -101,6 +101,9 @@ macro_rules! scalars {
         impl Readable for &[$ty] {}
         impl<const N: usize> Readable for &[$ty; N] {}
         impl Readable for Option<$ty> {}
+        impl Readable for ($ty, $ty) {}
+        impl Readable for ($ty, $ty, $ty) {}
+        impl Readable for ($ty, $ty, $ty, $ty) {}
 
         impl ReadableKind<$ty> {
             /// Adds the value to a hash.
@@ -133,6 +136,27 @@ macro_rules! scalars {
             /// Adds the rows to a hash.
             pub const fn fold(self, hash: [u8; 32], rows: &[[$ty; N]; M]) -> [u8; 32] {
                 fold_words(<ReadableKind<[$ty]>>::KIND.fold(hash, rows.as_flattened()), &[N as u64])
+            }
+        }
+
+        impl ReadableKind<($ty, $ty)> {
+            /// Adds the elements to a hash.
+            pub const fn fold(self, hash: [u8; 32], pair: &($ty, $ty)) -> [u8; 32] {
+                <ReadableKind<[$ty]>>::KIND.fold(hash, &[pair.0, pair.1])
+            }
+        }
+
+        impl ReadableKind<($ty, $ty, $ty)> {
+            /// Adds the elements to a hash.
+            pub const fn fold(self, hash: [u8; 32], triple: &($ty, $ty, $ty)) -> [u8; 32] {
+                <ReadableKind<[$ty]>>::KIND.fold(hash, &[triple.0, triple.1, triple.2])
+            }
+        }
+
+        impl ReadableKind<($ty, $ty, $ty, $ty)> {
+            /// Adds the elements to a hash.
+            pub const fn fold(self, hash: [u8; 32], of: &($ty, $ty, $ty, $ty)) -> [u8; 32] {
+                <ReadableKind<[$ty]>>::KIND.fold(hash, &[of.0, of.1, of.2, of.3])
             }
         }
 

@@ -136,10 +136,10 @@ macro_rules! __sizes {
         ///
         /// # Panics
         ///
-        /// If an operation does not accept the shape or dtype of a leaf of `ct`.
+        /// If `ct` has another structure, dtype or shape than the result.
         #[track_caller]
         pub fn pullback(&self, ct: &impl $crate::Tree) -> $crate::SavedCotangents {
-            $crate::__private::pull_saved(ct, |leaves| self.pull(leaves))
+            $crate::__private::pull_saved(ct, &self.result, |leaves| self.pull(leaves))
         }
     };
 }

@@ -4,7 +4,10 @@ use crate::__private::{List, Step};
 use crate::call::companion_pullback::{CompanionPullback, LeafCotangents, Residuals};
 use crate::call::leaf_range::LeafRange;
 use crate::observe::in_backward;
-use crate::{Aval, Tensor, Tree};
+use crate::raise::expect;
+use crate::tensor::batch_prefix::alike;
+use crate::tree::leaves;
+use crate::{Aval, Tensor, Tree, check};
 use gradloom_ir::Static;
 use std::collections::HashSet;
 
@@ -81,14 +84,24 @@ impl SavedCotangents {
     }
 }
 
-/// Calls the pullback of a struct of residuals with the leaves of a cotangent.
+/// Calls the pullback of a struct of residuals with the leaves of a cotangent of a result with these avals.
+#[track_caller]
 pub fn pull_saved(
     ct: &impl Tree,
+    result: &[Aval],
     pull: impl FnOnce(&[Option<Tensor>]) -> LeafCotangents,
 ) -> SavedCotangents {
-    let mut given = Vec::new();
-    ct.visit(&mut |leaf| given.push(Some(leaf.clone())));
-    SavedCotangents(in_backward(|| pull(&given)))
+    let given = leaves(ct);
+    expect(check::beside(
+        "cotangent",
+        ct,
+        "result",
+        &given,
+        check::cotangents(result),
+    ));
+    let given: Vec<Option<Tensor>> = given.into_iter().map(Some).collect();
+    let alike = alike(&given);
+    SavedCotangents(in_backward(|| pull(alike.as_ref().unwrap_or(&given))))
 }
 
 /// Returns the number of bytes that the fields of a struct of residuals keep alive.

@@ -4,6 +4,7 @@ use super::annotations::Checks;
 use super::cx::{EmitCx, InternalItems, LoopUse, reference};
 use super::flow::{DerivativeParts, ReverseParts};
 use super::names::allow;
+use super::residuals::of_result;
 use crate::derivative::Wrt;
 use crate::input::Kind;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -26,6 +27,7 @@ impl EmitCx<'_> {
             .iter()
             .map(|(name, ty, doc)| ours!(#[doc = #doc] pub #name: #ty));
         let names = fields.iter().map(|(name, ..)| name);
+        let of_result = of_result();
         let all = names.clone();
         ours! {
             #(#attrs)*
@@ -33,7 +35,11 @@ impl EmitCx<'_> {
             #attr
             #[doc = #doc]
             #[derive(::core::clone::Clone, ::core::fmt::Debug)]
-            #vis struct #saved { #(#declared),* }
+            #vis struct #saved {
+                #(#declared,)*
+                #[doc = "Dtypes and shapes of the leaves of the result, which a cotangent has to have."]
+                pub #of_result: ::std::vec::Vec<#rt::Aval>,
+            }
 
             #(#attrs)*
             #allow
@@ -410,9 +416,11 @@ impl EmitCx<'_> {
         let forward_doc = self.forward_doc();
         let (begun, question) = (self.public_fwd(&self.forwarded()), self.question());
         let owned = self.owned();
-        let result = match &func.output.result {
-            None => ours!((y, #saved { #field })),
-            Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
+        let of_result = of_result();
+        let pair = ours!((y, #saved { #field, #of_result }));
+        let pair = match &func.output.result {
+            None => pair,
+            Some(_) => ours!(::core::result::Result::Ok(#pair)),
         };
         let associated = ours! {
             #[doc = #forward_doc]
@@ -421,7 +429,8 @@ impl EmitCx<'_> {
             #vis #forward_signature {
                 #owned
                 let (y, #field) = #begun #question;
-                #result
+                let #of_result = #rt::avals(&y);
+                #pair
             }
 
             #fwd

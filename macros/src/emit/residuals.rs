@@ -60,6 +60,22 @@ pub(crate) struct ResidualParts {
     pub(crate) elements: TokenStream,
 }
 
+/// Name of the field with the avals of the result.
+pub(crate) fn of_result() -> Ident {
+    Ident::new("result", Span::mixed_site())
+}
+
+/// Name of the field with the positions of the results, if there are several and some are trees.
+pub(crate) fn positions_of_results() -> Ident {
+    Ident::new("results", Span::mixed_site())
+}
+
+/// Returns the names that no residual has.
+fn reserved() -> BTreeSet<String> {
+    let fields = [of_result(), positions_of_results()];
+    fields.iter().map(Ident::to_string).collect()
+}
+
 impl<'a> ResidualBuilder<'a> {
     /// Collects the residuals of a program and the static arguments that its pullback reads.
     pub(crate) fn new(
@@ -73,7 +89,7 @@ impl<'a> ResidualBuilder<'a> {
         let mut builder = ResidualBuilder {
             rt,
             residuals: Vec::new(),
-            names: BTreeSet::new(),
+            names: reserved(),
             n_vars: residuals.len(),
             avals: Vec::new(),
         };

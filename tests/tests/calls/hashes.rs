@@ -442,6 +442,12 @@ variants! { a_small_change_changes_the_hash: assert_ne;
     a_constant:
         { const BY: f64 = 2.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
         { const BY: f64 = 3.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
+    a_pair:
+        { const BY: (f64, f64) = (1.0, 2.0); #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY.1 } }
+        { const BY: (f64, f64) = (1.0, 3.0); #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY.1 } }
+    a_tuple_of_four:
+        { const N: (usize, usize, usize, usize) = (1, 2, 3, 4); #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * N.3 as f64 } }
+        { const N: (usize, usize, usize, usize) = (1, 2, 3, 5); #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * N.3 as f64 } }
     a_constant_behind_a_constant:
         { const A: f64 = 1.0; const BY: f64 = A * 2.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
         { const A: f64 = 1.5; const BY: f64 = A * 2.0; #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY } }
@@ -563,6 +569,9 @@ variants! { what_is_known_by_name_only_does_not_change_the_hash: assert_eq;
     a_function_that_is_not_traced:
         { fn by() -> f64 { 2.0 } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * by() } }
         { fn by() -> f64 { 3.0 } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * by() } }
+    a_tuple_of_two_types:
+        { const BY: (f64, i32) = (2.0, 1); #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY.0 } }
+        { const BY: (f64, i32) = (3.0, 1); #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * BY.0 } }
     a_macro:
         { macro_rules! by { () => { 2.0 } } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * by!() } }
         { macro_rules! by { () => { 3.0 } } #[traced] pub(crate) fn f(x: &Tensor) -> Tensor { x * by!() } }

@@ -2,6 +2,7 @@
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
+use gradloom_tests::panics::panic_of;
 
 #[traced]
 fn dense(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor {
@@ -421,5 +422,69 @@ fn residuals_of_calls_are_leaves() {
     assert_eq!(
         found.tensor(0).unwrap().to_vec::<f64>(),
         ct_x.to_vec::<f64>()
+    );
+}
+
+#[traced]
+fn negated(x: &Tensor) -> Tensor {
+    -x
+}
+
+#[traced]
+fn halves(x: &Tensor) -> (Tensor, Tensor) {
+    (-x, x.sin())
+}
+
+#[traced]
+fn repeated(x: &Tensor, n: usize) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..n {
+        y = y.square();
+    }
+    y
+}
+
+#[traced(record)]
+fn recorded_square(x: &Tensor) -> Tensor {
+    x.square()
+}
+
+#[test]
+fn the_cotangent_of_residuals_fits_the_result() {
+    let x = Tensor::from([[1.0f64, 2.0], [3.0, 4.0]]);
+    let single = Tensor::from(1.0f64);
+    let refused = |pull: &dyn Fn()| {
+        let (message, file, _) = panic_of(pull);
+        assert!(file.ends_with("companions.rs"), "{file}");
+        message
+    };
+    let others = [
+        single.clone(),
+        Tensor::ones([7], DType::F32),
+        Tensor::ones([2, 2], DType::F32),
+        Tensor::ones([2], DType::F64),
+    ];
+    let (negated, halves) = (negated::saved(&x).1, halves::saved(&x).1);
+    let (repeated, recorded) = (repeated::saved(&x, 3).1, recorded_square::saved(&x).1);
+    let mut messages = Vec::new();
+    for ct in &others {
+        let message = refused(&|| drop(negated.pullback(ct)));
+        for same in [
+            refused(&|| drop(repeated.pullback(ct))),
+            refused(&|| drop(recorded.pullback(ct))),
+        ] {
+            assert_eq!(same, message);
+        }
+        messages.push(message);
+    }
+    messages.push(refused(&|| drop(negated.pullback(&(x.clone(), x.clone())))));
+    messages.push(refused(&|| drop(halves.pullback(&x))));
+    messages.push(refused(&|| {
+        drop(halves.pullback(&(x.clone(), single.clone())))
+    }));
+    insta::assert_snapshot!(messages.join("\n"));
+    assert_eq!(
+        negated.pullback(&x).tensor(0).unwrap().to_vec::<f64>(),
+        [-1.0, -2.0, -3.0, -4.0]
     );
 }

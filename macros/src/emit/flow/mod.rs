@@ -15,7 +15,7 @@ mod straight;
 
 use super::names::ItemNames;
 use super::program_text::Places;
-use super::residuals::Field;
+use super::residuals::{Field, of_result, positions_of_results};
 use super::statements::Emitter;
 use crate::derivative::{Costs, Wrt};
 use crate::input::{Func, OutShape, unraw};
@@ -216,11 +216,23 @@ impl<'a> FlowCx<'a> {
         let lengths = self.flowing.flow.results.iter().zip(locals);
         let lengths = lengths.map(|(v, local)| self.n_leaves_of(*v, local));
         self.placed_results().then(|| {
-            let name = Ident::new("results", Span::mixed_site());
+            let name = positions_of_results();
             let value = ours!(#name: #rt::positions([#(#lengths),*]));
             let doc = "Positions of the results among all their leaves.".to_owned();
             ((name, ours!([#rt::LeafRange; #n]), doc), value)
         })
+    }
+
+    /// Returns the pair of the results and the struct of residuals with these fields.
+    fn with_saved(&self, values: &TokenStream, fields: &[TokenStream]) -> TokenStream {
+        let (rt, saved, of_result) = (self.rt, self.saved, of_result());
+        // No local of the body has this name.
+        let local = Ident::new("__returned", Span::mixed_site());
+        ours! {
+            let #local = #values;
+            let saved = #saved { #(#fields,)* #of_result: #rt::avals(&#local) };
+            (#local, saved)
+        }
     }
 
     fn n_leaves_of(&self, var: Var, local: &Ident) -> TokenStream {
@@ -282,10 +294,13 @@ impl<'a> FlowCx<'a> {
                 self.checkpointed_loop(loop_, body, code)
             }
             NodeKind::Return => {
-                let (values, saved, list) = (self.values(), self.saved, steps_ident());
+                let (values, list) = (self.values(), steps_ident());
                 let results = self.results_field(&self.result_locals());
-                let results = results.map(|(_, value)| ours!(, #value));
-                ours!((#values, #saved { #list #results }))
+                let results = results.map(|(_, value)| value);
+                let fields: Vec<TokenStream> =
+                    std::iter::once(ours!(#list)).chain(results).collect();
+                let pair = self.with_saved(&values, &fields);
+                ours!({ #pair })
             }
         }
     }

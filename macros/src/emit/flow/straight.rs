@@ -12,7 +12,7 @@ use proc_macro2::{Ident, TokenStream};
 impl FlowCx<'_> {
     /// Returns reverse mode of the only block.
     pub(crate) fn straight_reverse(&self) -> ReverseParts {
-        let (low, rt, saved) = (&self.flowing.pieces[0].low, self.rt, self.saved);
+        let (low, rt) = (&self.flowing.pieces[0].low, self.rt);
         let Derived {
             vjp,
             builder,
@@ -30,8 +30,8 @@ impl FlowCx<'_> {
             mut binds,
             elements,
         } = builder.fields();
-        // The field is read through `self`.
-        if self.placed_results() && !binds.is_empty() {
+        // The fields of the results are read through `self`.
+        if !binds.is_empty() {
             binds.push(ours!(..));
         }
         let bind = (!binds.is_empty()).then(|| ours!(let Self { #(#binds),* } = self; #elements));
@@ -43,11 +43,11 @@ impl FlowCx<'_> {
             Pull::Statements(pull) | Pull::Listing(pull) => pull,
         });
         let (n_params, pulled) = (self.func.params.len(), pulled());
+        let pair = self.with_saved(&values, &inits);
         ReverseParts {
             forward: ours! {
                 #statements
-                let saved = #saved { #(#inits),* };
-                (#values, saved)
+                #pair
             },
             fields,
             pull: ours! {
