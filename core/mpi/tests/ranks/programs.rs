@@ -341,7 +341,10 @@ fn lines() {
     let explained = step.explain(&(of(&[3]), of(&[8, 3])), &Speed::default());
     let explained = explained.unwrap();
     let found = explained.by_line();
-    let found: Vec<_> = found.iter().map(|(at, n, _)| (at.map(|at| at.line()), *n)).collect();
+    let found: Vec<_> = found
+        .iter()
+        .map(|(at, n, _)| (at.map(|at| at.line()), *n))
+        .collect();
     let expected = [(Some(here), 1)];
     assert_eq!(found, &expected[..usize::from(world.size() > 1)]);
 }
