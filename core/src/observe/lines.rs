@@ -32,6 +32,14 @@ pub(crate) fn with_lines<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Returns whether a line is one of the transforms of this library, which record ops of their own: the user wrote none of
+/// them.
+pub(super) fn is_of_transforms(at: Line) -> bool {
+    let own = file!().strip_suffix("observe/lines.rs");
+    let rest = own.and_then(|folder| at.file().strip_prefix(folder));
+    rest.is_some_and(|rest| rest.starts_with("transform/"))
+}
+
 /// Notes the line of the ops since the last note, if lines are noted.
 pub(crate) fn note_line_of_ops(line: Option<Line>) {
     if watches(Watch::Lines) {

@@ -62,10 +62,11 @@ pub(crate) fn stands_for(fresh: &Shared, of: &Shared) {
 /// Notes the line of the user's call that recorded the latest nodes.
 #[cold]
 pub(crate) fn note_line(at: &'static Location<'static>) {
+    let at = (!lines::is_of_transforms(at)).then_some(at);
     if watches(Watch::Trace) {
-        on_log(|log| log.locate(Some(at)));
+        on_log(|log| log.locate(at));
     }
-    note_line_of_ops(Some(at));
+    note_line_of_ops(at);
 }
 
 /// Notes that the latest nodes have no line: a derivative or a traced function recorded them.
