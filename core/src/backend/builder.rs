@@ -126,6 +126,8 @@ pub(crate) struct Member {
 #[derive(Clone, Debug)]
 pub(crate) enum TaskKind {
     Op(Op),
+    /// Kernel of the user with this name.
+    Host(String),
     /// Copy of an operand or a result of an op to row-major order.
     Copy(Op),
     /// Elementwise group with the sums over its members, possibly as the epilogue of a product.

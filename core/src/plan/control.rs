@@ -2,9 +2,8 @@
 
 use super::{Out, Plan, aval, spmd};
 use crate::Aval;
-use crate::backend::HostKernel;
 use crate::backend::cpu::Equation;
-use crate::backend::{TaskBuilder, View};
+use crate::backend::{HostKernel, TaskBuilder, TaskKind, View};
 use gradloom_ir::op::control::{ScanParts, WhileBackParts, WhileParts, branches, kernel_lanes};
 use gradloom_ir::{DType, Op, Program, pass};
 use gradloom_kernels::control;
@@ -66,6 +65,10 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
     };
     let outs = [of.outs, &scratch].concat();
     let mut made = b.kernels(&args, &outs, kernel);
+    if let (Op::HostKernel, Some(task)) = (of.op, b.drafts.last_mut()) {
+        let code = of.statics[0].code().map(|code| code.get().name());
+        task.what = TaskKind::Host(code.unwrap_or_default());
+    }
     made.truncate(of.outs.len());
     made
 }

@@ -162,6 +162,7 @@ impl std::fmt::Display for TaskKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             TaskKind::Op(op) => write!(f, "{op}"),
+            TaskKind::Host(name) => write!(f, "host_kernel `{name}`"),
             TaskKind::Copy(op) => write!(f, "copy for {op}"),
             TaskKind::Chain(kinds) => {
                 for (i, what) in kinds.iter().enumerate() {

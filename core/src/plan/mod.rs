@@ -256,6 +256,7 @@ fn op_of(what: &TaskKind) -> Op {
             Fails::Labels(named) => named,
             Fails::Never | Fails::IntegerBy(_) => *op,
         },
+        TaskKind::Host(_) => Op::HostKernel,
         TaskKind::Group { ops, .. } => ops.last().copied().unwrap_or(Op::Identity),
         // In a chain, only kernels that check labels can fail.
         TaskKind::Chain(kinds) => {

@@ -496,7 +496,7 @@ fn loops_over_tensors_and_patterns_have_points() {
         for (i, x) in xs.iter().enumerate() {
             let next = i + n;
             let t = x * next as f64;
-            s = s + t;
+            s = t + s;
         }
         for (x, y) in xs.iter().zip(xs) {
             let u = x * y;
@@ -504,7 +504,7 @@ fn loops_over_tensors_and_patterns_have_points() {
         }
         if let Some(b) = more {
             let doubled = b * 2.0;
-            s = s + doubled;
+            s += doubled;
         }
         let last = match more {
             Some(b) => {

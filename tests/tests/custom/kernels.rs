@@ -120,3 +120,31 @@ impl Kernel for Mistaken {
 fn a_kernel_that_reads_another_type_panics_with_both() {
     HostKernel::new(Mistaken).call(&[&Tensor::from([1.0f32])])[0].to_vec::<f32>();
 }
+
+/// A kernel whose result is NaN.
+struct Poison;
+
+impl Kernel for Poison {
+    fn avals(&self, x: &[Aval]) -> Result<Vec<Aval>> {
+        Ok(vec![x[0].clone()])
+    }
+
+    fn run(&self, _: &[KernelInput<'_>], y: &mut [KernelOutput<'_>]) -> Result<(), String> {
+        y[0].as_mut_slice::<f64>().fill(f64::NAN);
+        Ok(())
+    }
+}
+
+/// Reports name the kernel, and not only that there is one.
+#[test]
+fn reports_name_the_kernel() {
+    let x = Tensor::from([1.0f64, 2.0]);
+    let poison = HostKernel::new(Poison);
+    let call = || poison.call(&[&x]).remove(0);
+    let plan = gradloom::explain(&(call() * 2.0));
+    assert!(plan.contains("host_kernel `Poison`"), "{plan}");
+    let found =
+        gradloom::detect_anomaly(|| -> Result<Tensor> { Ok(poison.try_call(&[&x])?.remove(0)) });
+    let text = found.unwrap_err().to_string();
+    assert!(text.contains("`Poison` gave NaN at [0]"), "{text}");
+}

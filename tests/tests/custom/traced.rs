@@ -217,8 +217,8 @@ fn the_report_and_the_constant_give_the_same_reason() {
         found.unwrap().why.as_deref().map(str::to_owned)
     };
     assert_eq!(why("by_a_full_path").as_deref(), by_a_full_path::RECORDED);
-    insta::assert_snapshot!(by_a_full_path::RECORDED.unwrap(), @"`gradloom::custom_call()` at line 140 may have side effects: `f` is not known to be a custom function with `PURE`; set `CustomFunction::PURE` if its `forward` and `backward` depend on their arguments alone");
-    insta::assert_snapshot!(caller_of_a_full_path::RECORDED.unwrap(), @"`by_a_full_path` at line 200 is recorded: `gradloom::custom_call()` at line 140 may have side effects: `f` is not known to be a custom function with `PURE`; set `CustomFunction::PURE` if its `forward` and `backward` depend on their arguments alone");
+    insta::assert_snapshot!(by_a_full_path::RECORDED.unwrap(), @"`gradloom::custom_call()` at line 144 may have side effects: `f` is not known to be a custom function with `PURE`; set `CustomFunction::PURE` if its `forward` and `backward` depend on their arguments alone");
+    insta::assert_snapshot!(caller_of_a_full_path::RECORDED.unwrap(), @"`by_a_full_path` at line 204 is recorded: `gradloom::custom_call()` at line 144 may have side effects: `f` is not known to be a custom function with `PURE`; set `CustomFunction::PURE` if its `forward` and `backward` depend on their arguments alone");
     insta::assert_snapshot!(why("caller_of_a_full_path").unwrap(), @"the body calls `custom::traced::by_a_full_path`, which is recorded");
     insta::assert_snapshot!(why("promised").unwrap(), @"the body calls the custom function `Impure`, which does not set `PURE`; set it if its `forward` and `backward` depend on their arguments alone");
 }
