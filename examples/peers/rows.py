@@ -1,4 +1,4 @@
-"""Times in JAX and in PyTorch the operations of the benchmark rows W13 to W17.
+"""Times in JAX and in PyTorch the operations of the benchmark rows W13 to W18.
 
     rows.py --peer jax|torch [--rows W13,W14_sort1] [--threads 1] [--min-time 0.2]
                  [--check] [--first] [--cpu N] [--list]
@@ -30,7 +30,7 @@ import warnings
 def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--peer", choices=["jax", "torch"], required=True)
-    parser.add_argument("--rows", default="W13,W14,W15,W16,W17")
+    parser.add_argument("--rows", default="W13,W14,W15,W16,W17,W18")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--min-time", type=float, default=0.2)
     parser.add_argument("--check", action="store_true")
@@ -126,6 +126,33 @@ def model_weight(i, shape):
 MODEL = {f"model{i}": (lambda i=i, s=s: model_weight(i, s)) for i, s in enumerate(model_shapes())}
 
 
+# W18: a GPT.
+GPT_LAYERS = 4
+GPT_HEADS = 4
+GPT_WORDS = 1000
+PLACES = 256
+FILLED = 128
+
+
+def gpt_shapes():
+    """The weights of W18 in order: embeddings, those of each layer, the last norm and the scores."""
+    linear = lambda n, m: [[m, n], [m]]
+    norm = [(WIDTH,), [WIDTH]]
+    attention = 4 * linear(WIDTH, WIDTH)
+    layer = attention + norm + linear(WIDTH, HIDDEN) + linear(HIDDEN, WIDTH) + norm
+    return [[GPT_WORDS, WIDTH], [PLACES, WIDTH]] + GPT_LAYERS * layer + norm + linear(WIDTH, GPT_WORDS)
+
+
+def gpt_weight(i, shape):
+    x = fill(400 + i, list(shape), 0.05)
+    return np.float32(1.0) + x if isinstance(shape, tuple) else x
+
+
+GPT = {f"gpt{i}": (lambda i=i, s=s: gpt_weight(i, s)) for i, s in enumerate(gpt_shapes())}
+CACHE = [1, GPT_HEADS, PLACES, WIDTH // GPT_HEADS]
+CACHES = {f"cache{i}": (lambda i=i: fill(480 + i, CACHE, 1.0)) for i in range(2 * GPT_LAYERS)}
+
+
 def words(batch, n):
     return (np.arange(batch * n) * 7919 % 30522).astype(np.int64).reshape(batch, n)
 
@@ -135,8 +162,18 @@ def seen(batch, longest, shortest):
     return (place < longest - row % (longest - shortest + 1)).reshape(batch, longest)
 
 
+def texts(shift):
+    return ((np.arange(8 * 128) * 7919 % GPT_WORDS + shift) % GPT_WORDS).astype(np.int64).reshape(8, 128)
+
+
 INPUTS = {
     **MODEL,
+    **GPT,
+    **CACHES,
+    # W18
+    "word": lambda: np.zeros([1, 1], np.int64),
+    "texts": lambda: texts(0),
+    "next_words": lambda: texts(1),
     # W17
     "words1": lambda: words(1, 16),
     "seen1": lambda: seen(1, 16, 16),
@@ -244,6 +281,8 @@ ARGUMENTS = {
     "W16_scan": ["steps", "w", "h0"],
     "W17_sentence": ["words1", "seen1", *MODEL],
     "W17_batch": ["words32", "seen32", *MODEL],
+    "W18_decode": ["word", *CACHES, *GPT],
+    "W18_gradient": ["texts", "next_words", *GPT],
 }
 
 # Rows without a form in a peer, and notes on rows whose form is not a single operation.
@@ -316,10 +355,10 @@ def jax_peer():
     def scan_steps(steps, w, h):
         return lax.scan(lambda h, x: (jnp.tanh(h @ w + x), None), h, steps)[0]
 
-    def layer_norm(x, gain, bias):
+    def layer_norm(x, gain, bias, eps=1e-12):
         mean = x.mean(-1, keepdims=True)
         var = jnp.square(x - mean).mean(-1, keepdims=True)
-        return (x - mean) * lax.rsqrt(var + 1e-12) * gain + bias
+        return (x - mean) * lax.rsqrt(var + eps) * gain + bias
 
     def embed(ids, mask, *weights):
         weights = iter(weights)
@@ -337,6 +376,55 @@ def jax_peer():
         share = mask.astype(h.dtype)[..., None]
         mean = (h * share).sum(1) / share.sum(1)
         return mean / jnp.linalg.norm(mean, axis=-1, keepdims=True)
+
+    def gpt(ids, caches, weights):
+        """Scores of the next words, with the caches if there are any."""
+        weights = iter(weights)
+        take = lambda n: [next(weights) for _ in range(n)]
+        linear = lambda x, w, b: x @ w.T + b
+        norm = lambda x, gain, bias: layer_norm(x, gain, bias, 1e-5)
+        heads = lambda x: x.reshape(*x.shape[:2], GPT_HEADS, -1)
+        table, places = take(2)
+        at = FILLED if caches else 0
+        h = table[ids] + places[at : at + ids.shape[1]]
+        kept = []
+        for layer in range(GPT_LAYERS):
+            wq, bq, wk, bk, wv, bv, wo, bo, g1, b1, w1, c1, w2, c2, g2, b2 = take(16)
+            x = norm(h, g1, b1)
+            q, k, v = (heads(linear(x, w, b)) for w, b in ((wq, bq), (wk, bk), (wv, bv)))
+            if caches:
+                put = lambda cache, x: lax.dynamic_update_slice(cache, x.swapaxes(1, 2), (0, 0, at, 0))
+                k, v = put(caches[2 * layer], k), put(caches[2 * layer + 1], v)
+                kept += [k, v]
+                seen = (jnp.arange(PLACES) <= at)[None, None, None, :]
+                k, v = k.swapaxes(1, 2), v.swapaxes(1, 2)
+                y = jax.nn.dot_product_attention(q, k, v, mask=seen)
+            else:
+                y = jax.nn.dot_product_attention(q, k, v, is_causal=True)
+            h = h + linear(y.reshape(h.shape), wo, bo)
+            x = jax.nn.gelu(linear(norm(h, g2, b2), w1, c1), approximate=False)
+            h = h + linear(x, w2, c2)
+        gain, bias, w, b = take(4)
+        return linear(norm(h, gain, bias), w, b), kept
+
+    class Decode:
+        """A step that takes the memory of the caches for the next ones."""
+
+        def prepare(self, args):
+            n = len(CACHES)
+            step = jax.jit(gpt, donate_argnums=1)
+            state = [[jnp.copy(x) for x in args[1 : 1 + n]]]
+
+            def call():
+                scores, state[0] = step(args[0], state[0], args[1 + n :])
+                return scores.block_until_ready()
+
+            return call
+
+    def text_loss(ids, next_ids, *weights):
+        scores, _ = gpt(ids, [], weights)
+        chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), next_ids[..., None], -1)
+        return -chosen.mean()
 
     rows = {
         "W13_take_rows": {
@@ -467,14 +555,18 @@ def jax_peer():
         },
         "W17_sentence": embed,
         "W17_batch": embed,
+        "W18_decode": Decode(),
+        "W18_gradient": jax.grad(text_loss, argnums=tuple(range(2, 2 + len(GPT)))),
     }
 
     def operand(x):
         return jnp.asarray(x.astype(np.int32) if x.dtype == np.int64 else x)
 
     def prepare(row, f, args):
+        if isinstance(f, Decode):
+            return f.prepare(args)
         f = jax.jit(f)
-        return lambda: f(*args).block_until_ready()
+        return lambda: jax.block_until_ready(f(*args))
 
     return rows, operand, prepare, np.asarray
 
@@ -534,6 +626,46 @@ def torch_peer():
         share = mask.to(h.dtype)[..., None]
         mean = (h * share).sum(1) / share.sum(1)
         return mean / mean.norm(dim=-1, keepdim=True)
+
+    def gpt(ids, caches, weights):
+        weights = iter(weights)
+        take = lambda n: [next(weights) for _ in range(n)]
+        norm = lambda x, gain, bias: F.layer_norm(x, [WIDTH], gain, bias, eps=1e-5)
+        heads = lambda x: x.unflatten(-1, [GPT_HEADS, -1]).transpose(1, 2)
+        table, places = take(2)
+        at = FILLED if caches else 0
+        h = F.embedding(ids, table) + places[at : at + ids.shape[1]]
+        for layer in range(GPT_LAYERS):
+            wq, bq, wk, bk, wv, bv, wo, bo, g1, b1, w1, c1, w2, c2, g2, b2 = take(16)
+            x = norm(h, g1, b1)
+            q, k, v = (heads(F.linear(x, w, b)) for w, b in ((wq, bq), (wk, bk), (wv, bv)))
+            if caches:
+                for cache, x in zip(caches[2 * layer : 2 * layer + 2], (k, v)):
+                    cache[:, :, at : at + 1] = x
+                k, v = (cache[:, :, : at + 1] for cache in caches[2 * layer : 2 * layer + 2])
+                y = F.scaled_dot_product_attention(q, k, v)
+            else:
+                y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            h = h + F.linear(y.transpose(1, 2).flatten(2), wo, bo)
+            h = h + F.linear(F.gelu(F.linear(norm(h, g2, b2), w1, c1)), w2, c2)
+        gain, bias, w, b = take(4)
+        return F.linear(norm(h, gain, bias), w, b)
+
+    def decode(ids, *args):
+        n = len(CACHES)
+        return gpt(ids, args[:n], args[n:])
+
+    class TextGradient:
+        def prepare(self, args):
+            ids, next_ids, *weights = args
+            weights = [x.clone().requires_grad_() for x in weights]
+
+            def call():
+                scores = gpt(ids, [], weights)
+                loss = F.cross_entropy(scores.flatten(0, 1), next_ids.flatten())
+                return torch.autograd.grad(loss, weights)
+
+            return call
 
     conv2 = lambda x, k: F.conv2d(x, k, padding=1)
     conv1 = lambda x, k: F.conv1d(x, k, padding=2)
@@ -666,13 +798,15 @@ def torch_peer():
         "W16_scan": scan_steps,
         "W17_sentence": embed,
         "W17_batch": embed,
+        "W18_decode": decode,
+        "W18_gradient": TextGradient(),
     }
 
     def operand(x):
         return torch.from_numpy(np.array(x, order="C"))
 
     def prepare(row, f, args):
-        if isinstance(f, Pullback):
+        if isinstance(f, (Pullback, TextGradient)):
             return f.prepare(args)
 
         def call():
@@ -712,7 +846,8 @@ def milliseconds(min_time, call):
 
 def checks(out):
     """The sum, the sum of absolute values, and the sum with weights that depend on the position."""
-    out = np.asarray(out, np.float64).ravel()
+    outs = out if isinstance(out, (list, tuple)) else [out]
+    out = np.concatenate([np.asarray(out, np.float64).ravel() for out in outs])
     weights = numbers(999, out.size, 1.0).astype(np.float64)
     return float(out.sum()), float(np.abs(out).sum()), float(out @ weights)
 
@@ -746,7 +881,8 @@ def main():
         for name, f in forms.items():
             call = prepare(row, f, args)
             if OPTIONS.check:
-                found = checks(array(call()))
+                out = call()
+                found = checks([array(x) for x in out] if isinstance(out, (list, tuple)) else array(out))
                 if first is None:
                     first = found
                     print("# check,%s,%s,%.9g,%.9g,%.9g" % (row, peer, *found), flush=True)

@@ -5,6 +5,7 @@ pub mod bench;
 pub mod chart;
 pub mod command;
 pub mod data;
+pub mod gpt;
 pub mod minilm;
 pub mod model;
 pub mod step;

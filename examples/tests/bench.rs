@@ -4,7 +4,7 @@
 use gradloom_examples::bench::{Loops, Options, Row, WORKLOADS};
 use std::process::Command;
 
-/// The checks as computed by JAX 0.12.0.1, of W8 and W11 by JAX 0.10.2.
+/// The checks as computed by JAX 0.12.0.1, of W8, W11, W17 and W18 by JAX 0.10.2.
 const CHECKS: &[(&str, f64)] = &[
     ("W1", 2.2997961044311523),
     ("W2", 0.368123859167099),
@@ -32,6 +32,8 @@ const CHECKS: &[(&str, f64)] = &[
     ("W12", 0.06749407844096562),
     ("W17_sentence", 15.7436841),
     ("W17_batch", 497.830877),
+    ("W18_decode", 461.842388),
+    ("W18_gradient", 2785.12179),
 ];
 
 #[test]

@@ -1,6 +1,6 @@
 //! Benchmark inputs with the same bits in every framework: an integer hash of the index, scaled.
 
-use gradloom::{IntoShape, Tensor};
+use gradloom::{IntoShape, Tensor, Tree};
 
 /// Returns numbers in `-scale..scale`; each seed gives another sequence.
 pub(super) fn fill(seed: u32, shape: impl IntoShape, scale: f32) -> Tensor {
@@ -17,6 +17,27 @@ pub(super) fn near_one(seed: u32, n: usize, scale: f32) -> Tensor {
 /// Returns a weight matrix, scaled so that its results have the magnitude of its inputs.
 pub(super) fn weight(seed: u32, inputs: usize, outputs: usize) -> Tensor {
     fill(seed, [inputs, outputs], 1.0 / (inputs as f32).sqrt())
+}
+
+/// Returns a model with other weights of the same shapes: gains of norms near 1, the others in `-0.05..0.05`. The seeds
+/// of the leaves follow each other from `seed`.
+pub(super) fn model<M: Tree>(random: &M, seed: u32) -> M {
+    let mut names = Vec::new();
+    random.paths("", &mut names);
+    let mut leaves = (seed..).zip(&names);
+    random.map(&mut |leaf| {
+        let (seed, name) = leaves.next().expect("each leaf has a name");
+        match name.ends_with("norm.weight") {
+            true => near_one(seed, leaf.numel(), 0.05),
+            false => fill(seed, leaf.shape(), 0.05),
+        }
+    })
+}
+
+/// Returns `n` ids of words below `words`, as `[rows, n / rows]`.
+pub(super) fn ids(n: usize, words: usize, rows: usize) -> Tensor {
+    let ids = (0..n).map(|i| (i * 7919 % words) as i64);
+    Tensor::from_vec(ids.collect::<Vec<i64>>(), [rows, n / rows])
 }
 
 /// Returns zeros that are input data, not a constant of the program.

@@ -5,6 +5,7 @@
 //! frameworks' programs.
 
 mod convnet;
+mod decoding;
 mod elementwise;
 mod embedding;
 mod inputs;
@@ -162,6 +163,16 @@ pub const WORKLOADS: &[Workload] = &[
         name: "W17",
         about: "transformer of six layers, of the sizes of all-MiniLM-L6-v2: embeddings of sentences",
         run: embedding::sentences,
+    },
+    Workload {
+        name: "W18_decode",
+        about: "GPT of four layers of 384 features: the next word after 128, with a cache",
+        run: decoding::next_word,
+    },
+    Workload {
+        name: "W18_gradient",
+        about: "the same model, 8 texts of 128 words: loss and gradient",
+        run: decoding::gradients,
     },
     Workload {
         name: "IMPORT",

@@ -1,8 +1,8 @@
 //! Text by a cache of keys and values, and its speed.
 
-use crate::model::{Gpt, next_character};
 use gradloom::cache;
 use gradloom::prelude::*;
+use gradloom_examples::gpt::{Gpt, next_character};
 use gradloom_nn::{EncoderLayer, KeyValueCache};
 use std::error::Error;
 use std::time::Instant;

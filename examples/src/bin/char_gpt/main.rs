@@ -14,8 +14,8 @@ use gradloom::{cache, tree};
 use gradloom_data::Batches;
 use gradloom_examples::chart;
 use gradloom_examples::command::{exit_code, is_short};
+use gradloom_examples::gpt::{Gpt, loss};
 use gradloom_files::Checkpoints;
-use model::{Gpt, loss};
 use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,7 +23,6 @@ use std::time::Instant;
 use text::{Windows, book, losses_of_tables};
 
 mod generate;
-mod model;
 mod text;
 
 /// Sizes of a run.

@@ -1,4 +1,4 @@
-//! A GPT of characters.
+//! A GPT of characters, with a cache of keys and values.
 
 use gradloom::prelude::*;
 use gradloom_nn::{
@@ -11,17 +11,18 @@ const TEMPERATURE: f64 = 0.7;
 
 /// The model.
 #[derive(Clone, Tree)]
-pub(crate) struct Gpt {
+pub struct Gpt {
     characters: Embedding,
     places: Embedding,
-    pub(crate) layers: Vec<EncoderLayer>,
+    /// Blocks with the norm before each part.
+    pub layers: Vec<EncoderLayer>,
     norm: LayerNorm,
     head: Linear,
 }
 
 impl Gpt {
     /// Returns a random model.
-    pub(crate) fn new(key: Key, characters: usize, places: usize, width: usize) -> Gpt {
+    pub fn new(key: Key, characters: usize, places: usize, width: usize) -> Gpt {
         let [a, b, c, d] = key.split_n();
         let layer = |key| {
             EncoderLayer::new(
@@ -53,7 +54,7 @@ fn embedding(key: Key, entries: usize, width: usize) -> Embedding {
 #[traced]
 impl Gpt {
     /// Returns the scores of the next character at each place of `ids`, `[batch, n]`.
-    pub(crate) fn logits(&self, #[nodiff] ids: &Tensor) -> Tensor {
+    pub fn logits(&self, #[nodiff] ids: &Tensor) -> Tensor {
         let places = Tensor::arange(ids.dim(1) as i64, DType::I64);
         let mut h = self.characters.look_up(ids) + self.places.look_up(&places);
         for layer in &self.layers {
@@ -63,7 +64,7 @@ impl Gpt {
     }
 
     /// As [`logits`](Gpt::logits) for the next places, with those before in the caches.
-    pub(crate) fn step(
+    pub fn step(
         &self,
         #[nodiff] ids: &Tensor,
         caches: &[KeyValueCache],
@@ -82,13 +83,13 @@ impl Gpt {
 
 /// Returns the mean cross-entropy of the next characters.
 #[traced]
-pub(crate) fn loss(model: &Gpt, #[nodiff] ids: &Tensor, #[nodiff] next: &Tensor) -> Tensor {
+pub fn loss(model: &Gpt, #[nodiff] ids: &Tensor, #[nodiff] next: &Tensor) -> Tensor {
     model.logits(ids).cross_entropy(next)
 }
 
 /// Returns a random next character of each row, and the caches with `ids`.
 #[traced]
-pub(crate) fn next_character(
+pub fn next_character(
     model: &Gpt,
     #[nodiff] ids: &Tensor,
     caches: &[KeyValueCache],
