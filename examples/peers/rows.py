@@ -1,6 +1,6 @@
-"""Times in JAX and in PyTorch the operations of the benchmark rows W13 to W18.
+"""Times in JAX, PyTorch and ONNX Runtime the operations of the benchmark rows W13 to W18.
 
-    rows.py --peer jax|torch [--rows W13,W14_sort1] [--threads 1] [--min-time 0.2]
+    rows.py --peer jax|torch|onnxruntime [--rows W13,W14_sort1] [--threads 1] [--min-time 0.2]
                  [--check] [--first] [--cpu N] [--list]
 
 Prints one line `row,peer,milliseconds` per row: the median of batches of about 10 ms, after a warm-up.
@@ -17,6 +17,7 @@ Differences from the Rust rows that cannot be removed:
 - JAX ignores (or fills in for) an index out of range, PyTorch and Rust report it. JAX has int32 indices.
 - PyTorch has sorts and running maxima only together with their indices, and `jax.lax.top_k` has them too.
 - Results of JAX and PyTorch are new memory in each call, as those of Rust.
+- ONNX Runtime runs W17 only: the function of PyTorch, exported with its weights, and all optimisations.
 """
 
 import argparse
@@ -29,7 +30,7 @@ import warnings
 
 def options():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--peer", choices=["jax", "torch"], required=True)
+    parser.add_argument("--peer", choices=["jax", "torch", "onnxruntime"], required=True)
     parser.add_argument("--rows", default="W13,W14,W15,W16,W17,W18")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--min-time", type=float, default=0.2)
@@ -286,8 +287,13 @@ ARGUMENTS = {
 }
 
 # Rows without a form in a peer, and notes on rows whose form is not a single operation.
-SKIPPED = {"jax": {}, "torch": {}}
+SKIPPED = {
+    "jax": {},
+    "torch": {},
+    "onnxruntime": {row: "not exported" for row in ARGUMENTS if not row.startswith("W17")},
+}
 NOTES = {
+    "onnxruntime": {},
     "torch": {
         "W14_recurrence1": "PyTorch has no linear recurrence: a Python loop of 1024 addcmul",
         "W14_recurrence0": "PyTorch has no linear recurrence: a Python loop of 1024 addcmul",
@@ -818,6 +824,40 @@ def torch_peer():
     return rows, operand, prepare, lambda x: x.detach().cpu().numpy()
 
 
+def onnxruntime_peer():
+    import tempfile
+
+    import onnxruntime
+    import torch
+
+    rows, operand, _, array = torch_peer()
+
+    class Embedder(torch.nn.Module):
+        def __init__(self, f, weights):
+            super().__init__()
+            self.f = f
+            self.weights = torch.nn.ParameterList(weights)
+
+        def forward(self, ids, mask):
+            return self.f(ids, mask, *self.weights)
+
+    def prepare(row, f, args):
+        ids, mask, *weights = args
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = THREADS
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            inputs = {"ids": ids, "mask": mask}
+            torch.onnx.export(
+                Embedder(f, weights).eval(), tuple(inputs.values()), path, input_names=list(inputs), dynamo=False
+            )
+            session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        given = {name: x.numpy() for name, x in inputs.items()}
+        return lambda: session.run(None, given)[0]
+
+    return rows, operand, prepare, np.asarray
+
+
 # ---- Timing, as `measure.rs` does it.
 
 
@@ -860,13 +900,16 @@ def chosen(names):
         yield from found
 
 
+PEERS = {"jax": jax_peer, "torch": torch_peer, "onnxruntime": onnxruntime_peer}
+
+
 def main():
     selected = list(dict.fromkeys(chosen(list(ARGUMENTS))))
     if OPTIONS.list:
         print("\n".join(selected))
         return
     peer = OPTIONS.peer
-    rows, operand, prepare, array = {"jax": jax_peer, "torch": torch_peer}[peer]()
+    rows, operand, prepare, array = PEERS[peer]()
     for row in selected:
         if row in SKIPPED[peer]:
             print(f"# skipped,{row},{peer}: {SKIPPED[peer][row]}", flush=True)
