@@ -110,21 +110,29 @@ HEADS = 12
 LAYERS = 6
 
 
-def model_shapes():
-    """The weights of W17 in order: embeddings, then those of each layer. A pair (n,) is the gain of a norm."""
-    linear = lambda n, m: [[m, n], [m]]
-    norm = [(WIDTH,), [WIDTH]]
-    attention = 4 * linear(WIDTH, WIDTH)
-    layer = attention + norm + linear(WIDTH, HIDDEN) + linear(HIDDEN, WIDTH) + norm
-    return [[30522, WIDTH], [512, WIDTH], [2, WIDTH]] + norm + LAYERS * layer
+def layer_shapes():
+    """The weights of a layer in order. A pair (n,) is the gain of a norm."""
+    return 4 * linear_shapes(WIDTH, WIDTH) + NORM + linear_shapes(WIDTH, HIDDEN) + linear_shapes(HIDDEN, WIDTH) + NORM
 
 
-def model_weight(i, shape):
-    x = fill(200 + i, list(shape), 0.05)
-    return np.float32(1.0) + x if isinstance(shape, tuple) else x
+def linear_shapes(inputs, outputs):
+    return [[outputs, inputs], [outputs]]
 
 
-MODEL = {f"model{i}": (lambda i=i, s=s: model_weight(i, s)) for i, s in enumerate(model_shapes())}
+NORM = [(WIDTH,), [WIDTH]]
+
+
+def seeded(name, seed, shapes):
+    """Inputs `name0`, `name1`, ... of these shapes. Their seeds follow each other from `seed`."""
+
+    def weight(i, shape):
+        x = fill(seed + i, list(shape), 0.05)
+        return np.float32(1.0) + x if isinstance(shape, tuple) else x
+
+    return {f"{name}{i}": (lambda i=i, s=s: weight(i, s)) for i, s in enumerate(shapes)}
+
+
+MODEL = seeded("model", 200, [[30522, WIDTH], [512, WIDTH], [2, WIDTH]] + NORM + LAYERS * layer_shapes())
 
 
 # W18: a GPT.
@@ -135,27 +143,20 @@ PLACES = 256
 FILLED = 128
 
 
-def gpt_shapes():
-    """The weights of W18 in order: embeddings, those of each layer, the last norm and the scores."""
-    linear = lambda n, m: [[m, n], [m]]
-    norm = [(WIDTH,), [WIDTH]]
-    attention = 4 * linear(WIDTH, WIDTH)
-    layer = attention + norm + linear(WIDTH, HIDDEN) + linear(HIDDEN, WIDTH) + norm
-    return [[GPT_WORDS, WIDTH], [PLACES, WIDTH]] + GPT_LAYERS * layer + norm + linear(WIDTH, GPT_WORDS)
-
-
-def gpt_weight(i, shape):
-    x = fill(400 + i, list(shape), 0.05)
-    return np.float32(1.0) + x if isinstance(shape, tuple) else x
-
-
-GPT = {f"gpt{i}": (lambda i=i, s=s: gpt_weight(i, s)) for i, s in enumerate(gpt_shapes())}
+GPT = seeded(
+    "gpt",
+    400,
+    [[GPT_WORDS, WIDTH], [PLACES, WIDTH]]
+    + GPT_LAYERS * layer_shapes()
+    + NORM
+    + linear_shapes(WIDTH, GPT_WORDS),
+)
 CACHE = [1, GPT_HEADS, PLACES, WIDTH // GPT_HEADS]
 CACHES = {f"cache{i}": (lambda i=i: fill(480 + i, CACHE, 1.0)) for i in range(2 * GPT_LAYERS)}
 
 
-def words(batch, n):
-    return (np.arange(batch * n) * 7919 % 30522).astype(np.int64).reshape(batch, n)
+def words(batch, n, below=30522):
+    return (np.arange(batch * n) * 7919 % below).astype(np.int64).reshape(batch, n)
 
 
 def seen(batch, longest, shortest):
@@ -163,18 +164,14 @@ def seen(batch, longest, shortest):
     return (place < longest - row % (longest - shortest + 1)).reshape(batch, longest)
 
 
-def texts(shift):
-    return ((np.arange(8 * 128) * 7919 % GPT_WORDS + shift) % GPT_WORDS).astype(np.int64).reshape(8, 128)
-
-
 INPUTS = {
     **MODEL,
     **GPT,
     **CACHES,
     # W18
-    "word": lambda: np.zeros([1, 1], np.int64),
-    "texts": lambda: texts(0),
-    "next_words": lambda: texts(1),
+    "word": lambda: words(1, 1, GPT_WORDS),
+    "texts": lambda: words(8, 128, GPT_WORDS),
+    "next_words": lambda: (words(8, 128, GPT_WORDS) + 1) % GPT_WORDS,
     # W17
     "words1": lambda: words(1, 16),
     "seen1": lambda: seen(1, 16, 16),
