@@ -141,28 +141,21 @@ pub(crate) fn read(value: &Shared) {
 
 /// Returns the result of `f`, and the values that a derivative follows and of which it read elements.
 pub(crate) fn with_reads<R>(f: impl FnOnce() -> R) -> (R, Vec<Shared>) {
-    /// Restores the outer list, even if `f` panics.
+    /// Restores the outer list with the new values, even if `f` panics.
     struct Outer(Option<Vec<Shared>>);
-    impl Outer {
-        fn restore(&mut self) -> Vec<Shared> {
-            let reads = READS.take().unwrap_or_default();
-            if let Some(outer) = &mut self.0 {
-                outer.extend_from_slice(&reads);
-            }
-            READS.set(self.0.take());
-            reads
-        }
-    }
     impl Drop for Outer {
         fn drop(&mut self) {
-            if std::thread::panicking() {
-                self.restore();
+            let reads = READS.take().unwrap_or_default();
+            if let Some(outer) = &mut self.0 {
+                outer.extend(reads);
             }
+            READS.set(self.0.take());
         }
     }
-    let mut outer = Outer(READS.replace(Some(Vec::new())));
+    let _outer = Outer(READS.replace(Some(Vec::new())));
     let result = f();
-    (result, outer.restore())
+    let reads = READS.with_borrow(Clone::clone);
+    (result, reads.unwrap_or_default())
 }
 
 /// Notes that the current recording calls a function that is not known to be pure.

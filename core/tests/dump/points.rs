@@ -485,7 +485,7 @@ fn a_body_with_side_effects_runs_once() {
     assert_eq!(seen.lock().unwrap().len(), 1);
 }
 
-/// S3.26: parts of trees and of lists are tensors.
+/// S3.26: values computed from parts of trees and of lists are trace points.
 #[test]
 fn loops_over_tensors_and_patterns_have_points() {
     #[traced]

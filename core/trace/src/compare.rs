@@ -94,8 +94,8 @@ fn of_floats(x: f64, y: f64) -> Option<f64> {
 }
 
 fn of_mixed(x: i64, y: f64) -> Option<f64> {
-    // A float of this size without a fraction is an `i128`. One with a fraction equals no integer,
-    // also not a rounded one, because it is below 2^53.
+    // A float of this size without a fraction fits in an `i128`. One with a fraction is below 2^53, where
+    // integers are exact as floats, so it equals none of them.
     match y.fract() == 0.0 && y.abs() < 1e30 {
         true => {
             let (x, y) = (i128::from(x), y as i128);

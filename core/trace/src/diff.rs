@@ -249,7 +249,7 @@ fn compare(key: &Key<'_>, a: &Entry, b: &Entry, tolerance: f64) -> Result<Item> 
         if !same_hash {
             note("blake3", &x.blake3, &y.blake3);
         }
-        // Two that are not finite may have the same text, and are the reason of the difference.
+        // Two root mean squares that are not finite may print alike, and still be why the records differ.
         if rms_difference.is_none() || x.rms != y.rms {
             let (a, b) = (number(x.rms), number(y.rms));
             let field = "rms";

@@ -124,8 +124,7 @@ fn nudged(program: &Program, args: &[NdArray], nudge: Nudge) -> HashMap<Var, NdA
         .flat_map(|eqn| eqn.outs.iter().map(move |out| (*out, eqn)))
         .collect();
     // Rounding inside of control flow and factorisations is seen as that of their operands.
-    let rounds_inside =
-        |eqn: &&Eqn| eqn.op.control().is_some() || matches!(eqn.op.def().count(), Count::Factors);
+    let rounds_inside = |eqn: &&Eqn| eqn.op.control().is_some() || is_factorisation(eqn);
     let inside = program.eqns.iter().filter(rounds_inside);
     let inside: HashSet<Var> = inside.flat_map(|eqn| eqn.args.clone()).collect();
     values(program, args, |var, values, value| {
@@ -140,6 +139,10 @@ fn nudged(program: &Program, args: &[NdArray], nudge: Nudge) -> HashMap<Var, NdA
             }
         }
     })
+}
+
+fn is_factorisation(eqn: &Eqn) -> bool {
+    matches!(eqn.op.def().count(), Count::Factors)
 }
 
 /// Returns which numbers of a leaf, or of a result of an equation, no op has rounded.
@@ -157,7 +160,7 @@ fn exact(
     let numbers = same.flat_map(|v| &values[v].data);
     let numbers: HashSet<u64> = numbers.map(|x| x.abs().to_bits()).collect();
     let is_made = !operands.is_empty();
-    let is_factored = maker.is_some_and(|eqn| matches!(eqn.op.def().count(), Count::Factors));
+    let is_factored = maker.is_some_and(is_factorisation);
     // A zero may be a difference.
     let sums = maker.is_some_and(|eqn| {
         !matches!(
@@ -165,7 +168,7 @@ fn exact(
             Count::View | Count::Copy | Count::Each(_)
         )
     });
-    // A number of the source may have more digits than the dtype.
+    // A number in the program, such as that of `full`, may have more digits than the dtype holds.
     let fits = move |x: f64| dtype != DType::F32 || f64::from(x as f32) == x;
     move |x| match is_made {
         true => numbers.contains(&x.abs().to_bits()) && !is_factored && !(sums && x == 0.0),
