@@ -3,7 +3,7 @@ use std::io;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Why a file cannot be read, or a batch cannot be made.
+/// Why a file cannot be read or written, or a batch cannot be made.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -14,6 +14,28 @@ pub enum DataError {
         path: PathBuf,
         /// The reason.
         source: io::Error,
+    },
+    /// A file or folder cannot be written.
+    #[error("cannot write `{}`: {source}", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A folder for the metrics of a run has those of another one.
+    #[error("`{}` has the metrics of a run; choose another folder, or continue it by `Metrics::resume`", folder.display())]
+    RunExists {
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// Two metrics of a record have the same name.
+    #[error("the metrics of step {step} have the name `{name}` twice")]
+    MetricTwice {
+        /// The step.
+        step: u64,
+        /// The name.
+        name: String,
     },
     /// A file is not of its format.
     #[error("`{file}` is not a whole {format} file: {reason}")]

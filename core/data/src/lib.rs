@@ -1,4 +1,4 @@
-//! Batches of data for training: in random order, padded, and made ahead on a thread.
+//! Batches of data for training: in random order, padded, and made ahead on a thread. Metrics of a run.
 //!
 //! ```
 //! use gradloom::prelude::*;
@@ -19,14 +19,18 @@
 //! [`Dataset`] is what batches are made of: [`Tensors`] in memory, a folder of images with the feature `image`, or a type of the user.
 //! [`Padded`] makes sequences of different lengths equal. [`Table`] reads columns of a CSV file, [`read_idx`] the files of
 //! MNIST.
+//!
+//! [`Metrics`] writes the numbers of a run, such as its losses, as lines of JSON and for TensorBoard.
 
 mod batches;
 mod dataset;
 mod elements;
 mod error;
+mod event_file;
 mod idx;
 #[cfg(feature = "image")]
 mod images;
+mod metrics;
 mod padded;
 mod table;
 mod tensors;
@@ -37,6 +41,7 @@ pub use error::DataError;
 pub use idx::{parse_idx, read_idx};
 #[cfg(feature = "image")]
 pub use images::ImageFolder;
+pub use metrics::Metrics;
 pub use padded::Padded;
 pub use table::Table;
 pub use tensors::Tensors;
