@@ -32,6 +32,7 @@ pub fn curves(path: &Path, title: &str, curves: &[(&str, Vec<f32>)]) -> Result<(
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
+        .x_labels(n.clamp(2, 11)) // a label between two epochs would have the number of one
         .x_label_formatter(&|x| format!("{x:.0}"))
         .x_desc("epoch")
         .y_desc("loss")
