@@ -4,6 +4,7 @@ mod black_scholes;
 mod bundle_adjustment;
 mod cart_pole;
 mod char_gpt;
+mod fine_tune;
 mod hmc;
 mod mnist_cnn;
 mod neural_ode;
