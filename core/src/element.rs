@@ -1,10 +1,12 @@
 //! Rust types of elements.
 
 use crate::DType;
+use half::{bf16, f16};
 #[cfg(any(feature = "trace", feature = "checkpoint"))]
 use {gradloom_kernels::memory::Buffer, std::ops::Range};
 
-/// Element type of a tensor: `f32`, `f64`, `i32`, `i64` or `bool`.
+/// Element type of a tensor: `f32`, `f64`, [`bf16`](crate::bf16), [`f16`](crate::f16), `i32`, `i64`, `i8`,
+/// `u8` or `bool`.
 ///
 /// ```
 /// # use gradloom::{Element, Tensor};
@@ -28,7 +30,7 @@ macro_rules! elements {
     )*};
 }
 
-elements! { f32 f64 i32 i64 bool }
+elements! { f32 f64 bf16 f16 i32 i64 i8 u8 bool }
 
 /// Returns the elements of a buffer.
 #[cfg(any(feature = "trace", feature = "checkpoint"))]
@@ -52,8 +54,12 @@ pub(crate) fn le_bytes(buffer: &Buffer, rows: impl Iterator<Item = Range<usize>>
     match buffer.dtype() {
         DType::F32 => bytes(buffer, rows, f32::to_le_bytes),
         DType::F64 => bytes(buffer, rows, f64::to_le_bytes),
+        DType::BF16 => bytes(buffer, rows, bf16::to_le_bytes),
+        DType::F16 => bytes(buffer, rows, f16::to_le_bytes),
         DType::I32 => bytes(buffer, rows, i32::to_le_bytes),
         DType::I64 => bytes(buffer, rows, i64::to_le_bytes),
+        DType::I8 => bytes(buffer, rows, i8::to_le_bytes),
+        DType::U8 => bytes(buffer, rows, u8::to_le_bytes),
         DType::Bool => bytes(buffer, rows, |x: bool| [u8::from(x)]),
     }
 }

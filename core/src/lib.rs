@@ -209,6 +209,7 @@ pub use gradloom_ir::DType;
 pub use gradloom_kernels::memory::pool::release_memory;
 pub use gradloom_kernels::threads::{set_threads, threads};
 pub use gradloom_macros::{Tree, traced};
+pub use half::{bf16, f16};
 pub use observe::detect_anomaly;
 pub use param::{Backward, GradFn, GradHook, NoGrad, Param, no_grad, with_grad_hook};
 pub use profile::{KernelTime, Profile, profile};

@@ -1,6 +1,7 @@
 //! Tensors on the devices of a PJRT plugin.
 
 use gradloom::{DType, Tensor};
+use gradloom::{bf16, f16};
 use gradloom_pjrt::{Buffer, Client, Element, PjrtError};
 use std::error::Error;
 
@@ -24,7 +25,11 @@ pub fn buffers(
             DType::F64 => (Element::F64, bytes!(x, f64)),
             DType::I32 => (Element::I32, bytes!(x, i32)),
             DType::I64 => (Element::I64, bytes!(x, i64)),
-            _ => (
+            DType::BF16 => (Element::BF16, bytes!(x, bf16)),
+            DType::F16 => (Element::F16, bytes!(x, f16)),
+            DType::I8 => (Element::I8, bytes!(x, i8)),
+            DType::U8 => (Element::U8, bytes!(x, u8)),
+            DType::Bool => (
                 Element::Bool,
                 x.to_vec::<bool>().into_iter().map(u8::from).collect(),
             ),

@@ -13,7 +13,7 @@ pub use draft::{Kind, graph, shape};
 pub use interpret::{Interpreted, interpret};
 
 use gradloom::__private::replay;
-use gradloom::{DType, Result, Tensor, evaluate};
+use gradloom::{DType, Result, Tensor, bf16, evaluate, f16};
 use gradloom_ir::{Aval, Builder, Op, Program, Static, Var};
 
 /// An op applied to values. Values are numbered in the order of the nodes that produce them.
@@ -240,7 +240,11 @@ pub fn copy(x: &Tensor) -> Tensor {
         DType::F32 => Tensor::from_vec(x.to_vec::<f32>(), x.shape()),
         DType::F64 => Tensor::from_vec(x.to_vec::<f64>(), x.shape()),
         DType::I32 => Tensor::from_vec(x.to_vec::<i32>(), x.shape()),
+        DType::BF16 => Tensor::from_vec(x.to_vec::<bf16>(), x.shape()),
+        DType::F16 => Tensor::from_vec(x.to_vec::<f16>(), x.shape()),
         DType::I64 => Tensor::from_vec(x.to_vec::<i64>(), x.shape()),
+        DType::I8 => Tensor::from_vec(x.to_vec::<i8>(), x.shape()),
+        DType::U8 => Tensor::from_vec(x.to_vec::<u8>(), x.shape()),
         DType::Bool => Tensor::from_vec(x.to_vec::<bool>(), x.shape()),
     }
 }
@@ -261,7 +265,11 @@ pub fn bits(x: &Tensor) -> Vec<u64> {
             x.to_vec::<f64>().into_iter().map(of).collect()
         }
         DType::I32 => x.to_vec::<i32>().into_iter().map(|x| x as u64).collect(),
+        // A wider float has the same number, and one NaN.
+        DType::BF16 | DType::F16 => bits(&x.cast(DType::F32)),
         DType::I64 => x.to_vec::<i64>().into_iter().map(|x| x as u64).collect(),
+        DType::I8 => x.to_vec::<i8>().into_iter().map(|x| x as u64).collect(),
+        DType::U8 => x.to_vec::<u8>().into_iter().map(u64::from).collect(),
         DType::Bool => x.to_vec::<bool>().into_iter().map(u64::from).collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! Elements in host memory: batches are copies of rows, which need no plan.
 
-use gradloom::{DType, Element, Error, Tensor};
+use gradloom::{DType, Element, Error, Tensor, bf16, f16};
 
 macro_rules! elements {
     ($($variant:ident $ty:ty),*) => {
@@ -48,7 +48,7 @@ macro_rules! elements {
     };
 }
 
-elements! { F32 f32, F64 f64, I32 i32, I64 i64, Bool bool }
+elements! { F32 f32, F64 f64, BF16 bf16, F16 f16, I32 i32, I64 i64, I8 i8, U8 u8, Bool bool }
 
 fn join<T: Element + Copy>(
     parts: &[Tensor],
@@ -87,13 +87,30 @@ macro_rules! integers {
         impl Number for $ty {
             fn of(value: f64) -> Option<$ty> {
                 let narrow = value as $ty;
-                (narrow as f64 == value && narrow != <$ty>::MAX).then_some(narrow)
+                // The greatest `i64` is rounded up to 2^63, which is none.
+                (narrow as f64 == value && value < I64_END).then_some(narrow)
             }
         }
     )*};
 }
 
-integers! { i32 i64 }
+integers! { i32 i64 i8 u8 }
+
+/// 2^63, the first number that is too large for an `i64`.
+const I64_END: f64 = -(i64::MIN as f64);
+
+macro_rules! half_floats {
+    ($($ty:ty)*) => {$(
+        impl Number for $ty {
+            fn of(value: f64) -> Option<$ty> {
+                let narrow = <$ty>::from_f64(value);
+                (value.is_nan() || narrow.to_f64() == value).then_some(narrow)
+            }
+        }
+    )*};
+}
+
+half_floats! { bf16 f16 }
 
 impl Number for bool {
     fn of(value: f64) -> Option<bool> {

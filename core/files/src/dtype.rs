@@ -10,8 +10,12 @@ pub(crate) fn in_file(dtype: DType) -> Dtype {
     match dtype {
         DType::F32 => Dtype::F32,
         DType::F64 => Dtype::F64,
+        DType::BF16 => Dtype::BF16,
+        DType::F16 => Dtype::F16,
         DType::I32 => Dtype::I32,
         DType::I64 => Dtype::I64,
+        DType::I8 => Dtype::I8,
+        DType::U8 => Dtype::U8,
         DType::Bool => Dtype::BOOL,
     }
 }
@@ -20,9 +24,13 @@ pub(crate) fn in_file(dtype: DType) -> Dtype {
 pub(crate) fn own(dtype: Dtype) -> Option<DType> {
     Some(match dtype {
         Dtype::BOOL => DType::Bool,
-        Dtype::U8 | Dtype::I8 | Dtype::I16 | Dtype::U16 | Dtype::I32 => DType::I32,
+        Dtype::I8 => DType::I8,
+        Dtype::U8 => DType::U8,
+        Dtype::I16 | Dtype::U16 | Dtype::I32 => DType::I32,
         Dtype::U32 | Dtype::I64 => DType::I64,
-        Dtype::F16 | Dtype::BF16 | Dtype::F32 => DType::F32,
+        Dtype::BF16 => DType::BF16,
+        Dtype::F16 => DType::F16,
+        Dtype::F32 => DType::F32,
         Dtype::F64 => DType::F64,
         _ => return None,
     })
@@ -30,11 +38,8 @@ pub(crate) fn own(dtype: Dtype) -> Option<DType> {
 
 /// Returns whether each number of one dtype is one of another.
 pub(crate) fn fits(narrow: DType, wide: DType) -> bool {
-    narrow == wide
-        || matches!(
-            (narrow, wide),
-            (DType::F32, DType::F64) | (DType::I32, DType::I64 | DType::F64)
-        )
+    let is_promoted = narrow.promoted(wide) == Some(wide) && narrow != DType::Bool;
+    narrow == wide || is_promoted || (narrow, wide) == (DType::F32, DType::F64)
 }
 
 /// Returns the tensor of these little-endian elements, in the dtype that [`own`] gives.
@@ -49,15 +54,15 @@ pub(crate) fn tensor(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<Tens
         }};
     }
     Ok(match dtype {
-        Dtype::U8 => read!(u8, i32),
-        Dtype::I8 => read!(i8, i32),
+        Dtype::U8 => read!(u8, u8),
+        Dtype::I8 => read!(i8, i8),
         Dtype::I16 => read!(i16, i32),
         Dtype::U16 => read!(u16, i32),
         Dtype::I32 => read!(i32, i32),
         Dtype::U32 => read!(u32, i64),
         Dtype::I64 => read!(i64, i64),
-        Dtype::F16 => read!(f16, f32),
-        Dtype::BF16 => read!(bf16, f32),
+        Dtype::F16 => read!(f16, f16),
+        Dtype::BF16 => read!(bf16, bf16),
         Dtype::F32 => read!(f32, f32),
         Dtype::F64 => read!(f64, f64),
         Dtype::BOOL => {
@@ -80,8 +85,12 @@ pub(crate) fn bytes(x: &Tensor) -> Vec<u8> {
     match x.dtype() {
         DType::F32 => write!(f32),
         DType::F64 => write!(f64),
+        DType::BF16 => write!(bf16),
+        DType::F16 => write!(f16),
         DType::I32 => write!(i32),
         DType::I64 => write!(i64),
+        DType::I8 => write!(i8),
+        DType::U8 => write!(u8),
         DType::Bool => x.to_vec::<bool>().into_iter().map(u8::from).collect(),
     }
 }

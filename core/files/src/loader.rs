@@ -27,7 +27,7 @@ pub fn save<T: Tree>(tree: &T, path: impl AsRef<Path>) -> Result<(), FileError> 
         Format::Safetensors => Ok(safetensors::file(&tensors)),
         Format::Npz => npy::archive_file(&tensors),
         Format::Npy => match &*tensors {
-            [(name, x)] if name.is_empty() => Ok(npy::file(x)),
+            [(name, x)] if name.is_empty() => npy::file(x),
             _ => Err(format!(
                 "it has one tensor without a name, and the tree has {:?}",
                 tensors.iter().map(|(name, _)| name).collect::<Vec<_>>()

@@ -248,12 +248,24 @@ impl Literal<'_> {
 }
 
 /// Returns an npy file of a tensor, in version 1.0.
-pub(crate) fn file(x: &Tensor) -> Vec<u8> {
+///
+/// # Errors
+///
+/// If the dtype is `bf16`, which NumPy has not.
+pub(crate) fn file(x: &Tensor) -> Result<Vec<u8>, String> {
     let descr = match x.dtype() {
         DType::F32 => "<f4",
         DType::F64 => "<f8",
         DType::I32 => "<i4",
+        DType::F16 => "<f2",
         DType::I64 => "<i8",
+        DType::I8 => "|i1",
+        DType::U8 => "|u1",
+        DType::BF16 => {
+            return Err(
+                "NumPy has no dtype `bf16`; cast to f32, or write `.safetensors`".to_owned(),
+            );
+        }
         DType::Bool => "|b1",
     };
     let shape: String = x.shape().iter().map(|d| format!("{d}, ")).collect();
@@ -271,7 +283,7 @@ pub(crate) fn file(x: &Tensor) -> Vec<u8> {
     header.push('\n');
     let length = u16::try_from(header.len()).expect("a shape has few axes");
     let start = [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes()].concat();
-    [start, dtype::bytes(x)].concat()
+    Ok([start, dtype::bytes(x)].concat())
 }
 
 /// Returns an npz file of these tensors, without compression, as `numpy.savez` writes it.
@@ -279,7 +291,7 @@ pub(crate) fn archive_file(tensors: &[(String, Tensor)]) -> Result<Vec<u8>, Stri
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
     for (name, x) in tensors {
         archive::check_name(name)?;
-        let bytes = file(x);
+        let bytes = file(x)?;
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)
             .large_file(u32::try_from(bytes.len()).is_err());

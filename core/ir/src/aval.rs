@@ -7,52 +7,92 @@ use std::fmt;
 use std::sync::Mutex;
 
 /// The type of an element.
+///
+/// Elements of 8 and 16 bits take less memory, and an op computes on them in a wider dtype, see
+/// [`DType::computed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum DType {
     F32,
     F64,
+    /// The upper half of an `f32`: 8 bits of exponent, 7 of fraction.
+    BF16,
+    /// A float of IEEE 754 with 5 bits of exponent, 10 of fraction.
+    F16,
     I32,
     I64,
+    I8,
+    U8,
     Bool,
 }
 
 impl DType {
     /// All dtypes.
-    pub const ALL: [DType; 5] = [DType::F32, DType::F64, DType::I32, DType::I64, DType::Bool];
+    pub const ALL: [DType; 9] = [
+        DType::F32,
+        DType::F64,
+        DType::BF16,
+        DType::F16,
+        DType::I32,
+        DType::I64,
+        DType::I8,
+        DType::U8,
+        DType::Bool,
+    ];
 
     /// Returns whether values of this dtype can be differentiated.
     pub const fn is_float(self) -> bool {
-        matches!(self, DType::F32 | DType::F64)
+        matches!(self, DType::F32 | DType::F64 | DType::BF16 | DType::F16)
     }
 
     /// Returns whether values of this dtype are integers.
     pub const fn is_integer(self) -> bool {
-        matches!(self, DType::I32 | DType::I64)
+        matches!(self, DType::I32 | DType::I64 | DType::I8 | DType::U8)
+    }
+
+    /// Returns the dtype in which an op computes on elements of this dtype.
+    ///
+    /// It is `f32` for `bf16` and `f16`, and `i32` for `i8` and `u8`. The result of the op is cast
+    /// back: a float is rounded to the nearest, an integer wraps. Other dtypes are their own.
+    pub const fn computed(self) -> DType {
+        match self {
+            DType::BF16 | DType::F16 => DType::F32,
+            DType::I8 | DType::U8 => DType::I32,
+            DType::F32 | DType::F64 | DType::I32 | DType::I64 | DType::Bool => self,
+        }
     }
 
     /// Returns the dtype of an elementwise op on operands of two dtypes: the table of promotion.
     ///
-    /// | | `f32` | `f64` | `i32` | `i64` | `bool` |
-    /// |---|---|---|---|---|---|
-    /// | `f32` | `f32` | | | | `f32` |
-    /// | `f64` | | `f64` | `f64` | `f64` | `f64` |
-    /// | `i32` | | `f64` | `i32` | `i64` | `i32` |
-    /// | `i64` | | `f64` | `i64` | `i64` | `i64` |
-    /// | `bool` | `f32` | `f64` | `i32` | `i64` | `bool` |
+    /// | | `f32` | `f64` | `bf16` | `f16` | `i32` | `i64` | `i8` | `u8` | `bool` |
+    /// |---|---|---|---|---|---|---|---|---|---|
+    /// | `f32` | `f32` | | `f32` | `f32` | | | `f32` | `f32` | `f32` |
+    /// | `f64` | | `f64` | `f64` | `f64` | `f64` | `f64` | `f64` | `f64` | `f64` |
+    /// | `bf16` | `f32` | `f64` | `bf16` | `f32` | | | `bf16` | `bf16` | `bf16` |
+    /// | `f16` | `f32` | `f64` | `f32` | `f16` | | | `f16` | `f16` | `f16` |
+    /// | `i32` | | `f64` | | | `i32` | `i64` | `i32` | `i32` | `i32` |
+    /// | `i64` | | `f64` | | | `i64` | `i64` | `i64` | `i64` | `i64` |
+    /// | `i8` | `f32` | `f64` | `bf16` | `f16` | `i32` | `i64` | `i8` | `i32` | `i8` |
+    /// | `u8` | `f32` | `f64` | `bf16` | `f16` | `i32` | `i64` | `i32` | `u8` | `u8` |
+    /// | `bool` | `f32` | `f64` | `bf16` | `f16` | `i32` | `i64` | `i8` | `u8` | `bool` |
     ///
-    /// An integer is cast to the other dtype if that is wider, and a `bool` to any other dtype, as in
-    /// NumPy. `None` stands for an error. A float is never cast, so a derivative has the dtype of its
-    /// value.
+    /// Each operand is cast to the smallest dtype that holds the numbers of both, as in NumPy. `None`
+    /// stands for an error: `f32` and `f64` are not mixed, and integers of 32 or 64 bits not with
+    /// floats that lose digits of them.
     pub const fn promoted(self, other: DType) -> Option<DType> {
-        use DType::{Bool, F32, F64, I32, I64};
+        use DType::{BF16, Bool, F16, F32, F64, I8, I32, I64, U8};
         match (self, other) {
-            (F32, F32) => Some(F32),
-            (F64, F64 | I32 | I64) | (I32 | I64, F64) => Some(F64),
-            (I32, I32) => Some(I32),
+            (F64, F64 | BF16 | F16 | I32 | I64) | (BF16 | F16 | I32 | I64, F64) => Some(F64),
+            (F32, F32 | BF16 | F16) | (BF16 | F16, F32) | (BF16, F16) | (F16, BF16) => Some(F32),
+            (BF16, BF16) => Some(BF16),
+            (F16, F16) => Some(F16),
             (I64, I64 | I32) | (I32, I64) => Some(I64),
-            (Bool, dtype) | (dtype, Bool) => Some(dtype),
-            _ => None,
+            (I32, I32) | (I8, U8) | (U8, I8) => Some(I32),
+            (I8, I8) => Some(I8),
+            (U8, U8) => Some(U8),
+            (Bool | I8 | U8, dtype) | (dtype, Bool | I8 | U8) => Some(dtype),
+            (F32, F64) | (F64, F32) => None,
+            (F32 | BF16 | F16, I32 | I64) | (I32 | I64, F32 | BF16 | F16) => None,
         }
     }
 
@@ -61,17 +101,22 @@ impl DType {
         match self {
             DType::F32 | DType::I32 => 4,
             DType::F64 | DType::I64 => 8,
-            DType::Bool => 1,
+            DType::BF16 | DType::F16 => 2,
+            DType::I8 | DType::U8 | DType::Bool => 1,
         }
     }
 
-    /// Returns the name in the text form: `f32`, `f64`, `i32`, `i64` or `bool`.
+    /// Returns the name in the text form, such as `f32`, `bf16` or `bool`.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
             DType::F64 => "f64",
+            DType::BF16 => "bf16",
+            DType::F16 => "f16",
             DType::I32 => "i32",
             DType::I64 => "i64",
+            DType::I8 => "i8",
+            DType::U8 => "u8",
             DType::Bool => "bool",
         }
     }

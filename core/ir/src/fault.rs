@@ -258,7 +258,17 @@ impl Fault {
 ///
 /// A cast can lose fractions, digits or the gradient.
 fn holds_more(dtype: DType, other: DType) -> bool {
-    let order = [DType::Bool, DType::I32, DType::I64, DType::F32, DType::F64];
+    let order = [
+        DType::Bool,
+        DType::U8,
+        DType::I8,
+        DType::I32,
+        DType::I64,
+        DType::BF16,
+        DType::F16,
+        DType::F32,
+        DType::F64,
+    ];
     let place = |dtype| order.iter().position(|d| *d == dtype);
     place(dtype) > place(other)
 }

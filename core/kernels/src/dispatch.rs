@@ -7,13 +7,18 @@ macro_rules! on_element {
             gradloom_ir::DType::F32 => $($f)::+::<f32>($($arg),*),
             gradloom_ir::DType::F64 => $($f)::+::<f64>($($arg),*),
             gradloom_ir::DType::I32 => $($f)::+::<i32>($($arg),*),
+            gradloom_ir::DType::BF16 => $($f)::+::<half::bf16>($($arg),*),
+            gradloom_ir::DType::F16 => $($f)::+::<half::f16>($($arg),*),
             gradloom_ir::DType::I64 => $($f)::+::<i64>($($arg),*),
+            gradloom_ir::DType::I8 => $($f)::+::<i8>($($arg),*),
+            gradloom_ir::DType::U8 => $($f)::+::<u8>($($arg),*),
             gradloom_ir::DType::Bool => $($f)::+::<bool>($($arg),*),
         }
     };
 }
 
-/// Calls a function that is generic over a numeric element type with the type of `$dtype`.
+/// Calls a function that is generic over a numeric element type with the type of `$dtype`, in which ops
+/// compute.
 macro_rules! on_number {
     ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
         match $dtype {
@@ -21,18 +26,18 @@ macro_rules! on_number {
             gradloom_ir::DType::F64 => $($f)::+::<f64>($($arg),*),
             gradloom_ir::DType::I32 => $($f)::+::<i32>($($arg),*),
             gradloom_ir::DType::I64 => $($f)::+::<i64>($($arg),*),
-            gradloom_ir::DType::Bool => unreachable!("the dtype rule refuses this dtype"),
+            dtype => unreachable!("a kernel on numbers does not compute on {dtype}"),
         }
     };
 }
 
-/// Calls a function that is generic over a float type with the type of `$dtype`.
+/// Calls a function that is generic over a float type with the type of `$dtype`, in which ops compute.
 macro_rules! on_float {
     ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
         match $dtype {
             gradloom_ir::DType::F32 => $($f)::+::<f32>($($arg),*),
             gradloom_ir::DType::F64 => $($f)::+::<f64>($($arg),*),
-            _ => unreachable!("the dtype rule refuses this dtype"),
+            dtype => unreachable!("a kernel on floats does not compute on {dtype}"),
         }
     };
 }

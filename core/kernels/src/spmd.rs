@@ -144,7 +144,11 @@ fn data(buffer: &Buffer) -> Data<'_> {
         Buffer::F32(xs) => Data::F32(xs),
         Buffer::F64(xs) => Data::F64(xs),
         Buffer::I32(xs) => Data::I32(xs),
+        Buffer::BF16(xs) => Data::BF16(xs),
+        Buffer::F16(xs) => Data::F16(xs),
         Buffer::I64(xs) => Data::I64(xs),
+        Buffer::I8(xs) => Data::I8(xs),
+        Buffer::U8(xs) => Data::U8(xs),
         Buffer::Bool(xs) => Data::Bool(xs),
     }
 }

@@ -6,6 +6,7 @@
 
 use gradloom::sharding::Reduction;
 use gradloom::{Aval, DType, Element, Tensor};
+use gradloom::{bf16, f16};
 use mpi::collective::SystemOperation;
 use mpi::datatype::Equivalence;
 use mpi::request::{WaitGuard, scope};
@@ -32,15 +33,19 @@ pub(crate) enum Exchange {
     },
 }
 
-/// Calls a function for the element type of a dtype.
+/// Calls a function with the conversions of the elements of a dtype to what MPI sends, and back.
 macro_rules! on_dtype {
     ($dtype:expr, $f:ident($($arg:expr),*)) => {
         match $dtype {
-            DType::F32 => $f::<f32>($($arg),*),
-            DType::F64 => $f::<f64>($($arg),*),
-            DType::I32 => $f::<i32>($($arg),*),
-            DType::I64 => $f::<i64>($($arg),*),
-            DType::Bool => $f::<bool>($($arg),*),
+            DType::F32 => $f($($arg),*, |x: f32| x, |x| x),
+            DType::F64 => $f($($arg),*, |x: f64| x, |x| x),
+            DType::BF16 => $f($($arg),*, bf16::to_bits, bf16::from_bits),
+            DType::F16 => $f($($arg),*, f16::to_bits, f16::from_bits),
+            DType::I32 => $f($($arg),*, |x: i32| x, |x| x),
+            DType::I64 => $f($($arg),*, |x: i64| x, |x| x),
+            DType::I8 => $f($($arg),*, |x: i8| x, |x| x),
+            DType::U8 => $f($($arg),*, |x: u8| x, |x| x),
+            DType::Bool => $f($($arg),*, |x: bool| x, |x| x),
         }
     };
 }
@@ -64,14 +69,16 @@ impl Exchange {
     }
 }
 
-fn moved<T: Element + Equivalence>(
+fn moved<T: Element, W: Equivalence + Clone + Default>(
     exchange: &Exchange,
     comm: &SimpleCommunicator,
     x: &Tensor,
     out: &Aval,
+    to: impl Fn(T) -> W,
+    back: impl Fn(W) -> T,
 ) -> Tensor {
-    let sent = x.to_vec::<T>();
-    let mut got = vec![T::default(); out.numel()];
+    let sent: Vec<W> = x.to_vec::<T>().into_iter().map(to).collect();
+    let mut got = vec![W::default(); out.numel()];
     match exchange {
         _ if sent.is_empty() => {}
         Exchange::Gather => comm.all_gather_into(&sent[..], &mut got[..]),
@@ -88,6 +95,7 @@ fn moved<T: Element + Equivalence>(
         }),
         Exchange::Reduce(_) | Exchange::ReduceScatter => unreachable!("`reduce` joins values"),
     }
+    let got: Vec<T> = got.into_iter().map(back).collect();
     Tensor::from_vec(got, out.shape().to_vec())
 }
 
@@ -126,6 +134,7 @@ fn reduce(
         DType::I32 => joined!(i32 as i32, |x| x, |x| x),
         DType::I64 => joined!(i64 as i64, |x| x, |x| x),
         DType::Bool => joined!(bool as u8, u8::from, |x| x != 0),
+        dtype => unreachable!("a reduction does not compute in {dtype}"),
     }
 }
 

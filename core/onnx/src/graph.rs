@@ -2,6 +2,7 @@
 
 use crate::proto::{self, Attribute, Message};
 use gradloom_ir::{DType, Static};
+use half::{bf16, f16};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A value of the graph.
@@ -71,7 +72,11 @@ impl Number {
                 Number::Int(n) => (n as i32).to_le_bytes().into(),
                 Number::Float(x) => (x as i32).to_le_bytes().into(),
             },
+            DType::BF16 => bf16::from_f64(float).to_le_bytes().into(),
+            DType::F16 => f16::from_f64(float).to_le_bytes().into(),
             DType::I64 => int.to_le_bytes().into(),
+            DType::I8 => (int as i8).to_le_bytes().into(),
+            DType::U8 => vec![int as u8],
             DType::Bool => vec![u8::from(float != 0.0)],
         }
     }
@@ -80,17 +85,20 @@ impl Number {
 /// The least number of a dtype: the identity of a maximum.
 pub(crate) fn least(dtype: DType) -> Number {
     match dtype {
-        DType::F32 | DType::F64 => Number::Float(f64::NEG_INFINITY),
+        DType::I8 => Number::Int(i8::MIN.into()),
+        DType::F32 | DType::F64 | DType::BF16 | DType::F16 => Number::Float(f64::NEG_INFINITY),
         DType::I32 => Number::Int(i32::MIN.into()),
         DType::I64 => Number::Int(i64::MIN),
-        DType::Bool => Number::Int(0),
+        DType::U8 | DType::Bool => Number::Int(0),
     }
 }
 
 /// The greatest number of a dtype: the identity of a minimum.
 pub(crate) fn greatest(dtype: DType) -> Number {
     match dtype {
-        DType::F32 | DType::F64 => Number::Float(f64::INFINITY),
+        DType::I8 => Number::Int(i8::MAX.into()),
+        DType::U8 => Number::Int(u8::MAX.into()),
+        DType::F32 | DType::F64 | DType::BF16 | DType::F16 => Number::Float(f64::INFINITY),
         DType::I32 => Number::Int(i32::MAX.into()),
         DType::I64 => Number::Int(i64::MAX),
         DType::Bool => Number::Int(1),

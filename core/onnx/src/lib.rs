@@ -42,8 +42,9 @@ mod proto;
 pub use error::ExportError;
 pub use import::{Dim, ImportError, Model, NarrowInt, Port, Weights, read_tensor};
 
-use gradloom_ir::{DType, Program};
+use gradloom_ir::{DType, Program, pass};
 use graph::{Graph, Value};
+use half::{bf16, f16};
 use proto::Message;
 use std::path::Path;
 
@@ -62,8 +63,12 @@ const MAX_BYTES: usize = i32::MAX as usize;
 pub enum Elements<'a> {
     F32(&'a [f32]),
     F64(&'a [f64]),
+    BF16(&'a [bf16]),
+    F16(&'a [f16]),
     I32(&'a [i32]),
     I64(&'a [i64]),
+    I8(&'a [i8]),
+    U8(&'a [u8]),
     Bool(&'a [bool]),
 }
 
@@ -74,6 +79,10 @@ impl Elements<'_> {
             Elements::F64(_) => DType::F64,
             Elements::I32(_) => DType::I32,
             Elements::I64(_) => DType::I64,
+            Elements::BF16(_) => DType::BF16,
+            Elements::F16(_) => DType::F16,
+            Elements::I8(_) => DType::I8,
+            Elements::U8(_) => DType::U8,
             Elements::Bool(_) => DType::Bool,
         }
     }
@@ -84,6 +93,10 @@ impl Elements<'_> {
             Elements::F64(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Elements::I32(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
             Elements::I64(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Elements::BF16(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Elements::F16(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Elements::I8(x) => x.iter().flat_map(|x| x.to_le_bytes()).collect(),
+            Elements::U8(x) => x.to_vec(),
             Elements::Bool(x) => x.iter().map(|x| u8::from(*x)).collect(),
         }
     }
@@ -139,7 +152,9 @@ pub fn export(
         }
         args.push(value);
     }
-    let results = ops::program(&mut g, program, &args)?;
+    // Elements of 8 and 16 bits are stored as such, and computed on in the dtypes that this library uses.
+    let widened = pass::widen(program.clone());
+    let results = ops::program(&mut g, &widened, &args)?;
     // An output is the result of a node of its own: a parameter may be a result, and a value two results.
     let outputs: Vec<Value> = results
         .iter()

@@ -56,10 +56,14 @@ impl Message {
 pub(crate) fn data_type(dtype: DType) -> i64 {
     match dtype {
         DType::F32 => 1,
+        DType::U8 => 2,
+        DType::I8 => 3,
         DType::I32 => 6,
         DType::I64 => 7,
         DType::Bool => 9,
+        DType::F16 => 10,
         DType::F64 => 11,
+        DType::BF16 => 16,
     }
 }
 

@@ -108,17 +108,25 @@ pub enum Element {
     Bool,
     I32,
     I64,
+    I8,
+    U8,
     F32,
     F64,
+    BF16,
+    F16,
 }
 
 impl Element {
-    const ALL: [(Element, c_int); 5] = [
+    const ALL: [(Element, c_int); 9] = [
         (Element::Bool, 1),
+        (Element::I8, 2),
         (Element::I32, 4),
         (Element::I64, 5),
+        (Element::U8, 6),
+        (Element::F16, 10),
         (Element::F32, 11),
         (Element::F64, 12),
+        (Element::BF16, 13),
     ];
 
     fn number(self) -> c_int {
@@ -135,7 +143,8 @@ impl Element {
     /// Returns the number of bytes.
     pub fn size(self) -> usize {
         match self {
-            Element::Bool => 1,
+            Element::Bool | Element::I8 | Element::U8 => 1,
+            Element::BF16 | Element::F16 => 2,
             Element::I32 | Element::F32 => 4,
             Element::I64 | Element::F64 => 8,
         }

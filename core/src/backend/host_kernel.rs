@@ -6,6 +6,7 @@ use gradloom_ir::{self as ir, Fault, HostCode};
 use gradloom_kernels::KernelFault;
 use gradloom_kernels::memory::{Data, DataMut, numel};
 use gradloom_kernels::task::Prepared;
+use half::{bf16, f16};
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -152,9 +153,12 @@ fn clear(data: &mut DataMut<'_>) {
     match data {
         DataMut::F32(xs) => xs.fill(0.0),
         DataMut::F64(xs) => xs.fill(0.0),
+        DataMut::BF16(xs) => xs.fill(bf16::ZERO),
+        DataMut::F16(xs) => xs.fill(f16::ZERO),
         DataMut::I32(xs) => xs.fill(0),
         DataMut::I64(xs) => xs.fill(0),
-        DataMut::Bool(xs) => xs.fill(0),
+        DataMut::I8(xs) => xs.fill(0),
+        DataMut::U8(xs) | DataMut::Bool(xs) => xs.fill(0),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::element::{elements, le_bytes};
 use crate::{DType, Tensor};
 use gradloom_kernels::memory::Buffer;
 use gradloom_trace::{Digest, ElementType, Error, digest, digest_f32};
+use half::{bf16, f16};
 use std::iter;
 use std::panic::Location;
 
@@ -143,6 +144,16 @@ fn digest_of(buffer: &Buffer) -> (Digest, ElementType) {
         DType::F64 => (
             converted(elements(buffer), |x: f64| x as f32),
             ElementType::F64,
+        ),
+        DType::BF16 => (converted(elements(buffer), bf16::to_f32), ElementType::BF16),
+        DType::F16 => (converted(elements(buffer), f16::to_f32), ElementType::F16),
+        DType::I8 => (
+            converted(elements(buffer), |x: i8| x.into()),
+            ElementType::I8,
+        ),
+        DType::U8 => (
+            converted(elements(buffer), |x: u8| x.into()),
+            ElementType::U8,
         ),
         DType::I32 => (
             converted(elements(buffer), |x: i32| x as f32),

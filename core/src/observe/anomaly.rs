@@ -172,7 +172,17 @@ fn first_of(value: &Shared, mut is: impl FnMut(usize, f64) -> bool) -> Option<(u
             .enumerate()
             .find(|(i, x)| is(*i, *x)),
         Buffer::F64(all) => all.iter().copied().enumerate().find(|(i, x)| is(*i, *x)),
-        Buffer::I32(_) | Buffer::I64(_) | Buffer::Bool(_) => None,
+        Buffer::BF16(all) => all
+            .iter()
+            .map(|x| x.to_f64())
+            .enumerate()
+            .find(|(i, x)| is(*i, *x)),
+        Buffer::F16(all) => all
+            .iter()
+            .map(|x| x.to_f64())
+            .enumerate()
+            .find(|(i, x)| is(*i, *x)),
+        Buffer::I32(_) | Buffer::I64(_) | Buffer::I8(_) | Buffer::U8(_) | Buffer::Bool(_) => None,
     }
 }
 

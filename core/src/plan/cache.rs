@@ -93,7 +93,7 @@ impl CachedPlan {
     ) -> Result<()> {
         let tasks = self.tasks.get_or_init(|| {
             let program = self.source.as_ref();
-            let program = program.map(|(program, _)| pass::simplify(program.clone()));
+            let program = program.map(|(program, _)| pass::to_plan(program.clone()));
             self.plan.descriptions(program.as_ref())
         });
         let mut start = Instant::now();
@@ -131,7 +131,7 @@ impl CachedPlan {
     /// Describes the plan as text for people.
     pub(crate) fn explain(&self) -> String {
         let source = self.source.as_ref();
-        let program = source.map(|(program, _)| pass::simplify(program.clone()));
+        let program = source.map(|(program, _)| pass::to_plan(program.clone()));
         self.plan.explain(program.as_ref())
     }
 

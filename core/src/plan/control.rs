@@ -99,7 +99,7 @@ fn scratch_of(body: &Body, first: usize, states: &[Aval]) -> Vec<Aval> {
 }
 
 pub(super) fn body(program: &Program) -> Body {
-    let program = pass::simplify(program.clone());
+    let program = pass::to_plan(program.clone());
     let leaves = program.params.iter().map(|param| {
         let aval = aval(&program, *param);
         (aval.numel(), Layout::contiguous(aval.shape()))

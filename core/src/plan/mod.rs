@@ -89,7 +89,7 @@ enum Out {
 impl Plan {
     /// Simplifies `lowered` and plans it.
     pub(crate) fn new(lowered: &Lowered) -> Plan {
-        let program = pass::simplify(lowered.program.clone());
+        let program = pass::to_plan(lowered.program.clone());
         let leaves = &program.params[..program.params.len() - lowered.likes.len()];
         let avals = leaves.iter().map(|leaf| aval(&program, *leaf));
         let leaves: Vec<_> = avals

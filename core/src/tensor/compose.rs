@@ -328,6 +328,8 @@ pub fn joined_axes(shape: &[usize], at: usize, n: usize) -> Vec<usize> {
 pub fn lowest(x: &Aval) -> Static {
     match x.dtype() {
         DType::I32 => Static::Int(i32::MIN.into()),
+        DType::I8 => Static::Int(i8::MIN.into()),
+        DType::U8 => Static::Int(0),
         DType::I64 => Static::Int(i64::MIN),
         _ => Static::Float(f64::NEG_INFINITY),
     }
@@ -337,6 +339,8 @@ pub fn lowest(x: &Aval) -> Static {
 pub fn highest(x: &Aval) -> Static {
     match x.dtype() {
         DType::I32 => Static::Int(i32::MAX.into()),
+        DType::I8 => Static::Int(i8::MAX.into()),
+        DType::U8 => Static::Int(u8::MAX.into()),
         DType::I64 => Static::Int(i64::MAX),
         _ => Static::Float(f64::INFINITY),
     }
@@ -373,6 +377,7 @@ pub fn n_points(points: &[usize], values: &[usize]) -> i64 {
 pub fn bit_mask(call: &str, x: &Aval) -> i64 {
     match x.dtype() {
         DType::I32 => u32::MAX.into(),
+        DType::I8 | DType::U8 => u8::MAX.into(),
         DType::I64 => -1,
         found => refuse(call, format!("the dtype is {found}, expected an integer")),
     }

@@ -7,6 +7,7 @@ use crate::raise::expect;
 use crate::{Element, Error, Result};
 use gradloom_ir::Op;
 use gradloom_kernels::memory::Buffer;
+use half::{bf16, f16};
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 use std::sync::Arc;
 
@@ -168,4 +169,4 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers! { f32 f64 i32 i64 bool }
+numbers! { f32 f64 bf16 f16 i32 i64 i8 u8 bool }

@@ -67,8 +67,14 @@ fn write_element(f: &mut fmt::Formatter<'_>, buffer: &Buffer, i: usize) -> fmt::
         (Buffer::F64(xs), Some(p)) => write!(f, "{:.p$}", xs[i]),
         (Buffer::F32(xs), None) => write!(f, "{}", xs[i]),
         (Buffer::F64(xs), None) => write!(f, "{}", xs[i]),
+        (Buffer::BF16(xs), Some(p)) => write!(f, "{:.p$}", xs[i]),
+        (Buffer::F16(xs), Some(p)) => write!(f, "{:.p$}", xs[i]),
+        (Buffer::BF16(xs), None) => write!(f, "{}", xs[i]),
+        (Buffer::F16(xs), None) => write!(f, "{}", xs[i]),
         (Buffer::I32(xs), _) => write!(f, "{}", xs[i]),
         (Buffer::I64(xs), _) => write!(f, "{}", xs[i]),
+        (Buffer::I8(xs), _) => write!(f, "{}", xs[i]),
+        (Buffer::U8(xs), _) => write!(f, "{}", xs[i]),
         (Buffer::Bool(xs), _) => write!(f, "{}", xs[i]),
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::tree::leaves;
 use crate::{DType, Error, Tensor, Tree};
+use half::{bf16, f16};
 use std::fmt;
 
 /// Description of a failed check.
@@ -143,6 +144,10 @@ pub(super) fn numbers(x: &Tensor) -> Result<Vec<f64>, Failure> {
     Ok(match x.dtype() {
         DType::F64 => x.try_to_vec::<f64>()?,
         DType::F32 => each(x.try_to_vec::<f32>()?, f64::from),
+        DType::BF16 => each(x.try_to_vec::<bf16>()?, bf16::to_f64),
+        DType::F16 => each(x.try_to_vec::<f16>()?, f16::to_f64),
+        DType::I8 => each(x.try_to_vec::<i8>()?, f64::from),
+        DType::U8 => each(x.try_to_vec::<u8>()?, f64::from),
         DType::I32 => each(x.try_to_vec::<i32>()?, f64::from),
         DType::I64 => each(x.try_to_vec::<i64>()?, |n| n as f64),
         DType::Bool => each(x.try_to_vec::<bool>()?, |b| f64::from(u8::from(b))),

@@ -130,8 +130,12 @@ fn statistics(x: &Tensor) -> Statistics {
     match &**buffer {
         Buffer::F32(all) => Statistics::new(all.iter().map(|x| f64::from(*x))),
         Buffer::F64(all) => Statistics::new(all.iter().copied()),
+        Buffer::BF16(all) => Statistics::new(all.iter().map(|x| x.to_f64())),
+        Buffer::F16(all) => Statistics::new(all.iter().map(|x| x.to_f64())),
         Buffer::I32(all) => Statistics::new(all.iter().map(|x| f64::from(*x))),
         Buffer::I64(all) => Statistics::new(all.iter().map(|x| *x as f64)),
+        Buffer::I8(all) => Statistics::new(all.iter().map(|x| f64::from(*x))),
+        Buffer::U8(all) => Statistics::new(all.iter().map(|x| f64::from(*x))),
         Buffer::Bool(all) => Statistics::new(all.iter().map(|x| f64::from(u8::from(*x)))),
     }
 }

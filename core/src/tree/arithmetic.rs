@@ -349,7 +349,7 @@ fn difference<T: Tree>(
     let pairs = pairs(function, left, right, Leaves::Equal)?;
     for (i, (x, y)) in pairs.iter().enumerate() {
         let found = match x.dtype() {
-            DType::F32 | DType::F64 => {
+            dtype if dtype.is_float() => {
                 let numbers = |x: &Tensor| x.cast(DType::F64).try_to_vec::<f64>();
                 first_difference(numbers(x)?, numbers(y)?, |x, y| is_near(*x, *y, tolerance))
             }

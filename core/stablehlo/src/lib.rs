@@ -36,7 +36,7 @@ mod text;
 pub use error::ExportError;
 
 use gradloom_ir::sharding::ShardingSpec;
-use gradloom_ir::{Aval, Builder, Op, Program, SecondaryMap, Static, Var};
+use gradloom_ir::{Aval, Builder, Op, Program, SecondaryMap, Static, Var, pass};
 use std::fmt::Write;
 use text::{Text, Value};
 
@@ -77,6 +77,8 @@ pub fn export_donating(
     if let Some(&position) = donated.iter().find(|i| **i >= n_params) {
         return Err(ExportError::NoParameter { position, n_params });
     }
+    // Elements of 8 and 16 bits are stored as such, and computed on in the dtypes that this library uses.
+    let program = &pass::widen(program.clone());
     let mut t = Text::new();
     let mut params = Vec::with_capacity(program.params.len());
     for (i, param) in program.params.iter().enumerate() {

@@ -5,6 +5,7 @@
 
 use gradloom_ir::mesh::MeshAxes;
 use gradloom_ir::{DType, Static};
+use half::{bf16, f16};
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -13,8 +14,12 @@ use std::rc::Rc;
 pub(crate) enum Element {
     F32,
     F64,
+    BF16,
+    F16,
     I32,
     I64,
+    I8,
+    U8,
     /// Words of random numbers.
     U32,
     /// Pairs of words of random numbers.
@@ -30,6 +35,10 @@ impl Element {
             DType::F64 => Element::F64,
             DType::I32 => Element::I32,
             DType::I64 => Element::I64,
+            DType::BF16 => Element::BF16,
+            DType::F16 => Element::F16,
+            DType::I8 => Element::I8,
+            DType::U8 => Element::U8,
             DType::Bool => Element::I1,
         }
     }
@@ -40,6 +49,10 @@ impl Element {
             Element::F64 => "f64",
             Element::I32 => "i32",
             Element::I64 => "i64",
+            Element::BF16 => "bf16",
+            Element::F16 => "f16",
+            Element::I8 => "i8",
+            Element::U8 => "ui8",
             Element::U32 => "ui32",
             Element::U64 => "ui64",
             Element::I1 => "i1",
@@ -47,7 +60,10 @@ impl Element {
     }
 
     pub(crate) fn is_float(self) -> bool {
-        matches!(self, Element::F32 | Element::F64)
+        matches!(
+            self,
+            Element::F32 | Element::F64 | Element::BF16 | Element::F16
+        )
     }
 
     /// Returns the number of bits.
@@ -55,6 +71,8 @@ impl Element {
         match self {
             Element::F32 | Element::I32 | Element::U32 => 32,
             Element::F64 | Element::I64 | Element::U64 => 64,
+            Element::BF16 | Element::F16 => 16,
+            Element::I8 | Element::U8 => 8,
             Element::I1 => 1,
         }
     }
@@ -62,9 +80,9 @@ impl Element {
     /// Returns the kind of comparison of such elements.
     fn comparison(self) -> &'static str {
         match self {
-            Element::F32 | Element::F64 => "FLOAT",
-            Element::I32 | Element::I64 => "SIGNED",
-            Element::U32 | Element::U64 | Element::I1 => "UNSIGNED",
+            Element::F32 | Element::F64 | Element::BF16 | Element::F16 => "FLOAT",
+            Element::I32 | Element::I64 | Element::I8 => "SIGNED",
+            Element::U32 | Element::U64 | Element::U8 | Element::I1 => "UNSIGNED",
         }
     }
 
@@ -73,8 +91,11 @@ impl Element {
         match self {
             Element::I32 => Number::Int(i32::MIN.into()),
             Element::I64 => Number::Int(i64::MIN),
-            Element::F32 | Element::F64 => Number::Float(f64::NEG_INFINITY),
-            Element::U32 | Element::U64 | Element::I1 => Number::Int(0),
+            Element::I8 => Number::Int(i8::MIN.into()),
+            Element::F32 | Element::F64 | Element::BF16 | Element::F16 => {
+                Number::Float(f64::NEG_INFINITY)
+            }
+            Element::U32 | Element::U64 | Element::U8 | Element::I1 => Number::Int(0),
         }
     }
 
@@ -83,7 +104,11 @@ impl Element {
         match self {
             Element::I32 => Number::Int(i32::MAX.into()),
             Element::I64 => Number::Int(i64::MAX),
-            Element::F32 | Element::F64 => Number::Float(f64::INFINITY),
+            Element::I8 => Number::Int(i8::MAX.into()),
+            Element::U8 => Number::Int(u8::MAX.into()),
+            Element::F32 | Element::F64 | Element::BF16 | Element::F16 => {
+                Number::Float(f64::INFINITY)
+            }
             Element::U32 | Element::U64 => Number::Int(-1),
             Element::I1 => Number::Int(1),
         }
@@ -154,7 +179,17 @@ impl Number {
                 Number::Int(n) => (n as i32).to_string(),
                 Number::Float(x) => (x as i32).to_string(),
             },
+            Element::BF16 => {
+                let x = bf16::from_f64(as_float);
+                float(format!("0x{:04X}", x.to_bits()), x.to_f64())
+            }
+            Element::F16 => {
+                let x = f16::from_f64(as_float);
+                float(format!("0x{:04X}", x.to_bits()), x.to_f64())
+            }
             Element::I64 => as_int.to_string(),
+            Element::I8 => (as_int as i8).to_string(),
+            Element::U8 => (as_int as u8).to_string(),
             Element::U32 => (as_int as u32).to_string(),
             Element::U64 => (as_int as u64).to_string(),
             Element::I1 => (as_float != 0.0).to_string(),

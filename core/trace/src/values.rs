@@ -1,6 +1,7 @@
 //! Elements beside a record: a file in the safetensors format with one tensor, `value`.
 
 use crate::{Error, Result, TraceRecord};
+use half::{bf16, f16};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::path::Path;
 
@@ -14,24 +15,36 @@ pub enum ElementType {
     F32,
     /// `f64`
     F64,
+    /// `bf16`
+    BF16,
+    /// `f16`
+    F16,
     /// `i32`
     I32,
     /// `i64`
     I64,
+    /// `i8`
+    I8,
+    /// `u8`
+    U8,
     /// `bool`
     Bool,
 }
 
 impl ElementType {
-    const ALL: [(ElementType, Dtype, usize); 5] = [
+    const ALL: [(ElementType, Dtype, usize); 9] = [
         (ElementType::F32, Dtype::F32, 4),
         (ElementType::F64, Dtype::F64, 8),
+        (ElementType::BF16, Dtype::BF16, 2),
+        (ElementType::F16, Dtype::F16, 2),
         (ElementType::I32, Dtype::I32, 4),
         (ElementType::I64, Dtype::I64, 8),
+        (ElementType::I8, Dtype::I8, 1),
+        (ElementType::U8, Dtype::U8, 1),
         (ElementType::Bool, Dtype::BOOL, 1),
     ];
 
-    /// Returns the type that a record has as its dtype: `F32`, `F64`, `I32`, `I64` or `Bool`.
+    /// Returns the type that a record has as its dtype: such as `F32`.
     fn named(dtype: &str) -> Option<ElementType> {
         let mut types = ElementType::ALL.into_iter().map(|(ty, ..)| ty);
         types.find(|ty| format!("{ty:?}") == dtype)
@@ -142,6 +155,7 @@ fn read_stored(path: &Path) -> Result<Stored> {
     };
     let chunks = tensor.data().chunks_exact(size);
     let four = |bytes: &[u8]| <[u8; 4]>::try_from(bytes).expect("4 bytes");
+    let two = |bytes: &[u8]| <[u8; 2]>::try_from(bytes).expect("2 bytes");
     let eight = |bytes: &[u8]| <[u8; 8]>::try_from(bytes).expect("8 bytes");
     let elements = match ty {
         ElementType::F32 => {
@@ -150,6 +164,14 @@ fn read_stored(path: &Path) -> Result<Stored> {
         ElementType::F64 => {
             Elements::Floats(chunks.map(|x| f64::from_le_bytes(eight(x))).collect())
         }
+        ElementType::BF16 => {
+            Elements::Floats(chunks.map(|x| bf16::from_le_bytes(two(x)).into()).collect())
+        }
+        ElementType::F16 => {
+            Elements::Floats(chunks.map(|x| f16::from_le_bytes(two(x)).into()).collect())
+        }
+        ElementType::I8 => Elements::Integers(chunks.map(|x| (x[0] as i8).into()).collect()),
+        ElementType::U8 => Elements::Integers(chunks.map(|x| x[0].into()).collect()),
         ElementType::I32 => {
             Elements::Integers(chunks.map(|x| i32::from_le_bytes(four(x)).into()).collect())
         }

@@ -130,10 +130,10 @@ impl Draft<'_> {
             _ => rng.unit() * if any { 3.0 } else { 0.9 },
         };
         let leaf = match dtype {
-            DType::F32 | DType::F64 => {
+            dtype if dtype.is_float() => {
                 Tensor::from_vec((0..n).map(|_| float()).collect::<Vec<f64>>(), shape).cast(dtype)
             }
-            DType::I32 | DType::I64 => {
+            dtype if dtype.is_integer() => {
                 let extremes = [i64::MIN, i64::MAX, i64::from(i32::MIN)];
                 let int = |_| {
                     if any && rng.once_in(30) {
@@ -144,9 +144,7 @@ impl Draft<'_> {
                 };
                 Tensor::from_vec((0..n).map(int).collect::<Vec<i64>>(), shape).cast(dtype)
             }
-            DType::Bool => {
-                Tensor::from_vec((0..n).map(|_| rng.once_in(2)).collect::<Vec<bool>>(), shape)
-            }
+            _ => Tensor::from_vec((0..n).map(|_| rng.once_in(2)).collect::<Vec<bool>>(), shape),
         };
         self.add_leaf(leaf)
     }
@@ -470,15 +468,15 @@ impl Draft<'_> {
             evaluate(&outs).ok()?;
             // Products of larger integers may wrap.
             let moderate = |y: &Tensor| match y.dtype() {
-                DType::F32 | DType::F64 => {
+                dtype if dtype.is_float() => {
                     let floats = y.cast(DType::F64).to_vec::<f64>();
                     floats.iter().all(|y| y.abs() < 30.0)
                 }
-                DType::I32 | DType::I64 => {
+                dtype if dtype.is_integer() => {
                     let integers = y.cast(DType::I64).to_vec::<i64>();
                     integers.iter().all(|y| y.unsigned_abs() < 1 << 33)
                 }
-                DType::Bool => true,
+                _ => true,
             };
             (self.kind == Kind::Any || outs.iter().all(moderate)).then_some(outs)
         });

@@ -18,3 +18,4 @@ mod promotion;
 mod random_graphs;
 mod random_programs;
 mod shapes;
+mod small_dtypes;

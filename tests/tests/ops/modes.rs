@@ -393,6 +393,9 @@ fn entry(op: Op, dtype: DType) -> String {
     }
 }
 
+/// The dtypes in which ops compute. `small_dtypes` compares the others with them.
+const COMPUTED: [DType; 5] = [DType::F32, DType::F64, DType::I32, DType::I64, DType::Bool];
+
 /// `BLESS=1` writes the table.
 ///
 /// Row S1.56 of the requirements.
@@ -400,7 +403,7 @@ fn entry(op: Op, dtype: DType) -> String {
 fn each_op_supports_what_the_table_of_the_book_says() {
     let mut rows: BTreeMap<[String; 5], Vec<String>> = BTreeMap::new();
     for op in Op::ALL.iter().chain(Op::evaluated_control()) {
-        let entries = DType::ALL.map(|dtype| entry(*op, dtype));
+        let entries = COMPUTED.map(|dtype| entry(*op, dtype));
         rows.entry(entries).or_default().push(format!("`{op}`"));
     }
     let rows = rows

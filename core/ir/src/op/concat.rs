@@ -71,6 +71,7 @@ impl OpDef for Concat {
     fn facts(&self) -> &OpFacts {
         const {
             &OpFacts::opaque(axes::ALONG)
+                .moves()
                 .linear(Linearity::From(0))
                 .aval_of(|_, eqn, operand| eqn.data().len() + operand)
                 .range(|of| of.all())

@@ -51,7 +51,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::DiagT, &eqn.attrs, &[ct]),
     kernel: Kernel::Diag,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::DIAGONALS),
+    facts: OpFacts::opaque(axes::DIAGONALS).moves(),
     samples: &[
         "(x: f64[3]) { y = diag[offset=0] x return y }",
         "(x: f64[2, 2]) { y = diag[offset=1] x return y }",

@@ -70,6 +70,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         let args = [x, eqn.args[1], x, like];
         Some(vec![b.emit(Op::DynamicSliceLike, &[], &args)])
     })
+    .moves()
     .range(|of| of.x()),
     laws: Laws::new(
         (-2.0, 2.0),

@@ -12,6 +12,9 @@ pub struct OpFacts {
     pub elementwise: bool,
     /// True if the op costs about as much as reading its result from memory.
     pub cheap: bool,
+    /// True if the elements of the result are elements of operands or constants, unchanged, whatever
+    /// their dtype.
+    pub moves: bool,
     /// True if IEEE 754 determines every bit of the result.
     pub exact: bool,
     /// When the result has the bits of an operand.
@@ -152,6 +155,7 @@ impl OpFacts {
         OpFacts {
             elementwise: false,
             cheap: false,
+            moves: false,
             exact: false,
             equal: Equal::Never,
             terms: None,
@@ -179,7 +183,7 @@ impl OpFacts {
 
     /// An op whose results are elements of its operand, rearranged, or one number, repeated.
     pub const fn view(axes: AxesRule) -> OpFacts {
-        OpFacts::opaque(axes).cheap().range(|of| of.x())
+        OpFacts::opaque(axes).cheap().moves().range(|of| of.x())
     }
 
     /// An elementwise op.
@@ -202,6 +206,12 @@ impl OpFacts {
     /// Adds that the op costs about as much as reading its result.
     pub const fn cheap(mut self) -> OpFacts {
         self.cheap = true;
+        self
+    }
+
+    /// Adds that the op moves elements.
+    pub const fn moves(mut self) -> OpFacts {
+        self.moves = true;
         self
     }
 

@@ -29,7 +29,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Flip, &eqn.attrs, &[ct]),
     kernel: Kernel::Flip,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::ALONG).range(|of| of.x()),
+    facts: OpFacts::opaque(axes::ALONG).moves().range(|of| of.x()),
     samples: &[
         "(x: f64[2, 3]) { y = flip[axes=[1]] x return y }",
         "(x: f64[2, 3, 2]) { y = flip[axes=[0, -1]] x return y }",

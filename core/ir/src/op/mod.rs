@@ -187,13 +187,15 @@ impl Op {
     /// have it. The run time and the macro emit the casts.
     ///
     /// Operands of several dtypes are promoted by [`DType::promoted`]. As in NumPy, the sums and products
-    /// of a `bool` are those of an `i64`, and the means of integers those of an `f64`.
+    /// of a `bool` or an integer of 8 bits are those of an `i64`, and the means of integers those of an
+    /// `f64`.
     pub fn cast_to(self, dtypes: impl IntoIterator<Item = DType>) -> Option<DType> {
         let mut dtypes = dtypes.into_iter();
         let first = dtypes.next()?;
         match self {
             Op::Sum | Op::Prod | Op::Cumsum | Op::Cumprod => {
-                (first == DType::Bool).then_some(DType::I64)
+                let is_small = matches!(first, DType::Bool | DType::I8 | DType::U8);
+                is_small.then_some(DType::I64)
             }
             Op::Mean | Op::Var | Op::Stddev => (!first.is_float()).then_some(DType::F64),
             _ => {

@@ -309,8 +309,15 @@ pub(super) fn eqn_results(program: &Program, eqn: &Eqn, mut args: Vec<NdArray>) 
         // sign.
         match program.aval(var).dtype {
             Some(DType::Bool) => out.data.iter_mut().for_each(|x| *x = truth(*x != 0.0)),
-            Some(DType::I32 | DType::I64) => {
-                out.data.iter_mut().for_each(|x| *x = x.trunc() + 0.0);
+            Some(dtype) if dtype.is_integer() => {
+                let wrapped = |x: f64| match dtype {
+                    DType::I8 => f64::from(x as i64 as i8),
+                    DType::U8 => f64::from(x as i64 as u8),
+                    _ => x,
+                };
+                out.data
+                    .iter_mut()
+                    .for_each(|x| *x = wrapped(x.trunc()) + 0.0);
             }
             _ => {}
         }

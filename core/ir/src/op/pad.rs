@@ -43,7 +43,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     }),
     kernel: Kernel::Pad,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::PADDED),
+    facts: OpFacts::opaque(axes::PADDED).moves(),
     laws: Laws::new(
         (-2.0, 2.0),
         &[

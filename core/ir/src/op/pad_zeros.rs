@@ -18,7 +18,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::PadZerosT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::PadZeros,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::PADDED),
+    facts: OpFacts::opaque(axes::PADDED).moves(),
     samples: &[
         "(x: f64[2, 3]) { y = pad_zeros[low=[1, 0], high=[0, 2], interior=[0, 1]] x, like x return y }",
         "(x: f64[4, 2]) { y = pad_zeros[low=[-1, -3], high=[1, 4], interior=[1, 2]] x, like x return y }",

@@ -24,7 +24,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::PadZeros, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::PadZerosT,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::PADDED),
+    facts: OpFacts::opaque(axes::PADDED).moves(),
     samples: &[
         "(y: f64[3, 7], x: f64[2, 3]) { z = pad_zeros_t[low=[1, 0], high=[0, 2], interior=[0, 1]] y, like x return z }",
         "(y: f64[7, 5], x: f64[4, 2]) { z = pad_zeros_t[low=[-1, -3], high=[1, 4], interior=[1, 2]] y, like x return z }",

@@ -38,7 +38,7 @@ pub(super) static OP: Linear = Linear {
     },
     kernel: Kernel::Roll,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::ALONG).range(|of| of.x()),
+    facts: OpFacts::opaque(axes::ALONG).moves().range(|of| of.x()),
     samples: &[
         "(x: f64[2, 3]) { y = roll[shift=1, axis=1, back=false] x return y }",
         "(x: f64[5, 3]) { y = roll[shift=-7, axis=-2, back=false] x return y }",

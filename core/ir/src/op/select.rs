@@ -79,6 +79,7 @@ impl OpDef for Select {
         const {
             &OpFacts::ELEMENTWISE
                 .cheap()
+                .moves()
                 .linear(Linearity::From(1))
                 .equal(Equal::SameBranches)
                 .range(|of| of.ranges[1].both(of.ranges[2]).guarded())

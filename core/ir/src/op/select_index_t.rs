@@ -19,7 +19,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SelectIndex, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::SelectIndexT,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::INSERTED),
+    facts: OpFacts::opaque(axes::INSERTED).moves(),
     samples: &[
         "(y: f64[4], x: f64[3, 4]) { z = select_index_t[axis=0, index=1] y, like x return z }",
         "(y: f64[3, 2], x: f64[3, 4, 2]) { z = select_index_t[axis=-2, index=-1] y, like x return z }",

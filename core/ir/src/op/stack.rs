@@ -76,6 +76,7 @@ impl OpDef for Stack {
     fn facts(&self) -> &OpFacts {
         const {
             &OpFacts::opaque(axes::INSERTED)
+                .moves()
                 .linear(Linearity::From(0))
                 .range(|of| of.all())
         }

@@ -34,7 +34,7 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Triu, &eqn.attrs, &[ct]),
     kernel: Kernel::Triu,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::MATRICES),
+    facts: OpFacts::opaque(axes::MATRICES).moves(),
     samples: &[
         "(x: f64[3, 3]) { y = triu[diagonal=0] x return y }",
         "(x: f64[2, 2, 4]) { y = triu[diagonal=1] x return y }",

@@ -10,6 +10,7 @@ mod fuse;
 mod residuals;
 mod segments;
 mod signature;
+mod widen;
 
 pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
@@ -20,6 +21,7 @@ pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;
 pub use segments::{DeviceStep, segments, without_variance};
 pub use signature::{Arg, Group, constants};
+pub use widen::widen;
 
 use crate::{Op, Program, SecondaryMap, Var};
 
@@ -53,6 +55,14 @@ pub fn without_rules(mut program: Program) -> Program {
         }
     }
     program
+}
+
+/// Returns a simplified program that a plan can be made of: its ops compute in dtypes with kernels.
+///
+/// All shapes must be known.
+pub fn to_plan(program: Program) -> Program {
+    // The first pass removes ops on zeros of small dtypes, and the second one casts of them.
+    simplify(widen(simplify(program)))
 }
 
 /// Runs dead code elimination, folding and common subexpression elimination.

@@ -17,7 +17,7 @@ pub enum DeviceStep {
 /// Each value is computed as early as possible, so a program has one segment more than the longest chain of its
 /// collectives. Returns the program as well, of which the steps have the variables and static arguments.
 pub fn segments(program: &Program) -> (Program, Vec<DeviceStep>) {
-    let program = pass::simplify(without_variance(program));
+    let program = pass::to_plan(without_variance(program));
     let level = levels(&program);
     let of = |eqn: &Eqn| level.get(eqn.outs[0]).copied().unwrap_or(0);
     let last = program.eqns.iter().map(of).max().unwrap_or(0);

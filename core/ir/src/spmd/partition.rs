@@ -382,14 +382,18 @@ fn neutral(kind: Reduction, dtype: DType) -> Static {
     match (kind, dtype) {
         (Reduction::Sum, _) => 0.into(),
         (Reduction::Prod, _) => 1.into(),
-        (Reduction::Max, DType::F32 | DType::F64) => f64::NEG_INFINITY.into(),
-        (Reduction::Min, DType::F32 | DType::F64) => f64::INFINITY.into(),
+        (Reduction::Max, dtype) if dtype.is_float() => f64::NEG_INFINITY.into(),
+        (Reduction::Min, dtype) if dtype.is_float() => f64::INFINITY.into(),
         (Reduction::Max, DType::I32) => i64::from(i32::MIN).into(),
         (Reduction::Min, DType::I32) => i64::from(i32::MAX).into(),
         (Reduction::Max, DType::I64) => i64::MIN.into(),
         (Reduction::Min, DType::I64) => i64::MAX.into(),
-        (Reduction::Max, DType::Bool) => false.into(),
-        (Reduction::Min, DType::Bool) => true.into(),
+        (Reduction::Max, DType::I8) => i64::from(i8::MIN).into(),
+        (Reduction::Min, DType::I8) => i64::from(i8::MAX).into(),
+        (Reduction::Max, DType::U8) => 0.into(),
+        (Reduction::Min, DType::U8) => i64::from(u8::MAX).into(),
+        (Reduction::Max, _) => false.into(),
+        (Reduction::Min, _) => true.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::elementwise::cast::{Byte, ConvertFrom, cast, select};
 use crate::elementwise::compiled_loops::{Loop, MOST_ARGS, MOST_OUTS};
 use gradloom_ir::DType;
+use half::{bf16, f16};
 
 /// Loop with three operands and one result, all of equal length.
 type Ternary<T> = unsafe fn(&[T], &[T], &[T], &mut [T]);
@@ -161,6 +162,7 @@ impl Instr {
                 Code::TestBool(f) => f(of(x, n), of_mut(out, n)),
                 Code::Select(dtype) => match dtype.size() {
                     1 => select::<u8>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
+                    2 => select::<u16>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
                     4 => select::<u32>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
                     _ => select::<u64>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
                 },
@@ -172,7 +174,10 @@ impl Instr {
                             }
                         };
                     }
-                    cast!(F32: f32, F64: f64, I32: i32, I64: i64, Bool: bool)
+                    cast!(
+                        F32: f32, F64: f64, BF16: bf16, F16: f16,
+                        I32: i32, I64: i64, I8: i8, U8: u8, Bool: bool
+                    )
                 }
             }
         }
@@ -183,8 +188,12 @@ impl Instr {
         where
             f32: ConvertFrom<T>,
             f64: ConvertFrom<T>,
+            bf16: ConvertFrom<T>,
+            f16: ConvertFrom<T>,
             i32: ConvertFrom<T>,
             i64: ConvertFrom<T>,
+            i8: ConvertFrom<T>,
+            u8: ConvertFrom<T>,
             Byte: ConvertFrom<T>,
         {
             // SAFETY: the caller guarantees that `out` has space for `n` elements of `to`. `Byte`
@@ -195,6 +204,10 @@ impl Instr {
                     DType::F64 => cast(xs, of_mut::<f64>(out, n)),
                     DType::I32 => cast(xs, of_mut::<i32>(out, n)),
                     DType::I64 => cast(xs, of_mut::<i64>(out, n)),
+                    DType::BF16 => cast(xs, of_mut::<bf16>(out, n)),
+                    DType::F16 => cast(xs, of_mut::<f16>(out, n)),
+                    DType::I8 => cast(xs, of_mut::<i8>(out, n)),
+                    DType::U8 => cast(xs, of_mut::<u8>(out, n)),
                     DType::Bool => cast(xs, of_mut::<Byte>(out, n)),
                 }
             }

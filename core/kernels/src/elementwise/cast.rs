@@ -1,6 +1,8 @@
 //! Loops that only move or convert elements: `select` and `cast`.
 
+use crate::memory::half_floats::{Half, Widen};
 use crate::simd::leveled::leveled;
+use half::{bf16, f16};
 
 leveled! {
     /// Selects between elements of any type by their size alone.
@@ -22,8 +24,8 @@ leveled! {
 
 /// Conversion of an element to another dtype.
 ///
-/// Floats become integers by truncation, which saturates; NaN becomes 0. A bool is true if the
-/// element is not 0.
+/// Floats become integers by truncation, which saturates; NaN becomes 0. Floats are rounded to the
+/// nearest, and ties to even. A bool is true if the element is not 0.
 pub(crate) trait ConvertFrom<T> {
     /// Converts the element.
     fn of(x: T) -> Self;
@@ -36,9 +38,21 @@ pub(crate) trait ConvertFrom<T> {
 pub(crate) struct Byte(u8);
 
 macro_rules! of {
-    ($($from:ident: |$x:ident| $number:expr, $is:expr;)*) => {$(
-        of!(@ $from |$x| $number => f32 f64 i32 i64);
+    ($($from:ident: |$x:ident| $number:expr, $is:expr, $half:expr;)*) => {$(
+        of!(@ $from |$x| $number => f32 f64 i32 i64 i8 u8);
 
+        impl ConvertFrom<$from> for bf16 {
+            #[inline(always)]
+            fn of($x: $from) -> bf16 {
+                Half::round($half)
+            }
+        }
+        impl ConvertFrom<$from> for f16 {
+            #[inline(always)]
+            fn of($x: $from) -> f16 {
+                Half::round($half)
+            }
+        }
         impl ConvertFrom<$from> for Byte {
             #[inline(always)]
             fn of($x: $from) -> Byte {
@@ -57,9 +71,13 @@ macro_rules! of {
 }
 
 of! {
-    f32: |x| x, x != 0.0;
-    f64: |x| x, x != 0.0;
-    i32: |x| x, x != 0;
-    i64: |x| x, x != 0;
-    bool: |x| u8::from(x), x;
+    f32: |x| x, x != 0.0, x;
+    f64: |x| x, x != 0.0, x;
+    bf16: |x| x.widen(), x.widen() != 0.0, x.widen();
+    f16: |x| x.widen(), x.widen() != 0.0, x.widen();
+    i32: |x| x, x != 0, f64::from(x);
+    i64: |x| x, x != 0, x as f64;
+    i8: |x| x, x != 0, f32::from(x);
+    u8: |x| x, x != 0, f32::from(x);
+    bool: |x| u8::from(x), x, f32::from(u8::from(x));
 }

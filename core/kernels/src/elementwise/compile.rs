@@ -167,7 +167,7 @@ fn unary(fns: &UnaryFns, dtype: DType) -> Code {
         DType::F64 => Code::UnaryF64(fns.f64.get(level())),
         DType::I32 => Code::UnaryI32(fns.i32.expect(TAKEN).get(level())),
         DType::I64 => Code::UnaryI64(fns.i64.expect(TAKEN).get(level())),
-        DType::Bool => unreachable!("{TAKEN}"),
+        _ => unreachable!("{TAKEN}"),
     }
 }
 
@@ -178,6 +178,7 @@ fn binary(fns: &BinaryFns, dtype: DType) -> Code {
         DType::I32 => Code::BinaryI32(fns.i32.expect(TAKEN).get(level())),
         DType::I64 => Code::BinaryI64(fns.i64.expect(TAKEN).get(level())),
         DType::Bool => Code::CompareBool(fns.bool.expect(TAKEN).get(level())),
+        _ => unreachable!("{TAKEN}"),
     }
 }
 
@@ -198,6 +199,7 @@ fn compare(fns: &CompareFns, dtype: DType) -> Code {
         DType::I32 => Code::CompareI32(fns.i32.get(level())),
         DType::I64 => Code::CompareI64(fns.i64.get(level())),
         DType::Bool => Code::CompareBool(fns.bool.get(level())),
+        _ => unreachable!("{TAKEN}"),
     }
 }
 

@@ -150,7 +150,7 @@ pub(crate) unsafe fn on_total(
             DType::F64 => of::<f64>(sum, slot, totals, at, n),
             DType::I32 => of::<i32>(sum, slot, totals, at, n),
             DType::I64 => of::<i64>(sum, slot, totals, at, n),
-            DType::Bool => unreachable!("the dtype rule of sums refuses bools"),
+            dtype => unreachable!("sums are not computed in {dtype}"),
         }
     }
 }

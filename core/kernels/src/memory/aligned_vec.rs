@@ -1,6 +1,7 @@
 //! Owned elements in aligned memory.
 
 use crate::memory::huge_pages::{Mapping, give_back, part, populate};
+use half::{bf16, f16};
 use std::alloc::{Layout, alloc_zeroed};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -25,6 +26,14 @@ unsafe impl Zero for f64 {}
 unsafe impl Zero for i32 {}
 // SAFETY: all-zero bytes are the number 0; integers need no drop.
 unsafe impl Zero for i64 {}
+// SAFETY: all-zero bytes are the number 0.0; floats need no drop.
+unsafe impl Zero for bf16 {}
+// SAFETY: all-zero bytes are the number 0.0; floats need no drop.
+unsafe impl Zero for f16 {}
+// SAFETY: a zero byte is the number 0; integers need no drop.
+unsafe impl Zero for i8 {}
+// SAFETY: a zero byte is the number 0; integers need no drop.
+unsafe impl Zero for u8 {}
 // SAFETY: a zero byte is `false`; bools need no drop.
 unsafe impl Zero for bool {}
 

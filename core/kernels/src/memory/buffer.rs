@@ -7,6 +7,7 @@ use crate::memory::fault::KernelFault;
 use crate::memory::pool::PooledVec;
 use gradloom_ir::DType;
 use gradloom_ir::Static;
+use half::{bf16, f16};
 use std::sync::OnceLock;
 
 /// Elements of a realised tensor, in row-major order.
@@ -16,6 +17,10 @@ pub enum Buffer {
     F64(PooledVec<f64>),
     I32(PooledVec<i32>),
     I64(PooledVec<i64>),
+    BF16(PooledVec<bf16>),
+    F16(PooledVec<f16>),
+    I8(PooledVec<i8>),
+    U8(PooledVec<u8>),
     Bool(PooledVec<bool>),
 }
 
@@ -27,6 +32,10 @@ macro_rules! on_elements {
             $crate::memory::buffer::Buffer::F64($xs) => $e,
             $crate::memory::buffer::Buffer::I32($xs) => $e,
             $crate::memory::buffer::Buffer::I64($xs) => $e,
+            $crate::memory::buffer::Buffer::BF16($xs) => $e,
+            $crate::memory::buffer::Buffer::F16($xs) => $e,
+            $crate::memory::buffer::Buffer::I8($xs) => $e,
+            $crate::memory::buffer::Buffer::U8($xs) => $e,
             $crate::memory::buffer::Buffer::Bool($xs) => $e,
         }
     };
@@ -61,17 +70,21 @@ impl Buffer {
 
     /// Returns whether both buffers have the same dtype and bit-identical elements.
     pub fn is_same(&self, other: &Buffer) -> bool {
-        let bits = |x: &f32, y: &f32| x.to_bits() == y.to_bits();
-        let wide = |x: &f64, y: &f64| x.to_bits() == y.to_bits();
+        macro_rules! bits {
+            ($a:expr, $b:expr) => {{
+                let mut pairs = $a.iter().zip($b.iter());
+                $a.len() == $b.len() && pairs.all(|(x, y)| x.to_bits() == y.to_bits())
+            }};
+        }
         match (self, other) {
-            (Buffer::F32(a), Buffer::F32(b)) => {
-                a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| bits(x, y))
-            }
-            (Buffer::F64(a), Buffer::F64(b)) => {
-                a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| wide(x, y))
-            }
+            (Buffer::F32(a), Buffer::F32(b)) => bits!(a, b),
+            (Buffer::F64(a), Buffer::F64(b)) => bits!(a, b),
+            (Buffer::BF16(a), Buffer::BF16(b)) => bits!(a, b),
+            (Buffer::F16(a), Buffer::F16(b)) => bits!(a, b),
             (Buffer::I32(a), Buffer::I32(b)) => a[..] == b[..],
             (Buffer::I64(a), Buffer::I64(b)) => a[..] == b[..],
+            (Buffer::I8(a), Buffer::I8(b)) => a[..] == b[..],
+            (Buffer::U8(a), Buffer::U8(b)) => a[..] == b[..],
             (Buffer::Bool(a), Buffer::Bool(b)) => a[..] == b[..],
             _ => false,
         }
@@ -85,6 +98,10 @@ impl Buffer {
             Buffer::F64(_) => DType::F64,
             Buffer::I32(_) => DType::I32,
             Buffer::I64(_) => DType::I64,
+            Buffer::BF16(_) => DType::BF16,
+            Buffer::F16(_) => DType::F16,
+            Buffer::I8(_) => DType::I8,
+            Buffer::U8(_) => DType::U8,
             Buffer::Bool(_) => DType::Bool,
         }
     }

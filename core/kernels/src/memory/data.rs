@@ -2,6 +2,7 @@
 
 use crate::memory::element::Element;
 use gradloom_ir::DType;
+use half::{bf16, f16};
 
 /// Operand of a kernel.
 #[derive(Clone, Copy, Debug)]
@@ -10,6 +11,10 @@ pub enum Data<'a> {
     F64(&'a [f64]),
     I32(&'a [i32]),
     I64(&'a [i64]),
+    BF16(&'a [bf16]),
+    F16(&'a [f16]),
+    I8(&'a [i8]),
+    U8(&'a [u8]),
     Bool(&'a [bool]),
     /// In place: the elements that result `.0` holds before it is written.
     ///
@@ -25,6 +30,10 @@ pub enum DataMut<'a> {
     F64(&'a mut [f64]),
     I32(&'a mut [i32]),
     I64(&'a mut [i64]),
+    BF16(&'a mut [bf16]),
+    F16(&'a mut [f16]),
+    I8(&'a mut [i8]),
+    U8(&'a mut [u8]),
     /// Bytes of bools. Before they are written they may have any value, left from other dtypes.
     Bool(&'a mut [u8]),
 }
@@ -49,6 +58,10 @@ macro_rules! on_data {
             $crate::memory::data::Data::F64($xs) => $e,
             $crate::memory::data::Data::I32($xs) => $e,
             $crate::memory::data::Data::I64($xs) => $e,
+            $crate::memory::data::Data::BF16($xs) => $e,
+            $crate::memory::data::Data::F16($xs) => $e,
+            $crate::memory::data::Data::I8($xs) => $e,
+            $crate::memory::data::Data::U8($xs) => $e,
             $crate::memory::data::Data::Bool($xs) => $e,
             $crate::memory::data::Data::Same(_) => {
                 unreachable!("{}", $crate::memory::data::IN_PLACE)
@@ -65,6 +78,10 @@ macro_rules! on_bytes {
             $crate::memory::data::Data::F64($xs) => $e,
             $crate::memory::data::Data::I32($xs) => $e,
             $crate::memory::data::Data::I64($xs) => $e,
+            $crate::memory::data::Data::BF16($xs) => $e,
+            $crate::memory::data::Data::F16($xs) => $e,
+            $crate::memory::data::Data::I8($xs) => $e,
+            $crate::memory::data::Data::U8($xs) => $e,
             $crate::memory::data::Data::Bool($xs) => {
                 let $xs = $crate::memory::data::bytes_of($xs);
                 $e
@@ -85,6 +102,10 @@ impl<'a> Data<'a> {
             Data::F64(xs) => Data::F64(&xs[start..][..len]),
             Data::I32(xs) => Data::I32(&xs[start..][..len]),
             Data::I64(xs) => Data::I64(&xs[start..][..len]),
+            Data::BF16(xs) => Data::BF16(&xs[start..][..len]),
+            Data::F16(xs) => Data::F16(&xs[start..][..len]),
+            Data::I8(xs) => Data::I8(&xs[start..][..len]),
+            Data::U8(xs) => Data::U8(&xs[start..][..len]),
             Data::Bool(xs) => Data::Bool(&xs[start..][..len]),
             Data::Same(_) => unreachable!("{IN_PLACE}"),
         }
@@ -105,6 +126,10 @@ impl<'a> Data<'a> {
                 DType::F64 => Data::F64(std::slice::from_raw_parts(start.cast(), len)),
                 DType::I32 => Data::I32(std::slice::from_raw_parts(start.cast(), len)),
                 DType::I64 => Data::I64(std::slice::from_raw_parts(start.cast(), len)),
+                DType::BF16 => Data::BF16(std::slice::from_raw_parts(start.cast(), len)),
+                DType::F16 => Data::F16(std::slice::from_raw_parts(start.cast(), len)),
+                DType::I8 => Data::I8(std::slice::from_raw_parts(start.cast(), len)),
+                DType::U8 => Data::U8(std::slice::from_raw_parts(start.cast(), len)),
                 DType::Bool => Data::Bool(std::slice::from_raw_parts(start.cast(), len)),
             }
         }
@@ -147,6 +172,10 @@ impl Data<'_> {
             Data::F64(_) => Some(DType::F64),
             Data::I32(_) => Some(DType::I32),
             Data::I64(_) => Some(DType::I64),
+            Data::BF16(_) => Some(DType::BF16),
+            Data::F16(_) => Some(DType::F16),
+            Data::I8(_) => Some(DType::I8),
+            Data::U8(_) => Some(DType::U8),
             Data::Bool(_) => Some(DType::Bool),
             Data::Same(_) => None,
         }
@@ -178,6 +207,10 @@ impl<'a> DataMut<'a> {
                 DType::F64 => DataMut::F64(std::slice::from_raw_parts_mut(start.cast(), len)),
                 DType::I32 => DataMut::I32(std::slice::from_raw_parts_mut(start.cast(), len)),
                 DType::I64 => DataMut::I64(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::BF16 => DataMut::BF16(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::F16 => DataMut::F16(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::I8 => DataMut::I8(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::U8 => DataMut::U8(std::slice::from_raw_parts_mut(start.cast(), len)),
                 DType::Bool => DataMut::Bool(std::slice::from_raw_parts_mut(start, len)),
             }
         }
@@ -191,6 +224,10 @@ impl DataMut<'_> {
             DataMut::F64(_) => DType::F64,
             DataMut::I32(_) => DType::I32,
             DataMut::I64(_) => DType::I64,
+            DataMut::BF16(_) => DType::BF16,
+            DataMut::F16(_) => DType::F16,
+            DataMut::I8(_) => DType::I8,
+            DataMut::U8(_) => DType::U8,
             DataMut::Bool(_) => DType::Bool,
         }
     }
@@ -202,6 +239,10 @@ impl DataMut<'_> {
             DataMut::F64(xs) => xs.len(),
             DataMut::I32(xs) => xs.len(),
             DataMut::I64(xs) => xs.len(),
+            DataMut::BF16(xs) => xs.len(),
+            DataMut::F16(xs) => xs.len(),
+            DataMut::I8(xs) => xs.len(),
+            DataMut::U8(xs) => xs.len(),
             DataMut::Bool(xs) => xs.len(),
         }
     }
@@ -213,6 +254,10 @@ impl DataMut<'_> {
             DataMut::F64(xs) => Data::F64(xs),
             DataMut::I32(xs) => Data::I32(xs),
             DataMut::I64(xs) => Data::I64(xs),
+            DataMut::BF16(xs) => Data::BF16(xs),
+            DataMut::F16(xs) => Data::F16(xs),
+            DataMut::I8(xs) => Data::I8(xs),
+            DataMut::U8(xs) => Data::U8(xs),
             DataMut::Bool(xs) => {
                 assert!(xs.iter().all(|byte| *byte <= 1), "the bytes are bools");
                 // SAFETY: a bool is a byte that is 0 or 1.
@@ -233,6 +278,10 @@ impl DataMut<'_> {
             DataMut::F64(xs) => DataMut::F64(&mut xs[start..][..len]),
             DataMut::I32(xs) => DataMut::I32(&mut xs[start..][..len]),
             DataMut::I64(xs) => DataMut::I64(&mut xs[start..][..len]),
+            DataMut::BF16(xs) => DataMut::BF16(&mut xs[start..][..len]),
+            DataMut::F16(xs) => DataMut::F16(&mut xs[start..][..len]),
+            DataMut::I8(xs) => DataMut::I8(&mut xs[start..][..len]),
+            DataMut::U8(xs) => DataMut::U8(&mut xs[start..][..len]),
             DataMut::Bool(xs) => DataMut::Bool(&mut xs[start..][..len]),
         }
     }
@@ -244,6 +293,10 @@ impl DataMut<'_> {
             (DataMut::F64(to), Data::F64(from)) => to.copy_from_slice(from),
             (DataMut::I32(to), Data::I32(from)) => to.copy_from_slice(from),
             (DataMut::I64(to), Data::I64(from)) => to.copy_from_slice(from),
+            (DataMut::BF16(to), Data::BF16(from)) => to.copy_from_slice(from),
+            (DataMut::F16(to), Data::F16(from)) => to.copy_from_slice(from),
+            (DataMut::I8(to), Data::I8(from)) => to.copy_from_slice(from),
+            (DataMut::U8(to), Data::U8(from)) => to.copy_from_slice(from),
             (DataMut::Bool(to), Data::Bool(from)) => to.copy_from_slice(bytes_of(from)),
             (to, from) => unreachable!("{from:?} is not copied to {}", to.dtype()),
         }
@@ -255,6 +308,10 @@ impl DataMut<'_> {
             DataMut::F64(xs) => xs.as_mut_ptr().cast(),
             DataMut::I32(xs) => xs.as_mut_ptr().cast(),
             DataMut::I64(xs) => xs.as_mut_ptr().cast(),
+            DataMut::BF16(xs) => xs.as_mut_ptr().cast(),
+            DataMut::F16(xs) => xs.as_mut_ptr().cast(),
+            DataMut::I8(xs) => xs.as_mut_ptr().cast(),
+            DataMut::U8(xs) => xs.as_mut_ptr().cast(),
             DataMut::Bool(xs) => xs.as_mut_ptr(),
         }
     }

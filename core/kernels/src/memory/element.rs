@@ -6,13 +6,14 @@ use crate::memory::data::{Data, DataMut, bools_of};
 use crate::memory::pool::{BufferPool, PooledVec};
 use gradloom_ir::DType;
 use gradloom_ir::Static;
+use half::{bf16, f16};
 use std::sync::Mutex;
 
 mod sealed {
     pub trait Sealed {}
 }
 
-/// Element type of a kernel: `f32`, `f64`, `i32`, `i64` or `bool`.
+/// Element type of a kernel, one for each dtype.
 pub trait Element:
     sealed::Sealed + Zero + Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static
 {
@@ -88,7 +89,11 @@ macro_rules! element {
 element! {
     f32 = F32, |x| x as f32, |n| n as f32;
     f64 = F64, |x| x, |n| n as f64;
+    bf16 = BF16, |x| bf16::from_f64(x), |n| bf16::from_f64(n as f64);
+    f16 = F16, |x| f16::from_f64(x), |n| f16::from_f64(n as f64);
     i32 = I32, |x| x as i32, |n| n as i32;
     i64 = I64, |x| x as i64, |n| n;
+    i8 = I8, |x| x as i8, |n| n as i8;
+    u8 = U8, |x| x as u8, |n| n as u8;
     bool = Bool, |x| x != 0.0, |n| n != 0;
 }

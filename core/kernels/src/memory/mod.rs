@@ -5,6 +5,7 @@ pub mod buffer;
 pub mod data;
 pub mod element;
 pub(crate) mod fault;
+pub mod half_floats;
 pub(crate) mod huge_pages;
 pub mod layout;
 pub mod pool;

@@ -29,11 +29,15 @@ macro_rules! on_write {
         }
         match ($dtype, by) {
             (gradloom_ir::DType::Bool, Write::Set) => $f($($arg,)* |_, y: bool| y),
-            (gradloom_ir::DType::Bool, _) => unreachable!("the dtype rule refuses this dtype"),
+            (gradloom_ir::DType::BF16, Write::Set) => $f($($arg,)* |_, y: half::bf16| y),
+            (gradloom_ir::DType::F16, Write::Set) => $f($($arg,)* |_, y: half::f16| y),
+            (gradloom_ir::DType::I8, Write::Set) => $f($($arg,)* |_, y: i8| y),
+            (gradloom_ir::DType::U8, Write::Set) => $f($($arg,)* |_, y: u8| y),
             (gradloom_ir::DType::F32, _) => of_number!(f32),
             (gradloom_ir::DType::F64, _) => of_number!(f64),
             (gradloom_ir::DType::I32, _) => of_number!(i32),
             (gradloom_ir::DType::I64, _) => of_number!(i64),
+            (dtype, by) => unreachable!("{by:?} is not computed in {dtype}"),
         }
     }};
 }

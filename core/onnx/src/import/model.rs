@@ -4,7 +4,7 @@ use super::ImportError;
 use super::narrow::NarrowInt;
 use super::ops::{Rule, find_rule};
 use super::wire::{Wire, fields};
-use gradloom::{DType, Tensor};
+use gradloom::{DType, Tensor, bf16, f16};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 
@@ -556,6 +556,18 @@ pub(super) fn read_tensor(
             Tensor::try_from_vec(ints, &shape[..])
         }
         (None, DType::I64) => Tensor::try_from_vec(ints, &shape[..]),
+        (Some(raw), DType::BF16) => elements(raw, bf16::from_le_bytes, &shape),
+        (Some(raw), DType::F16) => elements(raw, f16::from_le_bytes, &shape),
+        // Integers have the bits.
+        (None, DType::BF16) => {
+            let all = ints.iter().map(|n| bf16::from_bits(*n as u16));
+            Tensor::try_from_vec(all.collect::<Vec<_>>(), &shape[..])
+        }
+        (None, DType::F16) => {
+            let all = ints.iter().map(|n| f16::from_bits(*n as u16));
+            Tensor::try_from_vec(all.collect::<Vec<_>>(), &shape[..])
+        }
+        (_, DType::I8 | DType::U8) => unreachable!("integers of 8 bits are `NarrowInt`"),
         (None, DType::Bool) => {
             Tensor::try_from_vec(ints.iter().map(|n| *n != 0).collect(), &shape[..])
         }

@@ -31,6 +31,7 @@ use crate::{DType, Error, Tensor, Tree};
 use boxes::{Region, check_cover, rows};
 use disk::Disk;
 use gradloom_kernels::memory::Buffer;
+use half::{bf16, f16};
 use index::{BoxEntry, FileEntry, INDEX, Index, LeafEntry, VERSION};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -256,11 +257,15 @@ fn assigned<'a>(sources: &'a [Source], mesh: &Mesh) -> Vec<Vec<(&'a Source, Regi
 }
 
 /// The dtypes of a checkpoint and their names in the files.
-const DTYPES: [(DType, Dtype); 5] = [
+const DTYPES: [(DType, Dtype); 9] = [
     (DType::F32, Dtype::F32),
     (DType::F64, Dtype::F64),
+    (DType::BF16, Dtype::BF16),
+    (DType::F16, Dtype::F16),
     (DType::I32, Dtype::I32),
     (DType::I64, Dtype::I64),
+    (DType::I8, Dtype::I8),
+    (DType::U8, Dtype::U8),
     (DType::Bool, Dtype::BOOL),
 ];
 
@@ -464,7 +469,11 @@ fn of_bytes(like: &Tensor, bytes: &[u8]) -> crate::Result<Tensor> {
         DType::F32 => read!(f32),
         DType::F64 => read!(f64),
         DType::I32 => read!(i32),
+        DType::BF16 => read!(bf16),
+        DType::F16 => read!(f16),
         DType::I64 => read!(i64),
+        DType::I8 => read!(i8),
+        DType::U8 => read!(u8),
         DType::Bool => {
             let elements = bytes.iter().map(|x| *x != 0);
             Tensor::try_from_vec(elements.collect::<Vec<bool>>(), like.physical_shape())

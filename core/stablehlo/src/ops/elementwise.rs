@@ -491,6 +491,22 @@ pub(super) fn cast(t: &mut Text, of: &Equation<'_>) -> Value {
     let (x, to) = (of.x(), of.out().element);
     match (x.element.is_float(), to) {
         (_, Element::I1) if x.element != Element::I1 => t.compare_to(Order::Ne, x, 0),
+        // A number of 8 bits is limited before it is converted, where the limits are exact.
+        (true, Element::I8 | Element::U8) => {
+            let [low, high] = match to {
+                Element::I8 => [i8::MIN.into(), i8::MAX.into()],
+                _ => [0.0, f64::from(u8::MAX)],
+            };
+            let x = t.convert(x, Element::F64);
+            let above = t.compare_to(Order::Gt, &x, high);
+            let y = t.replace(&above, high, &x);
+            let below = t.compare_to(Order::Lt, &x, low);
+            let y = t.replace(&below, low, &y);
+            let is_nan = t.is_nan(&x);
+            let y = t.replace(&is_nan, 0, &y);
+            let y = t.convert(&y, Element::I32);
+            t.convert(&y, to)
+        }
         (true, Element::I32 | Element::I64) => {
             let end = 2f64.powi(to.width() as i32 - 1);
             let y = t.convert(x, to);

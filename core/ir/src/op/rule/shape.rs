@@ -273,16 +273,21 @@ pub fn same_dtype(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, F
 /// Returns the dtype of two operands that are cast by [`DType::promoted`] before the op.
 ///
 /// The cast is an equation of its own, so known dtypes must be equal here. An operand of unknown
-/// dtype may be wider than an integer or `bool`.
+/// dtype may be wider than the other one.
 pub fn promoted(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, Fault> {
     let both = a.is_some() && b.is_some();
-    Ok(same_dtype(a, b)?.filter(|dtype| both || dtype.is_float()))
+    Ok(same_dtype(a, b)?.filter(|dtype| both || is_widest(*dtype)))
 }
 
 /// Returns the dtype of operands that are cast by [`DType::promoted`] before the op.
 pub fn all_promoted(args: &[&Aval]) -> Result<Option<DType>, Fault> {
     let known = args.iter().all(|arg| arg.dtype.is_some());
-    Ok(same_dtypes(args)?.filter(|dtype| known || dtype.is_float()))
+    Ok(same_dtypes(args)?.filter(|dtype| known || is_widest(*dtype)))
+}
+
+/// Returns whether promotion never gives another dtype.
+fn is_widest(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F64)
 }
 
 /// Returns the dtype of a number beside an operand: that of the operand, but `f64` for a float beside
@@ -337,9 +342,11 @@ pub fn truth(dtype: Option<DType>) -> Result<Option<DType>, Fault> {
 /// Checks that a dtype is an integer.
 pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault> {
     match dtype {
-        Some(found) if !matches!(found, DType::I32 | DType::I64) => {
-            Err(Fault::DType { found, expected })
-        }
+        Some(found @ (DType::I8 | DType::U8)) => Err(Fault::DType {
+            found,
+            expected: "an integer of 32 or 64 bits",
+        }),
+        Some(found) if !found.is_integer() => Err(Fault::DType { found, expected }),
         _ => Ok(()),
     }
 }
@@ -398,8 +405,10 @@ pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Faul
         _ => return Ok(dtype),
     };
     let fits = match dtype {
-        None | Some(DType::F32 | DType::F64) => true,
+        None | Some(DType::F32 | DType::F64 | DType::BF16 | DType::F16) => true,
         Some(DType::I32) => found == f64::from(found as i32),
+        Some(DType::I8) => found == f64::from(found as i8),
+        Some(DType::U8) => found == f64::from(found as u8),
         Some(DType::I64) => fits_i64,
         Some(DType::Bool) => found == 0.0 || found == 1.0,
     };
