@@ -1,7 +1,7 @@
 //! Elements of 8 and 16 bits: each op computes as on wider ones, and casts its results.
 
 use gradloom::__private::replay;
-use gradloom::{DType, Tensor, bf16, evaluate, f16, grad, vjp};
+use gradloom::{DType, Key, Tensor, bf16, evaluate, f16, grad, vjp};
 use gradloom_ir::{Op, Program};
 use gradloom_tests::graphs::bits;
 use gradloom_tests::{input, noise, sample_programs, scale};
@@ -9,7 +9,6 @@ use gradloom_tests::{input, noise, sample_programs, scale};
 /// A sample of an op on elements of a small dtype, and the same on elements of the dtype that it computes in.
 struct Case {
     op: Op,
-    small: DType,
     program: Program,
     wide: Program,
     inputs: Vec<Tensor>,
@@ -37,7 +36,6 @@ impl Case {
         let inputs = inputs.collect();
         Some(Case {
             op,
-            small,
             program,
             wide,
             inputs,
@@ -194,4 +192,65 @@ fn a_loss_of_small_weights_has_their_gradient() {
     assert_eq!(slope.dtype(), DType::BF16);
     let exact = grad(|w: &Tensor| x.matmul(w).square().sum(..))(&w.cast(DType::F32));
     assert_eq!(bits(&slope), bits(&exact.cast(DType::BF16)));
+}
+
+/// Returns the products of a function of rows and a matrix that is stored in a small dtype, and of the matrix as `f32`.
+fn products(
+    matrix: &Tensor,
+    rows: &Tensor,
+    product: impl Fn(&Tensor, &Tensor) -> Tensor,
+) -> [Vec<u64>; 2] {
+    let wide = matrix.cast(DType::F32);
+    // A value that is computed is no cast any more.
+    evaluate(&wide).unwrap();
+    [matrix.cast(DType::F32), wide].map(|matrix| bits(&product(rows, &matrix)))
+}
+
+#[test]
+fn products_with_a_stored_matrix_have_the_bits_of_wider_ones() {
+    let layouts: [fn(&Tensor) -> Tensor; 4] = [
+        |w| w.clone(),
+        |w| w.reshape([w.dim(1), w.dim(0)]).t(),
+        |w| w.reshape([w.dim(0) / 2, 2, w.dim(1)]).select_index(1, 1),
+        |w| w.i((1..w.dim(0) - 2, 3..)),
+    ];
+    let mut n = 0;
+    for small in [DType::BF16, DType::F16, DType::I8, DType::U8] {
+        for [k, n_columns] in [[128, 96], [200, 40], [700, 130], [34, 300], [4098, 4]] {
+            for layout in layouts {
+                let numbers = Key::new(7).normal([k, n_columns], DType::F32) * 20.0;
+                let stored = numbers.cast(small);
+                evaluate(&stored).unwrap();
+                let w = layout(&stored);
+                let [k, c] = [w.dim(0), w.dim(1)];
+                for m in [1, 2, 7, 32] {
+                    let x = Key::new(m as u64).normal([m, k], DType::F32);
+                    let z = Key::new(m as u64).normal([m, c], DType::F32);
+                    let cases: [(&Tensor, fn(&Tensor, &Tensor) -> Tensor); 6] = [
+                        (&x, |x, w| x.matmul(w)),
+                        (&z, |z, w| z.matmul(w.t())),
+                        (&x, |x, w| w.t().matmul(x.t())),
+                        (&z, |z, w| w.matmul(z.t())),
+                        (&x, |x, w| x.row(0).matmul(w)),
+                        (&x, |x, w| {
+                            x.unsqueeze(1)
+                                .broadcast_to([x.dim(0), 3, x.dim(1)])
+                                .matmul(w)
+                        }),
+                    ];
+                    for (i, (rows, product)) in cases.into_iter().enumerate() {
+                        let [found, expected] = products(&w, rows, product);
+                        assert_eq!(
+                            found,
+                            expected,
+                            "{small}, case {i}, {m} rows, {:?}",
+                            w.shape()
+                        );
+                        n += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(n, 4 * 5 * 4 * 4 * 6);
 }

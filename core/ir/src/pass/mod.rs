@@ -10,6 +10,7 @@ mod fuse;
 mod residuals;
 mod segments;
 mod signature;
+mod stored;
 mod widen;
 
 pub use cover::{Pattern, Patterns, Piece, Values, cover};
@@ -21,6 +22,7 @@ pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;
 pub use segments::{DeviceStep, segments, without_variance};
 pub use signature::{Arg, Group, constants};
+pub use stored::read_stored;
 pub use widen::widen;
 
 use crate::{Op, Program, SecondaryMap, Var};
@@ -62,7 +64,7 @@ pub fn without_rules(mut program: Program) -> Program {
 /// All shapes must be known.
 pub fn to_plan(program: Program) -> Program {
     // The first pass removes ops on zeros of small dtypes, and the second one casts of them.
-    simplify(widen(simplify(program)))
+    dce(read_stored(simplify(widen(simplify(program)))))
 }
 
 /// Runs dead code elimination, folding and common subexpression elimination.

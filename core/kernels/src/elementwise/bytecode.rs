@@ -1,7 +1,7 @@
 //! Instructions of elementwise groups.
 
-use crate::elementwise::cast::{Byte, ConvertFrom, cast, select};
 use crate::elementwise::compiled_loops::{Loop, MOST_ARGS, MOST_OUTS};
+use crate::movement::cast::{Byte, ConvertFrom, cast, select};
 use gradloom_ir::DType;
 use half::{bf16, f16};
 

@@ -2,7 +2,6 @@
 
 pub mod builtin_loops;
 mod bytecode;
-mod cast;
 pub mod compile;
 pub mod compiled_loops;
 pub mod epilogue;

@@ -14,6 +14,7 @@ mod single;
 mod small;
 #[cfg(target_arch = "x86_64")]
 mod squares;
+mod stored;
 mod tile;
 
 use crate::simd::level::level;
@@ -26,6 +27,7 @@ use gradloom_ir::DType;
 use pack::MatrixPtr;
 use std::ops::Range;
 use std::sync::Arc;
+pub use stored::product_of_stored;
 use tile::TileElement;
 
 /// A strided matrix in a slice: element `(i, j)` is `data[offset + i * rows + j * cols]`.

@@ -1,5 +1,6 @@
 //! Kernels that only move elements.
 
+pub mod cast;
 pub(crate) mod copy;
 pub mod gather;
 mod window;

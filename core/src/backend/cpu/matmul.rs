@@ -5,6 +5,7 @@
 //! operand may be broadcast along an axis of the batch `b`, and `out` may be summed over one.
 
 use super::Equation;
+use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_kernels::gemm::{self, Batch, BatchAxis, Matrix};
 use gradloom_kernels::memory::{Layout, numel};
@@ -72,6 +73,10 @@ fn lower_product(build: &mut TaskBuilder, of: &Equation<'_>, product: Product) -
         Product::Left => matrices(&to, x_vector, false),
         Product::Right => matrices(&to, y_vector, true),
     };
+    let is_stored = |x: &View| x.dtype() != out.dtype();
+    if is_stored(&left) || is_stored(&right) {
+        return stored(build, out, left, right, &to.layout);
+    }
     let (left, right, batch) = contract(build, left, right, &to.layout);
     let Some(batch) = batch else {
         return build.kernel(&[], out, movement::zeros(out.dtype()));
@@ -80,6 +85,33 @@ fn lower_product(build: &mut TaskBuilder, of: &Equation<'_>, product: Product) -
     let dense = batch.is_dense().then(|| batch.clone());
     let kernel = gemm::product(out.dtype(), batch);
     build.product(&[&left, &right], out, kernel, dense)
+}
+
+/// Lowers a product of which an operand is stored in a smaller dtype, see [`read_stored`](gradloom_ir::pass::read_stored).
+fn stored(build: &mut TaskBuilder, out: &Aval, left: View, right: View, to: &Layout) -> View {
+    let is_left = left.dtype() != out.dtype();
+    let (left, right, batch) = contract(build, left, right, to);
+    let Some(batch) = batch else {
+        return build.kernel(&[], out, movement::zeros(out.dtype()));
+    };
+    if batch.axes.is_empty() && batch.summed.is_empty() {
+        let dtype = if is_left { left.dtype() } else { right.dtype() };
+        let kernel = gemm::product_of_stored(dtype, Arc::new(batch), is_left);
+        return build.product(&[&left, &right], out, kernel, None);
+    }
+    // The rows are not evenly spaced, so they make several products.
+    let [left, right] = [left, right].map(|x| match x.dtype() == out.dtype() {
+        true => x,
+        false => {
+            let x = build.contiguous(&x);
+            let wide = Aval::new(out.dtype(), x.shape());
+            build.kernel(&[&x], &wide, movement::cast::widen(x.dtype()))
+        }
+    });
+    let (left, right, batch) = contract(build, left, right, to);
+    let batch = batch.expect("the same product has elements");
+    let kernel = gemm::product(out.dtype(), Arc::new(batch));
+    build.product(&[&left, &right], out, kernel, None)
 }
 
 /// Resolves the contraction of `a` and `b`, or of copies of them, to a result laid out as `out`.

@@ -5,6 +5,7 @@ use gradloom_ir::op::{NdArray, indices};
 use gradloom_kernels::memory::Buffer;
 use gradloom_kernels::memory::element::Element;
 use gradloom_kernels::memory::{Layout, numel};
+use half::{bf16, f16};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -83,7 +84,11 @@ impl View {
             DType::F32 => of::<f32>(self),
             DType::F64 => of::<f64>(self),
             DType::I32 => of::<i32>(self),
+            DType::BF16 => of::<bf16>(self),
+            DType::F16 => of::<f16>(self),
             DType::I64 => of::<i64>(self),
+            DType::I8 => of::<i8>(self),
+            DType::U8 => of::<u8>(self),
             DType::Bool => of::<bool>(self),
         }
     }
@@ -95,7 +100,11 @@ pub(super) fn view_of(dtype: DType, nd: &NdArray) -> View {
         DType::F32 => View::new(data().map(|x| *x as f32).collect(), &nd.shape),
         DType::F64 => View::new(nd.data.clone(), &nd.shape),
         DType::I32 => View::new(data().map(|x| *x as i32).collect(), &nd.shape),
+        DType::BF16 => View::new(data().map(|x| bf16::from_f64(*x)).collect(), &nd.shape),
+        DType::F16 => View::new(data().map(|x| f16::from_f64(*x)).collect(), &nd.shape),
         DType::I64 => View::new(data().map(|x| *x as i64).collect(), &nd.shape),
+        DType::I8 => View::new(data().map(|x| *x as i8).collect(), &nd.shape),
+        DType::U8 => View::new(data().map(|x| *x as u8).collect(), &nd.shape),
         DType::Bool => View::new(data().map(|x| *x != 0.0).collect(), &nd.shape),
     }
 }
@@ -105,7 +114,11 @@ pub(super) fn array_of(view: &View) -> NdArray {
         Buffer::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
         Buffer::F64(v) => v.to_vec(),
         Buffer::I32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Buffer::BF16(v) => v.iter().map(|x| x.to_f64()).collect(),
+        Buffer::F16(v) => v.iter().map(|x| x.to_f64()).collect(),
         Buffer::I64(v) => v.iter().map(|x| *x as f64).collect(),
+        Buffer::I8(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Buffer::U8(v) => v.iter().map(|x| f64::from(*x)).collect(),
         Buffer::Bool(v) => v.iter().map(|x| f64::from(u8::from(*x))).collect(),
     };
     NdArray {

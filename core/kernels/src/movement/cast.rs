@@ -1,7 +1,11 @@
 //! Loops that only move or convert elements: `select` and `cast`.
 
+use crate::memory::Element;
 use crate::memory::half_floats::{Half, Widen};
 use crate::simd::leveled::leveled;
+use crate::task::Prepared;
+use crate::threads;
+use gradloom_ir::DType;
 use half::{bf16, f16};
 
 leveled! {
@@ -21,6 +25,31 @@ leveled! {
         }
     }
 }
+
+/// Returns the kernel that converts elements of 8 or 16 bits to `f32`.
+pub fn widen(dtype: DType) -> Prepared {
+    fn typed<T: Element>() -> Prepared
+    where
+        f32: ConvertFrom<T>,
+    {
+        Box::new(|args, outs| {
+            let (x, y) = (T::slice(args[0]), f32::slice_mut(&mut outs[0]));
+            let nanos = x.len() / 4;
+            threads::for_each_chunk(y, CHUNK, nanos, |i, y| cast(&x[i * CHUNK..][..y.len()], y));
+            Ok(())
+        })
+    }
+    match dtype {
+        DType::BF16 => typed::<bf16>(),
+        DType::F16 => typed::<f16>(),
+        DType::I8 => typed::<i8>(),
+        DType::U8 => typed::<u8>(),
+        dtype => unreachable!("{dtype} is not widened"),
+    }
+}
+
+/// Elements that a thread converts at a time.
+const CHUNK: usize = 1 << 14;
 
 /// Conversion of an element to another dtype.
 ///
