@@ -15,7 +15,40 @@ const FILLED: i64 = 128;
 
 /// Times the scores of the word after 128 others, whose keys and values are kept.
 pub(super) fn next_word(timer: &mut Timer) -> Result<()> {
-    let gpt = gpt();
+    next_word_of(timer, "W18_decode", gpt())
+}
+
+/// Times the same with the matrices of the layers in fewer bits.
+pub(super) fn next_word_small(timer: &mut Timer) -> Result<()> {
+    let of = |dtype: DType| {
+        let mut gpt = gpt();
+        gpt.layers = gpt.layers.map(&mut |leaf| match leaf.rank() {
+            2 => leaf.cast(dtype),
+            _ => leaf.clone(),
+        });
+        gpt
+    };
+    next_word_of(timer, "W18_decode_bf16", of(DType::BF16))?;
+    next_word_of(timer, "W18_decode_f16", of(DType::F16))
+}
+
+/// Times the same for a model of 1536 features, whose weights no cache holds.
+pub(super) fn next_word_large(timer: &mut Timer) -> Result<()> {
+    let large = |dtype: DType| {
+        let mut gpt = Gpt::new(Key::new(0), WORDS, PLACES, 4 * WIDTH);
+        gpt.layers = gpt.layers.map(&mut |leaf| match leaf.rank() {
+            2 => leaf.cast(dtype),
+            _ => leaf.clone(),
+        });
+        gpt
+    };
+    next_word_of(timer, "W18_large", large(DType::F32))?;
+    next_word_of(timer, "W18_large_bf16", large(DType::BF16))?;
+    next_word_of(timer, "W18_large_f16", large(DType::F16))
+}
+
+fn next_word_of(timer: &mut Timer, name: &'static str, gpt: Gpt) -> Result<()> {
+    evaluate(&gpt)?;
     let ids = ids(1, WORDS, 1);
     let filled = |seed, cache: KeyValueCache| KeyValueCache {
         keys: fill(seed, cache.keys.shape(), 1.0),
@@ -36,7 +69,7 @@ pub(super) fn next_word(timer: &mut Timer) -> Result<()> {
         Ok(scores)
     };
     let check = sum(&step()?, f64::abs);
-    timer.time("W18_decode", Unit::Millis, check, || step().map(drop))
+    timer.time(name, Unit::Millis, check, || step().map(drop))
 }
 
 /// Times the loss of 8 texts of 128 words, with the gradient of all weights.

@@ -170,6 +170,16 @@ pub const WORKLOADS: &[Workload] = &[
         run: decoding::next_word,
     },
     Workload {
+        name: "W18_small",
+        about: "W18_decode with matrices of 16 bits",
+        run: decoding::next_word_small,
+    },
+    Workload {
+        name: "W18_large",
+        about: "the same step of a GPT of 1536 features, in three dtypes",
+        run: decoding::next_word_large,
+    },
+    Workload {
         name: "W18_gradient",
         about: "the same model, 8 texts of 128 words: loss and gradient",
         run: decoding::gradients,

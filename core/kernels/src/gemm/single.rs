@@ -15,14 +15,14 @@ use crate::threads;
 /// The arguments are `([k, n], a, b, b_stride, c, c_stride, add)`. The elements of `a` are
 /// contiguous. `b_stride` is the distance between the rows or columns of `b`, and `c_stride` that
 /// between elements of `c`, whose contents are added if `add`.
-type Loop<T> = unsafe fn([usize; 2], *const T, *const T, usize, *mut T, usize, bool);
+type Loop<T, B> = unsafe fn([usize; 2], *const T, *const B, usize, *mut T, usize, bool);
 
-/// Loops of an element type at a SIMD level.
-pub(crate) struct Single<T: 'static> {
+/// Loops of an element type at a SIMD level, for a matrix with elements of type `B`.
+pub(crate) struct Single<T: 'static, B: 'static = T> {
     /// For a `b` with contiguous rows.
-    pub(crate) down: Loop<T>,
+    pub(crate) down: Loop<T, B>,
     /// For a `b` with contiguous columns.
-    pub(crate) across: Loop<T>,
+    pub(crate) across: Loop<T, B>,
 }
 
 /// Returns whether the sums of a product are computed in this way.
@@ -57,6 +57,27 @@ pub(crate) unsafe fn product<T: TileElement>(
     [k, n]: [usize; 2],
     a: MatrixPtr<T>,
     b: MatrixPtr<T>,
+    c: (*mut T, usize),
+    add: bool,
+) {
+    let loops = (tiles.single, tiles.single.across);
+    // SAFETY: the caller guarantees the requirements, which are the same.
+    unsafe { product_of(loops, |x| x, [k, n], a, b, c, add) }
+}
+
+/// As [`product`], with a matrix of another type. `widen` converts an element to what the loops multiply.
+///
+/// The second loop is for a copy of a matrix that has neither contiguous rows nor contiguous columns.
+///
+/// # Safety
+///
+/// As for [`product`], and the CPU must have the features of the loops.
+pub(crate) unsafe fn product_of<T: TileElement, B: Copy + Sync>(
+    loops: (&Single<T, B>, Loop<T, T>),
+    widen: impl Fn(B) -> T + Copy + Sync,
+    [k, n]: [usize; 2],
+    a: MatrixPtr<T>,
+    b: MatrixPtr<B>,
     (c, stride): (*mut T, usize),
     add: bool,
 ) {
@@ -69,7 +90,7 @@ pub(crate) unsafe fn product<T: TileElement>(
         }
     }
     let c = Place(c);
-    let nanos = nanos::<T>(k, n);
+    let nanos = nanos::<B>(k, n);
     let n_parts = threads::worth(nanos);
     // Parts are whole cache lines of the result, if its elements are contiguous.
     let len = n.div_ceil(n_parts).next_multiple_of(64 / size_of::<T>());
@@ -79,32 +100,27 @@ pub(crate) unsafe fn product<T: TileElement>(
         // SAFETY: the columns lie inside the matrix, which the caller guarantees to be valid. No
         // two parts share an element of `c`.
         unsafe {
-            part(
-                tiles,
-                [k, n],
-                a,
-                b.from(0, j),
-                (c.at(j * stride), stride),
-                add,
-            )
+            let c = (c.at(j * stride), stride);
+            part(loops, widen, [k, n], a, b.from(0, j), c, add)
         };
     });
 }
 
-/// Computes [`product`] on one thread.
+/// Computes [`product_of`] on one thread.
 ///
 /// # Safety
 ///
-/// As for [`product`].
-unsafe fn part<T: TileElement>(
-    tiles: &Tiles<T>,
+/// As for [`product_of`].
+unsafe fn part<T: TileElement, B: Copy>(
+    (loops, across_copy): (&Single<T, B>, Loop<T, T>),
+    widen: impl Fn(B) -> T,
     [k, n]: [usize; 2],
     a: MatrixPtr<T>,
-    b: MatrixPtr<T>,
+    b: MatrixPtr<B>,
     (c, stride): (*mut T, usize),
     add: bool,
 ) {
-    let Single { down, across } = *tiles.single;
+    let Single { down, across } = *loops;
     let copied = b.rows != 1 && b.cols != 1;
     let room_a = if a.cols == 1 { 0 } else { STEPS.min(k) };
     let room_b = if copied { STEPS.min(k) * COPIED } else { 0 };
@@ -129,9 +145,12 @@ unsafe fn part<T: TileElement>(
                 } else {
                     for j in (0..n).step_by(COPIED) {
                         let n = COPIED.min(n - j);
-                        copy_each([n, k], b.from(p, j).transposed(), room_b, k);
+                        let b = b.from(p, j);
+                        for (i, p) in (0..n).flat_map(|i| (0..k).map(move |p| (i, p))) {
+                            *room_b.add(i * k + p) = widen(*b.element(p, i));
+                        }
                         let c = c.wrapping_add(j * stride);
-                        across([k, n], x, room_b, k, c, stride, add);
+                        across_copy([k, n], x, room_b, k, c, stride, add);
                     }
                 }
             }
@@ -142,22 +161,26 @@ unsafe fn part<T: TileElement>(
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod x86 {
     use super::Single;
+    use crate::memory::half_floats::Widen;
+    use half::{bf16, f16};
     use std::arch::x86_64::*;
 
     macro_rules! single {
         (
-            $t:ident, $features:literal, lanes $lanes:literal, rows $rows:literal;
-            $zero:ident $splat:ident $fma:ident $load:ident $store:ident
+            $name:ident: $t:ident, $b:ident by $widen:expr, $features:literal, lanes $lanes:literal, rows $rows:literal;
+            $zero:ident $splat:ident $fma:ident $load:ident $store:ident $load_b:ident
         ) => {
-            pub(crate) mod $t {
+            pub(crate) mod $name {
                 use super::*;
 
-                pub(crate) static SINGLE: Single<$t> = Single { down, across };
+                pub(crate) static SINGLE: Single<$t, $b> = Single { down, across };
 
                 /// Number of chains of a sum.
                 const LANES: usize = 64 / size_of::<$t>();
                 /// Number of vectors that hold the chains.
                 const VECTORS: usize = LANES / $lanes;
+                /// Number of elements from an element to the one that is prefetched.
+                const AHEAD: usize = 1024 / size_of::<$b>();
                 /// Number of rows that [`down`] reads at once.
                 const ROWS: usize = 8;
                 /// Number of columns whose chains fit in the L1 cache.
@@ -173,7 +196,7 @@ pub(crate) mod x86 {
                 unsafe fn down(
                     [k, n]: [usize; 2],
                     a: *const $t,
-                    b: *const $t,
+                    b: *const $b,
                     b_stride: usize,
                     c: *mut $t,
                     c_stride: usize,
@@ -240,7 +263,7 @@ pub(crate) mod x86 {
                 unsafe fn rows<const R: usize>(
                     n: usize,
                     a: *const $t,
-                    b: *const $t,
+                    b: *const $b,
                     b_stride: usize,
                     sums: &mut [$t; COLUMNS],
                     first: bool,
@@ -259,14 +282,14 @@ pub(crate) mod x86 {
                             let place = sums.as_mut_ptr().add(j);
                             let mut sum = if first { $zero() } else { $load(place) };
                             for r in 0..R {
-                                sum = $fma($splat(x[r]), $load(row[r].add(j)), sum);
+                                sum = $fma($splat(x[r]), $load_b(row[r].add(j)), sum);
                             }
                             $store(place, sum);
                         }
                         for (j, place) in sums.iter_mut().enumerate().skip(whole) {
                             let mut sum = if first { 0.0 } else { *place };
                             for r in 0..R {
-                                sum = x[r].mul_add(*row[r].add(j), sum);
+                                sum = x[r].mul_add($widen(*row[r].add(j)), sum);
                             }
                             *place = sum;
                         }
@@ -284,7 +307,7 @@ pub(crate) mod x86 {
                 unsafe fn across(
                     [k, n]: [usize; 2],
                     a: *const $t,
-                    b: *const $t,
+                    b: *const $b,
                     b_stride: usize,
                     c: *mut $t,
                     c_stride: usize,
@@ -314,7 +337,7 @@ pub(crate) mod x86 {
                 unsafe fn columns<const C: usize>(
                     k: usize,
                     a: *const $t,
-                    b: *const $t,
+                    b: *const $b,
                     b_stride: usize,
                     c: *mut $t,
                     c_stride: usize,
@@ -331,10 +354,10 @@ pub(crate) mod x86 {
                                 for j in 0..C {
                                     if v == 0 {
                                         // The hardware does not predict this many streams at once.
-                                        let ahead = b.wrapping_add(j * b_stride + p + 16 * LANES);
+                                        let ahead = b.wrapping_add(j * b_stride + p + AHEAD);
                                         _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
                                     }
-                                    let y = $load(b.add(j * b_stride + p + v * $lanes));
+                                    let y = $load_b(b.add(j * b_stride + p + v * $lanes));
                                     chains[j][v] = $fma(x, y, chains[j][v]);
                                 }
                             }
@@ -346,7 +369,7 @@ pub(crate) mod x86 {
                             }
                             for p in whole..k {
                                 let sum = &mut sums[p - whole];
-                                *sum = (*a.add(p)).mul_add(*b.add(j * b_stride + p), *sum);
+                                *sum = (*a.add(p)).mul_add($widen(*b.add(j * b_stride + p)), *sum);
                             }
                             let mut half = LANES / 2;
                             while half > 0 {
@@ -365,31 +388,79 @@ pub(crate) mod x86 {
         };
     }
 
+    /// Defines the loops of `f32` with a matrix of each small type.
+    macro_rules! small {
+        (
+            $features:literal, lanes $lanes:literal, rows $rows:literal;
+            $zero:ident $splat:ident $fma:ident $load:ident $store:ident;
+            $($name:ident, $b:ident: $load_b:ident |$p:ident| $vector:expr;)*
+        ) => {$(
+            /// Loads and widens elements.
+            ///
+            /// # Safety
+            ///
+            /// The elements of a vector must be valid for reads, and the CPU must have the features.
+            #[inline]
+            #[target_feature(enable = $features)]
+            unsafe fn $load_b($p: *const $b) -> Vector {
+                // SAFETY: the caller guarantees the elements.
+                unsafe { $vector }
+            }
+
+            single! {
+                $name: f32, $b by Widen::widen, $features, lanes $lanes, rows $rows;
+                $zero $splat $fma $load $store $load_b
+            }
+        )*};
+    }
+
     pub(crate) mod avx512 {
         use super::*;
 
+        type Vector = __m512;
+
         single! {
-            f32, "avx512f,avx512vl,avx2,fma", lanes 16, rows 8;
-            _mm512_setzero_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_loadu_ps _mm512_storeu_ps
+            f32: f32, f32 by std::convert::identity, "avx512f,avx512vl,avx2,fma", lanes 16, rows 8;
+            _mm512_setzero_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_loadu_ps
         }
 
         single! {
-            f64, "avx512f,avx512vl,avx2,fma", lanes 8, rows 8;
-            _mm512_setzero_pd _mm512_set1_pd _mm512_fmadd_pd _mm512_loadu_pd _mm512_storeu_pd
+            f64: f64, f64 by std::convert::identity, "avx512f,avx512vl,avx2,fma", lanes 8, rows 8;
+            _mm512_setzero_pd _mm512_set1_pd _mm512_fmadd_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_loadu_pd
+        }
+
+        small! {
+            "avx512f,avx512vl,avx2,fma", lanes 16, rows 8;
+            _mm512_setzero_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_loadu_ps _mm512_storeu_ps;
+            of_bf16, bf16: load_bf16 |p| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast()))));
+            of_f16, f16: load_f16 |p| _mm512_cvtph_ps(_mm256_loadu_si256(p.cast()));
+            of_i8, i8: load_i8 |p| _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast())));
+            of_u8, u8: load_u8 |p| _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast())));
         }
     }
 
     pub(crate) mod avx2 {
         use super::*;
 
+        type Vector = __m256;
+
         single! {
-            f32, "avx2,fma", lanes 8, rows 4;
-            _mm256_setzero_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_loadu_ps _mm256_storeu_ps
+            f32: f32, f32 by std::convert::identity, "avx2,fma", lanes 8, rows 4;
+            _mm256_setzero_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_loadu_ps
         }
 
         single! {
-            f64, "avx2,fma", lanes 4, rows 4;
-            _mm256_setzero_pd _mm256_set1_pd _mm256_fmadd_pd _mm256_loadu_pd _mm256_storeu_pd
+            f64: f64, f64 by std::convert::identity, "avx2,fma", lanes 4, rows 4;
+            _mm256_setzero_pd _mm256_set1_pd _mm256_fmadd_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_loadu_pd
+        }
+
+        small! {
+            "avx2,fma,f16c", lanes 8, rows 4;
+            _mm256_setzero_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_loadu_ps _mm256_storeu_ps;
+            of_bf16, bf16: load_bf16 |p| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast()))));
+            of_f16, f16: load_f16 |p| _mm256_cvtph_ps(_mm_loadu_si128(p.cast()));
+            of_i8, i8: load_i8 |p| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast())));
+            of_u8, u8: load_u8 |p| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast())));
         }
     }
 }

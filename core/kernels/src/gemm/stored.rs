@@ -5,14 +5,19 @@
 
 use crate::gemm::blocks::OutputPtr;
 use crate::gemm::pack::MatrixPtr;
+use crate::gemm::single::{self, Single};
+use crate::gemm::tile::TileElement;
 use crate::gemm::{Batch, Gemm, Matrix, check};
 use crate::memory::Element;
 use crate::memory::aligned_vec::AlignedVec;
+use crate::memory::half_floats::Widen;
 use crate::memory::scratch::{Scratch, with_slices};
 use crate::movement::cast::{ConvertFrom, cast};
+use crate::simd::level::level;
 use crate::task::Prepared;
 use crate::threads;
 use gradloom_ir::DType;
+use gradloom_maths::Level;
 use half::{bf16, f16};
 use std::sync::Arc;
 
@@ -23,7 +28,7 @@ const BLOCK: usize = 32 << 10;
 ///
 /// The batch has one product. If `left`, `a` has the small dtype, and `b` is of `f32`.
 pub fn product_of_stored(dtype: DType, batch: Arc<Batch>, left: bool) -> Prepared {
-    fn typed<T: Element>(batch: Arc<Batch>, left: bool) -> Prepared
+    fn typed<T: Stored>(batch: Arc<Batch>, left: bool) -> Prepared
     where
         f32: ConvertFrom<T>,
     {
@@ -55,6 +60,30 @@ pub fn product_of_stored(dtype: DType, batch: Arc<Batch>, left: bool) -> Prepare
     }
 }
 
+/// An element that is widened where it is multiplied.
+trait Stored: Element + Widen {
+    /// Returns the loops for a single row, if the CPU has their features.
+    fn loops() -> Option<&'static Single<f32, Self>>;
+}
+
+macro_rules! stored {
+    ($($t:ident: $name:ident,)*) => {$(
+        impl Stored for $t {
+            fn loops() -> Option<&'static Single<f32, $t>> {
+                match level() {
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx512 => Some(&single::x86::avx512::$name::SINGLE),
+                    #[cfg(target_arch = "x86_64")]
+                    Level::Avx2 if is_x86_feature_detected!("f16c") => Some(&single::x86::avx2::$name::SINGLE),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+stored! { bf16: of_bf16, f16: of_f16, i8: of_i8, u8: of_u8, }
+
 impl Batch {
     /// Returns `bᵀ aᵀ` for one product `a b`.
     fn transposed(&self) -> Batch {
@@ -71,7 +100,7 @@ impl Batch {
     }
 }
 
-fn run<T: Element>(batch: &Batch, a: &[f32], b: &[T], out: &mut [f32])
+fn run<T: Stored>(batch: &Batch, a: &[f32], b: &[T], out: &mut [f32])
 where
     f32: ConvertFrom<T>,
 {
@@ -96,6 +125,15 @@ where
         stride: batch.out.rows,
     };
     let cols = batch.out.cols;
+    let tiles = f32::tiles(level());
+    if let (true, Some(tiles), Some(loops)) = (batch.single && m == 1, tiles, T::loops()) {
+        let (b, c) = (batch.b.at(b.as_ptr()), (c.ptr, cols));
+        let loops = (loops, tiles.single.across);
+        // SAFETY: `check` asserted that the last elements of the operands and of the result lie inside
+        // their slices, and that the elements of the result are distinct. `out` is borrowed mutably.
+        // The loops are those of this CPU's level.
+        return unsafe { single::product_of(loops, T::widen, [k, n], a, b, c, false) };
+    }
     let width = (BLOCK / size_of::<f32>() / k)
         .next_multiple_of(16)
         .min(n.next_multiple_of(16));
