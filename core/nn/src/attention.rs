@@ -73,6 +73,18 @@ impl MultiHeadAttention {
         }
     }
 
+    /// Returns the attention with [quantised](Linear::quantized) weights.
+    #[must_use]
+    pub fn quantized(&self) -> MultiHeadAttention {
+        MultiHeadAttention {
+            query: self.query.quantized(),
+            key: self.key.quantized(),
+            value: self.value.quantized(),
+            output: self.output.quantized(),
+            ..self.clone()
+        }
+    }
+
     /// Returns an empty cache for [`step`](MultiHeadAttention::step).
     pub fn cache(&self, batch: usize, capacity: usize) -> KeyValueCache {
         let width = self.key.weight.shape()[0] / self.key_heads;

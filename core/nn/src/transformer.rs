@@ -23,6 +23,16 @@ impl FeedForward {
             activation,
         }
     }
+
+    /// Returns the maps with [quantised](Linear::quantized) weights.
+    #[must_use]
+    pub fn quantized(&self) -> FeedForward {
+        FeedForward {
+            up: self.up.quantized(),
+            down: self.down.quantized(),
+            ..self.clone()
+        }
+    }
 }
 
 #[traced]
@@ -89,6 +99,16 @@ impl EncoderLayer {
             feed_forward: FeedForward::new(b, width, hidden, activation),
             feed_forward_norm: LayerNorm::new(width, 1e-5),
             place,
+        }
+    }
+
+    /// Returns the layer with [quantised](Linear::quantized) weights.
+    #[must_use]
+    pub fn quantized(&self) -> EncoderLayer {
+        EncoderLayer {
+            attention: self.attention.quantized(),
+            feed_forward: self.feed_forward.quantized(),
+            ..self.clone()
         }
     }
 }
@@ -207,6 +227,17 @@ impl DecoderLayer {
             memory_norm: LayerNorm::new(width, 1e-5),
             feed_forward: FeedForward::new(c, width, hidden, activation),
             feed_forward_norm: LayerNorm::new(width, 1e-5),
+        }
+    }
+
+    /// Returns the layer with [quantised](Linear::quantized) weights.
+    #[must_use]
+    pub fn quantized(&self) -> DecoderLayer {
+        DecoderLayer {
+            attention: self.attention.quantized(),
+            memory_attention: self.memory_attention.quantized(),
+            feed_forward: self.feed_forward.quantized(),
+            ..self.clone()
         }
     }
 }

@@ -5,7 +5,7 @@ use super::measure::{Timer, Unit, sum};
 use crate::gpt::{Gpt, loss};
 use gradloom::prelude::*;
 use gradloom::tree;
-use gradloom_nn::KeyValueCache;
+use gradloom_nn::{EncoderLayer, KeyValueCache};
 
 const WORDS: usize = 1000;
 const WIDTH: usize = 384;
@@ -29,7 +29,14 @@ pub(super) fn next_word_small(timer: &mut Timer) -> Result<()> {
         gpt
     };
     next_word_of(timer, "W18_decode_bf16", of(DType::BF16))?;
-    next_word_of(timer, "W18_decode_f16", of(DType::F16))
+    next_word_of(timer, "W18_decode_f16", of(DType::F16))?;
+    next_word_of(timer, "W18_decode_i8", quantized(gpt()))
+}
+
+/// Returns the model with quantised layers.
+fn quantized(mut gpt: Gpt) -> Gpt {
+    gpt.layers = gpt.layers.iter().map(EncoderLayer::quantized).collect();
+    gpt
 }
 
 /// Times the same for a model of 1536 features, whose weights no cache holds.
@@ -44,7 +51,8 @@ pub(super) fn next_word_large(timer: &mut Timer) -> Result<()> {
     };
     next_word_of(timer, "W18_large", large(DType::F32))?;
     next_word_of(timer, "W18_large_bf16", large(DType::BF16))?;
-    next_word_of(timer, "W18_large_f16", large(DType::F16))
+    next_word_of(timer, "W18_large_f16", large(DType::F16))?;
+    next_word_of(timer, "W18_large_i8", quantized(large(DType::F32)))
 }
 
 fn next_word_of(timer: &mut Timer, name: &'static str, gpt: Gpt) -> Result<()> {
