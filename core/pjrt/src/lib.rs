@@ -33,6 +33,7 @@
 
 mod bindings;
 mod options;
+mod signature;
 
 use bindings::{Api, At, Function, Handle};
 use std::ffi::{c_int, c_void};
@@ -68,6 +69,24 @@ pub enum PjrtError {
         /// The number expected.
         expected: usize,
     },
+    /// An argument has another element type or shape than the parameter of the program.
+    Argument {
+        /// The position of the argument.
+        position: usize,
+        /// The device whose argument it is.
+        device: usize,
+        /// Its element type and shape.
+        found: (Element, Vec<usize>),
+        /// Those of the parameter.
+        expected: (Element, Vec<usize>),
+    },
+    /// There is no device with this number.
+    Device {
+        /// The number.
+        device: usize,
+        /// The number of devices.
+        n_devices: usize,
+    },
     /// The plugin returned elements of a type that gradloom has not.
     Element {
         /// The number of the type in PJRT.
@@ -87,6 +106,19 @@ impl fmt::Display for PjrtError {
                 found,
                 expected,
             } => write!(f, "{found} {what}, expected {expected}"),
+            PjrtError::Argument {
+                position,
+                device,
+                found,
+                expected,
+            } => write!(
+                f,
+                "argument {position} on device {device} is {:?}{:?}, expected {:?}{:?}",
+                found.0, found.1, expected.0, expected.1
+            ),
+            PjrtError::Device { device, n_devices } => {
+                write!(f, "there is no device {device}: the client has {n_devices}")
+            }
             PjrtError::Element { number } => {
                 write!(
                     f,
@@ -128,6 +160,22 @@ impl Element {
         (Element::F64, 12),
         (Element::BF16, 13),
     ];
+
+    /// Returns the type with a name in StableHLO.
+    fn named(name: &str) -> Option<Element> {
+        Some(match name {
+            "i1" => Element::Bool,
+            "i32" => Element::I32,
+            "i64" => Element::I64,
+            "i8" => Element::I8,
+            "ui8" => Element::U8,
+            "f32" => Element::F32,
+            "f64" => Element::F64,
+            "bf16" => Element::BF16,
+            "f16" => Element::F16,
+            _ => return None,
+        })
+    }
 
     fn number(self) -> c_int {
         let of = Element::ALL.iter().find(|(element, _)| *element == self);
@@ -369,14 +417,20 @@ impl Client {
 
     /// Compiles StableHLO text for the first `n_devices` devices.
     ///
-    /// With more than one, XLA partitions the program by its Shardy annotations.
+    /// With more than one, XLA partitions the program by its Shardy annotations. On the CPU, its shortcut for maxima and
+    /// minima is off, because it loses NaN.
     ///
     /// # Errors
     ///
-    /// If there are fewer devices, or XLA does not compile the text: [`PjrtError::Refused`] has its message.
+    /// If there are fewer devices, `n_devices` is 0, or XLA does not compile the text: [`PjrtError::Refused`] has its message.
     pub fn compile(&self, text: &str, n_devices: usize) -> Result<Executable> {
-        self.check_device(n_devices.max(1) - 1)?;
-        let n_devices = n_devices.max(1);
+        if n_devices == 0 || n_devices > self.n_devices() {
+            return Err(PjrtError::Length {
+                what: "devices of a program",
+                found: n_devices,
+                expected: self.n_devices(),
+            });
+        }
         let mut code = text.as_bytes().to_vec();
         let format = b"mlir";
         let mut program = bindings::Program::new();
@@ -384,7 +438,7 @@ impl Client {
         program.code_size = code.len();
         program.format = format.as_ptr().cast();
         program.format_size = format.len();
-        let options = options::of(n_devices);
+        let options = options::of(n_devices, self.platform()? == "cpu");
         let mut args = bindings::ClientCompile::new();
         args.client = self.0.handle.handle;
         args.program = &program;
@@ -410,6 +464,7 @@ impl Client {
             client: self.clone(),
             loaded,
             n_devices,
+            params: signature::parameters(text),
             n_outs: args.num_outputs,
         })
     }
@@ -465,10 +520,9 @@ impl Client {
     fn check_device(&self, device: usize) -> Result<()> {
         match device < self.n_devices() {
             true => Ok(()),
-            false => Err(PjrtError::Length {
-                what: "devices",
-                found: self.n_devices(),
-                expected: device + 1,
+            false => Err(PjrtError::Device {
+                device,
+                n_devices: self.n_devices(),
             }),
         }
     }
@@ -479,6 +533,8 @@ pub struct Executable {
     client: Client,
     loaded: Owned,
     n_devices: usize,
+    /// The types of the parameters, if the text has them in the usual form.
+    params: Option<Vec<signature::Type>>,
     n_outs: usize,
 }
 
@@ -523,8 +579,10 @@ impl Executable {
             }),
         };
         length("lists of arguments", args.len(), self.n_devices)?;
-        for list in args {
-            length("arguments", list.len(), args[0].len())?;
+        for (device, list) in args.iter().enumerate() {
+            let n_params = self.params.as_ref().map_or(args[0].len(), Vec::len);
+            length("arguments", list.len(), n_params)?;
+            self.check(device, list)?;
         }
         let handles: Vec<Vec<Handle>> = args
             .iter()
@@ -554,6 +612,31 @@ impl Executable {
             .collect();
         ends.into_iter().collect::<Result<()>>()?;
         Ok(outs)
+    }
+}
+
+impl Executable {
+    /// Compares the types of arguments with those of the parameters.
+    ///
+    /// A device of several has a part of a parameter, so its lengths may be smaller.
+    fn check(&self, device: usize, args: &[&Buffer]) -> Result<()> {
+        let params = self.params.iter().flatten();
+        for (position, (x, expected)) in args.iter().zip(params).enumerate() {
+            let found = (x.element()?, x.shape()?);
+            let fits = match self.n_devices {
+                1 => found.1 == expected.1,
+                _ => found.1.len() == expected.1.len(),
+            };
+            if found.0 != expected.0 || !fits {
+                return Err(PjrtError::Argument {
+                    position,
+                    device,
+                    found,
+                    expected: expected.clone(),
+                });
+            }
+        }
+        Ok(())
     }
 }
 

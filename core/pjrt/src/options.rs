@@ -1,7 +1,10 @@
 //! Options of the compiler: the message `CompileOptionsProto` of XLA in the wire format of protocol buffers.
 
 /// Returns the options of a program for `n` devices.
-pub(crate) fn of(n: usize) -> Vec<u8> {
+///
+/// XLA for the CPU computes maxima and minima by instructions that lose NaN unless an option says otherwise. Other
+/// platforms do not know the option.
+pub(crate) fn of(n: usize, is_cpu: bool) -> Vec<u8> {
     let mut build = Vec::new();
     number(&mut build, 4, 1); // num_replicas
     number(&mut build, 5, n); // num_partitions
@@ -22,6 +25,14 @@ pub(crate) fn of(n: usize) -> Vec<u8> {
     }
     let mut options = Vec::new();
     message(&mut options, 3, &build); // executable_build_options
+    if is_cpu {
+        let mut value = Vec::new();
+        number(&mut value, 2, 0); // bool_field
+        let mut entry = Vec::new();
+        message(&mut entry, 1, b"xla_cpu_enable_fast_min_max");
+        message(&mut entry, 2, &value);
+        message(&mut options, 7, &entry); // env_option_overrides
+    }
     options
 }
 
@@ -50,13 +61,17 @@ fn message(out: &mut Vec<u8>, field: usize, bytes: &[u8]) {
 mod tests {
     #[test]
     fn options_have_the_bytes_of_the_messages() {
-        assert_eq!(super::of(1), [0x1a, 4, 0x20, 1, 0x28, 1]);
-        let two = super::of(2);
+        assert_eq!(super::of(1, false), [0x1a, 4, 0x20, 1, 0x28, 1]);
+        let two = super::of(2, false);
         assert_eq!(two[..8], [0x1a, 25, 0x20, 1, 0x28, 2, 0x30, 1]);
         assert_eq!(two[8..14], [0x4a, 14, 0x08, 1, 0x10, 2]);
         assert_eq!(
             two[14..],
             [0x1a, 3, 0x0a, 1, 0, 0x1a, 3, 0x0a, 1, 1, 0x98, 1, 1]
         );
+        let cpu = super::of(1, true);
+        assert_eq!(cpu[6..10], [0x3a, 33, 0x0a, 27]);
+        assert_eq!(&cpu[10..37], b"xla_cpu_enable_fast_min_max");
+        assert_eq!(cpu[37..], [0x12, 2, 0x10, 0]);
     }
 }
