@@ -56,6 +56,13 @@ pub enum ExportError {
         /// The op.
         op: Op,
     },
+    /// The program has meshes with different numbers of devices, and XLA divides it over one.
+    Meshes {
+        /// The first mesh.
+        first: String,
+        /// A mesh with another number of devices.
+        second: String,
+    },
     /// The number of types given for the parameters is wrong.
     Arity {
         /// Number of types.
@@ -120,6 +127,10 @@ impl fmt::Display for ExportError {
                 )
             }
             ExportError::NoDevices { op } => write!(f, "`{op}` is not in a `shard_map`"),
+            ExportError::Meshes { first, second } => write!(
+                f,
+                "the meshes {first} and {second} have different numbers of devices, and XLA divides a program over one"
+            ),
             ExportError::Arity { found, expected } => {
                 write!(f, "{found} types for {expected} parameters")
             }

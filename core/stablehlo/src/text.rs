@@ -3,6 +3,7 @@
 //! A [`Value`] is an SSA value with its type. Methods append a line and return its result. The types of
 //! results are inferred from those of the operands where StableHLO infers them.
 
+use crate::ExportError;
 use gradloom_ir::mesh::MeshAxes;
 use gradloom_ir::{DType, Static};
 use half::{bf16, f16};
@@ -304,8 +305,8 @@ pub(crate) struct Text {
     body: String,
     depth: usize,
     next: usize,
-    /// Names and Shardy forms of the meshes of the module.
-    meshes: Vec<(String, String)>,
+    /// Names, Shardy forms and numbers of devices of the meshes of the module.
+    meshes: Vec<(String, String, usize)>,
     /// Number of collectives.
     n_channels: usize,
     /// The devices of the `shard_map` that is being written.
@@ -327,7 +328,7 @@ impl Text {
     /// Returns the declarations of the module, and the lines of the function.
     pub(crate) fn finish(self) -> [String; 2] {
         let meshes = self.meshes.iter();
-        let meshes = meshes.map(|(name, text)| format!("  sdy.mesh @{name} = {text}\n"));
+        let meshes = meshes.map(|(name, text, _)| format!("  sdy.mesh @{name} = {text}\n"));
         [meshes.collect(), self.body]
     }
 
@@ -1158,16 +1159,33 @@ impl Text {
 /// Several devices.
 impl Text {
     /// Declares a mesh and returns its name: another one, if another mesh has the name.
-    pub(crate) fn mesh(&mut self, name: &str, text: &str) -> String {
-        if let Some((name, _)) = self.meshes.iter().find(|(_, other)| other == text) {
-            return name.clone();
+    ///
+    /// # Errors
+    ///
+    /// If another mesh has another number of devices: XLA divides a program over one list of devices.
+    pub(crate) fn mesh(
+        &mut self,
+        name: &str,
+        text: &str,
+        n_devices: usize,
+    ) -> Result<String, ExportError> {
+        if let Some((name, ..)) = self.meshes.iter().find(|(_, other, _)| other == text) {
+            return Ok(name.clone());
+        }
+        if let Some((_, first, n)) = self.meshes.first()
+            && *n != n_devices
+        {
+            return Err(ExportError::Meshes {
+                first: first.clone(),
+                second: text.to_owned(),
+            });
         }
         let mut own = name.to_owned();
-        while self.meshes.iter().any(|(name, _)| *name == own) {
+        while self.meshes.iter().any(|(name, ..)| *name == own) {
             own += "_";
         }
-        self.meshes.push((own.clone(), text.to_owned()));
-        own
+        self.meshes.push((own.clone(), text.to_owned(), n_devices));
+        Ok(own)
     }
 
     /// Returns the number of the next collective.

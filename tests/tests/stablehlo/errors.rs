@@ -88,3 +88,17 @@ fn a_collective_outside_of_a_shard_map_is_refused() {
         "`axis_index` is not in a `shard_map`"
     );
 }
+
+#[test]
+fn meshes_of_different_sizes_are_refused() {
+    let constraint =
+        |mesh: &str| format!("sharding_constraint[spec=mesh {mesh} sharding<@m, [{{\"a\"}}]>]");
+    let two = constraint("@m <[\"a\"=2]>");
+    let four = constraint("@m <[\"a\"=4]>");
+    assert_eq!(
+        error(&format!(
+            "(x: f64[8]) {{ y = {two} x z = {four} y return z }}"
+        )),
+        "the meshes <[\"a\"=2]> and <[\"a\"=4]> have different numbers of devices, and XLA divides a program over one"
+    );
+}

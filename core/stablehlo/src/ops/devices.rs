@@ -17,7 +17,7 @@ pub(crate) fn sharding(t: &mut Text, spec: &ShardingSpec) -> Result<String, Expo
             spec: spec.to_string(),
         });
     }
-    let mesh = declared(t, spec.mesh());
+    let mesh = declared(t, spec.mesh())?;
     let dim = |dim: &DimSharding| match dim.axes.is_empty() && !dim.is_open {
         // There is nothing to propagate, so Shardy refuses a priority.
         true => "{}".to_owned(),
@@ -37,7 +37,7 @@ pub(crate) fn sharding(t: &mut Text, spec: &ShardingSpec) -> Result<String, Expo
 }
 
 /// Declares a mesh and returns its name in the module.
-fn declared(t: &mut Text, mesh: &Mesh) -> String {
+fn declared(t: &mut Text, mesh: &Mesh) -> Result<String, ExportError> {
     let axes = mesh.axes().iter();
     let axes: Vec<String> = axes
         .map(|axis| format!("\"{}\"={}", axis.name, axis.size))
@@ -51,7 +51,7 @@ fn declared(t: &mut Text, mesh: &Mesh) -> String {
     {
         text += &format!(", device_ids={:?}", mesh.devices());
     }
-    t.mesh(mesh.name(), &(text + ">"))
+    t.mesh(mesh.name(), &(text + ">"), mesh.n_devices())
 }
 
 pub(super) fn sharding_constraint(t: &mut Text, of: &Equation<'_>) -> Results {
@@ -101,11 +101,19 @@ pub(super) fn shard_map(t: &mut Text, of: &Equation<'_>) -> Results {
         ins,
         outs,
     } = ShardMapParts::of(&of.statics);
+    if mesh.n_devices() == 1 {
+        // XLA has no manual mode on one device, whose parts are the whole values.
+        let outer = t.devices.replace(mesh.clone());
+        let results = program(t, body, &of.args);
+        t.devices = outer;
+        return results;
+    }
     let axes = mesh.axes().iter();
     let axes: Vec<String> = axes
         .map(|(name, size)| format!("\"{name}\"={size}"))
         .collect();
-    let name = t.mesh("devices", &format!("<[{}]>", axes.join(", ")));
+    let text = format!("<[{}]>", axes.join(", "));
+    let name = t.mesh("devices", &text, mesh.n_devices())?;
     let specs = |all: &[Tiling]| {
         let all: Vec<String> = all.iter().map(|tiling| tiled(&name, tiling)).collect();
         all.join(", ")
@@ -210,6 +218,13 @@ pub(super) fn collective(t: &mut Text, of: &Equation<'_>) -> Results {
     let element = of.out().element;
     let shape = of.shape().to_vec();
     let axis = |i: usize| shape::axis(of.int(i), of.x().rank()).expect("the rules check the axis");
+    if group.len == 1 {
+        return Ok(vec![match of.op {
+            Op::AxisIndex => t.full(0, element, &shape),
+            Op::Ppermute if of.ints(0).is_empty() => t.full(0, element, &shape),
+            _ => of.x().clone(),
+        }]);
+    }
     let y = match of.op {
         Op::Pvary => of.x().clone(),
         Op::AxisIndex => group.index(t),
