@@ -3,6 +3,7 @@
 use super::{Grid, assert_near};
 use gradloom::prelude::*;
 use gradloom::sharding::{ShardingSpec, Specs, Speed, explain_sharding, sharded, with_sharding};
+use gradloom::{checkpoint, cond, custom_vjp, scan};
 use gradloom_tests::noise;
 
 /// Compares values, both modes, second derivatives and batches of a function of `x`, divided and whole.
@@ -214,4 +215,87 @@ fn specs_that_do_not_fit_are_errors() {
     sharded: `result` is f64[4], and its spec has 2 dims: sharding<@m, [{}, {"a"}]>
     sharded: sharding<@m, [{"a"}]> does not refer to mesh @m <["a"=2]>
     "#);
+}
+
+/// Layers of `tanh(h w)` on rows that 8 devices divide: the report on a function of the weights and the rows.
+fn layers(f: impl Fn(&Tensor, &Tensor) -> Tensor) -> gradloom::sharding::Explanation {
+    let grid = Grid::new(&[8]);
+    let (ws, x) = (
+        Tensor::zeros([4, 64, 64], DType::F32),
+        Tensor::zeros([128, 64], DType::F32),
+    );
+    let specs: Specs = (Specs::from(None), Specs::from(spec(&grid, &[&["a"]]))).into();
+    let f = |(ws, x): &(Tensor, Tensor)| f(ws, x).square().sum(..);
+    explain_sharding(f, &grid.mesh, specs, None, &(ws, x), &Speed::default()).unwrap()
+}
+
+fn layer((h, w): &(Tensor, Tensor)) -> Tensor {
+    h.matmul(w).tanh()
+}
+
+#[test]
+fn programs_that_run_once_are_divided() {
+    let plain = layers(|ws, x| (0..4).fold(x.clone(), |h, i| layer(&(h, ws.i(i)))));
+    let kept = layers(|ws, x| (0..4).fold(x.clone(), |h, i| checkpoint(layer)(&(h, ws.i(i)))));
+    let ruled = custom_vjp(
+        layer,
+        |x: &(Tensor, Tensor)| (layer(x), x.clone()),
+        |(h, w): &(Tensor, Tensor), ct: &Tensor| (ct.matmul(w.t()), h.t().matmul(ct)),
+    );
+    let ruled = layers(|ws, x| (0..4).fold(x.clone(), |h, i| ruled(&(h, ws.i(i)))));
+    for of in [kept, ruled] {
+        assert_eq!(of.flops, plain.flops);
+        assert_eq!(of.by_kind(), plain.by_kind());
+    }
+    // Each device multiplies 16 rows, four times.
+    assert!(plain.flops > 4.0 * 2.0 * 16.0 * 64.0 * 64.0);
+}
+
+#[test]
+fn programs_that_all_devices_run_are_counted() {
+    let whole = 2.0 * 128.0 * 64.0 * 64.0;
+    let turns = layers(|ws, x| {
+        scan(
+            |h: &Tensor, w: &Tensor| (layer(&(h.clone(), w.clone())), ()),
+            x,
+            ws,
+        )
+        .0
+    });
+    assert!(
+        turns.flops > 4.0 * whole && turns.flops < 4.5 * whole,
+        "{}",
+        turns.flops
+    );
+    assert!(
+        turns
+            .to_string()
+            .contains("so all devices compute it whole"),
+        "{turns}"
+    );
+    let choice = layers(|ws, x| {
+        let first = ws.i(0);
+        cond(
+            &x.sum(..).gt(0.0),
+            |x: &Tensor| layer(&(x.clone(), first.clone())),
+            Tensor::clone,
+            x,
+        )
+    });
+    assert!(
+        choice.flops > whole && choice.flops < 1.2 * whole,
+        "{}",
+        choice.flops
+    );
+}
+
+#[test]
+fn numbers_and_shapes_take_no_memory() {
+    let grid = Grid::new(&[2]);
+    let shape_of = Tensor::zeros([1 << 20], DType::F32);
+    let f = |x: &Tensor| (x + 1.0).sum(..) + shape_of.ones_like().sum(..);
+    let x = Tensor::zeros([1024], DType::F32);
+    let of = explain_sharding(f, &grid.mesh, None, None, &x, &Speed::default()).unwrap();
+    assert!(of.params < 8 << 10, "{of}");
+    assert!(of.memory < 16 << 10, "{of}");
 }

@@ -7,9 +7,10 @@ use super::reshard::{Step, local_bytes};
 use super::time::Speed;
 use super::{Sharded, name_of};
 use crate::hash::HashMap;
-use crate::op::Count;
+use crate::op::{Count, range};
 use crate::sharding::{AxisRef, ShardingSpec};
-use crate::{Line, Program, Var, cost};
+use crate::{Eqn, Line, Op, Poly, Program, Static, Var, cost};
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A collective of a sharded program.
@@ -44,12 +45,13 @@ pub struct Collective {
 pub struct Explanation {
     /// The collectives in order.
     pub collectives: Vec<Collective>,
-    /// The floating-point operations of each device, as far as they are known.
+    /// The floating-point operations of each device, as far as they are known. A loop whose number of turns depends on
+    /// values counts for one turn, and a choice between programs for the longest.
     pub flops: f64,
-    /// The bytes of the parts of the parameters.
+    /// The bytes of the parts of the parameters. One of which only the shape is read has none.
     pub params: u128,
     /// The most bytes that a device holds at once: its parts of the parameters, and of each other value
-    /// from where it is computed to its last consumer.
+    /// from where it is computed to its last consumer. A value that repeats one number takes none.
     pub memory: u128,
     /// The estimated seconds of all equations.
     pub compute_seconds: f64,
@@ -138,6 +140,7 @@ impl Sharded {
         let mut report = Report {
             of: self,
             speed,
+            unstored: unstored(&self.program),
             explanation: Explanation {
                 collectives: Vec::new(),
                 flops: 0.0,
@@ -155,6 +158,8 @@ impl Sharded {
 struct Report<'a> {
     of: &'a Sharded,
     speed: &'a Speed,
+    /// The variables that take no memory.
+    unstored: BTreeSet<Var>,
     explanation: Explanation,
 }
 
@@ -171,7 +176,7 @@ impl Report<'_> {
         let mut lines = vec![grid.mesh().to_string()];
         for (var, layout) in program.params.iter().zip(params) {
             lines.push(format!("param  {}", self.described(*var, layout)));
-            self.explanation.params += self.bytes(*var, layout);
+            self.explanation.params += self.held(*var, layout);
         }
         let mut at = 0;
         for item in items {
@@ -207,6 +212,14 @@ impl Report<'_> {
         local_bytes(&self.of.grid, &shape, dtype.size(), layout)
     }
 
+    /// Returns the bytes of a value in the memory of a device.
+    fn held(&self, var: Var, layout: &Layout) -> u128 {
+        match self.unstored.contains(&var) {
+            true => 0,
+            false => self.bytes(var, layout),
+        }
+    }
+
     /// Returns `w: f32[8, 4] sharding<..>, 64 B per device`.
     fn described(&self, var: Var, layout: &Layout) -> String {
         let program = &self.of.program;
@@ -215,7 +228,7 @@ impl Report<'_> {
             name_of(program, var),
             program.aval(var),
             short(&self.of.grid.spec(layout)),
-            Bytes(self.bytes(var, layout))
+            Bytes(self.held(var, layout))
         )
     }
 
@@ -275,20 +288,17 @@ impl Report<'_> {
             .map(|atoms| self.of.grid.n_parts(atoms))
             .collect();
         let n_parts: usize = parts.iter().product();
-        let of_eqn = cost::of_eqn(program, eqn);
-        let total = [&of_eqn.flops, &of_eqn.transcendentals].map(|poly| {
-            let number = poly.as_ref().and_then(|poly| poly.as_constant());
-            number.unwrap_or(0) as f64
-        });
-        let flops = total.iter().sum::<f64>() / n_parts as f64;
+        let inner = Work::of(program, eqn);
+        let flops = inner.flops / n_parts as f64;
         let operands = eqn.data().iter().zip(&computed.operands);
         let values = operands.chain(eqn.outs.iter().zip(&computed.results));
         let traffic: u128 = match eqn.op.def().count() {
             Count::View => 0,
-            _ => values.map(|(var, layout)| self.bytes(*var, layout)).sum(),
+            _ => values.map(|(var, layout)| self.held(*var, layout)).sum(),
         };
         self.explanation.flops += flops;
-        self.explanation.compute_seconds += self.speed.of_eqn(flops, traffic as f64);
+        let traffic = traffic as f64 + inner.bytes_inside;
+        self.explanation.compute_seconds += self.speed.of_eqn(flops, traffic);
         let outs = eqn.outs.iter().zip(&computed.results);
         let outs = outs.map(|(var, layout)| {
             let name = name_of(program, *var);
@@ -302,7 +312,16 @@ impl Report<'_> {
             true => "; no axis of the op can be split, so all devices compute it whole",
             false => "",
         };
-        format!("{} = {} {}{note}", outs.join(", "), eqn.op, args.join(", "))
+        let turns = match inner.turns_unknown {
+            true => "; one turn of it counts",
+            false => "",
+        };
+        format!(
+            "{} = {} {}{note}{turns}",
+            outs.join(", "),
+            eqn.op,
+            args.join(", ")
+        )
     }
 
     /// Returns the most bytes of values other than parameters that a device holds at once.
@@ -338,7 +357,7 @@ impl Report<'_> {
                 }
             };
             for (var, layout) in made {
-                let bytes = self.bytes(var, layout);
+                let bytes = self.held(var, layout);
                 held += bytes;
                 freed[last.get(&(var, layout)).copied().unwrap_or(at)] += bytes;
             }
@@ -346,6 +365,87 @@ impl Report<'_> {
             held -= freed[at];
         }
         most
+    }
+}
+
+/// Returns the variables that take no memory: those that repeat one number, and parameters of which only the shape is
+/// read.
+fn unstored(program: &Program) -> BTreeSet<Var> {
+    let mut none = BTreeSet::new();
+    for eqn in &program.eqns {
+        let of_none = || eqn.data().iter().all(|var| none.contains(var));
+        if range::number(program, eqn).is_some()
+            || eqn.op.is_view() && !eqn.data().is_empty() && of_none()
+        {
+            none.extend(&eqn.outs);
+        }
+    }
+    let data = program.eqns.iter().flat_map(|eqn| eqn.data());
+    let read: BTreeSet<&Var> = data.chain(&program.outs).collect();
+    none.extend(program.params.iter().filter(|param| !read.contains(param)));
+    none
+}
+
+/// The work of an equation, with that of the programs that it runs.
+#[derive(Default)]
+struct Work {
+    /// Floating-point operations, as far as they are known.
+    flops: f64,
+    /// The bytes that the programs read and write.
+    bytes_inside: f64,
+    /// True if the number of turns of a loop depends on values.
+    turns_unknown: bool,
+}
+
+impl Work {
+    fn of(program: &Program, eqn: &Eqn) -> Work {
+        let number = |poly: &Option<Poly>| {
+            let number = poly.as_ref().and_then(Poly::as_constant);
+            number.unwrap_or(0) as f64
+        };
+        let attrs = || eqn.attrs.iter().map(|attr| program.attr(*attr));
+        let Some(programs) = attrs().find_map(Static::programs) else {
+            let cost = cost::of_eqn(program, eqn);
+            return Work {
+                flops: number(&cost.flops) + number(&cost.transcendentals),
+                ..Work::default()
+            };
+        };
+        let inside = |program: &Program| {
+            let mut sum = Work::default();
+            for eqn in &program.eqns {
+                let work = Work::of(program, eqn);
+                sum.flops += work.flops;
+                sum.bytes_inside += work.bytes_inside + number(&cost::of_eqn(program, eqn).bytes);
+                sum.turns_unknown |= work.turns_unknown;
+            }
+            sum
+        };
+        let mut all: Vec<Work> = programs.iter().map(inside).collect();
+        match eqn.op {
+            Op::While | Op::WhileBack => {
+                let sum = |of: fn(&Work) -> f64| all.iter().map(of).sum();
+                Work {
+                    flops: sum(|work| work.flops),
+                    bytes_inside: sum(|work| work.bytes_inside),
+                    turns_unknown: true,
+                }
+            }
+            Op::Switch => {
+                all.sort_by(|a, b| b.flops.total_cmp(&a.flops));
+                all.into_iter().next().unwrap_or_default()
+            }
+            // The others run the first program: those of custom rules are for derivatives.
+            op => {
+                let mut first = all.into_iter().next().unwrap_or_default();
+                if op == Op::Scan {
+                    let n = attrs().find_map(Static::int).unwrap_or(1) as f64;
+                    first.flops *= n;
+                    first.bytes_inside *= n;
+                }
+                first
+            }
+        }
     }
 }
 

@@ -34,8 +34,9 @@ pub use grid::Grid;
 pub use partition::Partitioned;
 pub use time::Speed;
 
+use crate::op::control;
 use crate::sharding::{Mesh, ShardingError, ShardingSpec};
-use crate::{Aval, Builder, Eqn, Program, SecondaryMap, StaticKind, Var, cost, pass};
+use crate::{Aval, Builder, Eqn, Op, Program, SecondaryMap, StaticKind, Var, cost, pass};
 use choose::{Choice, Computed, Item};
 use factors::{Factors, shape_of};
 use grid::Layout;
@@ -103,7 +104,7 @@ pub fn shard(
         });
     }
     let grid = check(program, mesh, constraints)?;
-    let mut program = program.clone();
+    let mut program = inlined(program);
     loop {
         let factors = program.eqns.iter();
         let factors = factors.map(|eqn| Factors::new(&program, eqn));
@@ -126,6 +127,48 @@ pub fn shard(
             None => return Ok(choose(grid, program, constraints, factors, &wishes)),
         }
     }
+}
+
+/// Returns the program with the programs that run once in it: those of checkpoints and of custom rules.
+///
+/// Derivatives are taken before a program is divided, so only the values of these ops count. An op that runs a
+/// program has no axes that can be split.
+fn inlined(program: &Program) -> Program {
+    let runs_once = |op: Op| matches!(op, Op::Checkpoint | Op::CustomJvp | Op::CustomVjp);
+    let mut program = program.clone();
+    while program.eqns.iter().any(|eqn| runs_once(eqn.op)) {
+        let mut b = Builder::after(&program);
+        let mut equal: SecondaryMap<Var, Var> = SecondaryMap::new();
+        let of = |equal: &SecondaryMap<Var, Var>, var: Var| equal.get(var).copied().unwrap_or(var);
+        for eqn in &program.eqns {
+            b.emit_for(&program, eqn);
+            let mut eqn = eqn.clone();
+            eqn.args.iter_mut().for_each(|arg| *arg = of(&equal, *arg));
+            match runs_once(eqn.op) {
+                true => {
+                    let body = eqn
+                        .attrs
+                        .iter()
+                        .find_map(|attr| program.attr(*attr).programs());
+                    let body = &body.expect("the op has a program")[0];
+                    let outs = control::inline(&mut b, body, &eqn.args);
+                    equal.extend(eqn.outs.iter().copied().zip(outs));
+                }
+                false => b.append(eqn),
+            }
+        }
+        let outs = program.outs.iter().map(|out| of(&equal, *out)).collect();
+        let mut next = b.finish(program.params.clone(), outs);
+        for (var, by) in equal.iter() {
+            if let Some(name) = next.names.remove(var)
+                && !next.names.contains(*by)
+            {
+                next.names.insert(*by, name);
+            }
+        }
+        program = next;
+    }
+    program
 }
 
 /// Returns whether the decomposition of a composite op has a larger value than its operands and results.
