@@ -294,8 +294,8 @@ fn tensors_that_do_not_fit_are_named() {
         "`w`: has 7 bytes, expected 8 for f32[2]"
     );
     assert_eq!(
-        refused(&with(tensor("w", 10, 2, &[0; 4]))),
-        "`w`: has the dtype `float16`, expected `float`, `double`, `bool`, `int64` or an integer of up to 32 bits"
+        refused(&with(tensor("w", 13, 2, &[0; 16]))),
+        "`w`: has the dtype `uint64`, expected `float`, `double`, `float16`, `bfloat16`, `bool`, `int64` or an integer of up to 32 bits"
     );
     // A length of 2^63 - 1, twice.
     let huge = [8, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f];

@@ -1,6 +1,7 @@
 //! Broken files, and files that do not fit, are errors that name what is wrong.
 
 use gradloom::prelude::*;
+use gradloom::{bf16, f16};
 use gradloom_files::{FileError, Loader, TensorFile, load, save};
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -160,16 +161,20 @@ fn a_failed_save_keeps_the_file() {
 }
 
 #[test]
-fn numbers_of_16_bits_and_narrow_integers_are_widened() {
+fn numbers_of_8_and_16_bits_keep_their_dtype() {
     let header = r#"{"a": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}, "b": {"dtype": "U8", "shape": [1], "data_offsets": [4, 5]}, "c": {"dtype": "F16", "shape": [1], "data_offsets": [5, 7]}}"#;
     let mut bytes = Vec::new();
     bytes.extend([0x80, 0x3f, 0x20, 0xc0, 200]);
     bytes.extend([0x00, 0x3e]);
     let (_folder, path) = file(header, &bytes);
     let file = TensorFile::open(path).unwrap();
-    assert_eq!(file.tensor("a").unwrap().to_vec::<f32>(), [1.0, -2.5]);
-    assert_eq!(file.tensor("b").unwrap().to_vec::<i32>(), [200]);
-    assert_eq!(file.tensor("c").unwrap().to_vec::<f32>(), [1.5]);
+    let a = file.tensor("a").unwrap().to_vec::<bf16>();
+    assert_eq!(a, [1.0, -2.5].map(bf16::from_f32));
+    assert_eq!(file.tensor("b").unwrap().to_vec::<u8>(), [200]);
+    assert_eq!(
+        file.tensor("c").unwrap().to_vec::<f16>(),
+        [f16::from_f32(1.5)]
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Files of NumPy and PyTorch: `goldens/make.py` writes them, and reads what `save` writes.
 
 use gradloom::prelude::*;
+use gradloom::{bf16, f16};
 use gradloom_files::{FileError, Format, Loader, TensorFile, load, save};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,9 +46,9 @@ fn arrays_of_numpy_are_read_in_every_order() {
         check(&file, "fortran_big", &[2, 3], &[0i32, 1, 2, 3, 4, 5]);
         check(&file, "scalar", &[], &[7i64]);
         check::<f32>(&file, "empty", &[0, 3], &[]);
-        check(&file, "half", &[2], &[1.5f32, -0.25]);
+        check(&file, "half", &[2], &[1.5, -0.25].map(f16::from_f32));
         check(&file, "flags", &[2], &[true, false]);
-        check(&file, "bytes", &[2], &[200i32, 3]);
+        check(&file, "bytes", &[2], &[200u8, 3]);
         check(&file, "words", &[1], &[u32::MAX as i64]);
         check(&file, "cube", &[2, 3, 4], &(0..24).collect::<Vec<i64>>());
     }
@@ -126,10 +127,10 @@ fn checkpoints_of_pytorch_are_read() {
         check(&file, "shared.odd", &[5], &[1i64, 3, 5, 7, 9]);
         check(&file, "shared.last", &[], &[9i64]);
         check(&file, "repeated", &[2, 3], &[3.0f32; 6]);
-        check(&file, "half", &[2], &[1.5f32, -0.25]);
-        check(&file, "brain", &[2], &[1.0f32, -2.5]);
+        check(&file, "half", &[2], &[1.5, -0.25].map(f16::from_f32));
+        check(&file, "brain", &[2], &[1.0, -2.5].map(bf16::from_f32));
         check(&file, "double", &[], &[2.5f64]);
-        check(&file, "bytes", &[2], &[200i32, 3]);
+        check(&file, "bytes", &[2], &[200u8, 3]);
         check(&file, "short", &[1], &[-5i32]);
         check(&file, "flags", &[2], &[true, false]);
         check::<f32>(&file, "empty", &[0, 3], &[]);

@@ -77,7 +77,7 @@ fn syntax_errors_tell_the_position_and_the_reason() {
         "(x) { y = sum[axes=0, keepdims=true] x, x return y }",
         "1:38: `sum` takes 1 values (`x`) and then 1 shapes (`like x`)",
     );
-    refused("(x: f16[2]) { return x }", "1:5: there is no dtype `f16`");
+    refused("(x: f8[2]) { return x }", "1:5: there is no dtype `f8`");
     refused(
         "(x) { return x } tail",
         "1:18: expected the end, found `tail`",

@@ -83,15 +83,18 @@ fn all_dtypes_are_converted() {
     });
     let trace = read(folder.path()).unwrap();
     let records: Vec<_> = trace.entries.iter().map(|entry| &entry.record).collect();
-    let dtypes: Vec<&str> = records[..5].iter().map(|record| &*record.dtype).collect();
-    assert_eq!(dtypes, ["F32", "F64", "I32", "I64", "Bool"]);
+    let dtypes: Vec<&str> = records[..9].iter().map(|record| &*record.dtype).collect();
+    let expected = [
+        "F32", "F64", "BF16", "F16", "I32", "I64", "I8", "U8", "Bool",
+    ];
+    assert_eq!(dtypes, expected);
     assert!(
-        records[..5]
+        records[..9]
             .iter()
             .all(|record| record.blake3 == records[0].blake3)
     );
-    assert_eq!(records[5].blake3, records[6].blake3);
-    for entry in &trace.entries[..5] {
+    assert_eq!(records[9].blake3, records[10].blake3);
+    for entry in &trace.entries[..9] {
         let values = read_values(entry.values.as_ref().unwrap()).unwrap();
         assert_eq!(
             (&values.shape[..], &values.elements[..]),

@@ -98,7 +98,9 @@ fn run(program: &Program, op: Op, avals: &[Aval], statics: &[Static]) -> bool {
         .map(|(k, a)| input(a, &Laws::new((-2.0, 2.0), &[]), k))
         .collect();
     let results = replay(&program, &inputs).unwrap();
-    if evaluate(&results).is_ok() {
+    // A sum of small integers is one of `i64`.
+    let is_cast = avals.first().is_some_and(|x| op.cast_to(x.dtype).is_some());
+    if evaluate(&results).is_ok() && !is_cast {
         for (y, aval) in results.iter().zip(&outs) {
             assert_eq!(Aval::new(y.dtype(), y.shape()), *aval, "{program}");
         }

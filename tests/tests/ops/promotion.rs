@@ -7,24 +7,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The table of the book.
 fn expected(x: DType, y: DType) -> Option<DType> {
-    use DType::{Bool, F32, F64, I32, I64};
+    use DType::{BF16, Bool, F16, F32, F64, I8, I32, I64, U8};
     let table = [
-        (F32, F32, F32),
-        (F64, F64, F64),
-        (F64, I32, F64),
-        (F64, I64, F64),
-        (I32, F64, F64),
-        (I32, I32, I32),
-        (I32, I64, I64),
-        (I64, F64, F64),
-        (I64, I32, I64),
-        (I64, I64, I64),
+        (F32, [BF16, F16, I8, U8].as_slice(), F32),
+        (F64, &[BF16, F16, I32, I64, I8, U8], F64),
+        (BF16, &[I8, U8], BF16),
+        (F16, &[I8, U8], F16),
+        (BF16, &[F16], F32),
+        (I32, &[I8, U8], I32),
+        (I64, &[I32, I8, U8], I64),
+        (I8, &[U8], I32),
     ];
-    if let (Bool, other) | (other, Bool) = (x, y) {
-        return Some(other);
+    match (x, y) {
+        (Bool, other) | (other, Bool) => Some(other),
+        _ if x == y => Some(x),
+        _ => {
+            let fits = |a: DType, b: DType| {
+                let row = table
+                    .iter()
+                    .find(|(of, others, _)| *of == a && others.contains(&b));
+                row.map(|(.., dtype)| *dtype)
+            };
+            fits(x, y).or(fits(y, x))
+        }
     }
-    let row = table.into_iter().find(|row| (row.0, row.1) == (x, y));
-    row.map(|row| row.2)
 }
 
 /// The dtype, shape and elements of a tensor, or the message of the panic.

@@ -70,7 +70,7 @@ fn packages_depend_only_on_lower_layers() {
     );
     assert_eq!(
         section(&read("core/stablehlo/Cargo.toml"), "dependencies"),
-        ["gradloom-ir", "gradloom-maths"],
+        ["gradloom-ir", "gradloom-maths", "half"],
         "gradloom-stablehlo exports programs of the macro and of the run time"
     );
     let kernels = section(&read("core/kernels/Cargo.toml"), "dependencies");

@@ -381,7 +381,7 @@ pub(super) fn element_of(ty: i64) -> Result<Element, String> {
             || format!("the type number {ty}"),
             |name| format!("`{name}`"),
         );
-        format!("has the dtype {name}, expected `float`, `double`, `bool`, `int64` or an integer of up to 32 bits")
+        format!("has the dtype {name}, expected `float`, `double`, `float16`, `bfloat16`, `bool`, `int64` or an integer of up to 32 bits")
     })
 }
 
