@@ -208,8 +208,11 @@ pub(crate) fn read_stored_of(record: &TraceRecord, path: &Path) -> Result<Stored
             format!("the shape {:?}", stored.shape),
         ));
     }
+    // Other programs write numbers of 16 bits as `f32`, and the dtype that they had.
+    let widened =
+        |ty| matches!(ty, ElementType::BF16 | ElementType::F16) && stored.ty == ElementType::F32;
     match ElementType::named(&record.dtype) {
-        Some(ty) if ty != stored.ty => Err(contradiction(
+        Some(ty) if ty != stored.ty && !widened(ty) => Err(contradiction(
             format!("the dtype {ty:?}"),
             format!("the dtype {:?}", stored.ty),
         )),

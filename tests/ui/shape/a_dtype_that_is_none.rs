@@ -1,7 +1,7 @@
 use gradloom::prelude::*;
 
 #[traced]
-fn f(#[shape(f16; B)] x: &Tensor) -> Tensor {
+fn f(#[shape(f8; B)] x: &Tensor) -> Tensor {
     x.sin()
 }
 
