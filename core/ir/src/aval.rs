@@ -90,7 +90,8 @@ impl DType {
             (I32, I32) | (I8, U8) | (U8, I8) => Some(I32),
             (I8, I8) => Some(I8),
             (U8, U8) => Some(U8),
-            (Bool | I8 | U8, dtype) | (dtype, Bool | I8 | U8) => Some(dtype),
+            (Bool, dtype) | (dtype, Bool) => Some(dtype),
+            (I8 | U8, dtype) | (dtype, I8 | U8) => Some(dtype),
             (F32, F64) | (F64, F32) => None,
             (F32 | BF16 | F16, I32 | I64) | (I32 | I64, F32 | BF16 | F16) => None,
         }

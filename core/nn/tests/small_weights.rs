@@ -80,7 +80,7 @@ fn training_with_weights_of_16_bits_lowers_the_loss() {
         let wide = slopes.map(&mut |leaf| leaf.cast(DType::F32));
         master = gradloom::tree::map2(&master, &wide, |w, slope| w - slope * 0.1);
     }
-    assert!(losses[9] < 0.9 * losses[0], "{losses:?}");
+    assert!(losses.is_sorted_by(|a, b| a > b), "{losses:?}");
     let weight = cast(&master, DType::BF16).feed_forward.up.weight;
     assert_eq!(weight.to_vec::<bf16>().len(), 64 * 256);
 }
