@@ -14,6 +14,7 @@ os.environ["XLA_FLAGS"] = FLAGS
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import jax
+import ml_dtypes
 import numpy as np
 from jax._src.sharding_impls import GSPMDSharding
 from jaxlib import _jax
@@ -21,7 +22,7 @@ from jaxlib import xla_client
 
 jax.config.update("jax_enable_x64", True)
 
-NAMES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
+NAMES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "bool": np.bool_, "i8": np.int8, "u8": np.uint8, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
 DEVICES = jax.devices("cpu")
 
 

@@ -3,7 +3,7 @@
 //! The environment variable `GRADLOOM_PYTHON` names a Python with the package `jax`. Tests that need it say that they
 //! are skipped without.
 
-use gradloom::{DType, Tensor};
+use gradloom::{DType, Tensor, bf16, f16};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
@@ -33,28 +33,24 @@ pub fn python(tests: &str) -> Option<String> {
 }
 
 fn bytes(x: &Tensor) -> Vec<u8> {
+    macro_rules! write {
+        ($t:ty) => {
+            x.to_vec::<$t>()
+                .into_iter()
+                .flat_map(<$t>::to_le_bytes)
+                .collect()
+        };
+    }
     match x.dtype() {
-        DType::F32 => x
-            .to_vec::<f32>()
-            .iter()
-            .flat_map(|x| x.to_le_bytes())
-            .collect(),
-        DType::F64 => x
-            .to_vec::<f64>()
-            .iter()
-            .flat_map(|x| x.to_le_bytes())
-            .collect(),
-        DType::I32 => x
-            .to_vec::<i32>()
-            .iter()
-            .flat_map(|x| x.to_le_bytes())
-            .collect(),
-        DType::I64 => x
-            .to_vec::<i64>()
-            .iter()
-            .flat_map(|x| x.to_le_bytes())
-            .collect(),
-        _ => x.to_vec::<bool>().into_iter().map(u8::from).collect(),
+        DType::F32 => write!(f32),
+        DType::F64 => write!(f64),
+        DType::BF16 => write!(bf16),
+        DType::F16 => write!(f16),
+        DType::I32 => write!(i32),
+        DType::I64 => write!(i64),
+        DType::I8 => write!(i8),
+        DType::U8 => x.to_vec::<u8>(),
+        DType::Bool => x.to_vec::<bool>().into_iter().map(u8::from).collect(),
     }
 }
 
@@ -71,6 +67,10 @@ fn tensor(dtype: &str, shape: &[usize], bytes: &[u8]) -> Tensor {
         "f64" => read!(f64),
         "i32" => read!(i32),
         "i64" => read!(i64),
+        "bf16" => read!(bf16),
+        "f16" => read!(f16),
+        "i8" => read!(i8),
+        "u8" => read!(u8),
         _ => Tensor::from_vec(bytes.iter().map(|x| *x != 0).collect::<Vec<bool>>(), shape),
     }
 }

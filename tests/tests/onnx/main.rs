@@ -82,7 +82,8 @@ fn has_grouped_transpose(program: &Program) -> bool {
 fn every_op_gives_the_same_results_in_every_dtype() {
     let mut cases = Vec::new();
     for op in ops() {
-        for dtype in DType::ALL {
+        // NumPy has no `bf16`.
+        for dtype in DType::ALL.into_iter().filter(|dtype| *dtype != DType::BF16) {
             for program in samples(op, dtype) {
                 // A program without `f64` is the same for all dtypes.
                 if dtype != DType::F64 && !program.to_string().contains(dtype.name()) {
