@@ -22,6 +22,10 @@ pub fn samples(op: Op, dtype: DType) -> Vec<Program> {
         if dtype == DType::F64 {
             return Some(program);
         }
+        // Sums of small integers are those of `i64`, whose cast is an equation of its own.
+        if dtype.is_integer() && op.cast_to([dtype]) == Some(DType::I64) {
+            return None;
+        }
         let text = program.to_string().replace("f64", dtype.name());
         let program: Program = text.parse().ok()?;
         let known = |v| {

@@ -96,8 +96,6 @@ fn errors_of_xla_are_errors_of_ours() {
         ),
         "{error}"
     );
-    let double = client.compile(DOUBLE, 1).expect("the text is valid");
-    let x = floats(&client, &[2, 2], &[0.0; 4], 0);
     let error = client
         .buffer(Element::F64, &[2], &[0; 8], 0)
         .expect_err("bytes are missing");

@@ -144,6 +144,9 @@ fn a_model_with_weights_as_constants_gives_the_same_results() {
 fn elementwise_ops_give_the_same_special_values() {
     let mut cases = Vec::new();
     for (op, program, args) in special_cases() {
+        if args[0].dtype() == DType::BF16 {
+            continue;
+        }
         let (Some(model), Some(expected)) = (model(&program), expected(&program, &args)) else {
             continue;
         };

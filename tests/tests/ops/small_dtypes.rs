@@ -206,6 +206,9 @@ fn products(
     [matrix.cast(DType::F32), wide].map(|matrix| bits(&product(rows, &matrix)))
 }
 
+/// A product of rows and a matrix.
+type Product = fn(&Tensor, &Tensor) -> Tensor;
+
 #[test]
 fn products_with_a_stored_matrix_have_the_bits_of_wider_ones() {
     let layouts: [fn(&Tensor) -> Tensor; 4] = [
@@ -226,7 +229,7 @@ fn products_with_a_stored_matrix_have_the_bits_of_wider_ones() {
                 for m in [1, 2, 7, 32] {
                     let x = Key::new(m as u64).normal([m, k], DType::F32);
                     let z = Key::new(m as u64).normal([m, c], DType::F32);
-                    let cases: [(&Tensor, fn(&Tensor, &Tensor) -> Tensor); 6] = [
+                    let cases: [(&Tensor, Product); 6] = [
                         (&x, |x, w| x.matmul(w)),
                         (&z, |z, w| z.matmul(w.t())),
                         (&x, |x, w| w.t().matmul(x.t())),

@@ -111,6 +111,7 @@ impl Embedded {
         let sums = is_of.t().matmul(&self.x);
         let head = Linear {
             weight: &sums / sums.norm_keepdims(-1) * SHARPNESS,
+            scale: None,
             bias: Some(Tensor::zeros([PARTS.len()], DType::F32)),
         };
         evaluate(&head)?;
