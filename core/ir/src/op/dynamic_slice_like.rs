@@ -20,7 +20,9 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit_on(Op::DynamicSliceT, eqn, ct)[0],
     kernel: Kernel::DynamicSliceLike,
     count: Count::Copy,
-    facts: OpFacts::composite(axes::opaque(lanes::simpler), decompose).moves().range(|of| of.x()),
+    facts: OpFacts::composite(axes::opaque(lanes::simpler), decompose)
+        .moves()
+        .range(|of| of.x()),
     samples: &[
         "(x: f64[5, 2], s: i64[1], y: f64[3, 2]) { z = dynamic_slice_like x, s, like x, like y return z }",
         "(x: f64[4, 3], s: i32[2], y: f64[2, 2]) { z = dynamic_slice_like x, s, like x, like y return z }",

@@ -57,7 +57,9 @@ pub(super) static OP: Update = Update {
     place: Op::DynamicSliceT,
     methods: METHODS,
     kernel: Kernel::DynamicUpdateSlice,
-    facts: OpFacts::composite(axes::opaque(lanes::simpler), decompose).moves().aval_of(Update::aval_of),
+    facts: OpFacts::composite(axes::opaque(lanes::simpler), decompose)
+        .moves()
+        .aval_of(Update::aval_of),
     samples: &[
         "(x: f64[5, 2], s: i64[1], u: f64[3, 2]) { y = dynamic_update_slice[set=true] x, s, u, like x, like u return y }",
         "(x: f64[4, 3], s: i32[2], u: f64[2, 2]) { y = dynamic_update_slice[set=true] x, s, u, like x, like u return y }",

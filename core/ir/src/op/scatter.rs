@@ -92,7 +92,8 @@ pub(super) static OP: Update = Update {
     place: Op::TakeT,
     methods: METHODS,
     kernel: Kernel::Scatter,
-    facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, false, to_along))).moves()
+    facts: OpFacts::opaque(axes::opaque(|b, of| lanes::indexed(b, of, false, to_along)))
+        .moves()
         .fails(Fails::Labels(Op::Scatter))
         .aval_of(Update::aval_of),
     samples: &[

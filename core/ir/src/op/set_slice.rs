@@ -57,7 +57,9 @@ pub(super) static OP: Update = Update {
     place: Op::SliceT,
     methods: METHODS,
     kernel: Kernel::SetSlice,
-    facts: OpFacts::opaque(axes::RANGES).moves().aval_of(Update::aval_of),
+    facts: OpFacts::opaque(axes::RANGES)
+        .moves()
+        .aval_of(Update::aval_of),
     samples: &[
         "(x: f64[3, 4], u: f64[2, 4]) { y = set_slice[starts=[1], stops=[3], steps=[1], set=true] x, u, like x, like u return y }",
         "(x: f64[3, 5], u: f64[2, 2]) { y = set_slice[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3], set=true] x, u, like x, like u return y }",

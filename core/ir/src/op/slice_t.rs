@@ -23,7 +23,9 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::Slice, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::SliceT,
     count: Count::Copy,
-    facts: OpFacts::opaque(axes::RANGES).moves().equal(Equal::WholeSlice),
+    facts: OpFacts::opaque(axes::RANGES)
+        .moves()
+        .equal(Equal::WholeSlice),
     samples: &[
         "(y: f64[2, 4], x: f64[3, 4]) { z = slice_t[starts=[1], stops=[3], steps=[1]] y, like x return z }",
         "(y: f64[2, 2], x: f64[3, 5]) { z = slice_t[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] y, like x return z }",

@@ -85,7 +85,8 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit_on(Op::TakeT, eqn, ct)[0],
     kernel: Kernel::Take,
     count: Count::Copy,
-    facts: OpFacts::opaque(AXES).moves()
+    facts: OpFacts::opaque(AXES)
+        .moves()
         .fails(Fails::Labels(Op::Take))
         .range(|of| of.x().unknown()),
     samples: &[
