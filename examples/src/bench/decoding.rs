@@ -20,17 +20,18 @@ pub(super) fn next_word(timer: &mut Timer) -> Result<()> {
 
 /// Times the same with the matrices of the layers in fewer bits.
 pub(super) fn next_word_small(timer: &mut Timer) -> Result<()> {
-    let of = |dtype: DType| {
-        let mut gpt = gpt();
-        gpt.layers = gpt.layers.map(&mut |leaf| match leaf.rank() {
-            2 => leaf.cast(dtype),
-            _ => leaf.clone(),
-        });
-        gpt
-    };
-    next_word_of(timer, "W18_decode_bf16", of(DType::BF16))?;
-    next_word_of(timer, "W18_decode_f16", of(DType::F16))?;
+    next_word_of(timer, "W18_decode_bf16", cast(gpt(), DType::BF16))?;
+    next_word_of(timer, "W18_decode_f16", cast(gpt(), DType::F16))?;
     next_word_of(timer, "W18_decode_i8", quantized(gpt()))
+}
+
+/// Returns the model with the matrices of its layers in another dtype.
+fn cast(mut gpt: Gpt, dtype: DType) -> Gpt {
+    gpt.layers = gpt.layers.map(&mut |leaf| match leaf.rank() {
+        2 => leaf.cast(dtype),
+        _ => leaf.clone(),
+    });
+    gpt
 }
 
 /// Returns the model with quantised layers.
@@ -41,18 +42,11 @@ fn quantized(mut gpt: Gpt) -> Gpt {
 
 /// Times the same for a model of 1536 features, whose weights no cache holds.
 pub(super) fn next_word_large(timer: &mut Timer) -> Result<()> {
-    let large = |dtype: DType| {
-        let mut gpt = Gpt::new(Key::new(0), WORDS, PLACES, 4 * WIDTH);
-        gpt.layers = gpt.layers.map(&mut |leaf| match leaf.rank() {
-            2 => leaf.cast(dtype),
-            _ => leaf.clone(),
-        });
-        gpt
-    };
-    next_word_of(timer, "W18_large", large(DType::F32))?;
-    next_word_of(timer, "W18_large_bf16", large(DType::BF16))?;
-    next_word_of(timer, "W18_large_f16", large(DType::F16))?;
-    next_word_of(timer, "W18_large_i8", quantized(large(DType::F32)))
+    let large = || Gpt::new(Key::new(0), WORDS, PLACES, 4 * WIDTH);
+    next_word_of(timer, "W18_large", large())?;
+    next_word_of(timer, "W18_large_bf16", cast(large(), DType::BF16))?;
+    next_word_of(timer, "W18_large_f16", cast(large(), DType::F16))?;
+    next_word_of(timer, "W18_large_i8", quantized(large()))
 }
 
 fn next_word_of(timer: &mut Timer, name: &'static str, gpt: Gpt) -> Result<()> {
