@@ -243,7 +243,10 @@ fn programs_that_run_once_are_divided() {
         |(h, w): &(Tensor, Tensor), ct: &Tensor| (ct.matmul(w.t()), h.t().matmul(ct)),
     );
     let ruled = layers(|ws, x| (0..4).fold(x.clone(), |h, i| ruled(&(h, ws.i(i)))));
-    for of in [kept, ruled] {
+    let grid = Grid::new(&[8]);
+    let again = sharded(layer, &grid.mesh, (spec(&grid, &[&["a"]]), None), None);
+    let again = layers(|ws, x| (0..4).fold(x.clone(), |h, i| again(&(h, ws.i(i)))));
+    for of in [kept, ruled, again] {
         assert_eq!(of.flops, plain.flops);
         assert_eq!(of.by_kind(), plain.by_kind());
     }
@@ -298,4 +301,63 @@ fn numbers_and_shapes_take_no_memory() {
     let of = explain_sharding(f, &grid.mesh, None, None, &x, &Speed::default()).unwrap();
     assert!(of.params < 8 << 10, "{of}");
     assert!(of.memory < 16 << 10, "{of}");
+}
+
+#[test]
+fn a_program_inside_of_another_has_the_same_values() {
+    let grid = Grid::new(&[2, 2]);
+    let rows = spec(&grid, &[&["a"], &[]]);
+    let columns = spec(&grid, &[&[], &["b"]]);
+    let part = ShardingSpec::parse(
+        &Grid::new(&[4]).mesh,
+        r#"sharding<@m, [{"a":(1)2}, {"a":(2)2}]>"#,
+    )
+    .unwrap();
+    let other = Grid::new(&[3]);
+    let x = noise(&[5, 6], 1);
+    let plain = |x: &Tensor| x.sin().matmul(x.transpose()).cos();
+    let inner = |x: &Tensor| x.matmul(x.transpose()).cos();
+    let inner = |x: &Tensor| with_sharding(&inner(x), &rows);
+    // Specs of the inner function are constraints of the outer one.
+    let nested = sharded(
+        |x: &Tensor| {
+            let f = |x: &Tensor| x.matmul(x.transpose()).cos();
+            sharded(f, &grid.mesh, &columns, &rows)(&x.sin())
+        },
+        &grid.mesh,
+        &rows,
+        None,
+    );
+    let plain_inner = |x: &Tensor| x.sin().matmul(x.sin().transpose()).cos();
+    compare("nested", &nested, &plain_inner, &x);
+    let kept = |x: &Tensor| checkpoint(|x: &Tensor| inner(&x.sin()))(x);
+    let kept = sharded(kept, &grid.mesh, &rows, None);
+    compare("checkpoint", &kept, &plain_inner, &x);
+    // Another mesh has other devices, so all devices compute the whole.
+    let f = |x: &Tensor| x.sin().matmul(x.transpose()).cos();
+    let foreign = |x: &Tensor| sharded(f, &other.mesh, spec(&other, &[&["a"]]), None)(x);
+    compare(
+        "mesh",
+        &sharded(foreign, &grid.mesh, &rows, None),
+        &plain,
+        &x,
+    );
+    let report = explain_sharding(foreign, &grid.mesh, &rows, None, &x, &Speed::default());
+    let report = report.unwrap().to_string();
+    assert!(report.contains("= sharded v0; no axis"), "{report}");
+    // A spec of a part of an axis inside of a checkpoint.
+    let four = Grid::new(&[4]);
+    let parts = |x: &Tensor| checkpoint(|x: &Tensor| with_sharding(&x.sin(), &part))(x);
+    let parts = sharded(parts, &four.mesh, None, None);
+    compare("part", &parts, &|x| x.sin(), &x);
+}
+
+#[test]
+fn a_constraint_of_another_mesh_in_a_checkpoint_is_an_error() {
+    let grid = Grid::new(&[2]);
+    let foreign = spec(&Grid::new(&[3]), &[&["a"]]);
+    let f = |x: &Tensor| checkpoint(|x: &Tensor| with_sharding(&x.sin(), &foreign))(x);
+    let x = noise(&[6], 1);
+    let error = explain_sharding(f, &grid.mesh, None, None, &x, &Speed::default());
+    insta::assert_snapshot!(error.unwrap_err(), @r#"explain_sharding: the spec of `v3`: the spec refers to mesh @m <["a"=3]>, expected mesh @m <["a"=2]>"#);
 }

@@ -308,7 +308,10 @@ impl Report<'_> {
         let outs: Vec<String> = outs.collect();
         let args = eqn.args.iter().map(|var| name_of(program, *var));
         let args: Vec<String> = args.collect();
-        let note = match computed.is_gathered {
+        let runs_code = |value: &Static| value.programs().is_some() || value.code().is_some();
+        let is_opaque = self.of.factors[computed.eqn].all.is_empty()
+            && eqn.attrs.iter().any(|attr| runs_code(program.attr(*attr)));
+        let note = match computed.is_gathered || is_opaque {
             true => "; no axis of the op can be split, so all devices compute it whole",
             false => "",
         };
