@@ -2,6 +2,7 @@
 
 use crate::error::ShardingFault;
 use crate::observe::with_lines;
+use crate::sharding::constants::with_constants;
 use crate::sharding::context::with_mesh;
 use crate::sharding::placement::check_spec;
 use crate::sharding::{DimSharding, Explanation, Mesh, ShardingSpec, Specs, Speed};
@@ -218,6 +219,7 @@ where
     let ins = ins.map(|((leaf, spec), path)| place(leaf, carried_or(spec, leaf, mesh), &path));
     let mut ins = ins.collect::<Result<Vec<_>>>()?;
     ins.extend(captured.iter().map(|_| None));
+    let (program, captured) = with_constants(program, captured, own.len());
     let outs = results.iter().zip(wanted).zip(paths(&y, "result"));
     let outs = outs.map(|((leaf, spec), path)| place(leaf, spec, &path));
     let outs = outs.collect::<Result<Vec<_>>>()?;

@@ -3,7 +3,7 @@
 use super::{Grid, assert_near};
 use gradloom::prelude::*;
 use gradloom::sharding::{ShardingSpec, Specs, Speed, explain_sharding, sharded, with_sharding};
-use gradloom::{checkpoint, cond, custom_vjp, scan};
+use gradloom::{checkpoint, cond, custom_vjp, scan, while_loop};
 use gradloom_tests::noise;
 
 /// Compares values, both modes, second derivatives and batches of a function of `x`, divided and whole.
@@ -360,4 +360,43 @@ fn a_constraint_of_another_mesh_in_a_checkpoint_is_an_error() {
     let x = noise(&[6], 1);
     let error = explain_sharding(f, &grid.mesh, None, None, &x, &Speed::default());
     insta::assert_snapshot!(error.unwrap_err(), @r#"explain_sharding: the spec of `v3`: the spec refers to mesh @m <["a"=3]>, expected mesh @m <["a"=2]>"#);
+}
+
+#[test]
+fn the_report_tells_what_all_devices_compute() {
+    let grid = Grid::new(&[2]);
+    let x = Tensor::zeros([64, 64], DType::F32);
+    let f = |x: &Tensor| {
+        let h = scan(|h: &Tensor, x: &Tensor| (h + x, ()), &x.i(0), x).0;
+        while_loop(|h: &Tensor| h.sum(..).lt(1.0), |h: &Tensor| h * 2.0, &h)
+    };
+    let report = |f: &dyn Fn(&Tensor) -> Tensor, specs: Specs| {
+        explain_sharding(f, &grid.mesh, specs, None, &x, &Speed::default()).unwrap()
+    };
+    insta::assert_snapshot!(report(&f, None.into()), @r#"
+    mesh @m <["a"=2]>
+    param  v0: f32[64, 64] [{}, {}], 16.00 KiB per device
+    v7: f32[] [] = full 
+    v8: f32[] [] = scalar v7
+    v9: f32[64] [{}] = full 
+    v10: f32[] [] = scalar v9
+    v3: f32[64, 64] [{}, {}] = full 
+    v4: f32[64] [{}] = select_index v0, v3
+    v5: f32[64] [{}] = scan v4, v0; no axis of the op can be split, so all devices compute it whole
+    v6: f32[64] [{}] = while v8, v10, v5; no axis of the op can be split, so all devices compute it whole; one turn of it counts
+    result v6: f32[64] [{}], 256 B per device
+
+    each device sends 0 B and computes 4.225e3 flops
+    estimated time: 0.07 us, of which 0.07 us compute and 0.00 us collectives
+    memory per device: 16.50 KiB, of which 16.00 KiB parameters
+    "#);
+    // Cotangents of a mean repeat a number, and so are no parameters.
+    let labels = Tensor::zeros([64], DType::I64);
+    let loss = |x: &Tensor| grad(|x: &Tensor| x.cross_entropy(&labels))(x);
+    let params = report(&loss, grid.rows().into()).to_string();
+    let params: Vec<&str> = params
+        .lines()
+        .filter(|line| line.starts_with("param"))
+        .collect();
+    insta::assert_snapshot!(params.join("\n"), @r#"param  v0: f32[64, 64] [{"a"}, {}], 8.00 KiB per device"#);
 }

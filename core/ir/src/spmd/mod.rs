@@ -29,7 +29,7 @@ mod reshard;
 mod time;
 
 pub use error::SpmdError;
-pub use explain::{Collective, Explanation};
+pub use explain::{Collective, Explanation, repeats_numbers};
 pub use grid::Grid;
 pub use partition::Partitioned;
 pub use time::Speed;
