@@ -400,3 +400,29 @@ fn the_report_tells_what_all_devices_compute() {
         .collect();
     insta::assert_snapshot!(params.join("\n"), @r#"param  v0: f32[64, 64] [{"a"}, {}], 8.00 KiB per device"#);
 }
+
+#[test]
+fn a_collective_before_a_loop_has_the_line_of_the_loop() {
+    let grid = Grid::new(&[2]);
+    let (x, rows) = (Tensor::zeros([8, 4], DType::F32), grid.rows());
+    let lines = |f: &dyn Fn(&Tensor) -> Tensor| -> Vec<u32> {
+        let of = explain_sharding(f, &grid.mesh, &rows, None, &x, &Speed::default()).unwrap();
+        let lines = of.by_line();
+        assert_eq!(lines.len(), 1, "{of}");
+        lines
+            .iter()
+            .map(|(line, ..)| line.unwrap().line())
+            .collect()
+    };
+    let looped = |x: &Tensor| scan(|h: &Tensor, x: &Tensor| (h + x, ()), &x.i(0), x).0;
+    assert_eq!(lines(&looped), [line!() - 1]);
+    let fallible = |h: &Tensor, x: &Tensor| -> Result<(Tensor, ())> { Ok((h + x, ())) };
+    let looped = |x: &Tensor| {
+        let y = x.neg();
+        let out = scan(fallible, &Tensor::zeros([4], DType::F32), &y);
+        out.unwrap().0
+    };
+    assert_eq!(lines(&looped), [line!() - 4]);
+    let kept = |x: &Tensor| checkpoint(|x: &Tensor| x.cumsum(0))(x);
+    assert_eq!(lines(&kept), [line!() - 1]);
+}
