@@ -3,7 +3,7 @@
 use super::{Grid, assert_near};
 use gradloom::prelude::*;
 use gradloom::sharding::{ShardingSpec, Specs, Speed, explain_sharding, sharded, with_sharding};
-use gradloom::{checkpoint, cond, custom_vjp, scan, while_loop};
+use gradloom::{Param, checkpoint, cond, custom_vjp, scan, while_loop};
 use gradloom_tests::noise;
 
 /// Compares values, both modes, second derivatives and batches of a function of `x`, divided and whole.
@@ -425,4 +425,57 @@ fn a_collective_before_a_loop_has_the_line_of_the_loop() {
     assert_eq!(lines(&looped), [line!() - 4]);
     let kept = |x: &Tensor| checkpoint(|x: &Tensor| x.cumsum(0))(x);
     assert_eq!(lines(&kept), [line!() - 1]);
+}
+
+#[test]
+fn results_and_parameters_carry_their_specs() {
+    let grid = Grid::new(&[2, 2]);
+    let (rows, columns) = (spec(&grid, &[&["a"], &[]]), spec(&grid, &[&[], &["b"]]));
+    let x = noise(&[4, 6], 1);
+    let f = |x: &Tensor| (x.sin(), x.sum(..), x.cos());
+    let specs: Specs = (&rows, None, &columns).into();
+    let (y, sum, z) = sharded(f, &grid.mesh, None, specs.clone())(&x);
+    let carried = || [y.sharding(), sum.sharding(), z.sharding()];
+    assert_eq!(carried(), [Some(&rows), None, Some(&columns)]);
+    assert_near(&y, &x.sin(), "values");
+    // Reading the values does not change that.
+    assert_eq!(carried(), [Some(&rows), None, Some(&columns)]);
+    // The next function takes its argument as it is.
+    let next = explain_sharding(
+        |x: &Tensor| x * 2.0,
+        &grid.mesh,
+        None,
+        None,
+        &y,
+        &Speed::default(),
+    );
+    assert!(next.unwrap().to_string().contains(r#"[{"a"}, {}]"#));
+    let lanes = Tensor::stack(&[x.clone(), x.clone()], 0);
+    let all = vmap(sharded(|x: &Tensor| x.sin(), &grid.mesh, None, &rows))(&lanes);
+    assert_eq!(all.to_vec::<f64>(), lanes.sin().to_vec::<f64>());
+
+    let w = Param::new(x.shard(&rows)).unwrap();
+    assert_eq!(w.tensor().sharding(), Some(&rows));
+    for _ in 0..2 {
+        w.zero_grad();
+        w.tensor().square().sum(..).backward().unwrap();
+        w.set(w.tensor() - w.grad().unwrap() * 0.1).unwrap();
+        assert_eq!(w.tensor().sharding(), Some(&rows));
+    }
+    assert_near(&w.tensor(), &(&x * 0.64), "training");
+    // A function that captures it has it in place.
+    let captures = |x: &Tensor| x.matmul(w.tensor());
+    let found = explain_sharding(
+        captures,
+        &grid.mesh,
+        None,
+        None,
+        &x.transpose(),
+        &Speed::default(),
+    );
+    let found = found.unwrap().to_string();
+    assert!(found.contains(r#"f64[4, 6] [{"a"}, {}]"#), "{found}");
+    w.set(x.shard(&columns)).unwrap();
+    assert_eq!(w.tensor().sharding(), Some(&columns));
+    assert!(w.set(Tensor::zeros([2], DType::F64)).is_err());
 }
