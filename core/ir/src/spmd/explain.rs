@@ -66,7 +66,10 @@ impl Explanation {
 
     /// Returns the estimated seconds of all collectives.
     pub fn collective_seconds(&self) -> f64 {
-        self.collectives.iter().map(|of| of.seconds).sum()
+        // The sum of no numbers is -0.0, which prints with its sign.
+        self.collectives
+            .iter()
+            .fold(0.0, |sum, of| sum + of.seconds)
     }
 
     /// Returns the estimated seconds of the program. Computation and communication do not overlap.
@@ -388,9 +391,6 @@ fn unstored(program: &Program, factors: &[Factors]) -> BTreeSet<Var> {
     none
 }
 
-/// The work of an equation, with that of the programs that it runs.
-#[derive(Default)]
-struct Work {
 /// Returns the variables that repeat one number.
 fn repeated(program: &Program, factors: &[Factors]) -> BTreeSet<Var> {
     let mut found = BTreeSet::new();
@@ -427,6 +427,9 @@ pub fn repeats_numbers(program: &Program) -> bool {
     program.outs.iter().all(|out| found.contains(out))
 }
 
+/// The work of an equation, with that of the programs that it runs.
+#[derive(Default)]
+struct Work {
     /// Floating-point operations, as far as they are known.
     flops: f64,
     /// The bytes that the programs read and write.
