@@ -248,7 +248,7 @@ pub enum Error {
     },
 
     /// A computation failed on a device of a mesh.
-    #[error("device {device}: {error}")]
+    #[error("device {device}: {error}{}", of_part(error))]
     Device {
         /// Number of the device, in row-major order of its position in the mesh.
         device: usize,
@@ -350,6 +350,16 @@ impl Error {
                 CustomFault::Failed { message }.into_error(kernel)
             }
         }
+    }
+}
+
+/// Returns a note for errors with a position: a device knows its part only.
+fn of_part(error: &Error) -> &'static str {
+    match error {
+        Error::Label { .. } | Error::Index { .. } | Error::DivisionByZero { .. } => {
+            ", counted in the part of the device"
+        }
+        _ => "",
     }
 }
 

@@ -4,7 +4,7 @@ use crate::mesh::MeshAxes;
 use crate::op::collective::over;
 use crate::op::control::shard_map::Parts;
 use crate::op::{Lane, apply};
-use crate::sharding::ShardingSpec;
+use crate::sharding::{Mesh, ShardingSpec};
 use crate::{Aval, Builder, Dim, Op, Program, Shape, Static, Symbol};
 
 pub use crate::op::Batching;
@@ -72,13 +72,11 @@ pub fn check_mesh_axis(program: &Program, axis: Symbol, len: usize) -> Result<()
             if let Some(spec) = value.sharding() {
                 check_spec(spec, axis)?;
             }
-            for spec in value
-                .specs()
-                .into_iter()
-                .flat_map(|(_, specs)| specs)
-                .flatten()
-            {
-                check_spec(spec, axis)?;
+            if let Some((mesh, specs)) = value.specs() {
+                check_axis(mesh, axis)?;
+                for spec in specs.iter().flatten() {
+                    check_spec(spec, axis)?;
+                }
             }
             for inner in value.programs().into_iter().flatten() {
                 check_mesh_axis(inner, axis, len)?;
@@ -101,10 +99,20 @@ fn has(axes: &MeshAxes, axis: Symbol) -> bool {
     axes.position(axis).is_some()
 }
 
-fn check_spec(spec: &ShardingSpec, axis: Symbol) -> Result<(), String> {
-    if spec.mesh().axis_index(axis.as_str()).is_none() {
-        return Err(format!("there is no such axis in {}", spec.mesh()));
+/// Checks that a mesh has the axis.
+///
+/// # Errors
+///
+/// In words, with the mesh.
+pub fn check_axis(mesh: &Mesh, axis: Symbol) -> Result<(), String> {
+    match mesh.axis_index(axis.as_str()) {
+        Some(_) => Ok(()),
+        None => Err(format!("there is no such axis in {mesh}")),
     }
+}
+
+fn check_spec(spec: &ShardingSpec, axis: Symbol) -> Result<(), String> {
+    check_axis(spec.mesh(), axis)?;
     let split = spec.dims().iter().flat_map(|dim| &dim.axes);
     let replicated = spec.replicated_axes().iter();
     let partial = spec.partial().iter().map(|(axis, _)| axis);

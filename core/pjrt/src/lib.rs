@@ -87,6 +87,13 @@ pub enum PjrtError {
         /// The number of devices.
         n_devices: usize,
     },
+    /// A program is compiled for no devices, or for more than the client has.
+    ProgramDevices {
+        /// The number of devices of the program.
+        found: usize,
+        /// The number of devices of the client.
+        n_devices: usize,
+    },
     /// The plugin returned elements of a type that gradloom has not.
     Element {
         /// The number of the type in PJRT.
@@ -119,6 +126,10 @@ impl fmt::Display for PjrtError {
             PjrtError::Device { device, n_devices } => {
                 write!(f, "there is no device {device}: the client has {n_devices}")
             }
+            PjrtError::ProgramDevices { found, n_devices } => write!(
+                f,
+                "a program cannot be compiled for {found} devices: at least 1, and up to {n_devices}, are possible"
+            ),
             PjrtError::Element { number } => {
                 write!(
                     f,
@@ -417,18 +428,18 @@ impl Client {
 
     /// Compiles StableHLO text for the first `n_devices` devices.
     ///
-    /// With more than one, XLA partitions the program by its Shardy annotations. On the CPU, its shortcut for maxima and
-    /// minima is off, because it loses NaN.
+    /// With more than one, XLA partitions the program by its Shardy annotations. If the [`platform`](Client::platform) is
+    /// `cpu`, the option `xla_cpu_enable_fast_min_max` is set to false, because that shortcut loses NaN. Plugins of other
+    /// platforms get no such option.
     ///
     /// # Errors
     ///
     /// If there are fewer devices, `n_devices` is 0, or XLA does not compile the text: [`PjrtError::Refused`] has its message.
     pub fn compile(&self, text: &str, n_devices: usize) -> Result<Executable> {
         if n_devices == 0 || n_devices > self.n_devices() {
-            return Err(PjrtError::Length {
-                what: "devices of a program",
+            return Err(PjrtError::ProgramDevices {
                 found: n_devices,
-                expected: self.n_devices(),
+                n_devices: self.n_devices(),
             });
         }
         let mut code = text.as_bytes().to_vec();

@@ -111,10 +111,9 @@ fn errors_of_xla_are_errors_of_ours() {
         .expect_err("there are fewer devices");
     assert_eq!(
         error,
-        PjrtError::Length {
-            what: "devices of a program",
+        PjrtError::ProgramDevices {
             found: n + 1,
-            expected: n,
+            n_devices: n,
         }
     );
 }
@@ -186,19 +185,42 @@ fn a_sharded_program_runs_on_four_devices() {
 }
 
 #[test]
-fn a_maximum_keeps_nan() {
+fn maxima_and_minima_keep_nan() {
     let Some(client) = client() else { return };
-    let text = "module @m {
-  func.func public @main(%x: tensor<4xf32>) -> tensor<f32> {
-    %low = stablehlo.constant dense<0xFF800000> : tensor<f32>
-    %0 = stablehlo.reduce(%x init: %low) applies stablehlo.maximum across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
-    return %0 : tensor<f32>
-  }
-}";
-    let max = client.compile(text, 1).expect("the text is valid");
-    let x = floats(&client, &[4], &[f32::NAN, 1.0, 5.0, 2.0], 0);
-    let y = max.run(&[&x]).expect("it runs");
-    assert!(numbers(&y[0])[0].is_nan());
+    // The whole, and windows of 2 as in a cumulative maximum or a pooling.
+    let text = |op: &str, none: &str| {
+        format!(
+            "module @m {{
+  func.func public @main(%x: tensor<4xf32>) -> (tensor<f32>, tensor<3xf32>) {{
+    %none = stablehlo.constant dense<{none}> : tensor<f32>
+    %0 = stablehlo.reduce(%x init: %none) applies stablehlo.{op} across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>
+    %1 = \"stablehlo.reduce_window\"(%x, %none) <{{window_dimensions = array<i64: 2>, window_strides = array<i64: 1>}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %2 = stablehlo.{op} %a, %b : tensor<f32>
+      stablehlo.return %2 : tensor<f32>
+    }}) : (tensor<4xf32>, tensor<f32>) -> tensor<3xf32>
+    return %0, %1 : tensor<f32>, tensor<3xf32>
+  }}
+}}"
+        )
+    };
+    for (op, none) in [("maximum", "0xFF800000"), ("minimum", "0x7F800000")] {
+        let of = client
+            .compile(&text(op, none), 1)
+            .expect("the text is valid");
+        for at in 0..4 {
+            let mut xs = [3.0, 1.0, 5.0, 2.0];
+            xs[at] = f32::NAN;
+            let x = floats(&client, &[4], &xs, 0);
+            let outs = of.run(&[&x]).expect("it runs");
+            assert!(numbers(&outs[0])[0].is_nan(), "{op} {at}");
+            let windows = numbers(&outs[1]);
+            for (i, y) in windows.iter().enumerate() {
+                let has_nan = i == at || i + 1 == at;
+                assert_eq!(y.is_nan(), has_nan, "{op} {at}: {windows:?}");
+            }
+        }
+    }
 }
 
 #[test]
@@ -224,7 +246,9 @@ fn arguments_of_other_types_are_refused() {
     let n = client.n_devices();
     assert_eq!(
         error.to_string(),
-        format!("0 devices of a program, expected {n}")
+        format!(
+            "a program cannot be compiled for 0 devices: at least 1, and up to {n}, are possible"
+        )
     );
     let error = client.buffer(Element::I32, &[], &[0; 4], 99);
     let error = error.expect_err("there is no such device");

@@ -69,6 +69,14 @@ pub(crate) fn note_line(at: &'static Location<'static>) {
     note_line_of_ops(at);
 }
 
+/// Notes the place of the user's call that made a transform, for ops that it has recorded last. Nodes of traces have no such
+/// line, because the transform may be called elsewhere.
+pub(crate) fn note_transform(at: &'static Location<'static>) {
+    if !lines::is_of_transforms(at) {
+        note_line_of_ops(Some(at));
+    }
+}
+
 /// Notes that the latest nodes have no line: a derivative or a traced function recorded them.
 #[cold]
 pub(crate) fn note_no_line() {

@@ -14,8 +14,9 @@ use crate::graph::recording;
 use crate::graph::run;
 use crate::graph::value::{NEVER, Shared};
 use crate::raise::expect;
-use crate::tensor::record::{MAX_PENDING_OPS, param_leaf, record_elementwise};
+use crate::tensor::record::{MAX_PENDING_OPS, param_leaf, record_elementwise, record_one};
 use crate::{Error, Result, Tensor};
+use gradloom_ir::sharding::ShardingSpec;
 use gradloom_ir::{self as ir, Code, Fault, HostCode, Op, Static};
 use std::any::Any;
 use std::fmt;
@@ -66,6 +67,8 @@ struct LeafCode {
     id: u64,
     // The slot holds the value of the op, so the op must not hold the slot.
     slot: Weak<Slot>,
+    /// How the value is placed on the devices of a mesh.
+    spec: Option<ShardingSpec>,
 }
 
 impl HostCode for LeafCode {
@@ -90,6 +93,13 @@ impl LeafCode {
     fn of(statics: &[Static]) -> Option<&LeafCode> {
         statics.first()?.code()?.downcast()
     }
+}
+
+/// Returns the spec that an op gave a tensor, or the parameter that it stands for.
+pub(crate) fn spec_of(x: &Tensor) -> Option<&ShardingSpec> {
+    let statics = &x.0.more.as_ref()?.statics[..];
+    let of_op = statics.first().and_then(Static::sharding);
+    of_op.or_else(|| LeafCode::of(statics)?.spec.as_ref())
 }
 
 impl Param {
@@ -151,6 +161,7 @@ impl Param {
         let code = Code::new(LeafCode {
             id: self.0.id,
             slot: Arc::downgrade(&self.0),
+            spec: spec_of(&state.value).cloned(),
         });
         let leaf = param_leaf(&state.value, [code.into(), Static::Int(1)]);
         state.leaf = Some(leaf.clone());
@@ -190,7 +201,8 @@ impl Param {
         self.0.accumulate(ct)
     }
 
-    /// Replaces the value, and keeps the gradient. What was computed of the old value still leads to this parameter.
+    /// Replaces the value, and keeps the gradient. What was computed of the old value still leads to this parameter. A value
+    /// without a spec is placed on the devices of a mesh as the old one was.
     ///
     /// # Errors
     ///
@@ -204,6 +216,10 @@ impl Param {
                 record_elementwise(Op::Identity, &[&value])?
             }
             false => value,
+        };
+        let value = match spec_of(&value) {
+            Some(_) => value,
+            None => self.0.placed(value)?,
         };
         // Steps that read no value would make an endless chain of promises.
         if value.0.depth() >= MAX_PENDING_OPS {
@@ -297,6 +313,19 @@ impl Slot {
 
     fn lock_hooks(&self) -> MutexGuard<'_, Vec<(u64, Arc<Hook>)>> {
         self.hooks.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Returns another value, placed as the value is, if it is placed.
+    fn placed(&self, value: Tensor) -> Result<Tensor> {
+        let state = self.lock();
+        let spec = spec_of(&state.value).cloned();
+        // Another shape is an error of the caller.
+        let spec = spec.filter(|_| value.aval() == state.value.aval());
+        drop(state);
+        match spec {
+            Some(spec) => record_one(Op::ShardingConstraint, [spec.into()], &[&value], &[]),
+            None => Ok(value),
+        }
     }
 
     /// Returns the gradient after all hooks.

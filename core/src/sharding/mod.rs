@@ -8,6 +8,7 @@
 #[cfg(feature = "checkpoint")]
 mod checkpoint;
 mod collectives;
+mod constants;
 mod context;
 mod placement;
 mod shard_map;

@@ -2,8 +2,10 @@
 
 use crate::error::ShardingFault;
 use crate::observe::with_lines;
+use crate::sharding::constants::with_constants;
 use crate::sharding::context::with_mesh;
 use crate::sharding::placement::check_spec;
+use crate::sharding::tensor::constrained;
 use crate::sharding::{DimSharding, Explanation, Mesh, ShardingSpec, Specs, Speed};
 use crate::tensor::record::record_many;
 use crate::transform::{Outcome, Traced, TransformSite, physical, trace_body};
@@ -18,8 +20,9 @@ use std::sync::Arc;
 ///
 /// `f` is a function of whole tensors. `in_specs` and `out_specs` place the leaves of its argument and of its result: see
 /// [`Specs`]. `None` leaves the choice to propagation, and so do open dims. An argument without a spec has that of
-/// [`Tensor::sharding`]. [`with_sharding`](super::with_sharding) places values inside of `f`. Lengths need not be multiples
-/// of the numbers of parts.
+/// [`Tensor::sharding`], and so has a value that `f` captures. A result with a spec carries it.
+/// [`with_sharding`](super::with_sharding) places values inside of `f`. Lengths need not be multiples of the numbers of
+/// parts.
 ///
 /// Each op is divided along the axes that it declares, by the choice that sends the fewest bytes, and collectives are
 /// inserted where an operand is placed in another way. The derivatives are those of `f`, divided in turn.
@@ -68,10 +71,18 @@ where
                 y,
             } = placed(CALL, &f, &mesh, [&in_specs, &out_specs], x)?;
             let n_outs = specs[1].len();
+            let wanted = specs[1].clone();
             let [ins, outs] = specs.map(|specs| Static::Specs(mesh.clone(), specs));
             let statics = [Programs::new(vec![program]).into(), ins, outs];
             let args: Vec<&Tensor> = args.iter().collect();
             let outs = record_many(Op::Sharded, statics, &args, &[], n_outs)?;
+            let outs = outs.into_iter().zip(wanted);
+            let outs: Vec<Tensor> = outs
+                .map(|(y, spec)| match spec {
+                    Some(spec) => constrained(&y, &spec),
+                    None => Ok(y),
+                })
+                .collect::<Result<_>>()?;
             Ok(with_physical(&y, &outs))
         };
         R::wrap_made(run(), made)
@@ -208,6 +219,7 @@ where
         captured,
         y,
     } = with_mesh(mesh, || trace_body(f, x))?;
+    let (program, captured) = with_constants(program, captured, own.len());
     let results = leaves(&y);
     let wanted = out_specs.of_leaves(&y, "out_specs").map_err(refused)?;
     let place = |leaf: &Tensor, spec: Option<ShardingSpec>, path: &String| {
@@ -217,7 +229,7 @@ where
     let ins = own.iter().zip(given).zip(paths(x, "argument"));
     let ins = ins.map(|((leaf, spec), path)| place(leaf, carried_or(spec, leaf, mesh), &path));
     let mut ins = ins.collect::<Result<Vec<_>>>()?;
-    ins.extend(captured.iter().map(|_| None));
+    ins.extend(captured.iter().map(|x| carried_or(None, x, mesh)));
     let outs = results.iter().zip(wanted).zip(paths(&y, "result"));
     let outs = outs.map(|((leaf, spec), path)| place(leaf, spec, &path));
     let outs = outs.collect::<Result<Vec<_>>>()?;

@@ -1,6 +1,7 @@
 //! Tensors that carry their sharding.
 
 use crate::error::ShardingFault;
+use crate::param::spec_of;
 use crate::raise::expect;
 use crate::sharding::ShardingSpec;
 use crate::tensor::record::record_one;
@@ -48,6 +49,11 @@ pub(super) fn placed(x: &Tensor, spec: &ShardingSpec, call: &'static str) -> Res
         };
         return Err(fault.into_error(call));
     }
+    constrained(x, spec)
+}
+
+/// Records the constraint of a spec that fits.
+pub(super) fn constrained(x: &Tensor, spec: &ShardingSpec) -> Result<Tensor> {
     record_one(Op::ShardingConstraint, [spec.clone().into()], &[x], &[])
 }
 
@@ -73,8 +79,22 @@ impl Tensor {
     }
 
     /// Returns the spec that [`shard`](Tensor::shard), [`reshard`](Tensor::reshard) or [`with_sharding`] gave this
-    /// tensor, if one did. Results of other ops have none.
+    /// tensor, if one did, or the `out_specs` of a [`sharded`](super::sharded) function. A [`Param`](crate::Param) keeps that
+    /// of its value. Results of other ops have none.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Param, Tensor};
+    /// # use gradloom::sharding::{Mesh, ShardingSpec, sharded};
+    /// # use std::sync::Arc;
+    /// let mesh = Arc::new(Mesh::new("m", &[("data", 2)])?);
+    /// let rows = ShardingSpec::split(&mesh, &[&["data"]])?;
+    /// let x = Tensor::zeros([4], DType::F32);
+    /// let y = sharded(|x: &Tensor| x.sin(), &mesh, None, &rows)(&x);
+    /// assert_eq!(y.sharding(), Some(&rows));
+    /// assert_eq!(Param::new(y)?.tensor().sharding(), Some(&rows));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn sharding(&self) -> Option<&ShardingSpec> {
-        self.0.more.as_ref()?.statics.first()?.sharding()
+        spec_of(self)
     }
 }

@@ -1,7 +1,7 @@
 //! Result types of differentiated closures: a tree, or a `Result` of one.
 
 use crate::raise::{catch, expect, raise_in_made};
-use crate::{Error, Result, Tree};
+use crate::{Error, Result, Tree, observe};
 use std::panic::Location;
 
 /// Result type of a closure that is differentiated: a [`Tree`], or a [`Result`] of one.
@@ -50,6 +50,14 @@ impl TransformSite {
             Err(error) => raise_in_made(error, self.by, self.at),
         }
     }
+
+    /// Returns the result. The ops that were recorded last have the line of the transform, if lines are noted.
+    fn noted<T>(self, result: Result<T>) -> Result<T> {
+        if result.is_ok() {
+            observe::note_transform(self.at);
+        }
+        result
+    }
 }
 
 impl<Y: Tree> Outcome for Y {
@@ -64,7 +72,7 @@ impl<Y: Tree> Outcome for Y {
         expect(result)
     }
     fn wrap_made<T>(result: Result<T>, made: TransformSite) -> T {
-        made.expect(result)
+        made.expect(made.noted(result))
     }
     fn unwrap<T>(wrap: T) -> Result<T> {
         Ok(wrap)
@@ -81,8 +89,8 @@ impl<Y: Tree> Outcome for Result<Y, Error> {
     fn wrap<T>(result: Result<T>) -> Result<T> {
         result
     }
-    fn wrap_made<T>(result: Result<T>, _: TransformSite) -> Result<T> {
-        result
+    fn wrap_made<T>(result: Result<T>, made: TransformSite) -> Result<T> {
+        made.noted(result)
     }
     fn unwrap<T>(wrap: Result<T>) -> Result<T> {
         wrap
@@ -106,8 +114,8 @@ impl<Y: Tree> Outcome for Uncaught<Y> {
     fn wrap<T>(result: Result<T>) -> Result<T> {
         result
     }
-    fn wrap_made<T>(result: Result<T>, _: TransformSite) -> Result<T> {
-        result
+    fn wrap_made<T>(result: Result<T>, made: TransformSite) -> Result<T> {
+        made.noted(result)
     }
     fn unwrap<T>(wrap: Result<T>) -> Result<T> {
         wrap

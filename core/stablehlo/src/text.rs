@@ -1172,12 +1172,12 @@ impl Text {
         if let Some((name, ..)) = self.meshes.iter().find(|(_, other, _)| other == text) {
             return Ok(name.clone());
         }
-        if let Some((_, first, n)) = self.meshes.first()
+        if let Some((first, form, n)) = self.meshes.first()
             && *n != n_devices
         {
             return Err(ExportError::Meshes {
-                first: first.clone(),
-                second: text.to_owned(),
+                first: format!("@{first} {form}"),
+                second: format!("@{name} {text}"),
             });
         }
         let mut own = name.to_owned();

@@ -114,6 +114,7 @@ fn collectives_that_do_not_fit_are_errors() {
         failed(rows(), None, |x| all_to_all(x, "a", 1, 0)),
         failed(rows(), None, |x| ppermute(x, "a", &[(0, 2)])),
         failed(rows(), None, |x| ppermute(x, "a", &[(0, 1), (1, 1)])),
+        failed(rows(), None, |x| ppermute(x, "a", &[(0, 1), (0, 0)])),
         failed(rows(), None, |x| broadcast(x, "a", 2)),
         failed(rows(), None, |x| pmean(&x.cast(DType::I64), "a")),
     ];
@@ -125,7 +126,8 @@ fn collectives_that_do_not_fit_are_errors() {
     reduce_scatter: an axis of length 3 cannot be split into 2 equal parts: the operand is f64[2, 3]
     all_to_all: an axis of length 3 cannot be split into 2 equal parts: the operand is f64[2, 3]
     ppermute: a group of 2 devices has no device 2: the operand is f64[2, 3]
-    ppermute: `pairs` cannot be [0, 1, 1, 1]: the operand is f64[2, 3]
+    ppermute: device 1 receives twice in [(0, 1), (1, 1)]: the operand is f64[2, 3]
+    ppermute: device 0 sends twice in [(0, 1), (0, 0)]: the operand is f64[2, 3]
     broadcast: a group of 2 devices has no position 2
     pmean: the operand is i64[2, 3], expected a float
     "#);
@@ -163,7 +165,7 @@ fn an_error_of_a_device_names_the_device() {
     );
     let y = map(&(x.clone(), labels));
     let error = gradloom::evaluate(&y).unwrap_err();
-    insta::assert_snapshot!(error, @"device 2: `cross_entropy`: label 7 at row 0 is out of range for 1 classes");
+    insta::assert_snapshot!(error, @"device 2: `cross_entropy`: label 7 at row 0 is out of range for 1 classes, counted in the part of the device");
     // The program runs again with other values.
     let y = map(&(x, Tensor::zeros([4], DType::I64)));
     assert_eq!(y.to_vec::<f64>(), [0.0; 4]);

@@ -114,6 +114,7 @@ fn an_axis_that_cannot_split_the_lanes_is_an_error() {
         error.map(drop).unwrap_err().to_string()
     };
     let placed = |x: &Tensor| with_sharding(x, &columns);
+    let divided = |x: &Tensor| sharded(|x: &Tensor| x.sin(), &grid.mesh, None, None)(x);
     let map = |x: &Tensor| shard_map(|x: &Tensor| x * 2.0, &grid.mesh, &columns, &columns)(x);
     let reduced = |x: &Tensor| {
         shard_map(
@@ -126,6 +127,7 @@ fn an_axis_that_cannot_split_the_lanes_is_an_error() {
     let all = [
         failed("c", &placed),
         failed("b", &placed),
+        failed("c", &divided),
         failed("c", &map),
         failed("b", &map),
         failed("a", &map),
@@ -134,6 +136,7 @@ fn an_axis_that_cannot_split_the_lanes_is_an_error() {
     insta::assert_snapshot!(all.join("\n"), @r#"
     `vmap`: `c` cannot split the lanes: there is no such axis in mesh @m <["a"=2, "b"=2]>
     `vmap`: `b` cannot split the lanes: sharding<@m, [{"b"}]> uses it already
+    `vmap`: `c` cannot split the lanes: there is no such axis in mesh @m <["a"=2, "b"=2]>
     `vmap`: `c` cannot split the lanes: the mesh {a: 2, b: 2} has no such axis
     `vmap`: `b` cannot split the lanes: a spec of `shard_map`, [{b}], uses it already
     `vmap`: `a` cannot split the lanes: the 2 devices of a `shard_map` along it cannot divide 3 lanes equally

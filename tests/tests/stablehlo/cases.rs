@@ -1,7 +1,12 @@
 //! Every op, in every dtype.
 
 use gradloom::__private::replay;
-use gradloom::{DType, Tensor};
+use gradloom::sharding::{
+    Mesh, Reduction, ShardingSpec, all_gather, all_reduce, all_to_all, axis_index, broadcast,
+    ppermute, reduce_scatter, shard_map, sharded,
+};
+use gradloom::trace::trace;
+use gradloom::{DType, Tensor, grad};
 use gradloom_ir::{Op, Program, Static, ad};
 use gradloom_stablehlo::ExportError;
 use gradloom_tests::exported::{
@@ -9,6 +14,7 @@ use gradloom_tests::exported::{
 };
 use gradloom_tests::xla::{self, Job};
 use gradloom_tests::{float_params, noise};
+use std::sync::Arc;
 
 /// A program with arguments and results of gradloom.
 struct Case {
@@ -155,4 +161,38 @@ fn elementwise_ops_give_the_same_special_values() {
     let (lgamma, others): (Vec<Case>, Vec<Case>) = cases.partition(|case| case.op == Op::Lgamma);
     check(&lgamma, Scale::OwnOr(0.1));
     check(&others, Scale::OwnOr(1e-3));
+}
+
+#[test]
+fn programs_for_a_mesh_of_one_device_run() {
+    let mesh = Arc::new(Mesh::new("m", &[("a", 1), ("b", 1)]).unwrap());
+    let rows = ShardingSpec::split(&mesh, &[&["a"]]).unwrap();
+    let x = noise(&[4, 3], 1);
+    let body = |x: &Tensor| {
+        let sum = all_reduce(x, ["a", "b"], Reduction::Sum) + all_reduce(x, "a", Reduction::Max);
+        let moved = all_gather(&all_to_all(x, "a", 0, 1), "b", 0) + reduce_scatter(x, "a", 1);
+        let sent = ppermute(x, "a", &[(0, 0)]) + ppermute(x, "a", &[]) + broadcast(x, "b", 0);
+        sum * moved + sent + axis_index("a").cast(DType::F64)
+    };
+    let map = |x: &Tensor| shard_map(body, &mesh, &rows, &rows)(x);
+    let divided = |x: &Tensor| sharded(|x: &Tensor| x.sin().sum(0), &mesh, &rows, None)(x);
+    let slope = |x: &Tensor| grad(|x: &Tensor| map(x).square().sum(..))(x);
+    let case = |op: Op, f: &dyn Fn(&Tensor) -> Tensor| {
+        let trace = trace(f, &x);
+        let program = trace.program().clone();
+        let mut args = vec![x.clone()];
+        args.extend(trace.captured());
+        // The others give shapes only.
+        for param in &program.params[args.len()..] {
+            let shape = program.aval(*param).shape.known().expect("a known shape");
+            args.push(Tensor::zeros(shape, DType::F64));
+        }
+        Case::new(op, program, args).expect("the program is valid")
+    };
+    let cases = [
+        case(Op::ShardMap, &map),
+        case(Op::Sharded, &divided),
+        case(Op::ShardMap, &slope),
+    ];
+    check(&cases, Scale::Largest);
 }

@@ -99,6 +99,6 @@ fn meshes_of_different_sizes_are_refused() {
         error(&format!(
             "(x: f64[8]) {{ y = {two} x z = {four} y return z }}"
         )),
-        "the meshes <[\"a\"=2]> and <[\"a\"=4]> have different numbers of devices, and XLA divides a program over one"
+        "the meshes @m <[\"a\"=2]> and @m <[\"a\"=4]> have different numbers of devices, and XLA divides a program over one"
     );
 }

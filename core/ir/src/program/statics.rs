@@ -124,15 +124,12 @@ impl StaticArg {
             StaticKind::Reduce => value.reduce().is_some(),
             StaticKind::Sharding => value.sharding().is_some(),
             StaticKind::Specs => value.specs().is_some(),
-            StaticKind::Pairs => list(|ends| {
-                let differ = |side: usize| {
-                    let mut ends: Vec<_> = ends.iter().skip(side).step_by(2).collect();
-                    ends.sort_unstable();
-                    ends.windows(2).all(|pair| pair[0] != pair[1])
-                };
-                let whole = ends.len().is_multiple_of(2) && ends.iter().all(|end| *end >= 0);
-                whole && differ(0) && differ(1)
-            }),
+            StaticKind::Pairs => match value.ints() {
+                Some(ends) if ends.len().is_multiple_of(2) && ends.iter().all(|end| *end >= 0) => {
+                    return check_pairs(ends);
+                }
+                _ => false,
+            },
             StaticKind::Active => list(|active| {
                 let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
                 ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i))
@@ -176,6 +173,25 @@ impl StaticArg {
             false => Err(value.refused(self.name)),
         }
     }
+}
+
+/// Checks that each device sends once and receives once at most.
+fn check_pairs(ends: &[i64]) -> Result<(), Fault> {
+    for (side, action) in ["sends", "receives"].into_iter().enumerate() {
+        let mut devices: Vec<i64> = ends.iter().skip(side).step_by(2).copied().collect();
+        devices.sort_unstable();
+        if let Some(pair) = devices.windows(2).find(|pair| pair[0] == pair[1]) {
+            let pairs = ends.chunks_exact(2).map(|pair| (pair[0], pair[1]));
+            return Err(Fault::Sharding {
+                reason: format!(
+                    "device {} {action} twice in {:?}",
+                    pair[0],
+                    Vec::from_iter(pairs)
+                ),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// The value of a static argument.

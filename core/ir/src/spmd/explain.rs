@@ -1,7 +1,7 @@
 //! The report on a sharded program: specs, collectives, bytes, time and memory.
 
 use super::choose::{Computed, Item};
-use super::factors::shape_of;
+use super::factors::{Factors, shape_of};
 use super::grid::{Grid, Layout};
 use super::reshard::{Step, local_bytes};
 use super::time::Speed;
@@ -66,7 +66,10 @@ impl Explanation {
 
     /// Returns the estimated seconds of all collectives.
     pub fn collective_seconds(&self) -> f64 {
-        self.collectives.iter().map(|of| of.seconds).sum()
+        // The sum of no numbers is -0.0, which prints with its sign.
+        self.collectives
+            .iter()
+            .fold(0.0, |sum, of| sum + of.seconds)
     }
 
     /// Returns the estimated seconds of the program. Computation and communication do not overlap.
@@ -140,7 +143,7 @@ impl Sharded {
         let mut report = Report {
             of: self,
             speed,
-            unstored: unstored(&self.program),
+            unstored: unstored(&self.program, &self.factors),
             explanation: Explanation {
                 collectives: Vec::new(),
                 flops: 0.0,
@@ -175,7 +178,14 @@ impl Report<'_> {
         } = self.of;
         let mut lines = vec![grid.mesh().to_string()];
         for (var, layout) in program.params.iter().zip(params) {
-            lines.push(format!("param  {}", self.described(*var, layout)));
+            lines.push(match self.unstored.contains(var) {
+                true => format!(
+                    "param  {}: {}, of which only the shape is read",
+                    name_of(program, *var),
+                    program.aval(*var)
+                ),
+                false => format!("param  {}", self.described(*var, layout)),
+            });
             self.explanation.params += self.held(*var, layout);
         }
         let mut at = 0;
@@ -308,7 +318,10 @@ impl Report<'_> {
         let outs: Vec<String> = outs.collect();
         let args = eqn.args.iter().map(|var| name_of(program, *var));
         let args: Vec<String> = args.collect();
-        let note = match computed.is_gathered {
+        let runs_code = |value: &Static| value.programs().is_some() || value.code().is_some();
+        let is_opaque = self.of.factors[computed.eqn].all.is_empty()
+            && eqn.attrs.iter().any(|attr| runs_code(program.attr(*attr)));
+        let note = match computed.is_gathered || is_opaque {
             true => "; no axis of the op can be split, so all devices compute it whole",
             false => "",
         };
@@ -370,20 +383,48 @@ impl Report<'_> {
 
 /// Returns the variables that take no memory: those that repeat one number, and parameters of which only the shape is
 /// read.
-fn unstored(program: &Program) -> BTreeSet<Var> {
-    let mut none = BTreeSet::new();
-    for eqn in &program.eqns {
-        let of_none = || eqn.data().iter().all(|var| none.contains(var));
-        if range::number(program, eqn).is_some()
-            || eqn.op.is_view() && !eqn.data().is_empty() && of_none()
-        {
-            none.extend(&eqn.outs);
-        }
-    }
+fn unstored(program: &Program, factors: &[Factors]) -> BTreeSet<Var> {
+    let mut none = repeated(program, factors);
     let data = program.eqns.iter().flat_map(|eqn| eqn.data());
     let read: BTreeSet<&Var> = data.chain(&program.outs).collect();
     none.extend(program.params.iter().filter(|param| !read.contains(param)));
     none
+}
+
+/// Returns the variables that repeat one number.
+fn repeated(program: &Program, factors: &[Factors]) -> BTreeSet<Var> {
+    let mut found = BTreeSet::new();
+    for (eqn, factors) in program.eqns.iter().zip(factors) {
+        let of_repeated =
+            !eqn.data().is_empty() && eqn.data().iter().all(|var| found.contains(var));
+        let is_made = range::number(program, eqn).is_some();
+        if is_made || of_repeated && (eqn.op.is_view() || is_uniform(program, eqn, factors)) {
+            found.extend(&eqn.outs);
+        }
+    }
+    found
+}
+
+/// Returns whether an equation does the same at all positions: parts along each axis are computed alike.
+fn is_uniform(program: &Program, eqn: &Eqn, factors: &Factors) -> bool {
+    let attrs = eqn.attrs.iter().map(|attr| program.attr(*attr));
+    let mut values = factors.values(eqn);
+    attrs.into_iter().all(|value| value.code().is_none())
+        && values.all(|(var, axes)| {
+            let shape = shape_of(program, var).expect("all shapes are known");
+            let mut axes = axes.iter().zip(shape);
+            axes.all(|(factor, len)| factor.is_some() || len <= 1)
+        })
+}
+
+/// Returns whether each result of a program repeats one number, whatever the parameters are.
+pub fn repeats_numbers(program: &Program) -> bool {
+    let factors = program.eqns.iter().map(|eqn| Factors::new(program, eqn));
+    let Ok(factors) = factors.collect::<Result<Vec<_>, _>>() else {
+        return false;
+    };
+    let found = repeated(program, &factors);
+    program.outs.iter().all(|out| found.contains(out))
 }
 
 /// The work of an equation, with that of the programs that it runs.

@@ -29,14 +29,14 @@ mod reshard;
 mod time;
 
 pub use error::SpmdError;
-pub use explain::{Collective, Explanation};
+pub use explain::{Collective, Explanation, repeats_numbers};
 pub use grid::Grid;
 pub use partition::Partitioned;
 pub use time::Speed;
 
 use crate::op::control;
 use crate::sharding::{Mesh, ShardingError, ShardingSpec};
-use crate::{Aval, Builder, Eqn, Op, Program, SecondaryMap, StaticKind, Var, cost, pass};
+use crate::{Aval, Builder, Eqn, Op, Program, SecondaryMap, Static, StaticKind, Var, cost, pass};
 use choose::{Choice, Computed, Item};
 use factors::{Factors, shape_of};
 use grid::Layout;
@@ -98,13 +98,13 @@ pub fn shard(
     mesh: &Arc<Mesh>,
     constraints: &Constraints,
 ) -> Result<Sharded, SpmdError> {
+    let mut program = inlined(program, mesh);
     if let Some(eqn) = program.eqns.iter().find(|eqn| eqn.op.is_call()) {
         return Err(SpmdError::Call {
             op: eqn.op.to_string(),
         });
     }
-    let grid = check(program, mesh, constraints)?;
-    let mut program = inlined(program);
+    let grid = check(&program, mesh, constraints)?;
     loop {
         let factors = program.eqns.iter();
         let factors = factors.map(|eqn| Factors::new(&program, eqn));
@@ -129,14 +129,18 @@ pub fn shard(
     }
 }
 
-/// Returns the program with the programs that run once in it: those of checkpoints and of custom rules.
+/// Returns the program with the programs that run once in it: those of checkpoints, of custom rules, and of a `sharded`
+/// for the same mesh, whose specs become constraints.
 ///
 /// Derivatives are taken before a program is divided, so only the values of these ops count. An op that runs a
 /// program has no axes that can be split.
-fn inlined(program: &Program) -> Program {
-    let runs_once = |op: Op| matches!(op, Op::Checkpoint | Op::CustomJvp | Op::CustomVjp);
+fn inlined(program: &Program, mesh: &Arc<Mesh>) -> Program {
     let mut program = program.clone();
-    while program.eqns.iter().any(|eqn| runs_once(eqn.op)) {
+    while program
+        .eqns
+        .iter()
+        .any(|eqn| runs_once(&program, eqn, mesh))
+    {
         let mut b = Builder::after(&program);
         let mut equal: SecondaryMap<Var, Var> = SecondaryMap::new();
         let of = |equal: &SecondaryMap<Var, Var>, var: Var| equal.get(var).copied().unwrap_or(var);
@@ -144,14 +148,9 @@ fn inlined(program: &Program) -> Program {
             b.emit_for(&program, eqn);
             let mut eqn = eqn.clone();
             eqn.args.iter_mut().for_each(|arg| *arg = of(&equal, *arg));
-            match runs_once(eqn.op) {
+            match runs_once(&program, &eqn, mesh) {
                 true => {
-                    let body = eqn
-                        .attrs
-                        .iter()
-                        .find_map(|attr| program.attr(*attr).programs());
-                    let body = &body.expect("the op has a program")[0];
-                    let outs = control::inline(&mut b, body, &eqn.args);
+                    let outs = inline(&mut b, &program, &eqn);
                     equal.extend(eqn.outs.iter().copied().zip(outs));
                 }
                 false => b.append(eqn),
@@ -169,6 +168,39 @@ fn inlined(program: &Program) -> Program {
         program = next;
     }
     program
+}
+
+/// Returns whether an equation runs one program once, on values that the devices of `mesh` divide.
+fn runs_once(program: &Program, eqn: &Eqn, mesh: &Arc<Mesh>) -> bool {
+    match eqn.op {
+        Op::Checkpoint | Op::CustomJvp | Op::CustomVjp => true,
+        Op::Sharded => {
+            let specs = program.attr(eqn.attrs[1]).specs();
+            specs.is_some_and(|(other, _)| other == mesh)
+        }
+        _ => false,
+    }
+}
+
+/// Emits the program that an equation runs, and returns its results.
+fn inline(b: &mut Builder, program: &Program, eqn: &Eqn) -> Vec<Var> {
+    let statics = || eqn.attrs.iter().map(|attr| program.attr(*attr));
+    let body = statics().find_map(Static::programs);
+    let body = &body.expect("the op has a program")[0];
+    // Only a `sharded` has specs: those of its operands, and those of its results.
+    let mut specs = statics().filter_map(Static::specs).map(|(_, specs)| specs);
+    let mut constrained = |b: &mut Builder, mut vars: Vec<Var>| {
+        for (var, spec) in vars.iter_mut().zip(specs.next().unwrap_or_default()) {
+            if let Some(spec) = spec {
+                let spec = b.attr(spec.clone());
+                *var = b.emit(Op::ShardingConstraint, &[spec], &[*var]);
+            }
+        }
+        vars
+    };
+    let args = constrained(b, eqn.args.clone());
+    let outs = control::inline(b, body, &args);
+    constrained(b, outs)
 }
 
 /// Returns whether the decomposition of a composite op has a larger value than its operands and results.
