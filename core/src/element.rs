@@ -1,9 +1,9 @@
 //! Rust types of elements.
 
 use crate::DType;
+use gradloom_kernels::memory::Buffer;
 use half::{bf16, f16};
-#[cfg(any(feature = "trace", feature = "checkpoint"))]
-use {gradloom_kernels::memory::Buffer, std::ops::Range};
+use std::ops::Range;
 
 /// Element type of a tensor: `f32`, `f64`, [`bf16`](crate::bf16), [`f16`](crate::f16), `i32`, `i64`, `i8`,
 /// `u8` or `bool`.
@@ -39,14 +39,13 @@ pub(crate) fn elements<T: Element>(buffer: &Buffer) -> &[T] {
 }
 
 /// Returns the elements at some positions of a buffer as little-endian bytes.
-#[cfg(any(feature = "trace", feature = "checkpoint"))]
 pub(crate) fn le_bytes(buffer: &Buffer, rows: impl Iterator<Item = Range<usize>>) -> Vec<u8> {
     fn bytes<T: Element, const N: usize>(
         buffer: &Buffer,
         rows: impl Iterator<Item = Range<usize>>,
         of: impl Fn(T) -> [u8; N],
     ) -> Vec<u8> {
-        let elements = elements(buffer);
+        let elements = T::of_buffer(buffer).expect("a buffer has elements of its dtype");
         rows.flat_map(|row| &elements[row])
             .flat_map(|x: &T| of(*x))
             .collect()
@@ -61,5 +60,25 @@ pub(crate) fn le_bytes(buffer: &Buffer, rows: impl Iterator<Item = Range<usize>>
         DType::I8 => bytes(buffer, rows, i8::to_le_bytes),
         DType::U8 => bytes(buffer, rows, u8::to_le_bytes),
         DType::Bool => bytes(buffer, rows, |x: bool| [u8::from(x)]),
+    }
+}
+
+/// Returns a buffer of the elements that little-endian bytes hold. Bytes after the last whole element are left out.
+pub(crate) fn from_le_bytes(dtype: DType, bytes: &[u8]) -> Buffer {
+    fn read<T: Element, const N: usize>(bytes: &[u8], of: impl Fn([u8; N]) -> T) -> Buffer {
+        let (elements, _) = bytes.as_chunks::<N>();
+        let elements: Vec<T> = elements.iter().map(|x| of(*x)).collect();
+        T::into_buffer(elements.into())
+    }
+    match dtype {
+        DType::F32 => read(bytes, f32::from_le_bytes),
+        DType::F64 => read(bytes, f64::from_le_bytes),
+        DType::BF16 => read(bytes, bf16::from_le_bytes),
+        DType::F16 => read(bytes, f16::from_le_bytes),
+        DType::I32 => read(bytes, i32::from_le_bytes),
+        DType::I64 => read(bytes, i64::from_le_bytes),
+        DType::I8 => read(bytes, i8::from_le_bytes),
+        DType::U8 => read(bytes, u8::from_le_bytes),
+        DType::Bool => read(bytes, |[x]| x != 0),
     }
 }

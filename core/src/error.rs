@@ -38,6 +38,15 @@ pub enum Error {
         numel: usize,
     },
 
+    /// The number of bytes is not that of the elements.
+    #[error("{len} bytes are not {aval}, which has {}", aval.numel() * aval.dtype().size())]
+    Bytes {
+        /// Number of bytes.
+        len: usize,
+        /// Dtype and shape of the elements.
+        aval: Aval,
+    },
+
     /// A shape has more elements than can be addressed.
     #[error("the shape {shape:?} has more elements than can be addressed")]
     Overflow {

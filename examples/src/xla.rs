@@ -1,7 +1,6 @@
 //! Tensors on the devices of a PJRT plugin.
 
 use gradloom::{DType, Tensor};
-use gradloom::{bf16, f16};
 use gradloom_pjrt::{Buffer, Client, Element, PjrtError};
 use std::error::Error;
 
@@ -11,30 +10,19 @@ pub fn buffers(
     tensors: &[Tensor],
     device: usize,
 ) -> Result<Vec<Buffer>, PjrtError> {
-    macro_rules! bytes {
-        ($x:expr, $t:ty) => {
-            $x.to_vec::<$t>()
-                .into_iter()
-                .flat_map(<$t>::to_ne_bytes)
-                .collect()
-        };
-    }
     let buffer = |x: &Tensor| {
-        let (element, bytes): (Element, Vec<u8>) = match x.dtype() {
-            DType::F32 => (Element::F32, bytes!(x, f32)),
-            DType::F64 => (Element::F64, bytes!(x, f64)),
-            DType::I32 => (Element::I32, bytes!(x, i32)),
-            DType::I64 => (Element::I64, bytes!(x, i64)),
-            DType::BF16 => (Element::BF16, bytes!(x, bf16)),
-            DType::F16 => (Element::F16, bytes!(x, f16)),
-            DType::I8 => (Element::I8, bytes!(x, i8)),
-            DType::U8 => (Element::U8, bytes!(x, u8)),
-            DType::Bool => (
-                Element::Bool,
-                x.to_vec::<bool>().into_iter().map(u8::from).collect(),
-            ),
+        let element = match x.dtype() {
+            DType::F32 => Element::F32,
+            DType::F64 => Element::F64,
+            DType::I32 => Element::I32,
+            DType::I64 => Element::I64,
+            DType::BF16 => Element::BF16,
+            DType::F16 => Element::F16,
+            DType::I8 => Element::I8,
+            DType::U8 => Element::U8,
+            DType::Bool => Element::Bool,
         };
-        client.buffer(element, x.shape(), &bytes, device)
+        client.buffer(element, x.shape(), &x.to_le_bytes(), device)
     };
     tensors.iter().map(buffer).collect()
 }

@@ -71,26 +71,3 @@ pub(crate) fn tensor(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<Tens
         _ => unreachable!("`own` has no dtype for it"),
     }?)
 }
-
-/// Returns the elements of a tensor as little-endian bytes.
-pub(crate) fn bytes(x: &Tensor) -> Vec<u8> {
-    macro_rules! write {
-        ($ty:ty) => {
-            x.to_vec::<$ty>()
-                .into_iter()
-                .flat_map(<$ty>::to_le_bytes)
-                .collect()
-        };
-    }
-    match x.dtype() {
-        DType::F32 => write!(f32),
-        DType::F64 => write!(f64),
-        DType::BF16 => write!(bf16),
-        DType::F16 => write!(f16),
-        DType::I32 => write!(i32),
-        DType::I64 => write!(i64),
-        DType::I8 => write!(i8),
-        DType::U8 => write!(u8),
-        DType::Bool => x.to_vec::<bool>().into_iter().map(u8::from).collect(),
-    }
-}

@@ -3,7 +3,7 @@
 //! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
 
 use crate::entry::{ByteOrder, Contents, Entry, Fault, Layout, Region};
-use crate::{archive, dtype};
+use crate::archive;
 use gradloom::{DType, Tensor};
 use safetensors::Dtype;
 use std::collections::BTreeMap;
@@ -283,7 +283,7 @@ pub(crate) fn file(x: &Tensor) -> Result<Vec<u8>, String> {
     header.push('\n');
     let length = u16::try_from(header.len()).expect("a shape has few axes");
     let start = [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes()].concat();
-    Ok([start, dtype::bytes(x)].concat())
+    Ok([start, x.to_le_bytes()].concat())
 }
 
 /// Returns an npz file of these tensors, without compression, as `numpy.savez` writes it.

@@ -87,7 +87,7 @@ impl<'de> Visitor<'de> for DistinctKeys {
 
 /// Returns a file of these tensors.
 pub(crate) fn file(tensors: &[(String, Tensor)]) -> Vec<u8> {
-    let parts: Vec<Vec<u8>> = tensors.iter().map(|(_, x)| dtype::bytes(x)).collect();
+    let parts: Vec<Vec<u8>> = tensors.iter().map(|(_, x)| x.to_le_bytes()).collect();
     let views = tensors.iter().zip(&parts).map(|((name, x), bytes)| {
         let view = TensorView::new(dtype::in_file(x.dtype()), x.shape().to_vec(), bytes);
         (

@@ -9,8 +9,7 @@ use gradloom::sharding::{
 };
 use gradloom::trace::{Trace, trace};
 use gradloom::tree::TreeKey;
-use gradloom::{DType, Error, Outcome, ShardingFault, Tensor, Tree, evaluate};
-use gradloom::{bf16, f16};
+use gradloom::{Error, Outcome, ShardingFault, Tensor, Tree, evaluate};
 use gradloom_ir::Program;
 use gradloom_ir::hash::Hasher;
 use gradloom_ir::spmd::{Constraints, Sharded, SpmdError, shard};
@@ -570,23 +569,7 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// Returns a hash of the elements of a tensor.
 fn hash_of(x: &Tensor) -> Result<u64> {
-    macro_rules! bytes {
-        ($t:ty, $of:expr) => {
-            x.try_to_vec::<$t>()?.into_iter().flat_map($of).collect()
-        };
-    }
-    let bytes: Vec<u8> = match x.dtype() {
-        DType::F32 => bytes!(f32, f32::to_le_bytes),
-        DType::F64 => bytes!(f64, f64::to_le_bytes),
-        DType::BF16 => bytes!(bf16, bf16::to_le_bytes),
-        DType::F16 => bytes!(f16, f16::to_le_bytes),
-        DType::I8 => bytes!(i8, i8::to_le_bytes),
-        DType::U8 => bytes!(u8, u8::to_le_bytes),
-        DType::I32 => bytes!(i32, i32::to_le_bytes),
-        DType::I64 => bytes!(i64, i64::to_le_bytes),
-        DType::Bool => bytes!(bool, |x| [u8::from(x)]),
-    };
-    Ok(hash(&[x.aval().to_string().as_bytes(), &bytes].concat()))
+    Ok(hash(&[x.aval().to_string().as_bytes(), &x.try_to_le_bytes()?].concat()))
 }
 
 /// Returns the paths of the leaves of a tree.

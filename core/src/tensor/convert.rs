@@ -1,14 +1,17 @@
 //! Reading of elements, and conversions from and to `ndarray`. Reading evaluates.
 
-use super::Tensor;
+use super::{IntoShape, Tensor, check_shape};
+use crate::element::{from_le_bytes, le_bytes};
 use crate::graph::recording;
 use crate::graph::run::realise;
+use crate::graph::value::ValueSource;
 use crate::raise::expect;
-use crate::{Element, Error, Result};
+use crate::{Aval, DType, Element, Error, Result};
 use gradloom_ir::Op;
 use gradloom_kernels::memory::Buffer;
 use half::{bf16, f16};
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
+use std::iter;
 use std::sync::Arc;
 
 /// Methods that read elements. Each computes the tensor first, if it is a promise.
@@ -83,6 +86,74 @@ impl Tensor {
             });
         }
         Ok(elements::<T>(self, &*self.read::<T>()?)[0])
+    }
+
+    /// Returns the elements in row-major order as little-endian bytes. A `bool` is a byte, 0 or 1.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// assert_eq!(Tensor::from([1i32, 258]).to_le_bytes(), [1, 0, 0, 0, 2, 1, 0, 0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the tensor cannot be computed (see [`evaluate`](crate::evaluate())). [`Tensor::try_to_le_bytes`] returns
+    /// errors instead.
+    #[track_caller]
+    pub fn to_le_bytes(&self) -> Vec<u8> {
+        expect(self.try_to_le_bytes())
+    }
+
+    /// Returns the elements in row-major order as little-endian bytes, or an error.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// assert_eq!(Tensor::from([true, false]).try_to_le_bytes()?, [1, 0]);
+    /// # Ok::<(), gradloom::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the tensor cannot be computed (see [`evaluate`](crate::evaluate())).
+    pub fn try_to_le_bytes(&self) -> Result<Vec<u8>> {
+        let buffer = self.buffer()?;
+        Ok(le_bytes(&buffer, iter::once(0..buffer.len())))
+    }
+
+    /// Returns a tensor of the elements that little-endian bytes hold, in row-major order. A byte of a `bool` is
+    /// false if it is 0.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// let y = Tensor::try_from_le_bytes(DType::F32, &x.to_le_bytes(), [2, 2])?;
+    /// assert_eq!(y.to_vec::<f32>(), x.to_vec::<f32>());
+    ///
+    /// let error = Tensor::try_from_le_bytes(DType::F64, &[0; 12], [2]).unwrap_err();
+    /// assert_eq!(error.to_string(), "12 bytes are not f64[2], which has 16");
+    /// # Ok::<(), gradloom::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the number of bytes is not that of the elements, or if the shape is too large or has too many axes.
+    pub fn try_from_le_bytes(
+        dtype: DType,
+        bytes: &[u8],
+        shape: impl IntoShape,
+    ) -> Result<Tensor> {
+        let shape = shape.into_shape();
+        check_shape(&shape)?;
+        let numel: usize = shape.iter().product();
+        let aval = Aval::new(dtype, shape);
+        if numel.checked_mul(dtype.size()) != Some(bytes.len()) {
+            return Err(Error::Bytes {
+                len: bytes.len(),
+                aval,
+            });
+        }
+        let buffer = Arc::new(from_le_bytes(dtype, bytes));
+        Ok(Tensor::new(&aval, ValueSource::Elements(buffer)))
     }
 
     /// Copies the elements to an `ndarray` array of the same physical shape.

@@ -1,7 +1,7 @@
 //! Exported ONNX models are valid, and give the results of gradloom in ONNX Runtime.
 //!
-//! `GRADLOOM_ONNX_PYTHON=python-with-onnx-and-onnxruntime cargo test --workspace --test onnx` runs all tests; without the
-//! variable, only those that need no Python.
+//! `GRADLOOM_PYTHON` names a Python with the packages `onnx` and `onnxruntime`, as `.ci/outside` installs it. Without the
+//! variable, only the tests that need no Python run.
 
 mod errors;
 mod table;
@@ -13,18 +13,12 @@ use gradloom_onnx::{Elements, ExportError, export};
 use gradloom_tests::exported::{
     Scale, all_near, arguments, expected, report, samples, special_cases,
 };
-use gradloom_tests::xla::{Job, run_script};
+use gradloom_tests::xla::{self, Job, run_script};
 use std::fmt::Write;
 
 /// Returns the Python that runs models, or `None` after a line that says that the tests are skipped.
 fn python() -> Option<String> {
-    let python = std::env::var("GRADLOOM_ONNX_PYTHON").ok();
-    if python.is_none() {
-        println!(
-            "comparisons of exported models with ONNX Runtime are skipped: `GRADLOOM_ONNX_PYTHON=python-with-onnx-and-onnxruntime cargo test --workspace --test onnx` runs them"
-        );
-    }
-    python
+    xla::python("comparisons of exported models with ONNX Runtime")
 }
 
 fn job(name: String, model: &[u8], args: Vec<Tensor>) -> Job {

@@ -1,7 +1,7 @@
 //! Exported programs give the results of gradloom when XLA runs them.
 //!
-//! `GRADLOOM_PYTHON=python-with-jax cargo test --workspace --test stablehlo` runs all tests; without the variable,
-//! only those that need no XLA. `GRADLOOM_PROGRAMS=5000` tests more random programs.
+//! `GRADLOOM_PYTHON` names a Python with the package `jax`, as `.ci/outside` installs it. Without the variable, only the
+//! tests that need no XLA run. `GRADLOOM_PROGRAMS=5000` tests more random programs.
 
 mod cases;
 mod errors;

@@ -42,27 +42,25 @@ pub(crate) enum Agreement {
 pub(crate) fn assert_agrees(found: &Tensor, expected: &Tensor, how: Agreement, what: &str) {
     assert_eq!(found.aval(), expected.aval(), "{what}");
     let bits = |x: &Tensor| -> Vec<u64> {
-        match x.dtype() {
-            DType::F32 => each(x.to_vec::<f32>(), |x| {
-                if x.is_nan() { 1 } else { x.to_bits().into() }
-            }),
-            DType::F64 => each(
-                x.to_vec::<f64>(),
-                |x| if x.is_nan() { 1 } else { x.to_bits() },
-            ),
-            DType::I32 => each(x.to_vec::<i32>(), |x| x as u64),
-            DType::I64 => each(x.to_vec::<i64>(), |x| x as u64),
-            DType::Bool => each(x.to_vec::<bool>(), u64::from),
+        let of_float = |x: f64| if x.is_nan() { 1 } else { x.to_bits() };
+        match x.dtype().is_float() {
+            true => each(x.cast(DType::F64).to_vec(), of_float),
+            false => each(x.cast(DType::I64).to_vec(), |x: i64| x as u64),
         }
     };
     match how {
         Agreement::Exact => assert_eq!(bits(found), bits(expected), "{what}"),
         Agreement::Close => {
+            let tolerance = match found.dtype() {
+                DType::BF16 => 0.02,
+                DType::F16 => 0.002,
+                _ => 1e-5,
+            };
             let floats = |x: &Tensor| x.cast(DType::F64).to_vec::<f64>();
             for (found, expected) in floats(found).into_iter().zip(floats(expected)) {
                 let error = (found - expected).abs();
                 assert!(
-                    error <= 1e-5 * expected.abs().max(1.0),
+                    error <= tolerance * expected.abs().max(1.0),
                     "{what}: {found} and {expected}"
                 );
             }
@@ -78,17 +76,20 @@ fn each<T>(xs: Vec<T>, f: impl Fn(T) -> u64) -> Vec<u64> {
 pub(crate) fn data(dtype: DType, shape: &[usize]) -> Tensor {
     let n: usize = shape.iter().product();
     let of = |i: usize| ((i * 37 + 11) % 101) as f64 / 25.0 - 2.0;
+    macro_rules! integers {
+        ($t:ty, $factor:expr) => {{
+            let of = |i: usize| (i as $t).wrapping_mul($factor);
+            Tensor::from_vec((0..n).map(of).collect(), shape.to_vec())
+        }};
+    }
     match dtype {
-        DType::F32 => Tensor::from_vec((0..n).map(|i| of(i) as f32).collect(), shape.to_vec()),
-        DType::F64 => Tensor::from_vec((0..n).map(of).collect(), shape.to_vec()),
-        DType::I32 => {
-            let of = |i: usize| (i as i32).wrapping_mul(1_234_567_891);
-            Tensor::from_vec((0..n).map(of).collect(), shape.to_vec())
+        DType::F32 | DType::F64 | DType::BF16 | DType::F16 => {
+            Tensor::from_vec((0..n).map(of).collect(), shape.to_vec()).cast(dtype)
         }
-        DType::I64 => {
-            let of = |i: usize| (i as i64).wrapping_mul(1_234_567_891_234_567_891);
-            Tensor::from_vec((0..n).map(of).collect(), shape.to_vec())
-        }
+        DType::I32 => integers!(i32, 1_234_567_891),
+        DType::I64 => integers!(i64, 1_234_567_891_234_567_891),
+        DType::I8 => integers!(i8, 91),
+        DType::U8 => integers!(u8, 191),
         DType::Bool => Tensor::from_vec((0..n).map(|i| i % 3 == 0).collect(), shape.to_vec()),
     }
 }
@@ -153,7 +154,7 @@ impl Case<'_> {
             .iter()
             .map(|axis| axis.name.as_str())
             .collect();
-        for dtype in [DType::F32, DType::F64, DType::I32, DType::I64, DType::Bool] {
+        for dtype in DType::ALL {
             let x = data(dtype, shape);
             let rows = || split(0, &all);
             for by in Reduction::ALL {

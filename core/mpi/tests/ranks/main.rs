@@ -14,9 +14,7 @@ mod programs;
 
 #[cfg(not(feature = "mpi"))]
 fn main() {
-    println!(
-        "skipped: `cargo test --workspace --features gradloom-mpi/mpi --test ranks` runs it with Open MPI"
-    );
+    eprintln!("tests on ranks of MPI are skipped: `.ci/outside` runs them");
 }
 
 #[cfg(feature = "mpi")]

@@ -31,7 +31,6 @@ use crate::{DType, Error, Tensor, Tree};
 use boxes::{Region, check_cover, rows};
 use disk::Disk;
 use gradloom_kernels::memory::Buffer;
-use half::{bf16, f16};
 use index::{BoxEntry, FileEntry, INDEX, Index, LeafEntry, VERSION};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,7 +146,7 @@ pub fn load_checkpoint<T: Tree>(
             leaf: name.clone(),
             source: Box::new(source),
         };
-        let leaf = of_bytes(like, &bytes).map_err(of_leaf)?;
+        let leaf = Tensor::try_from_le_bytes(like.dtype(), &bytes, like.physical_shape()).map_err(of_leaf)?;
         let leaf = leaf.with_batch_dims(like.batch_dims());
         loaded.push(match spec {
             Some(spec) => placed(&leaf, &spec, CALL).map_err(of_leaf)?,
@@ -454,29 +453,4 @@ fn read_file(
         }
     }
     Ok(())
-}
-
-/// Returns the tensor with the dtype and the physical shape of `like` that has these little-endian elements.
-fn of_bytes(like: &Tensor, bytes: &[u8]) -> crate::Result<Tensor> {
-    macro_rules! read {
-        ($ty:ty) => {{
-            let (elements, _) = bytes.as_chunks::<{ size_of::<$ty>() }>();
-            let elements = elements.iter().map(|x| <$ty>::from_le_bytes(*x));
-            Tensor::try_from_vec(elements.collect::<Vec<$ty>>(), like.physical_shape())
-        }};
-    }
-    match like.dtype() {
-        DType::F32 => read!(f32),
-        DType::F64 => read!(f64),
-        DType::I32 => read!(i32),
-        DType::BF16 => read!(bf16),
-        DType::F16 => read!(f16),
-        DType::I64 => read!(i64),
-        DType::I8 => read!(i8),
-        DType::U8 => read!(u8),
-        DType::Bool => {
-            let elements = bytes.iter().map(|x| *x != 0);
-            Tensor::try_from_vec(elements.collect::<Vec<bool>>(), like.physical_shape())
-        }
-    }
 }
