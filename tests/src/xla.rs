@@ -28,7 +28,10 @@ pub struct Job {
 pub fn python(tests: &str) -> Option<String> {
     let python = std::env::var("GRADLOOM_PYTHON").ok();
     if python.is_none() {
-        let _ = writeln!(std::io::stderr(), "{tests} are skipped: `.ci/outside` runs them");
+        let _ = writeln!(
+            std::io::stderr(),
+            "{tests} are skipped: `.ci/outside` runs them"
+        );
     }
     python
 }

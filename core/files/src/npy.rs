@@ -2,8 +2,8 @@
 //!
 //! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
 
-use crate::entry::{ByteOrder, Contents, Entry, Fault, Layout, Region};
 use crate::archive;
+use crate::entry::{ByteOrder, Contents, Entry, Fault, Layout, Region};
 use gradloom::{DType, Tensor};
 use safetensors::Dtype;
 use std::collections::BTreeMap;

@@ -569,7 +569,9 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// Returns a hash of the elements of a tensor.
 fn hash_of(x: &Tensor) -> Result<u64> {
-    Ok(hash(&[x.aval().to_string().as_bytes(), &x.try_to_le_bytes()?].concat()))
+    Ok(hash(
+        &[x.aval().to_string().as_bytes(), &x.try_to_le_bytes()?].concat(),
+    ))
 }
 
 /// Returns the paths of the leaves of a tree.

@@ -137,11 +137,7 @@ impl Tensor {
     /// # Errors
     ///
     /// If the number of bytes is not that of the elements, or if the shape is too large or has too many axes.
-    pub fn try_from_le_bytes(
-        dtype: DType,
-        bytes: &[u8],
-        shape: impl IntoShape,
-    ) -> Result<Tensor> {
+    pub fn try_from_le_bytes(dtype: DType, bytes: &[u8], shape: impl IntoShape) -> Result<Tensor> {
         let shape = shape.into_shape();
         check_shape(&shape)?;
         let numel: usize = shape.iter().product();

@@ -7,7 +7,12 @@ use gradloom::{Param, checkpoint, cond, custom_vjp, scan, while_loop};
 use gradloom_tests::noise;
 
 /// Compares values, both modes, second derivatives and batches of a function of `x`, divided and whole.
-fn compare(what: &str, f: &dyn Fn(&Tensor) -> Tensor, g: &dyn Fn(&Tensor) -> Tensor, x: &Tensor) {
+pub(super) fn compare(
+    what: &str,
+    f: &dyn Fn(&Tensor) -> Tensor,
+    g: &dyn Fn(&Tensor) -> Tensor,
+    x: &Tensor,
+) {
     let near = |found: &Tensor, expected: &Tensor, of: &str| {
         assert_near(found, expected, &format!("{what}: {of}"));
     };
@@ -26,7 +31,7 @@ fn compare(what: &str, f: &dyn Fn(&Tensor) -> Tensor, g: &dyn Fn(&Tensor) -> Ten
     near(&vmap(f)(&lanes), &vmap(g)(&lanes), "vmap");
 }
 
-fn spec(grid: &Grid, dims: &[&[&str]]) -> ShardingSpec {
+pub(super) fn spec(grid: &Grid, dims: &[&[&str]]) -> ShardingSpec {
     ShardingSpec::split(&grid.mesh, dims).unwrap()
 }
 
@@ -255,8 +260,8 @@ fn programs_that_run_once_are_divided() {
 }
 
 #[test]
-fn programs_that_all_devices_run_are_counted() {
-    let whole = 2.0 * 128.0 * 64.0 * 64.0;
+fn loops_and_branches_are_divided_and_counted() {
+    let part = 2.0 * 16.0 * 64.0 * 64.0;
     let turns = layers(|ws, x| {
         scan(
             |h: &Tensor, w: &Tensor| (layer(&(h.clone(), w.clone())), ()),
@@ -266,15 +271,9 @@ fn programs_that_all_devices_run_are_counted() {
         .0
     });
     assert!(
-        turns.flops > 4.0 * whole && turns.flops < 4.5 * whole,
+        turns.flops > 4.0 * part && turns.flops < 4.5 * part,
         "{}",
         turns.flops
-    );
-    assert!(
-        turns
-            .to_string()
-            .contains("so all devices compute it whole"),
-        "{turns}"
     );
     let choice = layers(|ws, x| {
         let first = ws.i(0);
@@ -286,7 +285,7 @@ fn programs_that_all_devices_run_are_counted() {
         )
     });
     assert!(
-        choice.flops > whole && choice.flops < 1.2 * whole,
+        choice.flops > part && choice.flops < 1.2 * part,
         "{}",
         choice.flops
     );
@@ -382,7 +381,7 @@ fn the_report_tells_what_all_devices_compute() {
     v10: f32[] [] = scalar v9
     v3: f32[64, 64] [{}, {}] = full 
     v4: f32[64] [{}] = select_index v0, v3
-    v5: f32[64] [{}] = scan v4, v0; no axis of the op can be split, so all devices compute it whole
+    v5: f32[64] [{}] = scan v4, v0; all devices compute it whole
     v6: f32[64] [{}] = while v8, v10, v5; no axis of the op can be split, so all devices compute it whole; one turn of it counts
     result v6: f32[64] [{}], 256 B per device
 

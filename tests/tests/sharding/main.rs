@@ -6,6 +6,7 @@ mod checkpoint;
 mod collectives;
 mod derivatives;
 mod errors;
+mod loops;
 mod plan;
 mod random;
 mod ring;

@@ -162,10 +162,13 @@ impl<'a> Choice<'a> {
     /// Returns the fewest bytes to bring a variable into a layout, and the layout to start from.
     fn cheapest(&self, var: Var, to: &Layout) -> (u128, usize) {
         let from = self.layouts(var).iter().enumerate();
-        let can = from.filter(|(_, from)| to.partial.iter().all(|p| from.partial.contains(p)));
+        let can_be = |from: &Layout, partial: &(Atom, Reduction)| {
+            from.partial.contains(partial) || partial.1 == Reduction::Sum
+        };
+        let can = from.filter(|(_, from)| to.partial.iter().all(|p| can_be(from, p)));
         let cost = can.map(|(i, from)| (self.path(var, from, to).sent, i));
         cost.min()
-            .expect("a value can be brought into each layout that is not partial")
+            .expect("a value can be brought into each layout that is not partial, but for sums")
     }
 
     /// Chooses how to compute an equation, and brings its operands into place.
@@ -212,7 +215,7 @@ impl<'a> Choice<'a> {
             .best
             .expect("an equation can be computed on whole operands");
         let found = computed(way);
-        if LocalEqn::new(self.grid, self.program, &found).is_some() {
+        if LocalEqn::new(self.grid, self.program, factors, &found).is_some() {
             return found;
         }
         // The op takes only whole operands of these shapes.
@@ -288,25 +291,28 @@ impl<'a> Choice<'a> {
     }
 
     /// Returns the way to compute an equation with factors split along these atoms, on operands that
-    /// are not partial.
+    /// are not partial, unless they are the states of a loop that are so after each turn.
     fn plain(&self, factors: &Factors, split: &[Vec<Atom>]) -> Way {
         let layouts = |values: &[Vec<AxisFactor>]| -> Vec<Layout> {
             values.iter().map(|axes| projected(axes, split)).collect()
         };
-        let mut partial: Vec<(Atom, Reduction)> = Vec::new();
-        for (factor, atoms) in factors.all.iter().zip(split) {
-            if let Some(kind) = factor.reduced {
-                partial.extend(atoms.iter().map(|atom| (*atom, kind)));
-            }
+        let (mut operands, mut results) = (layouts(&factors.operands), layouts(&factors.results));
+        for ((factor, atoms), of) in factors.all.iter().zip(split).zip(&factors.partial) {
+            let Some(kind) = factor.reduced else { continue };
+            let partial = || atoms.iter().map(|atom| (*atom, kind));
+            of.operands
+                .iter()
+                .for_each(|i| operands[*i].partial.extend(partial()));
+            of.results
+                .iter()
+                .for_each(|i| results[*i].partial.extend(partial()));
         }
-        partial.sort_unstable();
-        let mut results = layouts(&factors.results);
-        for result in &mut results {
-            result.partial.clone_from(&partial);
+        for layout in operands.iter_mut().chain(&mut results) {
+            layout.partial.sort_unstable();
         }
         Way {
             split: split.to_vec(),
-            operands: layouts(&factors.operands),
+            operands,
             results,
         }
     }
@@ -438,7 +444,7 @@ struct Cost {
 
 /// Returns sets of operands: if all operands of a set are partial along an atom, and the others are
 /// whole, the reduction of the results is the result for the reduced operands.
-fn commuting(program: &Program, eqn: &Eqn, kind: Reduction) -> Vec<Vec<usize>> {
+pub(super) fn commuting(program: &Program, eqn: &Eqn, kind: Reduction) -> Vec<Vec<usize>> {
     let facts = eqn.op.def().facts();
     let n = eqn.data().len();
     let is_float = |i: &usize| {

@@ -307,7 +307,7 @@ impl Report<'_> {
             _ => values.map(|(var, layout)| self.held(*var, layout)).sum(),
         };
         self.explanation.flops += flops;
-        let traffic = traffic as f64 + inner.bytes_inside;
+        let traffic = traffic as f64 + inner.bytes_inside / n_parts as f64;
         self.explanation.compute_seconds += self.speed.of_eqn(flops, traffic);
         let outs = eqn.outs.iter().zip(&computed.results);
         let outs = outs.map(|(var, layout)| {
@@ -319,9 +319,11 @@ impl Report<'_> {
         let args = eqn.args.iter().map(|var| name_of(program, *var));
         let args: Vec<String> = args.collect();
         let runs_code = |value: &Static| value.programs().is_some() || value.code().is_some();
-        let is_opaque = self.of.factors[computed.eqn].all.is_empty()
+        let runs_whole = computed.split.iter().all(Vec::is_empty)
             && eqn.attrs.iter().any(|attr| runs_code(program.attr(*attr)));
-        let note = match computed.is_gathered || is_opaque {
+        let has_axes = !self.of.factors[computed.eqn].all.is_empty();
+        let note = match computed.is_gathered || runs_whole {
+            true if has_axes => "; all devices compute it whole",
             true => "; no axis of the op can be split, so all devices compute it whole",
             false => "",
         };

@@ -5,6 +5,7 @@ use crate::sharding::Reduction;
 use crate::{Eqn, Program, Shape, Static, Var};
 
 use super::grid::{Atom, Grid, Layout};
+use super::inner::{self, Inner};
 use super::{SpmdError, name_of};
 
 /// An axis of a value: the factor, and the number of elements of a block. `None` has no factor.
@@ -20,6 +21,17 @@ pub(super) struct Factors {
     pub(super) likes: Vec<Vec<AxisFactor>>,
     /// For each result, the factors of its axes.
     pub(super) results: Vec<Vec<AxisFactor>>,
+    /// For each factor, the values that are partial if it is split.
+    pub(super) partial: Vec<Partial>,
+    /// The programs that the equation runs, if devices can run them on parts.
+    pub(super) inner: Option<Inner>,
+}
+
+/// The data operands and the results that are partial if a factor is split.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Partial {
+    pub(super) operands: Vec<usize>,
+    pub(super) results: Vec<usize>,
 }
 
 /// A factor of an equation.
@@ -29,7 +41,7 @@ pub(super) struct Factor {
     pub(super) len: usize,
     /// True if all parts must have the same number of indices.
     pub(super) is_even: bool,
-    /// How the results are made from the parts, if the results do not have the factor.
+    /// How the results that are partial are made from the parts.
     pub(super) reduced: Option<Reduction>,
 }
 
@@ -54,6 +66,9 @@ impl Factors {
     ///
     /// If a shape is not known.
     pub(super) fn new(program: &Program, eqn: &Eqn) -> Result<Factors, SpmdError> {
+        if let Some(factors) = inner::factors(program, eqn)? {
+            return Ok(factors);
+        }
         let shapes = |vars: &[Var]| {
             let shapes = vars.iter().map(|var| shape_of(program, *var));
             shapes.collect::<Result<Vec<_>, _>>()
@@ -116,11 +131,21 @@ impl Factors {
         let operands = list(&axes.operands, &data, true);
         let results = list(&axes.results, &outs, true);
         let likes = list(&axes.likes, &likes, false);
+        let all: Vec<Factor> = numbers.into_iter().map(|(_, factor)| factor).collect();
+        let partial = all.iter().map(|factor| match factor.reduced {
+            Some(_) => Partial {
+                operands: Vec::new(),
+                results: (0..outs.len()).collect(),
+            },
+            None => Partial::default(),
+        });
         Ok(Factors {
-            all: numbers.into_iter().map(|(_, factor)| factor).collect(),
+            partial: partial.collect(),
+            all,
             operands,
             likes,
             results,
+            inner: None,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Equations on the parts of a device.
 
 use super::choose::Computed;
-use super::factors::shape_of;
+use super::factors::{Factors, shape_of};
 use super::grid::{Grid, Layout};
 use crate::{Aval, Eqn, Program, Static, StaticKind, Var};
 
@@ -22,7 +22,12 @@ pub(super) fn local_shape(grid: &Grid, program: &Program, var: Var, layout: &Lay
 impl LocalEqn {
     /// Returns `None` if the op does not take the parts of its operands, or does not give those of its
     /// results.
-    pub(super) fn new(grid: &Grid, program: &Program, computed: &Computed) -> Option<LocalEqn> {
+    pub(super) fn new(
+        grid: &Grid,
+        program: &Program,
+        factors: &Factors,
+        computed: &Computed,
+    ) -> Option<LocalEqn> {
         let eqn = &program.eqns[computed.eqn];
         let shape = |(var, layout): (&Var, &Layout)| local_shape(grid, program, *var, layout);
         let shapes = |vars: &[Var], layouts: &[Layout]| -> Vec<Vec<usize>> {
@@ -31,7 +36,13 @@ impl LocalEqn {
         let data = shapes(eqn.data(), &computed.operands);
         let likes = shapes(eqn.likes(), &computed.likes);
         let outs = shapes(&eqn.outs, &computed.results);
-        let statics = statics(program, eqn, &data, &outs);
+        let mut statics = statics(program, eqn, &data, &outs);
+        if let Some(inner) = &factors.inner {
+            let programs = statics
+                .iter()
+                .position(|value| value.programs().is_some())?;
+            statics[programs] = inner.local(grid, &computed.split)?.into();
+        }
         let avals = eqn.args.iter().zip(data.iter().chain(&likes));
         let avals: Vec<Aval> = avals
             .map(|(var, shape)| Aval {

@@ -22,6 +22,7 @@ mod error;
 mod explain;
 mod factors;
 mod grid;
+mod inner;
 mod local;
 mod partition;
 mod propagate;
@@ -34,13 +35,17 @@ pub use grid::Grid;
 pub use partition::Partitioned;
 pub use time::Speed;
 
-use crate::op::control;
+use crate::op::control::{self, links::is_loop_or_branch};
 use crate::sharding::{Mesh, ShardingError, ShardingSpec};
-use crate::{Aval, Builder, Eqn, Op, Program, SecondaryMap, Static, StaticKind, Var, cost, pass};
+use crate::{
+    Attr, Aval, Builder, Eqn, Op, Program, Programs, SecondaryMap, Static, StaticKind, Var, cost,
+    pass,
+};
 use choose::{Choice, Computed, Item};
 use factors::{Factors, shape_of};
 use grid::Layout;
 use propagate::Wish;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Specs for some parameters and results of a program.
@@ -166,6 +171,15 @@ fn inlined(program: &Program, mesh: &Arc<Mesh>) -> Program {
             }
         }
         program = next;
+    }
+    // Static arguments that loops and branches run.
+    let loops = program.eqns.iter().filter(|eqn| is_loop_or_branch(eqn.op));
+    let loops: BTreeSet<Attr> = loops.flat_map(|eqn| eqn.attrs.clone()).collect();
+    for attr in loops {
+        if let Some(programs) = program.attr(attr).programs() {
+            let programs = programs.iter().map(|of| inlined(of, mesh)).collect();
+            program.attrs[attr.0 as usize] = Programs::new(programs).into();
+        }
     }
     program
 }

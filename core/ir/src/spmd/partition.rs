@@ -32,8 +32,22 @@ pub struct Partitioned {
 }
 
 impl Sharded {
-    /// Returns the program that each device runs.
+    /// Returns the program that each device runs, with its axes and specs.
     pub fn partition(&self) -> Partitioned {
+        Partitioned {
+            program: self.of_device(),
+            axes: self.mesh_axes(
+                &(0..self.grid.axes().len() as u8)
+                    .map(Atom)
+                    .collect::<Vec<_>>(),
+            ),
+            params: self.param_specs(),
+            outs: self.out_specs(),
+        }
+    }
+
+    /// Returns the program that each device runs.
+    pub(super) fn of_device(&self) -> Program {
         let mut emitter = Emitter {
             of: self,
             b: Builder::new(),
@@ -68,16 +82,7 @@ impl Sharded {
         let outs = self.program.outs.iter().zip(&self.outs);
         let outs = outs.map(|(var, layout)| emitter.bound(*var, layout));
         let outs = outs.collect();
-        Partitioned {
-            program: emitter.b.finish(params, outs),
-            axes: self.mesh_axes(
-                &(0..self.grid.axes().len() as u8)
-                    .map(Atom)
-                    .collect::<Vec<_>>(),
-            ),
-            params: self.param_specs(),
-            outs: self.out_specs(),
-        }
+        emitter.b.finish(params, outs)
     }
 
     /// Returns a program with the operands and results of the whole program, that runs the program of
@@ -231,6 +236,14 @@ impl Emitter<'_> {
                 let statics = [self.axis(*dim), self.over(&[*atom])];
                 self.b.emit(Op::ReduceScatter, &statics, &[x])
             }
+            Step::KeepOnFirst { atoms } => {
+                let over = self.over(atoms);
+                let index = self.b.emit(Op::AxisIndex, &[over], &[]);
+                let first = self.filled(&[], 0.into(), DType::I64);
+                let is_first = self.b.binary(Op::Eq, index, first);
+                let zero = self.filled(&[], 0.into(), self.dtype(x));
+                self.b.select(is_first, x, zero)
+            }
         }
     }
 
@@ -247,7 +260,8 @@ impl Emitter<'_> {
         let (program, grid) = (&self.of.program, &self.of.grid);
         let eqn = &program.eqns[computed.eqn];
         let factors = &self.of.factors[computed.eqn];
-        let local = LocalEqn::new(grid, program, computed).expect("the choice has checked it");
+        let local =
+            LocalEqn::new(grid, program, factors, computed).expect("the choice has checked it");
         let mut args = Vec::with_capacity(eqn.args.len());
         for (i, (var, layout)) in eqn.data().iter().zip(&computed.operands).enumerate() {
             let x = self.bound(*var, layout);

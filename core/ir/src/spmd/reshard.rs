@@ -20,6 +20,9 @@ pub(super) enum Step {
     AllReduce { kind: Reduction, atoms: Vec<Atom> },
     /// The values along an atom are added up, and each device keeps a part of the sum.
     ReduceScatter { dim: usize, atom: Atom },
+    /// The first device along the atoms keeps the value, and the others have zeros, so the value is the sum. Nothing is
+    /// sent.
+    KeepOnFirst { atoms: Vec<Atom> },
 }
 
 /// Steps between two layouts.
@@ -32,10 +35,10 @@ pub(super) struct Path {
 }
 
 impl Step {
-    /// Returns the atoms along which devices exchange data. None for a slice.
+    /// Returns the atoms along which devices exchange data.
     pub(super) fn over(&self) -> &[Atom] {
         match self {
-            Step::Slice { .. } => &[],
+            Step::Slice { .. } | Step::KeepOnFirst { .. } => &[],
             Step::AllGather { atoms, .. } | Step::AllReduce { atoms, .. } => atoms,
             Step::AllToAll { atom, .. } | Step::ReduceScatter { atom, .. } => {
                 std::slice::from_ref(atom)
@@ -46,7 +49,7 @@ impl Step {
     /// Returns the name of the collective, or `None` if nothing is sent.
     pub(super) fn name(&self) -> Option<&'static str> {
         match self {
-            Step::Slice { .. } => None,
+            Step::Slice { .. } | Step::KeepOnFirst { .. } => None,
             Step::AllGather { .. } => Some("all_gather"),
             Step::AllToAll { .. } => Some("all_to_all"),
             Step::AllReduce { .. } => Some("all_reduce"),
@@ -61,7 +64,7 @@ impl Step {
     pub(super) fn sent(&self, bytes: u128, n: u128) -> u128 {
         let part = bytes.div_ceil(n);
         match self {
-            Step::Slice { .. } => 0,
+            Step::Slice { .. } | Step::KeepOnFirst { .. } => 0,
             Step::AllGather { .. } => (n - 1) * bytes,
             Step::AllToAll { .. } | Step::ReduceScatter { .. } => (n - 1) * part,
             Step::AllReduce { .. } => 2 * (n - 1) * part,
@@ -77,8 +80,8 @@ pub(super) fn local_bytes(grid: &Grid, shape: &[usize], size: usize, layout: &La
 
 /// Returns the steps from one layout to another of a value with elements of `size` bytes.
 ///
-/// Steps that shrink the value come first, and those that make it larger last. `to` is partial only
-/// where `from` is.
+/// Steps that shrink the value come first, and those that make it larger last. Where `to` is partial and `from` is not,
+/// the reduction is a sum.
 pub(super) fn path(grid: &Grid, shape: &[usize], size: usize, from: &Layout, to: &Layout) -> Path {
     let mut walk = Walk {
         grid,
@@ -92,7 +95,7 @@ pub(super) fn path(grid: &Grid, shape: &[usize], size: usize, from: &Layout, to:
         },
     };
     while walk.at != *to {
-        let is_done = walk.shrink() || walk.reduce() || walk.gather();
+        let is_done = walk.shrink() || walk.reduce() || walk.gather() || walk.keep();
         assert!(is_done, "a value can be gathered and then sliced");
     }
     walk.path
@@ -229,6 +232,15 @@ impl Walk<'_> {
         let mut next = self.at.clone();
         next.partial.retain(|(atom, _)| !atoms.contains(atom));
         self.step(Step::AllReduce { kind, atoms }, next)
+    }
+
+    /// Makes the value a sum along the atoms that are missing.
+    fn keep(&mut self) -> bool {
+        let missing = self.to.partial.iter();
+        let missing = missing.filter(|partial| !self.at.partial.contains(*partial));
+        let atoms: Vec<Atom> = missing.map(|(atom, _)| *atom).collect();
+        let next = self.to.clone();
+        !atoms.is_empty() && self.step(Step::KeepOnFirst { atoms }, next)
     }
 
     /// Joins the parts of a dim: of one whose atoms are others in the end, if there is one.

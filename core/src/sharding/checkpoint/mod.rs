@@ -146,7 +146,8 @@ pub fn load_checkpoint<T: Tree>(
             leaf: name.clone(),
             source: Box::new(source),
         };
-        let leaf = Tensor::try_from_le_bytes(like.dtype(), &bytes, like.physical_shape()).map_err(of_leaf)?;
+        let leaf = Tensor::try_from_le_bytes(like.dtype(), &bytes, like.physical_shape())
+            .map_err(of_leaf)?;
         let leaf = leaf.with_batch_dims(like.batch_dims());
         loaded.push(match spec {
             Some(spec) => placed(&leaf, &spec, CALL).map_err(of_leaf)?,

@@ -12,6 +12,7 @@ pub(crate) mod body;
 pub(crate) mod checkpoint;
 mod custom;
 mod custom_code;
+pub(crate) mod links;
 pub(crate) mod prune;
 pub(crate) mod scan;
 pub mod shard_map;

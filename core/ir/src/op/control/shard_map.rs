@@ -1,6 +1,7 @@
 //! `shard_map`: a program that each device of a mesh runs on its parts of the operands.
 
 use super::body;
+use super::links::{Link, Links};
 use super::{Control, avals, check_args, check_number, control_op};
 use crate::mesh::{AxisSet, MeshAxes, Tiling};
 use crate::op::collective::over;
@@ -136,7 +137,7 @@ impl Control for ShardMap {
             .zip(outs)
             .map(whole)
             .collect::<Result<Vec<_>, _>>()?;
-        let varies = variance(body, mesh, ins).map_err(refused)?;
+        let varies = variance_through_loops(body, mesh, ins).map_err(refused)?;
         match check_results(body, mesh, outs, &varies).map_err(refused)? {
             None => Ok(found),
             Some((i, axes)) => Err(refused(format!(
@@ -166,6 +167,92 @@ pub fn variance(
         varies.extend(eqn.outs.iter().map(|out| (*out, found)));
     }
     Ok(varies)
+}
+
+/// As [`variance`], but a result of a loop or a branch varies only with the operands that it depends on.
+///
+/// This holds for the values. In a derivative, all operands of an equation vary along the same axes.
+fn variance_through_loops(
+    body: &Program,
+    mesh: &MeshAxes,
+    ins: &[Tiling],
+) -> Result<SecondaryMap<Var, AxisSet>, String> {
+    let mut varies = SecondaryMap::new();
+    for (param, tiling) in body.params.iter().zip(ins) {
+        varies.insert(*param, tiling.axes(mesh)?);
+    }
+    for eqn in &body.eqns {
+        let found = of_results(body, eqn, mesh, &varies)?;
+        match of_loop(body, eqn, &varies) {
+            Some(found) => varies.extend(eqn.outs.iter().copied().zip(found)),
+            None => varies.extend(eqn.outs.iter().map(|out| (*out, found))),
+        }
+    }
+    Ok(varies)
+}
+
+/// Returns the axes along which each result of a loop or a branch without collectives varies, or `None` for another
+/// equation.
+fn of_loop(body: &Program, eqn: &Eqn, varies: &SecondaryMap<Var, AxisSet>) -> Option<Vec<AxisSet>> {
+    let statics: Vec<Static> = eqn.attrs.iter().map(|a| body.attr(*a).clone()).collect();
+    let links = Links::of(eqn.op, &statics)?;
+    let of = |varies: &SecondaryMap<Var, AxisSet>, var: Var| {
+        varies.get(var).copied().unwrap_or_default()
+    };
+    let mut inner: Vec<SecondaryMap<Var, AxisSet>> =
+        vec![SecondaryMap::new(); links.programs.len()];
+    // What all results depend on: the choice of a branch, and the conditions of loops.
+    let mut common = AxisSet::EMPTY;
+    for (arg, link) in eqn.args.iter().zip(&links.operands) {
+        let own = of(varies, *arg);
+        if let Some(Link {
+            place: (program, var),
+            ..
+        }) = link
+        {
+            inner[*program].insert(*var, own);
+        } else {
+            common = common.union(own);
+        }
+    }
+    // Returns whether the variable varied along fewer axes.
+    let widen = |varies: &mut SecondaryMap<Var, AxisSet>, var: Var, by: AxisSet| {
+        let own = of(varies, var);
+        varies.insert(var, own.union(by));
+        own.union(by) != own
+    };
+    let mut has_changed = true;
+    while has_changed {
+        has_changed = false;
+        for (program, varies) in links.programs.iter().zip(&mut inner) {
+            for eqn in &program.eqns {
+                let found = of_loop(program, eqn, varies)
+                    .unwrap_or_else(|| vec![of_operands(eqn, varies); eqn.outs.len()]);
+                for (out, found) in eqn.outs.iter().zip(found) {
+                    has_changed |= widen(varies, *out, found);
+                }
+            }
+        }
+        for ((i, a), (j, b)) in &links.ties {
+            let both = of(&inner[*i], *a).union(of(&inner[*j], *b));
+            has_changed |= widen(&mut inner[*i], *a, both);
+            has_changed |= widen(&mut inner[*j], *b, both);
+        }
+    }
+    let conditions = links.conditions.iter();
+    common = conditions.fold(common, |common, (i, var)| {
+        common.union(of(&inner[*i], *var))
+    });
+    let results = links.results.iter().map(|link| {
+        let own = link.map_or(
+            AxisSet::EMPTY,
+            |Link {
+                 place: (i, var), ..
+             }| of(&inner[i], var),
+        );
+        own.union(common)
+    });
+    Some(results.collect())
 }
 
 /// Returns the axes along which any operand varies.
