@@ -24,6 +24,7 @@ mod factors;
 mod grid;
 mod inner;
 mod local;
+mod order;
 mod partition;
 mod propagate;
 mod reshard;
@@ -103,7 +104,7 @@ pub fn shard(
     mesh: &Arc<Mesh>,
     constraints: &Constraints,
 ) -> Result<Sharded, SpmdError> {
-    let mut program = inlined(program, mesh);
+    let mut program = order::ordered(inlined(program, mesh));
     if let Some(eqn) = program.eqns.iter().find(|eqn| eqn.op.is_call()) {
         return Err(SpmdError::Call {
             op: eqn.op.to_string(),
