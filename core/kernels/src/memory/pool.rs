@@ -270,18 +270,21 @@ mod tests {
     #[test]
     fn elements_of_another_owner_stay_in_its_memory_until_they_are_dropped() {
         #[repr(align(8))]
-        struct Owner([u8; 12], Arc<()>);
+        struct Owner {
+            bytes: [u8; 12],
+            _alive: Arc<()>,
+        }
         impl AsRef<[u8]> for Owner {
             fn as_ref(&self) -> &[u8] {
-                &self.0
+                &self.bytes
             }
         }
         let alive = Arc::new(());
         let owner = || {
-            Arc::new(Owner(
-                [0, 0, 128, 63, 1, 0, 0, 0, 2, 0, 255, 0],
-                alive.clone(),
-            ))
+            Arc::new(Owner {
+                bytes: [0, 0, 128, 63, 1, 0, 0, 0, 2, 0, 255, 0],
+                _alive: alive.clone(),
+            })
         };
         let floats = PooledVec::<f32>::of_bytes(owner(), 3).unwrap();
         assert_eq!((floats.len(), floats[0], floats.capacity()), (3, 1.0, 0));
@@ -290,7 +293,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&alive), 2);
         drop(floats);
         assert_eq!((Arc::strong_count(&alive), copy[0]), (1, 1.0));
-        // Bools are copied, because a byte could be no bool.
+        // Bools are copied, because a byte may not be a bool.
         let bools = PooledVec::<bool>::of_bytes(owner(), 12).unwrap();
         assert!(bools.is_owned() && bools[10] && bools[8] && !bools[9]);
         assert_eq!(Arc::strong_count(&alive), 1);
