@@ -114,11 +114,11 @@ fn small_buffer(dtype: DType, n: usize) -> Option<Arc<Buffer>> {
     found.ok().flatten()
 }
 
-/// Adds a buffer to a free list if this is its only handle.
+/// Adds a buffer to a free list if this is its only handle and its elements may be written.
 pub(crate) fn recycle_buffer(mut buffer: Arc<Buffer>) {
     // A count of 1 cannot grow, because only this handle could be cloned. The count is checked
     // again when the buffer is taken.
-    if Arc::strong_count(&buffer) > 1 {
+    if Arc::strong_count(&buffer) > 1 || !buffer.is_owned() {
         return;
     }
     let bytes = buffer.bytes();

@@ -98,7 +98,7 @@ pub fn memory() -> Memory {
 #[non_exhaustive]
 pub struct Memory {
     /// Size in bytes of the buffers that tensors, residuals, results of calls and constants of plans hold. A buffer
-    /// may be larger than its elements.
+    /// may be larger than its elements. Elements in a [mapped file](crate::Tensor::try_from_bytes) are not included.
     pub live_bytes: usize,
     /// Number of these buffers. Buffers without elements do not count.
     pub live_buffers: usize,

@@ -480,6 +480,7 @@ pub(crate) const OF_TENSORS: &[&str] = &[
     "tril_indices",
     "triu_indices",
     "meshgrid",
+    "try_from_bytes",
     "try_from_vec",
     "clone",
     "as_ref",

@@ -1,6 +1,7 @@
 //! Dtypes of files, and their elements.
 
 use crate::FileError;
+use crate::bytes::Bytes;
 use gradloom::{DType, Tensor};
 use half::{bf16, f16};
 use safetensors::Dtype;
@@ -43,10 +44,20 @@ pub(crate) fn fits(narrow: DType, wide: DType) -> bool {
 }
 
 /// Returns the tensor of these little-endian elements, in the dtype that [`own`] gives.
-pub(crate) fn tensor(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<Tensor, FileError> {
+///
+/// Elements of a map stay there if they have this dtype and are not bools, which could have other bytes than 0 and 1.
+pub(crate) fn tensor(dtype: Dtype, shape: &[usize], bytes: Bytes) -> Result<Tensor, FileError> {
     macro_rules! read {
+        ($ty:ty) => {
+            match bytes {
+                Bytes::Mapped { .. } if cfg!(target_endian = "little") => {
+                    Tensor::try_from_bytes::<$ty>(bytes, shape)
+                }
+                _ => read!($ty, $ty),
+            }
+        };
         ($from:ty, $to:ty) => {{
-            let (elements, _) = bytes.as_chunks::<{ size_of::<$from>() }>();
+            let (elements, _) = bytes.as_ref().as_chunks::<{ size_of::<$from>() }>();
             let elements = elements
                 .iter()
                 .map(|x| <$to>::from(<$from>::from_le_bytes(*x)));
@@ -54,19 +65,20 @@ pub(crate) fn tensor(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<Tens
         }};
     }
     Ok(match dtype {
-        Dtype::U8 => read!(u8, u8),
-        Dtype::I8 => read!(i8, i8),
+        Dtype::U8 => read!(u8),
+        Dtype::I8 => read!(i8),
         Dtype::I16 => read!(i16, i32),
         Dtype::U16 => read!(u16, i32),
-        Dtype::I32 => read!(i32, i32),
+        Dtype::I32 => read!(i32),
         Dtype::U32 => read!(u32, i64),
-        Dtype::I64 => read!(i64, i64),
-        Dtype::F16 => read!(f16, f16),
-        Dtype::BF16 => read!(bf16, bf16),
-        Dtype::F32 => read!(f32, f32),
-        Dtype::F64 => read!(f64, f64),
+        Dtype::I64 => read!(i64),
+        Dtype::F16 => read!(f16),
+        Dtype::BF16 => read!(bf16),
+        Dtype::F32 => read!(f32),
+        Dtype::F64 => read!(f64),
         Dtype::BOOL => {
-            Tensor::try_from_vec(bytes.iter().map(|x| *x != 0).collect::<Vec<bool>>(), shape)
+            let elements = bytes.as_ref().iter().map(|x| *x != 0);
+            Tensor::try_from_vec(elements.collect::<Vec<bool>>(), shape)
         }
         _ => unreachable!("`own` has no dtype for it"),
     }?)

@@ -1,11 +1,14 @@
 //! Places of tensors in a file, and reading their elements.
 
+use crate::bytes::Bytes;
 use flate2::Crc;
 use flate2::read::DeflateDecoder;
+use memmap2::Mmap;
 use safetensors::Dtype;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read, Seek as _, SeekFrom};
+use std::sync::Arc;
 
 /// The most bytes that one byte of a file stands for. DEFLATE reaches no more (RFC 1951: 258 bytes in 2 bits).
 ///
@@ -118,15 +121,22 @@ impl Region {
         })
     }
 
-    /// Returns all bytes.
-    pub(crate) fn read(&self, file: &File) -> io::Result<Vec<u8>> {
+    /// Returns all bytes. Those of a map are not copied, unless they are compressed.
+    pub(crate) fn read(&self, file: &File, map: Option<&Arc<Mmap>>) -> io::Result<Bytes> {
         let broken = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
-        let len = usize::try_from(self.len).map_err(|_| broken("it has more bytes than memory"))?;
-        let mut bytes = vec![0; len];
-        self.reader(file)?.read_exact(&mut bytes)?;
+        let bytes = match map {
+            Some(map) if !self.is_deflated => Bytes::mapped(map, self.start, self.len)?,
+            _ => {
+                let len = usize::try_from(self.len);
+                let len = len.map_err(|_| broken("it has more bytes than memory"))?;
+                let mut bytes = vec![0; len];
+                self.reader(file)?.read_exact(&mut bytes)?;
+                Bytes::Read(bytes)
+            }
+        };
         if let Some(expected) = self.crc {
             let mut crc = Crc::new();
-            crc.update(&bytes);
+            crc.update(bytes.as_ref());
             if crc.sum() != expected {
                 return Err(broken("its bytes do not have the CRC-32 of the archive"));
             }
@@ -243,7 +253,7 @@ impl Entry {
     /// # Panics
     ///
     /// If the dtype is not known.
-    pub(crate) fn bytes(&self, file: &File) -> io::Result<Vec<u8>> {
+    pub(crate) fn bytes(&self, file: &File, map: Option<&Arc<Mmap>>) -> io::Result<Bytes> {
         let size = self.dtype.expect("the caller has checked it").bitsize() / 8;
         let numel: usize = match self.shape.contains(&0) {
             true => 0,
@@ -258,26 +268,30 @@ impl Entry {
                 fits
             })
         };
-        let mut bytes = match (&self.region.crc, numel) {
-            (_, 0) => return Ok(Vec::new()),
+        let offset = self.offset as usize;
+        let bytes = match (&self.region.crc, numel) {
+            (_, 0) => return Ok(Bytes::Read(Vec::new())),
             // Without a sum of all bytes, only those of this tensor are read.
             (None, _) if is_dense() => {
-                Region::plain(self.region.start + self.offset, (numel * size) as u64).read(file)?
+                let own = Region::plain(self.region.start + self.offset, (numel * size) as u64);
+                own.read(file, map)?
             }
             _ => {
-                let mut bytes = self.region.read(file)?;
-                bytes.drain(..self.offset as usize);
+                let all = self.region.read(file, map)?;
                 match is_dense() {
-                    true => bytes.truncate(numel * size),
-                    false => bytes = self.rows_of(&bytes, size, numel),
+                    true => all.part(offset, numel * size),
+                    false => Bytes::Read(self.rows_of(&all.as_ref()[offset..], size, numel)),
                 }
-                bytes
             }
         };
-        if self.order == ByteOrder::Big {
-            bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
-        }
-        Ok(bytes)
+        Ok(match self.order {
+            ByteOrder::Little => bytes,
+            ByteOrder::Big => {
+                let mut bytes = bytes.into_vec();
+                bytes.chunks_exact_mut(size).for_each(<[u8]>::reverse);
+                Bytes::Read(bytes)
+            }
+        })
     }
 
     /// Returns the elements row by row, from bytes that begin at the first element.

@@ -20,9 +20,11 @@
 //!
 //! The leaf `layers[0].weight` has the name `layers.0.weight` in a file, as in PyTorch. [`Loader`] takes other names,
 //! and loads what is there if a part is missing. [`TensorFile`] reads single tensors.
-//! A file is read where a tensor needs it, and not as a whole. [`Checkpoints`] keep the state of a training run.
+//! A file is read where a tensor needs it, and not as a whole. [`TensorFile::map`] copies nothing: the tensors are in the
+//! pages of the file. [`Checkpoints`] keep the state of a training run.
 
 mod archive;
+mod bytes;
 mod checkpoints;
 mod dtype;
 mod entry;

@@ -193,7 +193,35 @@ impl<'a> Loader<'a> {
         like: &T,
         path: impl AsRef<Path>,
     ) -> Result<(T, Report), FileError> {
-        let file = TensorFile::open(path)?;
+        self.load_from(like, &TensorFile::open(path)?)
+    }
+
+    /// Returns the tree with the tensors of an open file, and the names that they do not share.
+    ///
+    /// If the file is [mapped](TensorFile::map), a leaf of the dtype of the file is a view of it.
+    ///
+    /// ```
+    /// use gradloom::Tensor;
+    /// use gradloom_files::{Loader, TensorFile, save};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("model.safetensors");
+    /// let model = vec![Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32])];
+    /// save(&model, &path).unwrap();
+    /// // SAFETY: nothing writes to the file in this folder.
+    /// let file = unsafe { TensorFile::map(&path) }.unwrap();
+    /// let (loaded, _) = Loader::new().load_from(&model, &file).unwrap();
+    /// assert_eq!(loaded[0].to_vec::<f32>(), [1.0, 2.0]);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`load`](Self::load).
+    pub fn load_from<T: Tree>(
+        &self,
+        like: &T,
+        file: &TensorFile,
+    ) -> Result<(T, Report), FileError> {
         let leaves = tree::leaves_with_paths(like);
         let names = leaves
             .iter()
@@ -205,7 +233,7 @@ impl<'a> Loader<'a> {
         for (name, (path, leaf)) in names.iter().zip(&leaves) {
             unexpected.remove(&**name);
             loaded.push(match file.entry(name) {
-                Some(_) => leaf_of(&file, name, path, leaf)?,
+                Some(_) => leaf_of(file, name, path, leaf)?,
                 None => {
                     missing.push(name.clone());
                     leaf.clone()

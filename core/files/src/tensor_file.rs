@@ -1,13 +1,16 @@
 use crate::entry::{Contents, Entry, Fault};
 use crate::{FileError, Format, archive, dtype, npy, safetensors, torch};
 use gradloom::Tensor;
+use memmap2::Mmap;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, Take};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A file of tensors. Opening it reads the header only, and a tensor is read when it is asked for.
+///
+/// [`map`](Self::map) opens a file without copies of its tensors.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -30,6 +33,8 @@ pub struct TensorFile {
     path: PathBuf,
     /// The file that was opened, also if another has its name now. A read moves its place.
     file: Mutex<File>,
+    /// The map of this file, if its tensors are not copied.
+    map: Option<Arc<Mmap>>,
     format: Format,
     entries: BTreeMap<String, Entry>,
     metadata: BTreeMap<String, String>,
@@ -67,10 +72,65 @@ impl TensorFile {
         Ok(TensorFile {
             path: path.to_owned(),
             file: Mutex::new(file),
+            map: None,
             format,
             entries,
             metadata,
         })
+    }
+
+    /// Opens a file and maps it to memory, so that its tensors are not copied.
+    ///
+    /// The header is checked as by [`open`](Self::open). The system reads a page of the file when an element in it is
+    /// first used. It may drop the page when memory is short, and processes that map the same file share it. The file
+    /// stays mapped until this value and all of its tensors are dropped. No operation writes to the map: results of
+    /// operations have memory of their own.
+    ///
+    /// These tensors are copied, as those of [`open`](Self::open):
+    ///
+    /// - elements that are not aligned for their dtype,
+    /// - bools, because another byte than 0 and 1 would not be a bool (it is read as `true`),
+    /// - integers that become a wider dtype, compressed arrays, strided arrays and big-endian ones, and everything on
+    ///   a big-endian machine.
+    ///
+    /// A member of a zip archive is read once for its checksum when its tensor is asked for.
+    ///
+    /// ```
+    /// use gradloom::Tensor;
+    /// use gradloom_files::{TensorFile, save};
+    ///
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("pair.safetensors");
+    /// save(&(Tensor::from([1.0f32, 2.0]), Tensor::from(3i64)), &path).unwrap();
+    /// // SAFETY: nothing writes to the file in this folder.
+    /// let file = unsafe { TensorFile::map(&path) }.unwrap();
+    /// let x = file.tensor("0").unwrap();
+    /// assert_eq!((x + 1.0).to_vec::<f32>(), [2.0, 3.0]);
+    /// ```
+    ///
+    /// [`Loader::load_from`](crate::Loader::load_from) loads a tree of such tensors.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`open`](Self::open), and if the system cannot map the file.
+    ///
+    /// # Safety
+    ///
+    /// No process may write to the file or make it shorter while it is mapped: the elements of a tensor would change,
+    /// which is undefined behaviour. On Unix, a read of an element beyond the end of a shortened file ends the process
+    /// with the signal `SIGBUS`. A file may be deleted, or be replaced by one that is renamed to its name, as
+    /// [`save`](crate::save) does. The map then has the bytes of the file that was opened.
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<TensorFile, FileError> {
+        let mut opened = TensorFile::open(path)?;
+        let file = opened.file.get_mut();
+        let file = file.unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the caller guarantees that the file does not change while it is mapped.
+        let map = unsafe { Mmap::map(&*file) }.map_err(|source| FileError::Read {
+            path: opened.path.clone(),
+            source,
+        })?;
+        opened.map = Some(Arc::new(map));
+        Ok(opened)
     }
 
     /// Returns the path of the file.
@@ -116,7 +176,7 @@ impl TensorFile {
             });
         };
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let bytes = entry.bytes(&file);
+        let bytes = entry.bytes(&file, self.map.as_ref());
         drop(file);
         let bytes = bytes.map_err(|error| match Fault::from(error) {
             Fault::Io(source) => FileError::Read {
@@ -129,7 +189,7 @@ impl TensorFile {
                 reason: format!("`{name}`: {reason}"),
             },
         })?;
-        dtype::tensor(dtype, &entry.shape, &bytes)
+        dtype::tensor(dtype, &entry.shape, bytes)
     }
 
     pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {

@@ -37,7 +37,7 @@ pub(crate) fn contents(file: &File, members: &BTreeMap<String, Region>) -> Resul
     }
     let order = match members.get(&format!("{folder}byteorder")) {
         None => ByteOrder::Little,
-        Some(region) if region.len() <= 16 => match &*region.read(file)? {
+        Some(region) if region.len() <= 16 => match region.read(file, None)?.as_ref() {
             b"little" => ByteOrder::Little,
             b"big" => ByteOrder::Big,
             other => {
@@ -49,7 +49,7 @@ pub(crate) fn contents(file: &File, members: &BTreeMap<String, Region>) -> Resul
         },
         Some(_) => return Err("its byte order is too long".to_owned().into()),
     };
-    let bytes = region.read(file)?;
+    let bytes = region.read(file, None)?.into_vec();
     let pickle = Pickle::parse(&bytes)?;
     let mut walk = Walk {
         pickle: &pickle,

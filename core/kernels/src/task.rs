@@ -240,7 +240,8 @@ thread_local! {
 ///
 /// # Panics
 ///
-/// Panics if a buffer differs in dtype or length from `needs`, or if a result is shared.
+/// Panics if a buffer differs in dtype or length from `needs`, or if a result is shared or not
+/// [writable](Buffer::writable).
 pub fn run(
     tasks: &[Task],
     needs: &BufferSizes,
@@ -275,8 +276,8 @@ pub fn run(
     let mut starts: SmallVec<[*mut u8; 32]> = SmallVec::new();
     starts.push(arena.as_mut_ptr().cast());
     for result in results.iter_mut() {
-        let only = Arc::get_mut(result);
-        let only = only.expect("a result is uniquely owned until it is computed");
+        let only = Buffer::writable(result);
+        let only = only.expect("a result is writable until it is computed");
         starts.push(only.as_mut_ptr());
     }
     starts.extend(constants.iter().map(|b| b.as_ptr().cast_mut()));

@@ -347,10 +347,10 @@ impl Value {
         }
     }
 
-    /// Takes the elements out, if they are not shared.
+    /// Takes the elements out, if they are not shared and may be written.
     pub(crate) fn try_donate(&mut self) -> Option<Arc<Buffer>> {
         let mut buffer = self.elements.take()?;
-        match Arc::get_mut(&mut buffer).is_some() {
+        match Buffer::writable(&mut buffer).is_some() {
             true => Some(buffer),
             false => {
                 self.restore(buffer);

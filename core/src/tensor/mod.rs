@@ -7,6 +7,7 @@ use crate::raise::{expect, raise};
 use crate::tensor::record::record_many;
 use crate::{Aval, DType, Error, Result};
 use gradloom_ir::{Op, Static};
+use gradloom_kernels::memory::pool::PooledVec;
 use std::fmt;
 use std::sync::Arc;
 
@@ -182,6 +183,47 @@ impl Tensor {
         }
         let aval = Aval::new(T::DTYPE, shape);
         let buffer = Arc::new(T::into_buffer(data.into()));
+        Ok(Tensor::new(&aval, ValueSource::Elements(buffer)))
+    }
+
+    /// Returns a tensor of the elements whose bytes `owner` holds, in row-major order.
+    ///
+    /// The bytes of an element have the order of the machine. The elements stay in the memory of `owner`, such as a
+    /// mapped file. The tensor and its clones keep it alive, and no operation writes to it. Elements that are not
+    /// aligned for `T` are copied. Bools are copied too, and a byte other than 0 is `true`.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let bytes = [1.0f32, 2.0].map(f32::to_ne_bytes).concat();
+    /// let x = Tensor::try_from_bytes::<f32>(bytes, [2])?;
+    /// assert_eq!((x + 1.0).to_vec::<f32>(), [2.0, 3.0]);
+    /// assert!(Tensor::try_from_bytes::<f32>([0u8; 9], [2]).is_err());
+    /// # Ok::<(), gradloom::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the number of bytes does not match the shape, the shape is too large or has too many axes, or memory for a
+    /// copy is short.
+    pub fn try_from_bytes<T: Element>(
+        owner: impl AsRef<[u8]> + Send + Sync + 'static,
+        shape: impl IntoShape,
+    ) -> Result<Tensor> {
+        let call = "Tensor::try_from_bytes";
+        let shape = shape.into_shape();
+        check_shape(&shape)?;
+        let aval = Aval::new(T::DTYPE, shape);
+        let owner = Arc::new(owner);
+        let n = (*owner).as_ref().len();
+        if aval.numel().checked_mul(size_of::<T>()) != Some(n) {
+            return Err(Error::Arguments {
+                call: call.to_owned(),
+                reason: format!("{n} bytes do not fill {aval}"),
+            });
+        }
+        let elements = PooledVec::<T>::of_bytes(owner, aval.numel());
+        let elements = elements.map_err(|fault| Error::of_kernel(call, fault))?;
+        let buffer = Arc::new(T::into_buffer(elements));
         Ok(Tensor::new(&aval, ValueSource::Elements(buffer)))
     }
 

@@ -85,6 +85,10 @@ const BY_HAND: &[(&str, &str)] = &[
     ),
     ("to_vec", "x * Tensor::from(x.to_vec::<f64>())"),
     (
+        "try_from_bytes",
+        "x * Tensor::try_from_bytes::<f64>(vec![0u8; 8], [1]).unwrap()",
+    ),
+    (
         "try_from_vec",
         "x * Tensor::try_from_vec(vec![1.0], [1]).unwrap()",
     ),

@@ -1,9 +1,11 @@
-//! Owned elements in aligned memory.
+//! Elements in aligned memory of their own, or in memory that another owner keeps alive.
 
 use crate::memory::huge_pages::{Mapping, give_back, part, populate};
 use half::{bf16, f16};
 use std::alloc::{Layout, alloc_zeroed};
+use std::any::Any;
 use std::ops::{Deref, DerefMut};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -61,7 +63,8 @@ unsafe impl Zero for Line {}
 pub(crate) struct AlignedVec<T> {
     start: NonNull<T>,
     len: usize,
-    /// Number of elements from `start` on that are initialised, at least `len`.
+    /// Number of elements from `start` on that are initialised and may be written: at least `len`, or 0 if the
+    /// memory is foreign.
     capacity: usize,
     memory: MemoryOwner<T>,
 }
@@ -72,14 +75,20 @@ enum MemoryOwner<T> {
     Heap { start: NonNull<T>, capacity: usize },
     /// Part of a mapping, which is unmapped when its last part is dropped.
     Mapped { of: Arc<Mapping> },
+    /// Memory of another owner, which is never written.
+    Foreign { _owner: Arc<dyn Any + Send + Sync> },
 }
 
 // SAFETY: a vector owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
-// only.
+// only. The owner of foreign elements is `Send` and `Sync`.
 unsafe impl<T: Send> Send for AlignedVec<T> {}
 // SAFETY: a vector owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
-// only.
+// only. The owner of foreign elements is `Send` and `Sync`.
 unsafe impl<T: Sync> Sync for AlignedVec<T> {}
+
+// The owner of foreign elements is not used until it is dropped.
+impl<T: RefUnwindSafe> UnwindSafe for AlignedVec<T> {}
+impl<T: RefUnwindSafe> RefUnwindSafe for AlignedVec<T> {}
 
 /// Size in bytes from which memory is aligned to [`ALIGN`].
 ///
@@ -142,6 +151,29 @@ impl<T> AlignedVec<T> {
         }
     }
 
+    /// Returns the `len` elements from `start` on, which can only be read.
+    ///
+    /// # Safety
+    ///
+    /// `start` must be aligned and point to `len` initialised elements, which must not change while `owner` is alive.
+    pub(crate) unsafe fn foreign(
+        start: NonNull<T>,
+        len: usize,
+        owner: Arc<dyn Any + Send + Sync>,
+    ) -> AlignedVec<T> {
+        AlignedVec {
+            start,
+            len,
+            capacity: 0,
+            memory: MemoryOwner::Foreign { _owner: owner },
+        }
+    }
+
+    /// Returns whether the vector owns its memory. Elements in foreign memory are never written.
+    pub(crate) fn is_owned(&self) -> bool {
+        !matches!(self.memory, MemoryOwner::Foreign { .. })
+    }
+
     /// Sets the length to `n`, at most the [capacity](Self::capacity).
     pub(crate) fn set_len(&mut self, n: usize) {
         assert!(
@@ -180,7 +212,7 @@ impl<T> Drop for AlignedVec<T> {
                 // SAFETY: the vector owns this part of the mapping, and this is its last use.
                 unsafe { give_back(self.start.as_ptr(), self.capacity) }
             }
-            MemoryOwner::Mapped { .. } => {}
+            MemoryOwner::Mapped { .. } | MemoryOwner::Foreign { .. } => {}
         }
     }
 }
@@ -213,7 +245,7 @@ impl<T> Deref for AlignedVec<T> {
     type Target = [T];
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `start` points to at least `len` initialised elements, which the vector owns.
+        // SAFETY: `start` points to at least `len` initialised elements, which the vector or its owner keeps alive.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -221,6 +253,7 @@ impl<T> Deref for AlignedVec<T> {
 impl<T> DerefMut for AlignedVec<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
+        assert!(self.is_owned(), "foreign elements are never written");
         // SAFETY: `start` points to at least `len` initialised elements, which the vector owns and
         // which `self` borrows mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }

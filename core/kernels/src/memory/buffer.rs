@@ -8,7 +8,7 @@ use crate::memory::pool::PooledVec;
 use gradloom_ir::DType;
 use gradloom_ir::Static;
 use half::{bf16, f16};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// Elements of a realised tensor, in row-major order.
 #[derive(Clone, Debug)]
@@ -56,6 +56,18 @@ impl Buffer {
             T::into_buffer(vec![T::from_static(value)].into())
         }
         on_element!(dtype, of(value))
+    }
+
+    /// Returns the buffer if this is its only handle and its elements may be written.
+    ///
+    /// Elements that [another owner](PooledVec::of_bytes) holds, such as those of a mapped file, are only read.
+    pub fn writable(this: &mut Arc<Buffer>) -> Option<&mut Buffer> {
+        Arc::get_mut(this).filter(|buffer| buffer.is_owned())
+    }
+
+    /// Returns whether the memory of the elements is that of the buffer, so that they may be written.
+    pub fn is_owned(&self) -> bool {
+        on_elements!(self, xs => xs.is_owned())
     }
 
     #[inline]
@@ -112,7 +124,7 @@ impl Buffer {
         on_elements!(self, xs => xs.len())
     }
 
-    /// Returns the capacity in bytes, which may exceed the size of the elements.
+    /// Returns the capacity in bytes, which may exceed the size of the elements, and is 0 if another owner holds them.
     pub fn bytes(&self) -> usize {
         on_elements!(self, xs => xs.capacity())
     }

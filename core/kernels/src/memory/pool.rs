@@ -6,12 +6,15 @@
 
 use crate::memory::aligned_vec::{ALIGN, AlignedVec};
 use crate::memory::buffer::fresh;
+use crate::memory::data::bools_of;
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
+use gradloom_ir::DType;
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::Mutex;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Size in bytes from which blocks are pooled.
 pub const LARGE: usize = 32 << 10;
@@ -19,12 +22,12 @@ pub const LARGE: usize = 32 << 10;
 /// Largest size of one pool in bytes. The oldest blocks are freed first.
 const CAPACITY: usize = 256 << 20;
 
-/// Size in bytes and number of all [`PooledVec`]s that are not empty.
+/// Size in bytes and number of all [`PooledVec`]s that own memory.
 ///
 /// Small ones that are kept for reuse are counted, and pooled memory is not.
 static LIVING: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
-/// Returns size in bytes and number of all [`PooledVec`]s of the process that are not empty.
+/// Returns size in bytes and number of all [`PooledVec`]s of the process that own memory.
 pub fn living() -> [usize; 2] {
     LIVING.each_ref().map(|n| n.load(Ordering::Relaxed))
 }
@@ -37,7 +40,7 @@ pub fn pooled() -> usize {
     of::<f32>() + of::<f64>() + of::<i32>() + of::<i64>() + of::<bool>()
 }
 
-/// Elements whose memory returns to the pool when they are dropped, if it is large.
+/// Elements whose memory returns to the pool when they are dropped, if it is large and their own.
 #[derive(Debug)]
 pub struct PooledVec<T: Element>(AlignedVec<T>);
 
@@ -86,6 +89,39 @@ impl<T: Element> PooledVec<T> {
         fresh(n).map(PooledVec::new)
     }
 
+    /// Returns the `n` elements whose bytes `owner` holds, in the byte order of the machine.
+    ///
+    /// The elements stay in the memory of `owner`, which is dropped after them. They are copied if they are not
+    /// aligned. Bools are always copied, and a byte other than 0 is `true`.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the owner holds another number of bytes.
+    pub fn of_bytes<O: AsRef<[u8]> + Send + Sync + 'static>(
+        owner: Arc<O>,
+        n: usize,
+    ) -> Result<PooledVec<T>, KernelFault> {
+        let bytes = (*owner).as_ref();
+        let len = n.checked_mul(size_of::<T>());
+        assert_eq!(Some(bytes.len()), len, "the owner must hold `n` elements");
+        let start = NonNull::from(bytes).cast::<T>();
+        if T::TYPE != DType::Bool && start.is_aligned() {
+            // SAFETY: `start` is aligned, and any bytes are numbers. They are borrowed from `owner`, which is not
+            // borrowed mutably while the vector has a handle to it, so they do not change.
+            return Ok(PooledVec::new(unsafe {
+                AlignedVec::foreign(start, n, owner)
+            }));
+        }
+        let mut copy = PooledVec::<T>::scratch(n)?;
+        // SAFETY: the copy has as many bytes, and is borrowed mutably. Numbers may have any bytes, and bools get 0 or 1.
+        let to = unsafe { std::slice::from_raw_parts_mut(copy.as_mut_ptr().cast(), bytes.len()) };
+        to.copy_from_slice(bytes);
+        if T::TYPE == DType::Bool {
+            bools_of(to);
+        }
+        Ok(copy)
+    }
+
     fn new(vector: AlignedVec<T>) -> PooledVec<T> {
         let bytes = bytes(&vector);
         if bytes > 0 {
@@ -95,9 +131,15 @@ impl<T: Element> PooledVec<T> {
         PooledVec(vector)
     }
 
-    /// Returns the capacity in bytes.
+    /// Returns the capacity in bytes, which is 0 for elements of another owner.
     pub fn capacity(&self) -> usize {
         bytes(&self.0)
+    }
+
+    /// Returns whether the memory is its own. Elements of another owner are never written.
+    #[inline]
+    pub fn is_owned(&self) -> bool {
+        self.0.is_owned()
     }
 }
 
@@ -208,6 +250,7 @@ impl<T: Element> DerefMut for PooledVec<T> {
 #[cfg(test)]
 mod tests {
     use super::{ALIGN, AlignedVec, BufferPool, CAPACITY, LARGE, PooledVec};
+    use std::sync::Arc;
 
     #[test]
     fn large_blocks_are_aligned_to_cache_lines() {
@@ -222,6 +265,63 @@ mod tests {
                 assert_eq!(*copy, *block);
             }
         }
+    }
+
+    #[test]
+    fn elements_of_another_owner_stay_in_its_memory_until_they_are_dropped() {
+        #[repr(align(8))]
+        struct Owner {
+            bytes: [u8; 12],
+            _alive: Arc<()>,
+        }
+        impl AsRef<[u8]> for Owner {
+            fn as_ref(&self) -> &[u8] {
+                &self.bytes
+            }
+        }
+        let alive = Arc::new(());
+        let owner = || {
+            Arc::new(Owner {
+                bytes: [0, 0, 128, 63, 1, 0, 0, 0, 2, 0, 255, 0],
+                _alive: alive.clone(),
+            })
+        };
+        let floats = PooledVec::<f32>::of_bytes(owner(), 3).unwrap();
+        assert_eq!((floats.len(), floats[0], floats.capacity()), (3, 1.0, 0));
+        let copy = floats.clone();
+        assert!(copy.is_owned() && !floats.is_owned());
+        assert_eq!(Arc::strong_count(&alive), 2);
+        drop(floats);
+        assert_eq!((Arc::strong_count(&alive), copy[0]), (1, 1.0));
+        // Bools are copied, because a byte may not be a bool.
+        let bools = PooledVec::<bool>::of_bytes(owner(), 12).unwrap();
+        assert!(bools.is_owned() && bools[10] && bools[8] && !bools[9]);
+        assert_eq!(Arc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn elements_that_are_not_aligned_are_copied() {
+        struct Odd(Vec<u8>, usize);
+        impl AsRef<[u8]> for Odd {
+            fn as_ref(&self) -> &[u8] {
+                &self.0[self.1..][..16]
+            }
+        }
+        for skipped in 0..8 {
+            let bytes = Odd((0..24).collect(), skipped);
+            let is_aligned = bytes.as_ref().as_ptr().addr() % 8 == 0;
+            let expected = i64::from_ne_bytes(std::array::from_fn(|i| (skipped + i) as u8));
+            let numbers = PooledVec::<i64>::of_bytes(Arc::new(bytes), 2).unwrap();
+            assert_eq!((numbers.len(), numbers[0]), (2, expected));
+            assert_eq!(numbers.is_owned(), !is_aligned);
+        }
+    }
+
+    #[test]
+    #[should_panic = "foreign elements are never written"]
+    fn elements_of_another_owner_are_never_written() {
+        let mut elements = PooledVec::<u8>::of_bytes(Arc::new([1u8, 2]), 2).unwrap();
+        elements[0] = 3;
     }
 
     #[test]
