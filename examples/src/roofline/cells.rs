@@ -1,7 +1,7 @@
 //! The table of cells: which cases there are, and what each takes.
 
 use super::compositions::Composition;
-use super::formula::{Formula, Recorded, Transform};
+use super::formula::{Formula, Recorded, Transform, Values};
 use super::layout::Layout;
 use super::limits::{Limits, Machine, Place};
 use super::measure::seconds_of_run;
@@ -231,6 +231,7 @@ pub fn measure_all(
         },
         options,
         templates: Templates::new(),
+        values: Values::default(),
         functions: HashMap::new(),
         rates: HashMap::new(),
     };
@@ -268,6 +269,7 @@ struct Run<'a> {
     table: Table,
     options: &'a Options,
     templates: Templates,
+    values: Values,
     /// Seconds of each function for an element.
     functions: HashMap<Function, f64>,
     /// Limit and seconds of the last cell of each series.
@@ -357,9 +359,9 @@ impl Run<'_> {
                 return Ok(Outcome::TooSlow(expected));
             }
         }
-        let run = || -> Result<f64> {
+        let mut run = || -> Result<f64> {
             let plan = ProgramPlan::new(&recorded.program)?;
-            let values = formula.values(recorded)?;
+            let values = formula.values(recorded, &mut self.values)?;
             seconds_of_run(&plan, &values, self.options.min_time)
         };
         let seconds = match run() {
@@ -392,7 +394,7 @@ impl Run<'_> {
         let recorded = formula.recorded(&layouts, Transform::Forward)?;
         let recorded = recorded.expect("a forward program exists");
         let plan = ProgramPlan::new(&recorded.program)?;
-        let values = formula.values(&recorded)?;
+        let values = formula.values(&recorded, &mut self.values)?;
         gradloom::set_threads(1);
         let started = Instant::now();
         let result = &plan.run(&values)?[0];

@@ -7,6 +7,7 @@ use gradloom::trace::{Program, run, trace};
 use gradloom::{DType, Result, Tensor, evaluate, jvp, vjp};
 use gradloom_ir::op::Laws;
 use gradloom_ir::{Aval, Var};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// Function of tensors.
@@ -234,16 +235,19 @@ impl Formula {
         Ok(Some(Recorded { program, arguments }))
     }
 
-    /// Returns values for the arguments of a program.
+    /// Returns values for the arguments of a program. Cells with equal arguments share them.
     ///
     /// # Errors
     ///
     /// If memory runs out.
-    pub fn values(&self, recorded: &Recorded) -> Result<Vec<Tensor>> {
+    pub fn values(&self, recorded: &Recorded, shared: &mut Values) -> Result<Vec<Tensor>> {
         let seeds = recorded.arguments.iter().zip(1..);
-        let values: Vec<Tensor> = seeds.map(|(x, seed)| self.value(x, seed)).collect();
-        evaluate(&values)?;
-        Ok(values)
+        let value = |(x, seed): (&Argument, u32)| {
+            let bounds = [self.domain.0, self.domain.1].map(f64::to_bits);
+            let key = (x.dtype, x.shape.clone(), bounds, self.dominant, seed);
+            shared.get(key, || self.value(x, seed))
+        };
+        seeds.map(value).collect()
     }
 
     fn value(&self, x: &Argument, seed: u32) -> Tensor {
@@ -273,6 +277,36 @@ impl Formula {
                 Tensor::from_vec(integers.collect::<Vec<i64>>(), &x.shape[..]).cast(dtype)
             }
         }
+    }
+}
+
+/// Dtype, shape, interval, dominance and seed of a value.
+type ValueKey = (DType, Vec<usize>, [u64; 2], bool, u32);
+
+/// Values of arguments, kept for other cells.
+#[derive(Default)]
+pub struct Values {
+    kept: HashMap<ValueKey, Tensor>,
+    bytes: usize,
+}
+
+impl Values {
+    /// Bytes of values that are kept.
+    const MOST_BYTES: usize = 768 << 20;
+
+    fn get(&mut self, key: ValueKey, make: impl FnOnce() -> Tensor) -> Result<Tensor> {
+        if let Some(value) = self.kept.get(&key) {
+            return Ok(value.clone());
+        }
+        let value = make();
+        evaluate(&value)?;
+        self.bytes += value.numel() * value.dtype().size();
+        if self.bytes > Values::MOST_BYTES {
+            self.kept.clear();
+            self.bytes = 0;
+        }
+        self.kept.insert(key, value.clone());
+        Ok(value)
     }
 }
 
@@ -313,7 +347,7 @@ mod tests {
         let results = |layout: Layout| {
             let recorded = product().recorded(&[layout, Layout::Contiguous], Transform::Forward);
             let recorded = recorded.unwrap().unwrap();
-            let values = product().values(&recorded).unwrap();
+            let values = product().values(&recorded, &mut Values::default()).unwrap();
             run(&recorded.program, &values).unwrap()[0].shape().to_vec()
         };
         for layout in [Layout::Contiguous, Layout::Transposed, Layout::Strided] {

@@ -189,7 +189,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Measures the limits for this many threads. Takes about a second.
+    /// Measures the limits for this many threads. Takes a few seconds.
     pub fn measure(machine: &Machine, threads: usize) -> Limits {
         let level = machine.level;
         let bandwidth = |place: Place| {
@@ -199,7 +199,7 @@ impl Limits {
             };
             // As many bytes for each kind, so that the place is the same.
             let (whole, half) = (each / 512 * 512, each / 1024 * 512);
-            let turns = (32usize << 20).div_ceil(each);
+            let turns = (256usize << 20).div_ceil(each);
             let write = |fill: fn(Level, &mut [u8])| {
                 rate(threads, || {
                     let mut xs = Lines::new(whole);

@@ -185,10 +185,14 @@ fn calls(table: &Table) -> Option<String> {
         .iter()
         .filter_map(|cell| Some((cell, cell.measured()?)));
     let calls = measured.filter(|(_, measured)| measured.is_call());
-    let mut calls: Vec<(&Cell, f64)> = calls.map(|(cell, m)| (cell, m.seconds - m.least)).collect();
+    let calls: Vec<(&Cell, &Measured)> = calls.collect();
+    let by_time =
+        |a: &&(&Cell, &Measured), b: &&(&Cell, &Measured)| a.1.seconds.total_cmp(&b.1.seconds);
+    let &(cheapest, Measured { seconds: least, .. }) = calls.iter().min_by(by_time)?;
+    let ratio = |measured: &Measured| ((measured.seconds - measured.least) / least).max(1.0);
+    let mut calls: Vec<(&Cell, f64)> = calls.iter().map(|(cell, m)| (*cell, ratio(m))).collect();
     calls.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let (cheapest, least) = *calls.last()?;
-    let ratios: Vec<f64> = calls.iter().map(|(_, seconds)| seconds / least).collect();
+    let ratios: Vec<f64> = calls.iter().map(|(_, ratio)| *ratio).collect();
     let within = ratios.iter().filter(|ratio| **ratio <= 2.0).count();
     let mut text = format!(
         "calls that move less than 4 KiB: {} cells, the cheapest is {} with {:.0} ns; median ratio {:.2}, {within} \
@@ -202,11 +206,10 @@ fn calls(table: &Table) -> Option<String> {
     let distinct = calls
         .iter()
         .filter(|(cell, _)| seen.insert((&cell.name, cell.transform)));
-    for (cell, seconds) in distinct.take(20) {
+    for (cell, ratio) in distinct.take(20) {
         let _ = writeln!(
             text,
-            "  {:.1}  {} {} {} {} {} {}",
-            seconds / least,
+            "  {ratio:.1}  {} {} {} {} {} {}",
             cell.name,
             cell.transform.name(),
             cell.dtype,
