@@ -21,7 +21,7 @@ pub fn heat_map(path: &Path, table: &Table) -> Result<(), Box<dyn Error>> {
     let mut least: BTreeMap<(&str, Column), f64> = BTreeMap::new();
     let mut names: Vec<&str> = Vec::new();
     let mut columns: Vec<Column> = Vec::new();
-    for cell in &table.cells {
+    for cell in table.cells.iter().filter(|cell| cell.size != Size::Few) {
         let Some(measured) = cell.measured().filter(|measured| !measured.is_call()) else {
             continue;
         };
