@@ -1,5 +1,5 @@
 //! Code shared by the examples: the command line, the data set, the model, the chart of a training
-//! run, and the benchmarks.
+//! run, the benchmarks, and the comparison of all ops with the limits of the machine.
 
 pub mod bench;
 pub mod book;
@@ -7,7 +7,9 @@ pub mod chart;
 pub mod command;
 pub mod data;
 pub mod gpt;
+pub mod kernel;
 pub mod minilm;
 pub mod model;
+pub mod roofline;
 pub mod step;
 pub mod xla;

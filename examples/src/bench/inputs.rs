@@ -3,7 +3,7 @@
 use gradloom::{IntoShape, Tensor, Tree};
 
 /// Returns numbers in `-scale..scale`; each seed gives another sequence.
-pub(super) fn fill(seed: u32, shape: impl IntoShape, scale: f32) -> Tensor {
+pub(crate) fn fill(seed: u32, shape: impl IntoShape, scale: f32) -> Tensor {
     let shape = shape.into_shape();
     Tensor::from_vec(numbers(seed, shape.iter().product(), scale), shape)
 }

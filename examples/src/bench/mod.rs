@@ -8,7 +8,7 @@ mod convnet;
 mod decoding;
 mod elementwise;
 mod embedding;
-mod inputs;
+pub(crate) mod inputs;
 mod measure;
 mod moving;
 mod ordering;
