@@ -598,10 +598,11 @@ fn axis_name(op: Op, statics: &[Static], rank: usize) -> &'static str {
     };
     match statics[at].ints() {
         Some([axis]) => {
-            let axis = if *axis < 0 { axis + rank as i64 } else { *axis } as usize;
+            // The result of `stack` has an axis more than the operand, so the axis may be before its first one.
+            let axis = if *axis < 0 { axis + rank as i64 } else { *axis };
             match axis {
-                _ if axis + 1 >= rank => "last",
-                0 => "first",
+                _ if axis + 1 >= rank as i64 => "last",
+                ..=0 => "first",
                 _ => "middle",
             }
         }

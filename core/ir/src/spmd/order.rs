@@ -45,7 +45,9 @@ impl<'a> Order<'a> {
             let is_param = |arg: &&Var| program.params.contains(arg);
             n_missing.push(args.iter().filter(|arg| !is_param(arg)).count());
             for arg in args {
-                let of = readers.get_mut(arg).expect("a variable is bound before it is read");
+                let of = readers
+                    .get_mut(arg)
+                    .expect("a variable is bound before it is read");
                 of.push(at);
             }
         }
@@ -101,9 +103,8 @@ impl<'a> Order<'a> {
         let bytes = |vars: &mut dyn Iterator<Item = Var>| -> u128 {
             vars.map(|var| bytes_of(self.program, var)).sum()
         };
-        let ends = |arg: &Var| {
-            self.n_left.get(*arg) == Some(&1) && !self.program.params.contains(arg)
-        };
+        let ends =
+            |arg: &Var| self.n_left.get(*arg) == Some(&1) && !self.program.params.contains(arg);
         let freed = bytes(&mut distinct(&eqn.args).into_iter().filter(ends));
         freed > 0 && freed >= bytes(&mut eqn.outs.iter().copied())
     }
