@@ -159,8 +159,8 @@ fn loops_with_conditions_on_parts_give_what_one_device_gives() {
         let turn = |h: &Tensor| h * 0.5;
         while_loop(|h: &Tensor| h.square().sum(..).gt(1.0), turn, xs)
     };
-    let functions: [(&str, &dyn Fn(&Tensor) -> Tensor); 2] =
-        [("counted", &counted), ("of a sum", &of_a_sum)];
+    type Function<'a> = (&'a str, &'a dyn Fn(&Tensor) -> Tensor);
+    let functions: [Function<'_>; 2] = [("counted", &counted), ("of a sum", &of_a_sum)];
     let (xs, dx) = (noise(&[3, 6, 4], 3), noise(&[3, 6, 4], 4));
     for (grid, spec) in divided() {
         for (name, f) in functions {
