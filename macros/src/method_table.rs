@@ -417,7 +417,7 @@ pub(crate) const METHODS: &[Row] = {
         row(TENSOR, &CHANGES_PREFIX, MethodResult::Tensor, Values),
         row(TENSOR, gradloom_ir::Composite::NAMES, MethodResult::Tensor, Values),
         Row { of: KEY, names: &["into_words"], gives: MethodResult::List(&NUMBER), takes: Values, does: Effect::Reads },
-        Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
+        Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_le_bytes", "try_to_le_bytes", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };
 
@@ -481,6 +481,7 @@ pub(crate) const OF_TENSORS: &[&str] = &[
     "triu_indices",
     "meshgrid",
     "try_from_bytes",
+    "try_from_le_bytes",
     "try_from_vec",
     "clone",
     "as_ref",

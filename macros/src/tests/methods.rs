@@ -89,6 +89,18 @@ const BY_HAND: &[(&str, &str)] = &[
         "x * Tensor::try_from_bytes::<f64>(vec![0u8; 8], [1]).unwrap()",
     ),
     (
+        "try_from_le_bytes",
+        "x * Tensor::try_from_le_bytes(DType::F64, &[0u8; 8], [1]).unwrap()",
+    ),
+    (
+        "to_le_bytes",
+        "x * x.to_le_bytes().len() as f64",
+    ),
+    (
+        "try_to_le_bytes",
+        "x * x.try_to_le_bytes().unwrap().len() as f64",
+    ),
+    (
         "try_from_vec",
         "x * Tensor::try_from_vec(vec![1.0], [1]).unwrap()",
     ),

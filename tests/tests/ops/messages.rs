@@ -590,6 +590,7 @@ fn one_of_each() -> Vec<Error> {
         gradloom::trace::parse("").unwrap_err(),
         gradloom::detect_anomaly(|| failed(&|x| (x * 0.0).log())),
         Error::of_host("solver", "no convergence"),
+        Tensor::try_from_le_bytes(DType::F64, &[0; 12], [2]).unwrap_err(),
         x.sum(..).backward().unwrap_err(),
         failed(&|x| gradloom::sharding::all_reduce(x, "data", Reduction::Sum)),
         on_two_devices(|x| x.take(Tensor::from([7i64]), 0)).unwrap_err(),
