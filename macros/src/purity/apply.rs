@@ -610,7 +610,9 @@ impl PurityVisitor<'_> {
                 self.known(arg, what, span, "the type of an argument is not known");
             }
             return Some(match last {
-                "try_from_bytes" | "try_from_le_bytes" | "try_from_vec" => Val::option(self.tensor()),
+                "try_from_bytes" | "try_from_le_bytes" | "try_from_vec" => {
+                    Val::option(self.tensor())
+                }
                 "meshgrid" => Val::list(self.tensor()),
                 _ if gives_list(last) => Val::list(self.tensor()),
                 _ => self.tensor(),

@@ -92,10 +92,7 @@ const BY_HAND: &[(&str, &str)] = &[
         "try_from_le_bytes",
         "x * Tensor::try_from_le_bytes(DType::F64, &[0u8; 8], [1]).unwrap()",
     ),
-    (
-        "to_le_bytes",
-        "x * x.to_le_bytes().len() as f64",
-    ),
+    ("to_le_bytes", "x * x.to_le_bytes().len() as f64"),
     (
         "try_to_le_bytes",
         "x * x.try_to_le_bytes().unwrap().len() as f64",

@@ -116,10 +116,11 @@ fn plan(data: usize, model: usize) -> Explanation {
 #[test]
 fn a_function_has_the_plan_of_the_book() {
     let book = include_str!("../../../docs/book/src/sharding.md");
+    let gib = |bytes: u128| format!("{:.2} GiB", bytes as f64 / (1u64 << 30) as f64);
+    let mut most = 0;
     for (data, model) in [(1, 8), (8, 8), (128, 8)] {
         let of = plan(data, model);
         println!("\ndata = {data}, model = {model}\n{}", of.summary());
-        let gib = |bytes: u128| format!("{:.2} GiB", bytes as f64 / (1u64 << 30) as f64);
         let row = book.lines().find(|row| {
             let start = format!("| {} | {data} x {model} | ", data * model);
             row.starts_with(&start)
@@ -127,10 +128,8 @@ fn a_function_has_the_plan_of_the_book() {
         let cells: Vec<&str> = row.expect("the book has the plan").split(" | ").collect();
         assert_eq!(cells[2], gib(of.params));
         assert_eq!(cells[4], gib(of.sent()));
-        let memory = format!(
-            "{} in the order of `tests/tests/sharding/plan.rs`",
-            gib(of.memory)
-        );
-        assert!(book.contains(&memory), "{memory}");
+        most = most.max(of.memory);
     }
+    let most = format!("{} in the order of", gib(most));
+    assert!(book.contains(&most), "{most}");
 }
