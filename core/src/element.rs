@@ -33,7 +33,6 @@ macro_rules! elements {
 elements! { f32 f64 bf16 f16 i32 i64 i8 u8 bool }
 
 /// Returns the elements of a buffer.
-#[cfg(any(feature = "trace", feature = "checkpoint"))]
 pub(crate) fn elements<T: Element>(buffer: &Buffer) -> &[T] {
     T::of_buffer(buffer).expect("a buffer has elements of its dtype")
 }
@@ -45,7 +44,7 @@ pub(crate) fn le_bytes(buffer: &Buffer, rows: impl Iterator<Item = Range<usize>>
         rows: impl Iterator<Item = Range<usize>>,
         of: impl Fn(T) -> [u8; N],
     ) -> Vec<u8> {
-        let elements = T::of_buffer(buffer).expect("a buffer has elements of its dtype");
+        let elements = elements(buffer);
         rows.flat_map(|row| &elements[row])
             .flat_map(|x: &T| of(*x))
             .collect()

@@ -1,7 +1,7 @@
 //! Runs StableHLO text with XLA, in Python processes.
 //!
-//! The environment variable `GRADLOOM_PYTHON` names a Python with the packages `jax`, `onnx` and `onnxruntime`. Tests that need it say that they
-//! are skipped without.
+//! The environment variable `GRADLOOM_PYTHON` names a Python with the packages `jax`, `onnx` and `onnxruntime`. Without
+//! it, the tests that need one say that they are skipped.
 
 use gradloom::{DType, Tensor};
 use std::fmt::Write as _;

@@ -2,7 +2,7 @@
 
 use crate::FileError;
 use crate::bytes::Bytes;
-use gradloom::{DType, Tensor};
+use gradloom::{DType, Element, Tensor};
 use half::{bf16, f16};
 use safetensors::Dtype;
 
@@ -53,7 +53,7 @@ pub(crate) fn tensor(dtype: Dtype, shape: &[usize], bytes: Bytes) -> Result<Tens
                 Bytes::Mapped { .. } if cfg!(target_endian = "little") => {
                     Tensor::try_from_bytes::<$ty>(bytes, shape)
                 }
-                _ => read!($ty, $ty),
+                _ => Tensor::try_from_le_bytes(<$ty>::DTYPE, bytes.as_ref(), shape),
             }
         };
         ($from:ty, $to:ty) => {{
@@ -76,10 +76,7 @@ pub(crate) fn tensor(dtype: Dtype, shape: &[usize], bytes: Bytes) -> Result<Tens
         Dtype::BF16 => read!(bf16),
         Dtype::F32 => read!(f32),
         Dtype::F64 => read!(f64),
-        Dtype::BOOL => {
-            let elements = bytes.as_ref().iter().map(|x| *x != 0);
-            Tensor::try_from_vec(elements.collect::<Vec<bool>>(), shape)
-        }
+        Dtype::BOOL => Tensor::try_from_le_bytes(DType::Bool, bytes.as_ref(), shape),
         _ => unreachable!("`own` has no dtype for it"),
     }?)
 }

@@ -3,8 +3,9 @@
 
 use crate::Tensor;
 use crate::transform::{cut, without_shapes};
+use gradloom_ir::op::control::inline;
 use gradloom_ir::spmd::repeats_numbers;
-use gradloom_ir::{Attr, Builder, Op, Program, SecondaryMap, Var, pass};
+use gradloom_ir::{Builder, Op, Program, SecondaryMap, Var, pass};
 
 /// Returns a program without the parameters for such values, and the other captured values.
 ///
@@ -22,7 +23,7 @@ pub(super) fn with_constants(
         let data = program.eqns.iter().flat_map(|eqn| eqn.data());
         let is_read = data.chain(&program.outs).any(|var| var == param);
         let constant = match is_read {
-            true => number(&x).map(|of| emit(&mut b, &of)),
+            true => number(&x).map(|of| inline(&mut b, &of, &[])[0]),
             false => Some(zeros(&mut b, &x)),
         };
         match constant {
@@ -58,25 +59,6 @@ fn number(x: &Tensor) -> Option<Program> {
     let part = cut(&[], 0, std::slice::from_ref(x), false);
     let (program, captured) = without_shapes(part, 0);
     (captured.is_empty() && repeats_numbers(&program)).then_some(program)
-}
-
-/// Emits a program without parameters and returns its result.
-fn emit(b: &mut Builder, program: &Program) -> Var {
-    let mut vars: SecondaryMap<Var, Var> = SecondaryMap::new();
-    let of = |vars: &SecondaryMap<Var, Var>, var: &Var| {
-        let var = vars.get(*var).copied();
-        var.expect("a variable is bound before it is read")
-    };
-    for eqn in &program.eqns {
-        let args: Vec<Var> = eqn.args.iter().map(|arg| of(&vars, arg)).collect();
-        let attrs = eqn.attrs.iter();
-        let attrs: Vec<Attr> = attrs
-            .map(|attr| b.attr(program.attr(*attr).clone()))
-            .collect();
-        let outs = b.emit_many(eqn.op, &attrs, &args, eqn.outs.len());
-        vars.extend(eqn.outs.iter().copied().zip(outs));
-    }
-    of(&vars, &program.outs[0])
 }
 
 /// Emits a value with the shape of another one.

@@ -1,7 +1,7 @@
 //! Reading of elements, and conversions from and to `ndarray`. Reading evaluates.
 
 use super::{IntoShape, Tensor, check_shape};
-use crate::element::{from_le_bytes, le_bytes};
+use crate::element::{elements, from_le_bytes, le_bytes};
 use crate::graph::recording;
 use crate::graph::run::realise;
 use crate::graph::value::ValueSource;
@@ -49,7 +49,7 @@ impl Tensor {
     /// If `T` is not the dtype of the tensor, or if it cannot be computed (see
     /// [`evaluate`](crate::evaluate())).
     pub fn try_to_vec<T: Element>(&self) -> Result<Vec<T>> {
-        Ok(elements::<T>(self, &*self.read::<T>()?).to_vec())
+        Ok(elements::<T>(&*self.read::<T>()?).to_vec())
     }
 
     /// Returns the element of a tensor with exactly one element, of any rank.
@@ -85,7 +85,7 @@ impl Tensor {
                 aval: self.aval().clone(),
             });
         }
-        Ok(elements::<T>(self, &*self.read::<T>()?)[0])
+        Ok(elements::<T>(&*self.read::<T>()?)[0])
     }
 
     /// Returns the elements in row-major order as little-endian bytes. A `bool` is a byte, 0 or 1.
@@ -218,10 +218,6 @@ impl Tensor {
             realise(std::slice::from_ref(value))?;
         }
     }
-}
-
-fn elements<'a, T: Element>(x: &Tensor, buffer: &'a Buffer) -> &'a [T] {
-    T::of_buffer(buffer).unwrap_or_else(|| unreachable!("the buffer of {} has its dtype", x.aval()))
 }
 
 macro_rules! numbers {

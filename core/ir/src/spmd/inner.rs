@@ -117,9 +117,8 @@ pub(super) fn factors(program: &Program, eqn: &Eqn) -> Result<Option<Factors>, S
     let outer = |class: usize| numbers.iter().position(|known| *known == class);
     let programs = links.programs.iter().zip(factors).enumerate();
     let programs = programs.map(|(i, (program, factors))| {
-        let of_eqn = |(eqn, factors): (&Eqn, &Factors)| -> Vec<AxisFactor> {
-            let classes = classes.of_factors(i, eqn, factors).into_iter();
-            classes.map(|class| outer(class?)).collect()
+        let of_eqn = |classes: &Vec<Option<usize>>| -> Vec<AxisFactor> {
+            classes.iter().map(|class| outer((*class)?)).collect()
         };
         let mut axes = BTreeMap::new();
         let mut sums: BTreeMap<Var, Vec<usize>> = BTreeMap::new();
@@ -132,8 +131,8 @@ pub(super) fn factors(program: &Program, eqn: &Eqn) -> Result<Option<Factors>, S
             sums.insert(var, own.map(|(factor, _)| factor).collect());
         }
         Ok(InnerProgram {
-            outer: program.eqns.iter().zip(&factors).map(of_eqn).collect(),
-            program: program.clone(),
+            outer: classes.of_eqns[i].iter().map(of_eqn).collect(),
+            program: (*program).clone(),
             factors,
             axes,
             partial: sums,
@@ -164,15 +163,18 @@ struct Classes {
     refused: BTreeSet<usize>,
     /// Number of parts that a class may have at most, and whether all parts must be equal.
     lens: BTreeMap<usize, (usize, bool)>,
+    /// For each program and each of its equations, the class of each factor.
+    of_eqns: Vec<Vec<Vec<Option<usize>>>>,
 }
 
 impl Classes {
-    fn new(links: &Links, factors: &[Vec<Factors>]) -> Result<Classes, SpmdError> {
+    fn new(links: &Links<'_>, factors: &[Vec<Factors>]) -> Result<Classes, SpmdError> {
         let mut classes = Classes {
             ids: BTreeMap::new(),
             roots: Vec::new(),
             refused: BTreeSet::new(),
             lens: BTreeMap::new(),
+            of_eqns: Vec::new(),
         };
         let mut needed_whole: Vec<usize> = Vec::new();
         for (i, program) in links.programs.iter().enumerate() {
@@ -203,7 +205,7 @@ impl Classes {
             }
         }
         for (a, b) in &links.ties {
-            for axis in 0..shape_of(&links.programs[a.0], a.1)?.len() {
+            for axis in 0..shape_of(links.programs[a.0], a.1)?.len() {
                 let ids = [a, b].map(|place| classes.ids.get(&(*place, axis)).copied());
                 if let [Some(x), Some(y)] = ids {
                     classes.join(x, y);
@@ -212,12 +214,18 @@ impl Classes {
         }
         let refused = needed_whole.into_iter().map(|id| classes.root(id));
         classes.refused = refused.collect();
+        for (i, program) in links.programs.iter().enumerate() {
+            let eqns = program.eqns.iter().zip(&factors[i]);
+            let of_eqns = eqns.map(|(eqn, factors)| classes.of_factors(i, eqn, factors));
+            let of_eqns = of_eqns.collect();
+            classes.of_eqns.push(of_eqns);
+        }
         classes.measure(links, factors);
         Ok(classes)
     }
 
     /// Fills the lengths, and refuses classes that a value has twice.
-    fn measure(&mut self, links: &Links, factors: &[Vec<Factors>]) {
+    fn measure(&mut self, links: &Links<'_>, factors: &[Vec<Factors>]) {
         for (i, program) in links.programs.iter().enumerate() {
             for var in variables(program) {
                 let mut met = BTreeSet::new();
@@ -230,12 +238,11 @@ impl Classes {
                     }
                 }
             }
-            for (eqn, factors) in program.eqns.iter().zip(&factors[i]) {
+            for (at, (eqn, factors)) in program.eqns.iter().zip(&factors[i]).enumerate() {
                 let fails = !matches!(eqn.op.def().facts().fails, Fails::Never);
                 let mut met = BTreeSet::new();
-                let classes = self.of_factors(i, eqn, factors);
-                for (class, factor) in classes.into_iter().zip(&factors.all) {
-                    let Some(class) = class else { continue };
+                for (class, factor) in self.of_eqns[i][at].iter().zip(&factors.all) {
+                    let Some(class) = *class else { continue };
                     if !met.insert(class) {
                         self.refused.insert(class);
                     }
@@ -251,7 +258,7 @@ impl Classes {
         let ids = self.ids.iter().map(|(axis, id)| (*axis, self.root(*id)));
         let ids: Vec<((Place, usize), usize)> = ids.collect();
         for (((i, var), axis), class) in ids {
-            let shape = shape_of(&links.programs[i], var).expect("all shapes are known");
+            let shape = shape_of(links.programs[i], var).expect("all shapes are known");
             self.lens.entry(class).or_insert((shape[axis], false));
         }
     }
@@ -291,7 +298,7 @@ impl Classes {
     /// the programs.
     fn sums(
         &self,
-        links: &Links,
+        links: &Links<'_>,
         factors: &[Vec<Factors>],
         class: usize,
     ) -> Option<BTreeSet<Place>> {
@@ -301,9 +308,9 @@ impl Classes {
             // Places that an equation makes partial, of those that are results of equations.
             let mut made: BTreeSet<Place> = BTreeSet::new();
             for (i, program) in links.programs.iter().enumerate() {
-                for (eqn, factors) in program.eqns.iter().zip(&factors[i]) {
-                    let split = self.of_factors(i, eqn, factors);
-                    let split = split.iter().position(|of| *of == Some(class));
+                for (at, (eqn, factors)) in program.eqns.iter().zip(&factors[i]).enumerate() {
+                    let mut of_eqn = self.of_eqns[i][at].iter();
+                    let split = of_eqn.position(|of| *of == Some(class));
                     let is_partial = |place: &usize| sums.contains(&(i, eqn.data()[*place]));
                     let found: Vec<usize> = (0..eqn.data().len()).filter(is_partial).collect();
                     if let Some(factor) = split {

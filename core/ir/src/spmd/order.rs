@@ -21,9 +21,9 @@ pub(super) fn ordered(mut program: Program) -> Program {
 
 struct Order<'a> {
     program: &'a Program,
-    /// The equations that read each variable. Results of the program are read at the end, too.
+    /// The equations that read each variable.
     readers: SecondaryMap<Var, Vec<usize>>,
-    /// The number of readers of each variable that are to come.
+    /// The number of readers of each variable that are to come. Parameters and results are held to the end.
     n_left: SecondaryMap<Var, usize>,
     /// The number of operands of each equation that are to come.
     n_missing: Vec<usize>,
@@ -42,8 +42,7 @@ impl<'a> Order<'a> {
         let mut n_missing = Vec::with_capacity(program.eqns.len());
         for (at, eqn) in program.eqns.iter().enumerate() {
             let args = distinct(&eqn.args);
-            let is_param = |arg: &&Var| program.params.contains(arg);
-            n_missing.push(args.iter().filter(|arg| !is_param(arg)).count());
+            n_missing.push(args.len());
             for arg in args {
                 let of = readers
                     .get_mut(arg)
@@ -51,13 +50,18 @@ impl<'a> Order<'a> {
                 of.push(at);
             }
         }
-        let n_left = readers.iter().map(|(var, of)| {
-            let is_result = program.outs.contains(&var);
-            (var, of.len() + usize::from(is_result))
-        });
+        let mut n_left: SecondaryMap<Var, usize> = SecondaryMap::new();
+        n_left.extend(readers.iter().map(|(var, of)| (var, of.len())));
+        for held in program.params.iter().chain(&program.outs) {
+            *n_left.get_mut(*held).expect("a result is bound") += 1;
+        }
+        for param in &program.params {
+            let of = readers.get(*param).into_iter().flatten();
+            of.for_each(|reader| n_missing[*reader] -= 1);
+        }
         Order {
             program,
-            n_left: n_left.collect(),
+            n_left,
             readers,
             n_missing,
             is_done: vec![false; program.eqns.len()],
@@ -103,8 +107,7 @@ impl<'a> Order<'a> {
         let bytes = |vars: &mut dyn Iterator<Item = Var>| -> u128 {
             vars.map(|var| bytes_of(self.program, var)).sum()
         };
-        let ends =
-            |arg: &Var| self.n_left.get(*arg) == Some(&1) && !self.program.params.contains(arg);
+        let ends = |arg: &Var| self.n_left.get(*arg) == Some(&1);
         let freed = bytes(&mut distinct(&eqn.args).into_iter().filter(ends));
         freed > 0 && freed >= bytes(&mut eqn.outs.iter().copied())
     }

@@ -113,7 +113,7 @@ pub(crate) fn n_marked(marks: &[bool]) -> usize {
 }
 
 /// Emits the equations of a program on `args`, and returns its results.
-pub(crate) fn inline(b: &mut Builder, program: &Program, args: &[Var]) -> Vec<Var> {
+pub fn inline(b: &mut Builder, program: &Program, args: &[Var]) -> Vec<Var> {
     let params = program.params.iter().copied().zip(args.iter().copied());
     let mut vars: SecondaryMap<Var, Var> = params.collect();
     let of = |vars: &SecondaryMap<Var, Var>, var: &Var| {

@@ -7,8 +7,8 @@ use crate::{Op, Program, Static, Var};
 pub(crate) type Place = (usize, Var);
 
 /// How the operands, the programs and the results of a loop or a branch are connected.
-pub(crate) struct Links {
-    pub(crate) programs: Vec<Program>,
+pub(crate) struct Links<'a> {
+    pub(crate) programs: Vec<&'a Program>,
     /// The place of each operand. The choice of a branch has none.
     pub(crate) operands: Vec<Option<Link>>,
     /// The place of each result.
@@ -32,9 +32,9 @@ pub(crate) fn is_loop_or_branch(op: Op) -> bool {
     matches!(op, Op::Scan | Op::While | Op::WhileBack | Op::Switch)
 }
 
-impl Links {
+impl<'a> Links<'a> {
     /// Returns the links of an op with these static arguments, or `None` if it is neither a loop nor a branch.
-    pub(crate) fn of(op: Op, statics: &[Static]) -> Option<Links> {
+    pub(crate) fn of(op: Op, statics: &'a [Static]) -> Option<Links<'a>> {
         match op {
             Op::Scan => Some(Links::of_scan(scan::Parts::of(statics))),
             Op::While => Some(Links::of_while(while_loop::Parts::of(statics))),
@@ -44,7 +44,7 @@ impl Links {
         }
     }
 
-    fn of_scan(of: scan::Parts<'_>) -> Links {
+    fn of_scan(of: scan::Parts<'a>) -> Links<'a> {
         let link = |i: usize, var: &Var, n_before: usize| {
             Some(Link {
                 place: (0, *var),
@@ -62,11 +62,11 @@ impl Links {
             results: results.map(|(i, var)| link(i, var, of.carry)).collect(),
             ties: states.map(|(a, b)| ((0, *a), (0, *b))).collect(),
             conditions: Vec::new(),
-            programs: vec![of.body.clone()],
+            programs: vec![of.body],
         }
     }
 
-    fn of_while(of: while_loop::Parts<'_>) -> Links {
+    fn of_while(of: while_loop::Parts<'a>) -> Links<'a> {
         let (params, outs) = (&of.body.params, &of.body.outs);
         let states = params[of.consts..].iter().zip(outs);
         Links {
@@ -78,11 +78,11 @@ impl Links {
             ]
             .concat(),
             conditions: of.cond.outs.iter().map(|out| (0, *out)).collect(),
-            programs: vec![of.cond.clone(), of.body.clone()],
+            programs: vec![of.cond, of.body],
         }
     }
 
-    fn of_while_back(of: while_back::Parts<'_>) -> Links {
+    fn of_while_back(of: while_back::Parts<'a>) -> Links<'a> {
         let (there, back) = (of.forward, of.backward);
         let (states, taped) = there.outs.split_at(of.carry);
         let (consts, of_back) = back.params.split_at(of.consts);
@@ -99,11 +99,11 @@ impl Links {
             ]
             .concat(),
             conditions: of.cond.outs.iter().map(|out| (0, *out)).collect(),
-            programs: vec![of.cond.clone(), there.clone(), back.clone()],
+            programs: vec![of.cond, there, back],
         }
     }
 
-    fn of_switch(branches: &[Program]) -> Links {
+    fn of_switch(branches: &'a [Program]) -> Links<'a> {
         let first = &branches[0];
         let ties = branches.iter().enumerate().skip(1).flat_map(|(i, branch)| {
             [
@@ -117,7 +117,7 @@ impl Links {
             results: all(0, &first.outs),
             ties: ties.collect(),
             conditions: Vec::new(),
-            programs: branches.to_vec(),
+            programs: branches.iter().collect(),
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) mod switch;
 mod while_back;
 pub(crate) mod while_loop;
 
-pub(crate) use body::inline;
+pub use body::inline;
 pub use custom_code::lanes as kernel_lanes;
 pub use scan::Parts as ScanParts;
 pub use shard_map::Parts as ShardMapParts;

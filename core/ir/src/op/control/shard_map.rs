@@ -158,15 +158,7 @@ pub fn variance(
     mesh: &MeshAxes,
     ins: &[Tiling],
 ) -> Result<SecondaryMap<Var, AxisSet>, String> {
-    let mut varies = SecondaryMap::new();
-    for (param, tiling) in body.params.iter().zip(ins) {
-        varies.insert(*param, tiling.axes(mesh)?);
-    }
-    for eqn in &body.eqns {
-        let found = of_results(body, eqn, mesh, &varies)?;
-        varies.extend(eqn.outs.iter().map(|out| (*out, found)));
-    }
-    Ok(varies)
+    variance_by(body, mesh, ins, |_, _| None)
 }
 
 /// As [`variance`], but a result of a loop or a branch varies only with the operands that it depends on.
@@ -177,16 +169,24 @@ fn variance_through_loops(
     mesh: &MeshAxes,
     ins: &[Tiling],
 ) -> Result<SecondaryMap<Var, AxisSet>, String> {
+    variance_by(body, mesh, ins, |eqn, varies| of_loop(body, eqn, varies))
+}
+
+/// Returns the variance of all values. `of_each` may give that of each result of an equation.
+fn variance_by(
+    body: &Program,
+    mesh: &MeshAxes,
+    ins: &[Tiling],
+    of_each: impl Fn(&Eqn, &SecondaryMap<Var, AxisSet>) -> Option<Vec<AxisSet>>,
+) -> Result<SecondaryMap<Var, AxisSet>, String> {
     let mut varies = SecondaryMap::new();
     for (param, tiling) in body.params.iter().zip(ins) {
         varies.insert(*param, tiling.axes(mesh)?);
     }
     for eqn in &body.eqns {
         let found = of_results(body, eqn, mesh, &varies)?;
-        match of_loop(body, eqn, &varies) {
-            Some(found) => varies.extend(eqn.outs.iter().copied().zip(found)),
-            None => varies.extend(eqn.outs.iter().map(|out| (*out, found))),
-        }
+        let found = of_each(eqn, &varies).unwrap_or_else(|| vec![found; eqn.outs.len()]);
+        varies.extend(eqn.outs.iter().copied().zip(found));
     }
     Ok(varies)
 }
@@ -205,14 +205,12 @@ fn of_loop(body: &Program, eqn: &Eqn, varies: &SecondaryMap<Var, AxisSet>) -> Op
     let mut common = AxisSet::EMPTY;
     for (arg, link) in eqn.args.iter().zip(&links.operands) {
         let own = of(varies, *arg);
-        if let Some(Link {
-            place: (program, var),
-            ..
-        }) = link
-        {
-            inner[*program].insert(*var, own);
-        } else {
-            common = common.union(own);
+        match link {
+            Some(link) => {
+                let (program, var) = link.place;
+                inner[program].insert(var, own);
+            }
+            None => common = common.union(own),
         }
     }
     // Returns whether the variable varied along fewer axes.
@@ -243,15 +241,12 @@ fn of_loop(body: &Program, eqn: &Eqn, varies: &SecondaryMap<Var, AxisSet>) -> Op
     common = conditions.fold(common, |common, (i, var)| {
         common.union(of(&inner[*i], *var))
     });
-    let results = links.results.iter().map(|link| {
-        let own = link.map_or(
-            AxisSet::EMPTY,
-            |Link {
-                 place: (i, var), ..
-             }| of(&inner[i], var),
-        );
-        own.union(common)
-    });
+    let results = links.results.iter().flatten();
+    let results = results.map(
+        |Link {
+             place: (i, var), ..
+         }| of(&inner[*i], *var).union(common),
+    );
     Some(results.collect())
 }
 
