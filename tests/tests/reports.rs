@@ -446,3 +446,19 @@ fn each_length_of_a_batch_is_planned_once() {
         assert_eq!(bits(&y), expected);
     }
 }
+
+#[test]
+fn the_changed_argument_of_a_step_is_named() {
+    let _turn = turn();
+    let sgd = Sgd::default();
+    let why = |params: &(Tensor, Tensor)| {
+        let gradients = (noise(&[1, 4], 3).cast(params.0.dtype()), noise(&[4], 4));
+        evaluate(&(params, &gradients)).unwrap();
+        let ((), report) = report::of(|| drop(sgd.step(params, &gradients, &sgd.init(params))));
+        function(&report, "gradloom::optim::Sgd::step").why.unwrap()
+    };
+    let params = (noise(&[1, 4], 1), noise(&[4], 2));
+    why(&params);
+    let why = why(&(params.0.cast(DType::F32), params.1.clone()));
+    assert_eq!(why, "`params`: f64[1, 4] -> f32[1, 4]");
+}

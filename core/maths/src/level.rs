@@ -87,7 +87,12 @@ macro_rules! versions {
         use {baseline as avx2, baseline as avx512};
         $crate::Versions {
             baseline,
-            levels: [baseline, avx2, avx512],
+            // Without a cast, three functions that are the same one would have its type.
+            levels: [
+                baseline as unsafe fn($($ty),*),
+                avx2 as unsafe fn($($ty),*),
+                avx512 as unsafe fn($($ty),*),
+            ],
         }
     }};
 }

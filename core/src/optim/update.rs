@@ -29,8 +29,11 @@ impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
             numbers.iter().for_each(|number| key.word(number.to_bits()));
             key.param(1);
             key.leaf(self.lr);
+            key.param(2);
             key.tree(self.params);
+            key.param(3);
             key.tree(self.grads);
+            key.param(4);
             key.tree(self.state);
         });
         found.map(|mut results| (results.like(self.params), results.like(self.state)))
@@ -180,7 +183,10 @@ macro_rules! begin_step {
                     concat!("gradloom::optim::", $name, "::step"),
                     &[
                         $crate::function::Param::fixed($names),
+                        $crate::function::Param::leaf("lr"),
                         $crate::function::Param::tree("params"),
+                        $crate::function::Param::tree("gradients"),
+                        $crate::function::Param::tree("state"),
                     ],
                 ))
             };

@@ -17,7 +17,6 @@ use crate::simd::level::level;
 use crate::task::Prepared;
 use crate::threads;
 use gradloom_ir::DType;
-use gradloom_maths::Level;
 use half::{bf16, f16};
 use std::sync::Arc;
 
@@ -72,9 +71,9 @@ macro_rules! stored {
             fn loops() -> Option<&'static Single<f32, $t>> {
                 match level() {
                     #[cfg(target_arch = "x86_64")]
-                    Level::Avx512 => Some(&single::x86::avx512::$name::SINGLE),
+                    gradloom_maths::Level::Avx512 => Some(&single::x86::avx512::$name::SINGLE),
                     #[cfg(target_arch = "x86_64")]
-                    Level::Avx2 if is_x86_feature_detected!("f16c") => Some(&single::x86::avx2::$name::SINGLE),
+                    gradloom_maths::Level::Avx2 if is_x86_feature_detected!("f16c") => Some(&single::x86::avx2::$name::SINGLE),
                     _ => None,
                 }
             }
