@@ -638,9 +638,6 @@ leveled! {
     }
 }
 
-/// Number of rows whose indices fit in the [keys](Number::Key) of all numbers.
-const INDEXED: usize = i32::MAX as usize;
-
 leveled! {
     fn arg_strip<A, T: Number>(
         xs: &[T],
@@ -649,76 +646,19 @@ leveled! {
         out: &mut [i64],
         wins: impl Fn(T, T) -> bool + Copy,
     ) {
-        let n = out.len();
-        let rows = xs.len() / stride;
-        let row = |i: usize| &xs[i * stride + column..][..n];
-        let (mut best, mut at) = ([T::ZERO; STRIP], [T::Key::default(); STRIP]);
-        let (best, at) = (&mut best[..n], &mut at[..n]);
-        best.copy_from_slice(row(0));
+        let mut best = [T::ZERO; STRIP];
+        let best = &mut best[..out.len()];
+        best.copy_from_slice(&xs[column..][..out.len()]);
         out.fill(0);
-        // Indices have the size of the numbers, so that vectors of both have as many elements. They count from
-        // `start`, and 0 stands for an extremum before.
-        for start in (0..rows - 1).step_by(INDEXED) {
-            at.fill(T::Key::default());
-            let end = (rows - 1).min(start + INDEXED);
-            let mut i = start;
-            while i < end {
-                let many = end - i >= AT_ONCE;
-                let n_rows = if many { AT_ONCE } else { 1 };
-                match many {
-                    true => arg_rows_of::<AT_ONCE, T>(std::array::from_fn(|k| row(i + k + 1)), i - start, best, at, wins),
-                    false => arg_rows_of::<1, T>([row(i + 1)], i - start, best, at, wins),
-                }
-                i += n_rows;
-            }
-            for (out, at) in out.iter_mut().zip(&*at) {
-                let at: i64 = (*at).into();
-                *out = if at > 0 { start as i64 + at } else { *out };
+        for (i, row) in xs.chunks_exact(stride).enumerate().skip(1) {
+            let row = &row[column..][..out.len()];
+            for ((at, best), &x) in out.iter_mut().zip(best.iter_mut()).zip(row) {
+                let won = wins(x, *best);
+                *best = if won { x } else { *best };
+                *at = if won { i as i64 } else { *at };
             }
         }
     }
-}
-
-/// Updates extrema and their indices with rows, of which the first has the index `first + 1`.
-#[inline(always)]
-fn arg_rows_of<const N: usize, T: Number>(
-    rows: [&[T]; N],
-    first: usize,
-    best: &mut [T],
-    at: &mut [T::Key],
-    wins: impl Fn(T, T) -> bool + Copy,
-) {
-    let key = |i: usize| T::Key::try_from(i).unwrap_or_default();
-    let indices: [T::Key; N] = std::array::from_fn(|k| key(first + k + 1));
-    let done = arg_pieces::<16, N, T>(rows, indices, 0, best, at, wins);
-    let done = arg_pieces::<4, N, T>(rows, indices, done, best, at, wins);
-    arg_pieces::<1, N, T>(rows, indices, done, best, at, wins);
-}
-
-/// As [`fold_pieces`], for extrema and their indices.
-#[inline(always)]
-fn arg_pieces<const W: usize, const N: usize, T: Number>(
-    rows: [&[T]; N],
-    indices: [T::Key; N],
-    from: usize,
-    best: &mut [T],
-    at: &mut [T::Key],
-    wins: impl Fn(T, T) -> bool + Copy,
-) -> usize {
-    let (best, _) = best[from..].as_chunks_mut::<W>();
-    let (at, _) = at[from..].as_chunks_mut::<W>();
-    let rows = rows.map(|row| row[from..].as_chunks::<W>().0);
-    for (i, (best, at)) in best.iter_mut().zip(at).enumerate() {
-        for k in 0..N {
-            let row = &rows[k][i];
-            for j in 0..W {
-                let won = wins(row[j], best[j]);
-                best[j] = if won { row[j] } else { best[j] };
-                at[j] = if won { indices[k] } else { at[j] };
-            }
-        }
-    }
-    from + rows[0].len() * W
 }
 
 #[cfg(test)]

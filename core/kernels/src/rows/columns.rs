@@ -19,10 +19,10 @@ use std::marker::PhantomData;
 pub(crate) type Sizes = [usize; 3];
 
 /// Target size in bytes of a strip of columns.
-const STRIP_BYTES: usize = 1 << 15;
+const STRIP_BYTES: usize = 1 << 18;
 
 /// Least number of columns of a strip, unless the matrix has fewer.
-const LEAST: usize = 64;
+const LEAST: usize = 256;
 
 /// Number of rows whose sums are added up before they are added to the others.
 const SUMMED_ROWS: usize = 64;

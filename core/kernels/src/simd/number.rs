@@ -23,7 +23,7 @@ pub(crate) trait Number: Element {
     /// Returns the factor whose products are the quotients by `n`, if there is one.
     fn reciprocal(n: usize) -> Option<Self>;
     /// Integer that orders the numbers.
-    type Key: Copy + Default + Ord + Send + Sync + TryFrom<usize> + Into<i64>;
+    type Key: Copy + Ord + Send + Sync;
     const LEAST: Self::Key;
     const GREATEST: Self::Key;
     /// Returns the key of a number. The key of NaN is arbitrary, and -0 is below 0.
@@ -186,9 +186,8 @@ macro_rules! floats {
                 n.is_power_of_two().then(|| 1.0 / n as $t)
             }
             #[inline(always)]
-            #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is above")]
             fn above(self, other: Self) -> bool {
-                !(self <= other) & !other.is_nan()
+                (self > other) | (self.is_nan() & !other.is_nan())
             }
             #[inline(always)]
             fn greatest<const N: usize>(self, others: [Self; N]) -> Self {
@@ -208,9 +207,8 @@ macro_rules! floats {
                 if any_nan(self, others) { $t::NAN } else { least }
             }
             #[inline(always)]
-            #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is below")]
             fn below(self, other: Self) -> bool {
-                !(self >= other) & !other.is_nan()
+                (self < other) | (self.is_nan() & !other.is_nan())
             }
         }
 
