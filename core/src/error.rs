@@ -39,7 +39,7 @@ pub enum Error {
     },
 
     /// The number of bytes is not that of the elements.
-    #[error("{len} bytes are not {aval}, which has {}", aval.numel() * aval.dtype().size())]
+    #[error("{len} bytes are not {aval}, which has {}", aval.numel() as u128 * aval.dtype().size() as u128)]
     Bytes {
         /// Number of bytes.
         len: usize,

@@ -13,8 +13,24 @@ use std::{fs, panic};
 const RELATIVE: f64 = 1e-3;
 const ABSOLUTE: f64 = 1e-7;
 
-/// Tests whose expected outputs have a rounding error above the tolerance: 1.9e-7 in the place of 0. They count as failed.
-const INEXACT: [&str; 2] = ["test_dft_inverse", "test_dft_inverse_opset19"];
+/// Tests whose expected outputs have rounding errors above the tolerance: 1.9e-7 in the place of 0 for `dft`, and one or two
+/// roundings of 16 bits for the others. They count as failed.
+const INEXACT: [&str; 14] = [
+    "test_attention_3d_causal_bf16",
+    "test_attention_3d_causal_bf16_expanded",
+    "test_attention_4d_attn_mask_causal_bf16",
+    "test_attention_4d_attn_mask_causal_bf16_expanded",
+    "test_attention_4d_causal_bf16",
+    "test_attention_4d_causal_bf16_expanded",
+    "test_attention_4d_causal_fp16_expanded",
+    "test_attention_4d_causal_padded_kv_bf16",
+    "test_attention_4d_causal_padded_kv_bf16_expanded",
+    "test_attention_4d_padded_kv_bf16",
+    "test_attention_4d_padded_kv_bf16_expanded",
+    "test_dft_inverse",
+    "test_dft_inverse_opset19",
+    "test_linear_attention_fp16",
+];
 
 enum Outcome {
     Passed,

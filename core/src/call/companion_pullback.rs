@@ -1,7 +1,7 @@
 //! Pullbacks between companions, and their results.
 
 use crate::call::leaf_range::LeafRange;
-use crate::call::leaves::{Leaves, avals, filled, joined, zeros};
+use crate::call::leaves::{Leaves, avals, filled, in_dtype_of, joined, zeros};
 use crate::observe::in_backward;
 use crate::tensor::batch_prefix::alike;
 use crate::tensor::part::sum_of_cotangents;
@@ -87,8 +87,21 @@ impl LeafCotangents {
             let cts = cts.chain(std::iter::repeat(None));
             cts.zip(&self.likes[*param])
         });
-        let leaves = leaves.map(|(ct, like)| ct.unwrap_or_else(|| zeros(like)));
+        let leaves =
+            leaves.map(|(ct, like)| ct.map_or_else(|| zeros(like), |ct| in_dtype_of(ct, like)));
         leaves.collect()
+    }
+
+    /// Removes the cotangents of the frozen leaves of a parameter.
+    pub fn without_frozen<T: Tree>(mut self, param: usize, x: &T) -> LeafCotangents {
+        self.remove(param, &frozen(x));
+        self
+    }
+
+    fn remove(&mut self, param: usize, removed: &[bool]) {
+        for (leaf, removed) in self.params[param].iter_mut().zip(removed) {
+            leaf.take_if(|_| *removed);
+        }
     }
 
     /// Returns the cotangents of the leaves of a parameter.
@@ -110,9 +123,7 @@ pub fn freeze<Y, T: Tree>(
     }
     let pull = pull.wrapped(move |pull, cts| {
         let mut pulled = pull.call(cts);
-        for (leaf, frozen) in pulled.params[param].iter_mut().zip(&frozen) {
-            leaf.take_if(|_| *frozen);
-        }
+        pulled.remove(param, &frozen);
         pulled
     });
     (y, pull)

@@ -155,7 +155,18 @@ pub fn avals<T: Tree>(tree: &T) -> Vec<Aval> {
 pub(crate) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
     let mut next = leaves.iter();
     like.map(&mut |leaf| match next.next().cloned().flatten() {
-        Some(found) => found.as_cotangent_of(leaf.aval()),
+        Some(found) => in_dtype_of(found, leaf.aval()).as_cotangent_of(leaf.aval()),
         None => zeros(leaf.aval()),
     })
+}
+
+/// Returns the cotangent of a value with the aval `of`, in its dtype.
+///
+/// An op casts operands of several dtypes to one of them when it is recorded, which the derivative that was made before
+/// does not know. So the cotangent may have that dtype.
+pub(crate) fn in_dtype_of(ct: Tensor, of: &Aval) -> Tensor {
+    match ct.dtype() == of.dtype() {
+        true => ct,
+        false => ct.cast(of.dtype()),
+    }
 }

@@ -1,7 +1,7 @@
 //! Gradients of micro-batches, accumulated.
 
 use super::Optimiser;
-use super::update::{choose, zeros_like};
+use super::update::{choose, in_dtype_of_state, zeros_in_state};
 use crate::raise::raise;
 use crate::{Error, Tensor, Tree, tree};
 
@@ -52,7 +52,7 @@ impl<O: Optimiser> Optimiser for Accumulated<O> {
     fn init<P: Tree>(&self, params: &P) -> Self::State<P> {
         AccumulatedState {
             count: Tensor::scalar(0i64),
-            sum: zeros_like(params),
+            sum: zeros_in_state(params),
             inner: self.optimiser.init(params),
         }
     }
@@ -98,8 +98,10 @@ impl<O: Optimiser> Accumulated<O> {
                 reason: "the number of micro-batches is 0, expected at least 1".to_owned(),
             });
         }
-        let sum = tree::add(&state.sum, grads);
-        let (next, inner) = step(&tree::scale(&sum, 1.0 / self.n as f64));
+        let sum = tree::add(&state.sum, &in_dtype_of_state(grads));
+        let mean = tree::scale(&sum, 1.0 / self.n as f64);
+        let mean = tree::map2(params, &mean, |x, mean| mean.cast(x.dtype()));
+        let (next, inner) = step(&mean);
         let count = &state.count + 1;
         let full = count.ge(self.n as i64);
         let state = AccumulatedState {

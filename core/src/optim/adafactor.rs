@@ -1,7 +1,7 @@
 //! Adafactor.
 
 use super::Optimiser;
-use super::update::{Slot, StepArgs, begin_step, zeros_with};
+use super::update::{Slot, StepArgs, begin_step, in_state, zeros_with};
 use crate::{Aval, Tensor, Tree};
 use gradloom_ir::DType;
 
@@ -84,7 +84,7 @@ pub struct AdafactorState<P> {
 /// Returns the aval of a row beside a parameter.
 fn row(param: &Aval) -> Aval {
     match param.rank() {
-        0 | 1 => param.clone(),
+        0 | 1 => in_state(param),
         _ => mean_over(param, 1),
     }
 }
@@ -92,7 +92,11 @@ fn row(param: &Aval) -> Aval {
 /// Returns the aval of a column beside a parameter.
 fn column(param: &Aval) -> Aval {
     match param.rank() {
-        0 | 1 => Aval::batched(param.dtype(), param.batch_shape(), param.batch_dims()),
+        0 | 1 => Aval::batched(
+            in_state(param).dtype(),
+            param.batch_shape(),
+            param.batch_dims(),
+        ),
         _ => mean_over(param, 2),
     }
 }
@@ -102,7 +106,7 @@ fn mean_over(param: &Aval, from_last: usize) -> Aval {
     let mut shape = param.physical_shape().to_vec();
     let axis = shape.len() - from_last;
     shape[axis] = 1;
-    Aval::batched(param.dtype(), &shape, param.batch_dims())
+    Aval::batched(in_state(param).dtype(), &shape, param.batch_dims())
 }
 
 impl Optimiser for Adafactor {

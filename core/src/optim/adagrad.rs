@@ -1,7 +1,7 @@
 //! Adagrad.
 
 use super::Optimiser;
-use super::update::{StepArgs, begin_step, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_in_state};
 use crate::{Tensor, Tree, evaluate, raise::expect};
 
 /// Adagrad: gradients divided by the root of the sum of all squared gradients.
@@ -60,7 +60,7 @@ impl Optimiser for Adagrad {
 
     #[track_caller]
     fn init<P: Tree>(&self, params: &P) -> AdagradState<P> {
-        let square = zeros_like(params).map(&mut |zeros| match zeros.dtype().is_float() {
+        let square = zeros_in_state(params).map(&mut |zeros| match zeros.dtype().is_float() {
             true => zeros + self.initial,
             false => zeros.clone(),
         });

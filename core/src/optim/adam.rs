@@ -1,7 +1,7 @@
 //! Adam and AdamW.
 
 use super::Optimiser;
-use super::update::{StepArgs, begin_step, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_in_state};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;
 
@@ -117,8 +117,8 @@ impl Optimiser for Adam {
     fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
         AdamState {
             step: Tensor::scalar(0i64),
-            mean: zeros_like(params),
-            square: zeros_like(params),
+            mean: zeros_in_state(params),
+            square: zeros_in_state(params),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Exponential moving averages of parameters.
 
-use super::update::zeros_like;
+use super::update::{in_state, zeros_in_state};
 use crate::raise::expect;
 use crate::tree::{frozen, leaves, map2};
-use crate::{Tensor, Tree, check};
+use crate::{Aval, Tensor, Tree, check};
 use gradloom_ir::DType;
 
 /// An exponential moving average of parameters, whose bias is corrected.
@@ -54,7 +54,7 @@ impl Average {
     /// If memory cannot be allocated.
     #[track_caller]
     pub fn init<P: Tree>(&self, params: &P) -> AverageState<P> {
-        let zeros = zeros_like(params);
+        let zeros = zeros_in_state(params);
         AverageState {
             step: Tensor::scalar(0i64),
             mean: averaged(params, &zeros, |_, zero| zero.clone()),
@@ -69,23 +69,30 @@ impl Average {
     #[track_caller]
     pub fn update<P: Tree>(&self, params: &P, state: &AverageState<P>) -> AverageState<P> {
         let means = leaves(&state.mean);
-        let xs = leaves(params);
+        let xs = leaves(params).into_iter().zip(frozen(params));
+        let expected = xs.map(|(x, frozen)| match frozen {
+            true => x.aval().clone(),
+            false => in_state(x.aval()),
+        });
+        let expected: Vec<Aval> = expected.collect();
+        let expected = expected.iter().map(Some);
         expect(check::beside(
             "average",
             params,
             "parameters",
             &means,
-            check::avals(&xs),
+            expected,
         ));
         AverageState {
             step: &state.step + 1,
             mean: averaged(params, &state.mean, |x, m| {
-                m * self.decay + x * (1.0 - self.decay)
+                m * self.decay + x.cast(m.dtype()) * (1.0 - self.decay)
             }),
         }
     }
 
-    /// Returns the average. It is NaN before the first update.
+    /// Returns the average. It is NaN before the first update. It has the dtypes of the state: `f32` for parameters of 16
+    /// bits.
     #[track_caller]
     pub fn value<P: Tree>(&self, state: &AverageState<P>) -> P {
         // As for Adam, `1 - decay^t` would lose digits.

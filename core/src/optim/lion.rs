@@ -1,7 +1,7 @@
 //! Lion.
 
 use super::Optimiser;
-use super::update::{StepArgs, begin_step, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_in_state};
 use crate::{Tensor, Tree};
 
 /// Lion: all elements of a step have the same size, and the state is one tree.
@@ -63,7 +63,7 @@ impl Optimiser for Lion {
     #[track_caller]
     fn init<P: Tree>(&self, params: &P) -> LionState<P> {
         LionState {
-            mean: zeros_like(params),
+            mean: zeros_in_state(params),
         }
     }
 

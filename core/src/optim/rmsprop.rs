@@ -1,7 +1,7 @@
 //! RMSprop.
 
 use super::Optimiser;
-use super::update::{StepArgs, begin_step, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_in_state};
 use crate::tree::share;
 use crate::{Tensor, Tree};
 
@@ -67,8 +67,8 @@ impl Optimiser for RmsProp {
     #[track_caller]
     fn init<P: Tree>(&self, params: &P) -> RmsPropState<P> {
         RmsPropState {
-            square: zeros_like(params),
-            velocity: (self.momentum != 0.0).then(|| zeros_like(params)),
+            square: zeros_in_state(params),
+            velocity: (self.momentum != 0.0).then(|| zeros_in_state(params)),
         }
     }
 
@@ -87,7 +87,7 @@ impl Optimiser for RmsProp {
         // A missing velocity counts as zero.
         let first = (state.velocity.is_none() && self.momentum != 0.0).then(|| RmsPropState {
             square: share(&state.square),
-            velocity: Some(zeros_like(params)),
+            velocity: Some(zeros_in_state(params)),
         });
         let args = StepArgs {
             lr,

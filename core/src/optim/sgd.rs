@@ -1,7 +1,7 @@
 //! Stochastic gradient descent with momentum.
 
 use super::Optimiser;
-use super::update::{StepArgs, begin_step, zeros_like};
+use super::update::{StepArgs, begin_step, zeros_in_state};
 use crate::{Tensor, Tree};
 
 /// Stochastic gradient descent.
@@ -63,7 +63,7 @@ impl Optimiser for Sgd {
     #[track_caller]
     fn init<P: Tree>(&self, params: &P) -> SgdState<P> {
         SgdState {
-            velocity: (self.momentum != 0.0).then(|| zeros_like(params)),
+            velocity: (self.momentum != 0.0).then(|| zeros_in_state(params)),
         }
     }
 

@@ -39,7 +39,7 @@ impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
     /// Applies `rule` to each parameter that is not frozen.
     ///
     /// It takes the parameter, its gradient and its leaves of `slots`, which are trees of the state
-    /// with their names, and returns the next parameter and the next leaves.
+    /// with their names, and returns the next parameter and the next leaves. All have the dtype of [`in_state`].
     #[track_caller]
     pub(super) fn update<const N: usize>(
         &self,
@@ -49,7 +49,7 @@ impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
         let slots = slots.map(|(name, tree)| Slot {
             name,
             tree,
-            aval: Aval::clone,
+            aval: in_state,
         });
         self.update_slots(slots, rule)
     }
@@ -75,7 +75,12 @@ impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
             let now = array::from_fn(|slot| &before[slot][i]);
             let (x, next) = match frozen {
                 true => (xs[i].clone(), now.map(Tensor::clone)),
-                false => rule(&xs[i], &gs[i], now),
+                false => {
+                    let (x, g) = (&xs[i], &gs[i]);
+                    let wide = x.dtype().computed();
+                    let (next, leaves) = rule(&x.cast(wide), &g.cast(wide), now);
+                    (next.cast(x.dtype()), leaves)
+                }
             };
             new_xs.push(x);
             for (leaves, leaf) in after.iter_mut().zip(next) {
@@ -118,14 +123,33 @@ pub(super) fn leaves_beside<P: Tree>(
     leaves
 }
 
-/// Returns realised zeros. Promised zeros would be part of the first step's graph, which would then
-/// need its own plan.
-#[track_caller]
-pub(super) fn zeros_like<P: Tree>(tree: &P) -> P {
-    zeros_with(tree, Aval::clone)
+/// Returns the aval of a leaf of a state beside a parameter.
+///
+/// It is of 32 bits for a float of 16: squares of small gradients would be 0, and small changes of a mean would be lost.
+pub(super) fn in_state(param: &Aval) -> Aval {
+    match param.dtype().is_float() {
+        true => Aval::batched(
+            param.dtype().computed(),
+            param.physical_shape(),
+            param.batch_dims(),
+        ),
+        false => param.clone(),
+    }
 }
 
-/// Returns realised zeros whose avals are a function of those of the leaves.
+/// Returns the leaves in the dtypes of [`in_state`].
+pub(super) fn in_dtype_of_state<P: Tree>(tree: &P) -> P {
+    tree.map(&mut |x| x.cast(in_state(x.aval()).dtype()))
+}
+
+/// Returns the zeros of a state.
+#[track_caller]
+pub(super) fn zeros_in_state<P: Tree>(tree: &P) -> P {
+    zeros_with(tree, in_state)
+}
+
+/// Returns realised zeros whose avals are a function of those of the leaves. Promised zeros would be part of the first
+/// step's graph, which would then need its own plan.
 #[track_caller]
 pub(super) fn zeros_with<P: Tree>(tree: &P, aval: fn(&Aval) -> Aval) -> P {
     let zeros = tree.map(&mut |t| crate::call::leaves::zeros(&aval(t.aval())));

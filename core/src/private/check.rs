@@ -41,6 +41,9 @@ impl<T: Tree> Tree for Arg<T> {
     fn paths(&self, _: &str, out: &mut Vec<String>) {
         self.value.paths(self.name, out);
     }
+    fn __frozen(&self, out: &mut Vec<bool>) {
+        self.value.__frozen(out);
+    }
 }
 
 /// Law that a test checks.

@@ -143,6 +143,9 @@ impl<T: Tree> Tree for Captured<T> {
     fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
         self.0.__key(key);
     }
+    fn __frozen(&self, out: &mut Vec<bool>) {
+        self.0.__frozen(out);
+    }
 }
 
 /// A value without tensors that a recorded closure takes.

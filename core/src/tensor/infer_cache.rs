@@ -37,29 +37,29 @@ thread_local! {
     static CACHE: RefCell<Vec<Option<Entry>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Infers the result of `out = op[statics] data, likes`, using the table of this thread.
+/// Infers the result of `out = op[statics] data, likes`, using the table of this thread. Takes the statics unless it fails.
 pub(crate) fn infer_one(
     op: Op,
-    statics: Statics,
+    statics: &mut Statics,
     data: &[&Tensor],
     likes: &[&Aval],
 ) -> Result<Inferred> {
-    let slot = slot(op, &statics, data, likes);
+    let slot = slot(op, statics, data, likes);
     let known = CACHE.try_with(|entry| {
         let entry = entry.try_borrow().ok()?;
         let entry = entry.get(slot)?.as_ref()?;
         entry
-            .is(op, &statics, data, likes)
+            .is(op, statics, data, likes)
             .then(|| entry.inferred.clone())
     });
     if let Ok(Some(inferred)) = known {
         return Ok(inferred);
     }
     let refers_to_code = statics.first().is_some_and(|value| value.code().is_some());
-    let out = infer(op, &statics, data, likes, 1)?.remove(0);
+    let out = infer(op, statics, data, likes, 1)?.remove(0);
     let more = (!statics.is_empty() || !likes.is_empty()).then(|| {
         let likes = likes.iter().map(|l| (*l).clone()).collect();
-        Arc::new(OpData::new(statics, likes, Box::default()))
+        Arc::new(OpData::new(std::mem::take(statics), likes, Box::default()))
     });
     let inferred = Inferred { out, more };
     let words = inferred.more.as_ref().map_or(0, |more| more.words.len());
@@ -146,8 +146,8 @@ mod tests {
     fn equal_ops_share_their_statics_and_others_do_not() {
         let like = Aval::new(DType::F32, [2, 3]);
         let number = |x: f64, like: &Aval| {
-            let statics: Statics = [Static::Float(x)].into_iter().collect();
-            infer_one(Op::Scalar, statics, &[], &[like])
+            let mut statics: Statics = [Static::Float(x)].into_iter().collect();
+            infer_one(Op::Scalar, &mut statics, &[], &[like])
                 .unwrap()
                 .more
                 .unwrap()

@@ -209,20 +209,17 @@ impl Tensor {
         owner: impl AsRef<[u8]> + Send + Sync + 'static,
         shape: impl IntoShape,
     ) -> Result<Tensor> {
-        let call = "Tensor::try_from_bytes";
         let shape = shape.into_shape();
         check_shape(&shape)?;
         let aval = Aval::new(T::DTYPE, shape);
         let owner = Arc::new(owner);
         let n = (*owner).as_ref().len();
         if aval.numel().checked_mul(size_of::<T>()) != Some(n) {
-            return Err(Error::Arguments {
-                call: call.to_owned(),
-                reason: format!("{n} bytes do not fill {aval}"),
-            });
+            return Err(Error::Bytes { len: n, aval });
         }
         let elements = PooledVec::<T>::of_bytes(owner, aval.numel());
-        let elements = elements.map_err(|fault| Error::of_kernel(call, fault))?;
+        let elements =
+            elements.map_err(|fault| Error::of_kernel("Tensor::try_from_bytes", fault))?;
         let buffer = Arc::new(T::into_buffer(elements));
         Ok(Tensor::new(&aval, ValueSource::Elements(buffer)))
     }

@@ -30,7 +30,13 @@ pub(crate) fn record_many(
         return Ok(vec![record_one(op, statics, data, likes)?]);
     }
     let statics: Statics = statics.into_iter().collect();
-    let outs = infer_cache::infer(op, &statics, data, likes, n_outs)?;
+    let outs = match infer_cache::infer(op, &statics, data, likes, n_outs) {
+        Ok(outs) => outs,
+        Err(error) => {
+            let cast = in_one_dtype(op, data).ok_or(error)??;
+            return record_many(op, statics, &Vec::from_iter(&cast), likes, n_outs);
+        }
+    };
     let Some(first) = outs.first().cloned() else {
         return Ok(Vec::new());
     };
@@ -66,12 +72,18 @@ pub(crate) fn record_one(
     data: &[&Tensor],
     likes: &[&Aval],
 ) -> Result<Tensor> {
-    let statics: Statics = statics.into_iter().collect();
+    let mut statics: Statics = statics.into_iter().collect();
     if let Some(dtype) = promoted(op, data) {
         return record_promoted(op, statics, data, likes, dtype);
     }
     let keeps = op.def().facts().equal.same_aval(statics.iter());
-    let Inferred { out, more } = infer_cache::infer_one(op, statics, data, likes)?;
+    let Inferred { out, more } = match infer_cache::infer_one(op, &mut statics, data, likes) {
+        Ok(inferred) => inferred,
+        Err(error) => {
+            let cast = in_one_dtype(op, data).ok_or(error)??;
+            return record_one(op, statics, &Vec::from_iter(&cast), likes);
+        }
+    };
     if op == Op::Scalar
         && let Some(more) = &more
         && let Some(argument) = recorded_numbers::noted(&more.statics[0], &out)
@@ -99,6 +111,26 @@ fn promoted(op: Op, data: &[&Tensor]) -> Option<DType> {
         return None;
     }
     op.cast_to(operands.iter().map(|x| x.dtype()))
+}
+
+/// Returns the operands of an op of a derivative, whose floats have several dtypes, in one of them.
+///
+/// A derivative that was made before its dtypes were known does not have the casts of promoted operands, so a cotangent
+/// may be wider than the value. `None` if that is not the case, or if users call the op by a method.
+#[cold]
+fn in_one_dtype(op: Op, data: &[&Tensor]) -> Option<Result<Vec<Tensor>>> {
+    let floats = data.iter().map(|x| x.dtype()).filter(|d| d.is_float());
+    let dtype = floats
+        .clone()
+        .try_fold(floats.clone().next()?, DType::promoted)?;
+    if floats.clone().all(|of| of == dtype) || !op.def().methods().is_empty() {
+        return None;
+    }
+    let cast = |x: &&Tensor| match x.dtype().is_float() && x.dtype() != dtype {
+        true => record_one(Op::Cast, [Static::DType(dtype)], &[x], &[x.aval()]),
+        false => Ok((*x).clone()),
+    };
+    Some(data.iter().map(cast).collect())
 }
 
 /// Records an op on operands that are cast to `dtype`.

@@ -3,7 +3,7 @@
 use super::compare::{Failure, epsilon, numbers};
 use super::laws::{in_f64, is_single, takes};
 use super::{Source, laws};
-use crate::tree::{leaves, with_leaves};
+use crate::tree::{frozen, leaves, with_leaves};
 use crate::{DType, Outcome, Tensor, Tree, check, vjp};
 use std::fmt;
 
@@ -140,13 +140,13 @@ fn check_each<X: Tree>(
         .map(numbers)
         .collect::<Result<Vec<_>, _>>()?;
     let value = f(x).try_item::<f64>()?.abs();
-    let all = leaves(x);
+    let (all, frozen) = (leaves(x), frozen(x));
     let steps = laws::steps_of(&all);
     // Rounding of the result in the quotient of the largest step, in which the tolerance has to hold.
     let noise = 10.0 * epsilon(&all) / (steps.sizes[0] * steps.tolerance);
     let mut worst: Option<WorstElement> = None;
     for (leaf, (derivatives, path)) in gradient.iter().zip(&paths).enumerate() {
-        if !all[leaf].dtype().is_float() {
+        if frozen[leaf] || !all[leaf].dtype().is_float() {
             continue;
         }
         let values = numbers(&all[leaf])?;
@@ -197,7 +197,7 @@ fn check_each<X: Tree>(
         }
     }
     let worst =
-        worst.ok_or_else(|| Failure::new("the argument has no elements that are floats"))?;
+        worst.ok_or_else(|| Failure::new("the argument has no floats that are not frozen"))?;
     match worst.error() <= steps.tolerance {
         true => Ok(worst),
         false => Err(Failure::new(format!(

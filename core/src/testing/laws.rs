@@ -3,7 +3,7 @@
 use super::compare::{Failure, Pairs, ULPS, close, epsilon, is_near, numbers, same, scale};
 use super::{Source, op_by_op};
 use crate::observe::TraceContext;
-use crate::tree::leaves;
+use crate::tree::{frozen, leaves};
 use crate::{DType, Outcome, Tensor, Tree, check, evaluate};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -379,11 +379,14 @@ struct Open {
 /// Computes `x + t dx`, as data.
 fn step_along<X: Tree>(x: &X, dx: &X, t: f64) -> Result<X, Failure> {
     let failure = RefCell::new(None);
-    let mut directions = leaves(dx).into_iter();
+    let mut directions = leaves(dx).into_iter().zip(frozen(x));
     let moved = x.map(&mut |leaf| {
-        let direction = directions
+        let (direction, frozen) = directions
             .next()
             .expect("a tangent has the structure of its argument");
+        if frozen {
+            return leaf.clone();
+        }
         let moved = numbers(leaf).and_then(|x| Ok((x, numbers(&direction)?)));
         let (x, dx) = match moved {
             Ok(both) => both,
@@ -393,13 +396,7 @@ fn step_along<X: Tree>(x: &X, dx: &X, t: f64) -> Result<X, Failure> {
             }
         };
         let data: Vec<f64> = x.iter().zip(&dx).map(|(x, dx)| x + t * dx).collect();
-        match leaf.dtype() {
-            DType::F32 => {
-                let data: Vec<f32> = data.iter().map(|x| *x as f32).collect();
-                Tensor::from_vec(data, leaf.shape())
-            }
-            _ => Tensor::from_vec(data, leaf.shape()),
-        }
+        Tensor::from_vec(data, leaf.shape()).cast(leaf.dtype())
     });
     match failure.into_inner() {
         Some(error) => Err(error),

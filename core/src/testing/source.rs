@@ -1,5 +1,6 @@
 //! Sampled arguments for tests.
 
+use crate::tree::frozen;
 use crate::{DType, IntoShape, Key, Tensor, Tree};
 use std::ops::Range;
 
@@ -194,7 +195,7 @@ impl Source {
     }
 
     /// Draws normal numbers in the structure of a tree, for tangents and cotangents. Leaves that
-    /// are not floats are zeros.
+    /// are frozen or no floats are zeros.
     ///
     /// ```
     /// use gradloom::Tensor;
@@ -205,10 +206,13 @@ impl Source {
     /// assert_eq!(dx.0.aval(), model.0.aval());
     /// ```
     pub fn like<T: Tree>(&mut self, tree: &T) -> T {
-        tree.map(&mut |leaf| match leaf.dtype().is_float() {
-            true => self.key().normal(leaf.shape(), leaf.dtype()),
-            false => leaf.zeros_like(),
-        })
+        let mut frozen = frozen(tree).into_iter();
+        tree.map(
+            &mut |leaf| match frozen.next() != Some(true) && leaf.dtype().is_float() {
+                true => self.key().normal(leaf.shape(), leaf.dtype()),
+                false => leaf.zeros_like(),
+            },
+        )
     }
 }
 

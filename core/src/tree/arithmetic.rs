@@ -115,7 +115,7 @@ pub fn scale<T: Tree>(tree: &T, factor: impl Operand + Copy) -> T {
 
 /// Returns the sum of the products of corresponding elements, as a tensor of rank 0.
 ///
-/// Its dtype is that of the leaves, or `f64` if they have different dtypes. Frozen leaves do not
+/// Its dtype is that of the leaves, `f32` for floats of 16 bits, or `f64` if these differ. Frozen leaves do not
 /// count.
 ///
 /// ```
@@ -323,12 +323,22 @@ fn products<T: Tree>(function: &'static str, left: &T, right: &T) -> Tensor {
     let pairs = expect(pairs(function, left, right, Leaves::Equal));
     let pairs = pairs.into_iter().zip(frozen(left));
     let free = pairs.filter(|(_, frozen)| !frozen).map(|(pair, _)| pair);
-    total(free.map(|(x, y)| x * y).collect())
+    let free = free.map(|(x, y)| widened(&x) * widened(&y));
+    total(free.collect())
 }
 
-/// Returns the sum of all elements, in `f64` if the dtypes differ.
+/// Returns floats of 16 bits as `f32`: the square of a moderate `f16` is infinite.
+fn widened(x: &Tensor) -> Tensor {
+    match x.dtype().is_float() {
+        true => x.cast(x.dtype().computed()),
+        false => x.clone(),
+    }
+}
+
+/// Returns the sum of all elements, in `f64` if the dtypes differ. That of floats of 16 bits is an `f32`.
 #[track_caller]
 fn total(tensors: Vec<Tensor>) -> Tensor {
+    let tensors: Vec<Tensor> = tensors.iter().map(widened).collect();
     let first = tensors.first().map_or(DType::F32, Tensor::dtype);
     let dtype = match tensors.iter().all(|x| x.dtype() == first) {
         true => first,

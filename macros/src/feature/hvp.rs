@@ -9,7 +9,7 @@ use crate::emit::cx::{EmitCx, field, reference};
 use crate::emit::internal_items::nested;
 use crate::emit::jvp::JvpArguments;
 use crate::emit::statements::{Emitter, tangents_ident};
-use crate::input::Func;
+use crate::input::{Func, Kind};
 use crate::program::{Body, LoweredProgram, Source};
 use gradloom_ir::Var;
 use gradloom_ir::ad::{self, Hvp};
@@ -74,11 +74,16 @@ impl EmitCx<'_> {
         let grads = &n.grads;
         let structs = ["gradient", "change"].map(|local| {
             let local = Ident::new(local, Span::mixed_site());
+            let trees = func.diff().filter(|(_, d)| d.kind == Kind::Tree);
+            let free = trees.map(|(i, d)| {
+                let x = reference(d);
+                ours!(let #local = #local.without_frozen(#i, #x);)
+            });
             let fields = func.diff().map(|(i, d)| {
                 let (field, x) = (field(d), reference(d));
                 ours!(#field: #rt::rebuild(#x, &#local, #i))
             });
-            ours!(#grads { #(#fields),* })
+            ours!({ #(#free)* #grads { #(#fields),* } })
         });
         let recorded = self.run_time_body(given);
         let (traced, forward_points) = (self.also_traced(), self.with_forward_points());

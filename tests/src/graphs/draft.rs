@@ -89,22 +89,36 @@ impl Draft<'_> {
     fn dtype(&mut self) -> DType {
         match self.kind {
             Kind::Smooth => DType::F64,
-            Kind::Exact => self.rng.of(&[
-                DType::F64,
-                DType::F64,
-                DType::F32,
-                DType::I64,
-                DType::I32,
-                DType::Bool,
-            ]),
-            Kind::Any => self.rng.of(&[
-                DType::F64,
-                DType::F64,
-                DType::F32,
-                DType::I64,
-                DType::I32,
-                DType::Bool,
-            ]),
+            Kind::Exact => self.exact_dtype(),
+            // Two in three are of the dtypes that kernels compute in.
+            Kind::Any => match self.rng.below(3) {
+                0 => self.rng.of(&DType::ALL),
+                _ => self.exact_dtype(),
+            },
+        }
+    }
+
+    fn exact_dtype(&mut self) -> DType {
+        use DType::*;
+        self.rng.of(&[F64, F64, F32, I64, I32, Bool])
+    }
+
+    /// Picks a dtype other than `bool`.
+    fn dtype_of_numbers(&mut self) -> DType {
+        use DType::*;
+        match self.kind {
+            Kind::Any => self.rng.of(&[F64, F32, I32, I64, BF16, F16, I8, U8]),
+            _ => self.rng.of(&[F64, F32, I32, I64]),
+        }
+    }
+
+    /// Picks a dtype of floats.
+    fn float_dtype(&mut self) -> DType {
+        match self.kind {
+            Kind::Any => self
+                .rng
+                .of(&[DType::F64, DType::F32, DType::BF16, DType::F16]),
+            _ => self.rng.of(&[DType::F64, DType::F32]),
         }
     }
 
@@ -247,7 +261,7 @@ impl Draft<'_> {
     fn constant(&mut self, dtype: DType) -> Static {
         match dtype {
             DType::Bool => Static::Bool(self.rng.once_in(2)),
-            DType::I32 | DType::I64 => Static::Int(self.rng.below(7) as i64 - 3),
+            dtype if dtype.is_integer() => Static::Int(self.rng.below(7) as i64 - 3),
             _ if self.kind != Kind::Any => Static::Float(self.rng.unit()),
             _ => Static::Float(self.rng.of(&[
                 0.0,
@@ -350,7 +364,7 @@ impl Draft<'_> {
                     2 + self.rng.below(5),
                 ];
                 let dtype = match self.kind {
-                    Kind::Any => self.rng.of(&[DType::F64, DType::F32, DType::I64]),
+                    Kind::Any => self.dtype_of_numbers(),
                     _ => DType::F64,
                 };
                 self.leaf(dtype, &shape)
@@ -747,7 +761,7 @@ impl Draft<'_> {
             // Few values are square matrices.
             _ if op.def().laws().dominant && self.rng.once_in(2) => {
                 n_outs = results_of(op);
-                let dtype = self.rng.of(&[DType::F64, DType::F32]);
+                let dtype = self.float_dtype();
                 let n = self.rng.below(4);
                 vec![self.get(dtype, &[n, n])]
             }
@@ -759,9 +773,7 @@ impl Draft<'_> {
                 Vec::new()
             }
             Op::Iota => {
-                let dtype = self
-                    .rng
-                    .of(&[DType::F64, DType::F32, DType::I32, DType::I64]);
+                let dtype = self.dtype_of_numbers();
                 statics = vec![Static::Int(self.rng.below(5) as i64), Static::DType(dtype)];
                 Vec::new()
             }

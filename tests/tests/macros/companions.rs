@@ -488,3 +488,46 @@ fn the_cotangent_of_residuals_fits_the_result() {
         [-1.0, -2.0, -3.0, -4.0]
     );
 }
+
+/// A model with a statistic that is not trained.
+#[derive(Clone, Tree)]
+struct Centred {
+    scale: Tensor,
+    #[nodiff]
+    mean: Tensor,
+}
+
+fn centred() -> Centred {
+    Centred {
+        scale: Tensor::from([1.0, 2.0]),
+        mean: Tensor::from([0.5, 0.1]),
+    }
+}
+
+#[traced(order = 2, check(value(model = centred())))]
+fn centred_loss(
+    model: &Centred,
+    #[nodiff]
+    #[shape(3, 2)]
+    x: &Tensor,
+) -> Tensor {
+    ((x - &model.mean) * &model.scale).square().mean(..)
+}
+
+#[test]
+fn frozen_leaves_have_no_derivatives() {
+    let model = centred();
+    let ones = |_: &Tensor| Tensor::from([1.0, 1.0]);
+    let x = Tensor::from([[1.0, 3.0], [0.2, 0.1], [0.5, -0.4]]);
+    let direction = model.map(&mut { ones });
+    let closure = |model: &Centred| centred_loss(model, &x);
+    let (gradient, change) = centred_loss::hvp((&model, &x), &direction);
+    let expected = gradloom::hvp(closure, &model, &direction);
+    let bits = gradloom_tests::graphs::bits;
+    assert_eq!(bits(&gradient.model.mean), [0; 2]);
+    assert_eq!(bits(&change.model.mean), [0; 2]);
+    assert_eq!(bits(&change.model.scale), bits(&expected.scale));
+    assert_eq!(bits(&expected.mean), [0; 2]);
+    gradloom::testing::gradcheck(closure, &model).unwrap();
+    gradloom::testing::gradcheck_elements(closure, &model, 2).unwrap();
+}

@@ -40,6 +40,7 @@ mod function_forms;
 mod functions_by_name;
 mod held;
 mod local_trees;
+mod mixed_dtypes;
 mod natural;
 mod natural_code;
 mod natural_keys;

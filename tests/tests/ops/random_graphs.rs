@@ -114,7 +114,8 @@ fn all_ways(seed: u64, graph: &Graph, expected: &[Vec<u64>], rng: &mut Rng) {
     let (program, read) = pending(&values);
     evaluate(&values).unwrap();
     check("traced", seed, graph, &numbered(values), expected);
-    let again = run(&program, &read).unwrap();
+    let again = run(&program, &read);
+    let again = again.unwrap_or_else(|error| panic!("seed {seed}: {error}: {graph:#?}"));
     evaluate(&again).unwrap();
     check("replayed", seed, graph, &numbered(again), expected);
 

@@ -20,6 +20,10 @@ impl Case {
         let text = sample.to_string();
         let of = |dtype: DType| text.replace("f64", dtype.name()).parse::<Program>().ok();
         let valid = |program: &Program| gradloom_ir::verify(program).is_empty();
+        // Such an op is recorded on operands that are cast to an `i64` before.
+        if op.promotes(1) == (0..1) && op.cast_to([small]).is_some() {
+            return None;
+        }
         let [program, wide] = [small, small.computed()].map(|dtype| of(dtype).filter(valid));
         assert_eq!(
             program.is_some(),

@@ -1,6 +1,7 @@
 //! Optimisers beside those of PyTorch and optax, and the laws of their composition.
 
 mod compose;
+mod few_bits;
 mod lora;
 mod reference;
 

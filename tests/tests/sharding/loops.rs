@@ -203,7 +203,7 @@ fn a_batch_stays_divided_through_a_loop() {
 }
 
 #[test]
-fn a_loop_whose_turns_would_exchange_values_runs_whole_along_that_axis() {
+fn a_loop_runs_whole_along_an_axis_if_that_sends_less() {
     let grid = Grid::new(&[2, 2]);
     let xs = Tensor::zeros([10, 8, 32], DType::F32);
     let of = explained(|(w, xs)| states(w, xs), &grid, &xs, &[&[], &["a"], &["b"]]);
@@ -229,4 +229,84 @@ fn lengths_that_devices_do_not_divide_equally() {
         &f(&xs),
         "weights",
     );
+}
+
+/// Weights of layers, stacked: `[layers, width, hidden]` and `[layers, hidden, width]`.
+type Weights = (Tensor, Tensor);
+
+/// Layers of a perceptron, one in each turn of a loop.
+fn layers(x: &Tensor, (up, down): &Weights) -> Tensor {
+    let turn = |x: &Tensor, (up, down): &Weights| (x + x.matmul(up).tanh().matmul(down), ());
+    scan(turn, x, &(up.clone(), down.clone())).0
+}
+
+fn loss((x, weights): &(Tensor, Weights)) -> Tensor {
+    layers(x, weights).square().sum(..)
+}
+
+fn slopes((x, weights): &(Tensor, Weights)) -> Weights {
+    grad(|weights: &Weights| layers(x, weights).square().sum(..))(weights)
+}
+
+/// Specs of a batch that is divided over `a`, and of weights whose hidden units are divided over `b`.
+fn of_layers(grid: &Grid) -> Specs {
+    let weights = (
+        Specs::from(spec(grid, &[&[], &[], &["b"]])),
+        Specs::from(spec(grid, &[&[], &["b"], &[]])),
+    );
+    (
+        Specs::from(spec(grid, &[&["a"], &[]])),
+        Specs::from(weights),
+    )
+        .into()
+}
+
+#[test]
+fn layers_whose_turns_exchange_values_are_divided() {
+    let grid = Grid::new(&[2, 2]);
+    let weights = (noise(&[3, 4, 6], 1), noise(&[3, 6, 4], 2));
+    let args = (noise(&[8, 4], 3), weights);
+    let value = sharded(loss, &grid.mesh, of_layers(&grid), None);
+    assert_near(&value(&args), &loss(&args), "value");
+    let found = sharded(slopes, &grid.mesh, of_layers(&grid), None)(&args);
+    let expected = slopes(&args);
+    assert_near(&found.0, &expected.0, "weights up");
+    assert_near(&found.1, &expected.1, "weights down");
+    assert_near(&grad(value)(&args).0, &grad(loss)(&args).0, "batch");
+}
+
+#[test]
+fn layers_in_a_loop_send_what_layers_in_a_row_send() {
+    let grid = Grid::new(&[2, 4]);
+    let [n, batch, width, hidden] = [3, 8, 32, 64];
+    let zeros = |shape: [usize; 3]| Tensor::zeros(shape, DType::F32);
+    let weights = (zeros([n, width, hidden]), zeros([n, hidden, width]));
+    let args = (Tensor::zeros([batch, width], DType::F32), weights);
+    let (mesh, speed) = (&grid.mesh, Speed::default());
+    let kinds = |of: &Explanation| -> Vec<(&str, String, usize, u128)> {
+        let kinds = of.by_kind().into_iter();
+        let axes = |axes: Vec<_>| format!("{axes:?}");
+        kinds
+            .map(|(name, of, n, sent)| (name, axes(of), n, sent))
+            .collect()
+    };
+    let looped = explain_sharding(slopes, mesh, of_layers(&grid), None, &args, &speed).unwrap();
+    let row = |(x, (up, down)): &(Tensor, Weights)| {
+        let loss = |(up, down): &Weights| {
+            let mut x = x.clone();
+            for i in 0..n as i64 {
+                x = &x + x.matmul(&up.i(i)).tanh().matmul(&down.i(i));
+            }
+            x.square().sum(..)
+        };
+        grad(loss)(&(up.clone(), down.clone()))
+    };
+    let row = explain_sharding(row, mesh, of_layers(&grid), None, &args, &speed).unwrap();
+    let reduced = looped
+        .collectives
+        .iter()
+        .filter(|of| of.name == "all_reduce");
+    // One in each layer, and one in each layer but the first for the derivative.
+    assert_eq!(reduced.count(), n + n - 1);
+    assert_eq!(kinds(&looped), kinds(&row), "{looped}\n{row}");
 }

@@ -4,7 +4,8 @@ use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, ax
 use crate::{Op, StaticKind};
 
 methods! { cumprod {
-    /// Products of the elements up to each one along `axes`, in the same dtype. Integers wrap.
+    /// Products of the elements up to each one along `axes`, in the same dtype; of integers of 8 bits and `bool`, as
+    /// `i64`. Integers wrap.
     ///
     /// Several axes are walked in row-major order. Derivatives are correct for zeros, too.
     ///
@@ -47,7 +48,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::KnownFlag.named("exclusive"),
     ],
     shape: scanned,
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: |_, args| shape::added(args[0].dtype),
     methods: METHODS,
     // With the exclusive product e: dy[i] = dx[i] e[i] + x[i] dy[i - 1], without a division, and
     // de[i] = dx[i - 1] e[i - 1] + x[i - 1] de[i - 1].

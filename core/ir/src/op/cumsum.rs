@@ -3,7 +3,8 @@ use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Attr, Aval, Builder, Fault, Op, Shape, Static, StaticKind};
 
 methods! { cumsum {
-    /// Sums of the elements up to each one along `axes`, in the same dtype. Integers wrap.
+    /// Sums of the elements up to each one along `axes`, in the same dtype; of integers of 8 bits and `bool`, as `i64`.
+    /// Integers wrap.
     ///
     /// Several axes are walked in row-major order.
     ///
@@ -44,7 +45,7 @@ pub(super) static OP: Linear = Linear {
         StaticKind::KnownFlag.named("reverse"),
     ],
     shape: scanned,
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: |_, args| shape::added(args[0].dtype),
     methods: METHODS,
     // The sum over all earlier elements is the transpose of the sum over all later ones.
     transpose: |b, eqn, ct| {

@@ -76,6 +76,8 @@ pub enum Equal {
     Twice,
     /// The result is one operand if all elements of the other are a number, given by position.
     Neutral([Option<f64>; 2]),
+    /// The result is an operand of the `stack` that it selects from.
+    Stacked,
     /// The result is the second operand if the third is the same.
     SameBranches,
 }

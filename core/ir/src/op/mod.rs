@@ -219,7 +219,7 @@ impl Op {
                 _,
             ) => 0..1,
             (Op::Select, _) => 1..3,
-            (Op::Matmul | Op::MatmulLhsT | Op::MatmulRhsT, _) => 0..2,
+            (Op::Matmul | Op::MatmulLhsT | Op::MatmulRhsT | Op::Recurrence, _) => 0..2,
             (Op::Concat | Op::Stack, _) => 0..n_data,
             (_, Eval::Binary(_) | Eval::Compare(_)) => 0..2,
             (_, Eval::Bits(fns)) if fns.n_operands() == 2 => 0..2,

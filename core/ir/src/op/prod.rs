@@ -3,7 +3,7 @@ use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Op
 use crate::{Op, StaticKind};
 
 methods! { prod {
-    /// Product over `axes` of numbers, in the same dtype. The product of no elements is 1; integers wrap.
+    /// Product over `axes` of numbers, in the same dtype; of integers of 8 bits and `bool`, as `i64`. The product of no elements is 1; integers wrap.
     ///
     /// Derivatives are correct for zeros, too.
     ///
@@ -44,7 +44,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::Flag.named("keepdims"),
     ],
     shape: |statics, args| shape::reduce(&args[0].shape, &statics[0], &statics[1]),
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: |_, args| shape::added(args[0].dtype),
     methods: METHODS,
     // dy is the sum of dx times the product of the elements before, and of those after. There is no
     // division, so zeros are not an exception.

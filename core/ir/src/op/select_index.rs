@@ -1,5 +1,5 @@
 use super::nd_array::{Application, NdArray};
-use super::{Count, Kernel, Linear, OpFacts, Operands, axes, shape};
+use super::{Count, Equal, Kernel, Linear, OpFacts, Operands, axes, shape};
 use crate::{Dim, Fault, Op, Shape, Static, StaticArg, StaticKind};
 
 methods! { select_index {
@@ -48,7 +48,10 @@ pub(super) static OP: Linear = Linear {
     transpose: |b, eqn, ct| b.emit(Op::SelectIndexT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::SelectIndex,
     count: Count::View,
-    facts: OpFacts::view(axes::REDUCED),
+    facts: OpFacts {
+        equal: Equal::Stacked,
+        ..OpFacts::view(axes::REDUCED)
+    },
     samples: &[
         "(x: f64[3, 4]) { y = select_index[axis=0, index=1] x, like x return y }",
         "(x: f64[3, 4, 2]) { y = select_index[axis=-2, index=-1] x, like x return y }",

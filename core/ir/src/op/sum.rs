@@ -5,8 +5,8 @@ use super::{
 use crate::StaticKind;
 
 methods! { sum {
-    /// Sum over `axes`, in the same dtype; of `bool`, the number of true elements as `i64`. The sum of no
-    /// elements is 0; integers wrap.
+    /// Sum over `axes`, in the same dtype; of integers of 8 bits, as `i64`; of `bool`, the number of true
+    /// elements as `i64`. The sum of no elements is 0; integers wrap.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -51,7 +51,7 @@ pub(super) static OP: Linear = Linear {
         let x = shape::same(&args[0].shape, &args[1].shape)?;
         shape::reduce(&x, &statics[0], &statics[1])
     },
-    dtype: |_, args| shape::number(args[0].dtype, true),
+    dtype: |_, args| shape::added(args[0].dtype),
     methods: METHODS,
     transpose: |b, eqn, ct| b.sum_t(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
     kernel: Kernel::Sum,

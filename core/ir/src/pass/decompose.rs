@@ -1,6 +1,6 @@
 //! Decomposition of composite ops.
 
-use crate::{Builder, Program, SecondaryMap, Var};
+use crate::{Builder, Eqn, Program, SecondaryMap, Var};
 
 /// Replaces composite ops by primitive ones.
 ///
@@ -8,16 +8,20 @@ use crate::{Builder, Program, SecondaryMap, Var};
 /// needs a length that is unknown stays.
 pub fn decompose(mut program: Program) -> Program {
     // An op may be decomposed into others that are simpler, and are composite themselves.
-    while let Some(simpler) = decompose_some(&program, |_| true) {
+    let emit = |_, b: &mut Builder, eqn: &Eqn| (eqn.op.def().facts().decompose?)(b, eqn);
+    while let Some(simpler) = replace_some(&program, emit) {
         program = simpler;
     }
     program
 }
 
-/// Replaces the composite ops of the equations that `is_asked` accepts by index, once.
+/// Replaces the equations for which `emit` emits others. It is given the index of an equation, and returns the results.
 ///
 /// Returns `None` if there is none.
-pub fn decompose_some(program: &Program, is_asked: impl Fn(usize) -> bool) -> Option<Program> {
+pub fn replace_some(
+    program: &Program,
+    emit: impl Fn(usize, &mut Builder, &Eqn) -> Option<Vec<Var>>,
+) -> Option<Program> {
     let mut b = Builder::after(program);
     let mut equal: SecondaryMap<Var, Var> = SecondaryMap::new();
     for (at, eqn) in program.eqns.iter().enumerate() {
@@ -26,8 +30,7 @@ pub fn decompose_some(program: &Program, is_asked: impl Fn(usize) -> bool) -> Op
         for arg in &mut eqn.args {
             *arg = equal.get(*arg).copied().unwrap_or(*arg);
         }
-        let decompose = eqn.op.def().facts().decompose.filter(|_| is_asked(at));
-        match decompose.and_then(|decompose| decompose(&mut b, &eqn)) {
+        match emit(at, &mut b, &eqn) {
             Some(outs) => equal.extend(eqn.outs.iter().copied().zip(outs)),
             None => b.append(eqn),
         }

@@ -6,7 +6,7 @@
 //! Constants are computed by the loops of the ops, and only for ops whose result IEEE 754
 //! determines: a kernel of the runtime may compute `exp` differently.
 
-use crate::op::{BinaryFns, Equal, Eval, UnaryFns, range};
+use crate::op::{BinaryFns, Equal, Eval, UnaryFns, range, shape};
 use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Var};
 
 /// Replaces results by equal operands, and arithmetic on constants by constants.
@@ -114,6 +114,22 @@ impl FoldContext {
         }
     }
 
+    /// Returns the operand of a `stack` that is selected by its index.
+    fn stacked(&self, eqn: &Eqn) -> Option<Var> {
+        let stack = self.eqn(eqn.args[0]).filter(|of| of.op == Op::Stack)?;
+        let rank = self.program.aval(stack.out()).shape.dims()?.len();
+        let axis = |of: &Eqn| {
+            let axis = shape::known_axis(self.program.attr(of.attrs[0]), rank);
+            axis.ok().flatten()
+        };
+        let index = self.program.attr(eqn.attrs[1]).int()?;
+        let index = index.rem_euclid(stack.args.len() as i64) as usize;
+        let x = stack.args[index];
+        let is_along = axis(eqn).is_some() && axis(eqn) == axis(stack);
+        let (found, out) = (self.program.aval(x), self.program.aval(eqn.out()));
+        (is_along && certainly_equal(found, out)).then_some(x)
+    }
+
     /// Returns an operand that is always equal to the result.
     fn equal_operand(&self, eqn: &Eqn) -> Option<Var> {
         let args = &eqn.args;
@@ -142,6 +158,7 @@ impl FoldContext {
                 })?;
                 Some(args[1 - other])
             }
+            Equal::Stacked => self.stacked(eqn),
             Equal::SameBranches => {
                 (args[1] == args[2] && self.absorbs(args[1], args[0])).then_some(args[1])
             }

@@ -16,7 +16,7 @@ mod widen;
 pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
 pub use dce::dce;
-pub use decompose::{decompose, decompose_some};
+pub use decompose::{decompose, replace_some};
 pub use fold::fold;
 pub use fuse::{fuse, may_fail};
 pub use residuals::choose_residuals;

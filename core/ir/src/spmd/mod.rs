@@ -104,35 +104,94 @@ pub fn shard(
     mesh: &Arc<Mesh>,
     constraints: &Constraints,
 ) -> Result<Sharded, SpmdError> {
-    let mut program = order::ordered(inlined(program, mesh));
+    let program = order::ordered(inlined(program, mesh));
     if let Some(eqn) = program.eqns.iter().find(|eqn| eqn.op.is_call()) {
         return Err(SpmdError::Call {
             op: eqn.op.to_string(),
         });
     }
     let grid = check(&program, mesh, constraints)?;
+    let (kept, exchanges) = place(&grid, program.clone(), constraints, Loops::Kept)?;
+    if !exchanges {
+        return Ok(kept);
+    }
+    let (unrolled, _) = place(&grid, program, constraints, Loops::Unrolled)?;
+    Ok(match unrolled.sent() < kept.sent() {
+        true => unrolled,
+        false => kept,
+    })
+}
+
+/// What becomes of a `scan` that has a split axis without a factor.
+#[derive(Clone, Copy, PartialEq)]
+enum Loops {
+    /// It gets whole operands.
+    Kept,
+    /// Its turns are emitted one after the other, so that devices may exchange values in each.
+    Unrolled,
+}
+
+/// The most equations of the turns of a loop that are emitted one after the other.
+const MOST_UNROLLED: usize = 1 << 14;
+
+/// Places the values of a program. Returns as well whether loops that can be unrolled were kept.
+fn place(
+    grid: &Grid,
+    mut program: Program,
+    constraints: &Constraints,
+    loops: Loops,
+) -> Result<(Sharded, bool), SpmdError> {
     loop {
         let factors = program.eqns.iter();
         let factors = factors.map(|eqn| Factors::new(&program, eqn));
         let factors: Vec<Factors> = factors.collect::<Result<_, _>>()?;
-        let mut wishes = wishes(&grid, &program, constraints)?;
-        propagate::propagate(&grid, &program, &factors, &mut wishes);
-        let combines = |at: usize| {
-            let eqn = &program.eqns[at];
-            let mut values = factors[at].values(eqn);
-            let is_split = values.any(|(var, axes)| {
+        let mut wishes = wishes(grid, &program, constraints)?;
+        propagate::propagate(grid, &program, &factors, &mut wishes);
+        let combines = |at: &usize| {
+            let mut values = factors[*at].values(&program.eqns[*at]);
+            values.any(|(var, axes)| {
                 let wish = wishes.get(var).map(|wish| wish.dims.iter());
                 let mut dims = wish.into_iter().flatten().zip(axes);
                 dims.any(|(atoms, factor)| !atoms.is_empty() && factor.is_none())
-            });
-            is_split && !grows(&program, eqn)
+            })
         };
-        match pass::decompose_some(&program, combines) {
+        let combining: BTreeSet<usize> = (0..program.eqns.len()).filter(combines).collect();
+        let simpler = pass::replace_some(&program, |at, b, eqn| {
+            let of = &program.eqns[at];
+            if !combining.contains(&at) {
+                None
+            } else if loops == Loops::Unrolled && unrolls(&program, of) {
+                control::unroll(b, eqn)
+            } else {
+                let decompose = eqn.op.def().facts().decompose?;
+                if grows(&program, of) {
+                    None
+                } else {
+                    decompose(b, eqn)
+                }
+            }
+        });
+        match simpler {
             // Several ops may be taken apart into equal equations.
             Some(simpler) => program = pass::simplify(simpler),
-            None => return Ok(choose(grid, program, constraints, factors, &wishes)),
+            None => {
+                let kept = combining.iter().map(|at| &program.eqns[*at]);
+                let exchanges = kept.into_iter().any(|eqn| unrolls(&program, eqn));
+                let placed = choose(grid.clone(), program, constraints, factors, &wishes);
+                return Ok((placed, exchanges));
+            }
         }
     }
+}
+
+/// Returns whether the turns of an equation can be emitted one after the other.
+fn unrolls(program: &Program, eqn: &Eqn) -> bool {
+    if eqn.op != Op::Scan {
+        return false;
+    }
+    let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+    let of = control::ScanParts::of(&statics);
+    (1..=MOST_UNROLLED).contains(&of.turns.saturating_mul(of.body.eqns.len().max(1)))
 }
 
 /// Returns the program with the programs that run once in it: those of checkpoints, of custom rules, and of a `sharded`
@@ -406,6 +465,15 @@ fn asked(grid: &Grid, spec: &ShardingSpec, wish: Layout) -> Layout {
 }
 
 impl Sharded {
+    /// Returns the bytes that each device sends.
+    fn sent(&self) -> u128 {
+        let paths = self.items.iter().map(|item| match item {
+            Item::Move { path, .. } => path.sent,
+            Item::Compute(_) => 0,
+        });
+        paths.sum()
+    }
+
     /// Returns the program whose values are placed. Some composite ops are taken apart.
     pub fn program(&self) -> &Program {
         &self.program

@@ -24,6 +24,7 @@ pub(crate) mod while_loop;
 pub use body::inline;
 pub use custom_code::lanes as kernel_lanes;
 pub use scan::Parts as ScanParts;
+pub(crate) use scan::unroll;
 pub use shard_map::Parts as ShardMapParts;
 pub use sharded::Parts as ShardedParts;
 pub use switch::branches;

@@ -190,6 +190,43 @@ impl Scan {
     }
 }
 
+/// Emits the turns of a `scan` one after the other, and returns its results.
+///
+/// Returns `None` if it has no turns.
+pub(crate) fn unroll(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
+    let of = Loop::of(b, eqn);
+    let [same, mut state, xs] = body::parts(&eqn.args, of.lens);
+    let axis = b.attr(0);
+    let mut ys: Vec<Vec<Var>> = vec![Vec::new(); eqn.outs.len() - state.len()];
+    for turn in 0..of.turns {
+        let at = if of.reverse {
+            of.turns - 1 - turn
+        } else {
+            turn
+        };
+        let at = b.attr(at as i64);
+        let mut args = [&same[..], &state].concat();
+        args.extend(
+            xs.iter()
+                .map(|x| b.emit(Op::SelectIndex, &[axis, at], &[*x, *x])),
+        );
+        let outs = body::inline(b, &of.body, &args);
+        let (next, slices) = outs.split_at(state.len());
+        ys.iter_mut().zip(slices).for_each(|(all, y)| all.push(*y));
+        state = next.to_vec();
+    }
+    if of.turns == 0 {
+        return None;
+    }
+    let stacked = ys.into_iter().map(|mut slices| {
+        if of.reverse {
+            slices.reverse();
+        }
+        b.emit(Op::Stack, &[axis], &slices)
+    });
+    Some(state.into_iter().chain(stacked).collect())
+}
+
 /// Lanes run in the same turns. A state differs between lanes if it does after some turn.
 fn batch(b: &mut Builder, of: &Lanes<'_>) -> Option<Vec<Lane>> {
     let statics = of.statics();

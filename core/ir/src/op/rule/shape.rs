@@ -313,6 +313,19 @@ pub fn same_floats(args: &[&Aval]) -> Result<Option<DType>, Fault> {
     number(same_dtypes(args)?, false)
 }
 
+/// Returns the dtype of sums or products of elements of `dtype`.
+///
+/// [`Op::cast_to`](crate::Op::cast_to) says that smaller ones are cast to `i64`. The cast is an equation of its own.
+pub fn added(dtype: Option<DType>) -> Result<Option<DType>, Fault> {
+    match dtype {
+        Some(found @ (DType::I8 | DType::U8)) => Err(Fault::DType {
+            found,
+            expected: "a float, `i32` or `i64`",
+        }),
+        dtype => number(dtype, true),
+    }
+}
+
 /// Returns `dtype`, which must be a float, or an integer if `ints` allows it.
 pub fn number(dtype: Option<DType>, ints: bool) -> Result<Option<DType>, Fault> {
     match dtype {
