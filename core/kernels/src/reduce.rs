@@ -1,7 +1,7 @@
 //! Reductions over any axes.
 //!
 //! Adjacent axes that are all reduced or all kept are merged. One group of reduced axes is folded
-//! at a time, the last one first, as the middle axis of `[a, r, b]`. The order of operations
+//! at a time, the longest one first, as the middle axis of `[a, r, b]`. The order of operations
 //! depends on the shape alone, so a strided view gives the same bits as its contiguous copy.
 
 use crate::memory::element::Element;
@@ -23,7 +23,10 @@ pub(crate) const BLOCK: usize = 32;
 const AT_ONCE: usize = 4;
 
 /// Number of columns that are folded at a time: two such rows fit in the L1 cache beside the input.
-const STRIP: usize = 1024;
+pub(crate) const STRIP: usize = 1024;
+
+/// Number of columns up to which a smaller memory for totals is initialised.
+const NARROW: usize = 64;
 
 /// Number of elements of a long row that form a subtree, the unit that threads share.
 const GROUP: usize = 64 * CHUNK;
@@ -39,6 +42,11 @@ pub(crate) trait Reduction<T>: Copy + Send + Sync + 'static {
     /// Result of folding no elements.
     const EMPTY: T;
     fn pair(self, x: T, y: T) -> T;
+    /// Folds elements to `first`, in sequence if the order matters.
+    #[inline(always)]
+    fn all<const N: usize>(self, first: T, others: [T; N]) -> T {
+        others.into_iter().fold(first, |x, y| self.pair(x, y))
+    }
     /// Folds contiguous elements.
     fn row<S: Simd>(self, xs: &[T]) -> T;
 }
@@ -85,7 +93,14 @@ impl<T: Number> Reduction<T> for Product {
         for (lane, x) in lanes.iter_mut().zip(rest) {
             *lane = lane.times(*x);
         }
-        lanes.into_iter().fold(T::ONE, T::times)
+        let mut half = lanes.len() / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] = lanes[i].times(lanes[i + half]);
+            }
+            half /= 2;
+        }
+        lanes[0]
     }
 }
 
@@ -136,6 +151,10 @@ impl<T: Number> Reduction<T> for Max {
         x.greater(y)
     }
     #[inline(always)]
+    fn all<const N: usize>(self, first: T, others: [T; N]) -> T {
+        first.greatest(others)
+    }
+    #[inline(always)]
     fn row<S: Simd>(self, xs: &[T]) -> T {
         let mut most = T::LEAST;
         for x in xs {
@@ -150,6 +169,10 @@ impl<T: Number> Reduction<T> for Min {
     #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.less(y)
+    }
+    #[inline(always)]
+    fn all<const N: usize>(self, first: T, others: [T; N]) -> T {
+        first.least(others)
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[T]) -> T {
@@ -323,7 +346,7 @@ fn fold_long<T: Element>(xs: &[T], how: impl Reduction<T>) -> T {
 
 /// Totals of columns, aligned so that no vector straddles two cache lines.
 #[repr(align(64))]
-struct Strip<T>([T; STRIP]);
+struct Strip<T, const N: usize = STRIP>([T; N]);
 
 /// Maximum number of parts of the rows of a tall matrix that threads share.
 const PARTS: usize = 8;
@@ -375,7 +398,7 @@ fn fold_columns<T: Element>(
 /// Folds columns of `rows` rows that are `stride` apart.
 ///
 /// Rows of a block are folded in sequence, and the totals of blocks in the pairs of [`Pairwise`].
-fn fold_strip<T: Element>(
+pub(crate) fn fold_strip<T: Element>(
     xs: &[T],
     stride: usize,
     rows: usize,
@@ -385,17 +408,45 @@ fn fold_strip<T: Element>(
     if rows <= BLOCK {
         return fold_block(xs, stride, rows, out, how);
     }
+    if out.len() <= NARROW {
+        return fold_halves(
+            xs,
+            stride,
+            rows,
+            out,
+            &mut Strip([T::default(); NARROW]).0,
+            how,
+        );
+    }
+    fold_halves(
+        xs,
+        stride,
+        rows,
+        out,
+        &mut Strip([T::default(); STRIP]).0,
+        how,
+    );
+}
+
+/// Folds the first rows, a power of 2 of blocks, and the others, with memory for these.
+fn fold_halves<T: Element>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    out: &mut [T],
+    later: &mut [T],
+    how: impl Reduction<T>,
+) {
     let half = BLOCK * rows.div_ceil(BLOCK).next_power_of_two() / 2;
+    let later = &mut later[..out.len()];
     fold_strip(xs, stride, half, out, how);
-    let mut later = Strip([T::default(); STRIP]);
-    let later = &mut later.0[..out.len()];
     fold_strip(&xs[half * stride..], stride, rows - half, later, how);
     merge(out, later, how);
 }
 
 leveled! {
     /// Folds `later` into `out`, element by element.
-    fn merge<A, T: Element>(out: &mut [T], later: &[T], how: impl Reduction<T>) {
+    pub(crate) fn merge<A, T: Element>(out: &mut [T], later: &[T], how: impl Reduction<T>) {
         for (t, &x) in out.iter_mut().zip(later) {
             *t = how.pair(*t, x);
         }
@@ -457,9 +508,32 @@ fn fold_more<const N: usize, T: Element>(
 ) {
     let n = out.len();
     let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
-    for j in 0..n {
-        out[j] = rows.iter().fold(out[j], |t, row| how.pair(t, row[j]));
+    let at = fold_pieces::<64, N, T>(rows, 0, out, how);
+    let at = fold_pieces::<16, N, T>(rows, at, out, how);
+    let at = fold_pieces::<8, N, T>(rows, at, out, how);
+    let at = fold_pieces::<4, N, T>(rows, at, out, how);
+    fold_pieces::<1, N, T>(rows, at, out, how);
+}
+
+/// Folds pieces of `W` columns from column `at` on, and returns the first column that is left.
+///
+/// The number is a constant, so that no column of a vector is folded alone.
+#[inline(always)]
+fn fold_pieces<const W: usize, const N: usize, T: Element>(
+    rows: [&[T]; N],
+    at: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) -> usize {
+    let (pieces, _) = out[at..].as_chunks_mut::<W>();
+    let rows = rows.map(|row| row[at..].as_chunks::<W>().0);
+    for (i, piece) in pieces.iter_mut().enumerate() {
+        let rows: [&[T; W]; N] = std::array::from_fn(|row| &rows[row][i]);
+        for j in 0..W {
+            piece[j] = how.all::<N>(piece[j], std::array::from_fn(|row| rows[row][j]));
+        }
     }
+    at + pieces.len() * W
 }
 
 leveled! {
@@ -582,6 +656,214 @@ leveled! {
                 let won = wins(x, *best);
                 *best = if won { x } else { *best };
                 *at = if won { i as i64 } else { *at };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BoolFold, Fold, arg_fold, fold_axis, fold_bools};
+    use crate::memory::{Data, DataMut};
+    use crate::simd::number::Number;
+    use gradloom_ir::DType;
+    use std::cmp::Ordering;
+    use std::fmt::Debug;
+
+    const SIZES: [[usize; 3]; 17] = [
+        [1, 1, 1],
+        [2, 0, 3],
+        [0, 2, 3],
+        [2, 3, 0],
+        [1, 7, 1],
+        [3, 65, 1],
+        [4, 1000, 1],
+        [1, 2, 2],
+        [2, 5, 3],
+        [3, 4, 7],
+        [2, 33, 15],
+        [1, 100, 50],
+        [2, 70, 65],
+        [1, 9, 67],
+        [2, 3, 129],
+        [1, 600, 21],
+        [1, 3, 1100],
+    ];
+
+    /// Calls `check` with each column of the middle axis and the index of its result.
+    fn columns<T: Copy>(xs: &[T], [a, r, b]: [usize; 3], mut check: impl FnMut(usize, Vec<T>)) {
+        for i in 0..a * b {
+            let column = (0..r).map(|row| xs[(i / b * r + row) * b + i % b]);
+            check(i, column.collect());
+        }
+    }
+
+    /// Order of numbers of a maximum, in which NaN is above and zeros differ.
+    fn float_order(x: f64, y: f64, nan: Ordering) -> Ordering {
+        match (x.is_nan(), y.is_nan()) {
+            (true, true) => Ordering::Equal,
+            (true, false) => nan,
+            (false, true) => nan.reverse(),
+            (false, false) => x.total_cmp(&y),
+        }
+    }
+
+    fn extrema<T: Number + Debug>(
+        dtype: DType,
+        of: impl Fn(usize) -> T,
+        order: impl Fn(T, T, Ordering) -> Ordering,
+        data: impl Fn(&[T]) -> Data<'_>,
+        data_mut: impl Fn(&mut [T]) -> DataMut<'_>,
+    ) {
+        for arb in SIZES {
+            let [a, r, b] = arb;
+            let xs: Vec<T> = (0..a * r * b).map(&of).collect();
+            for (by, above) in [(Fold::Max, Ordering::Greater), (Fold::Min, Ordering::Less)] {
+                if r == 0 {
+                    continue;
+                }
+                let mut found = vec![T::ONE; a * b];
+                fold_axis(dtype, arb, by)(&[data(&xs)], &mut [data_mut(&mut found)]).unwrap();
+                let mut places = vec![9; a * b];
+                let kernel = arg_fold(dtype, arb, by);
+                kernel(&[data(&xs)], &mut [DataMut::I64(&mut places)]).unwrap();
+                columns(&xs, arb, |i, column| {
+                    let best = |x: T, y: T| if order(y, x, above) == above { y } else { x };
+                    let want = column[1..].iter().fold(column[0], |x, y| best(x, *y));
+                    let same = order(want, found[i], above).is_eq();
+                    assert!(same, "{by:?} {arb:?} {i}: {:?} {want:?}", found[i]);
+                    // The order of indices has equal zeros.
+                    let equal = |x: &T| *x == want || (!x.is_number() && !want.is_number());
+                    let place = column.iter().position(equal).unwrap();
+                    assert_eq!(places[i], place as i64, "index of {by:?} {arb:?} {i}");
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn extrema_of_any_axis_are_those_of_the_definition() {
+        // Columns with NaN, with zeros of both signs as extrema, and with infinities.
+        let number = |i: usize| match (i * 7919 % 1013, i % 5) {
+            (0..3, _) => f64::NAN,
+            (3..6, _) => f64::INFINITY,
+            (6..9, _) => f64::NEG_INFINITY,
+            (x, 0) => [-0.0, 0.0][x % 2],
+            (x, 1) => -((x % 3) as f64) * 0.0,
+            (x, 2) => (x % 4) as f64 - 3.0,
+            (x, _) => x as f64 - 500.0,
+        };
+        extrema(
+            DType::F64,
+            number,
+            float_order,
+            |x| Data::F64(x),
+            |x| DataMut::F64(x),
+        );
+        extrema(
+            DType::F32,
+            |i| number(i) as f32,
+            |x, y, nan| float_order(f64::from(x), f64::from(y), nan),
+            |x| Data::F32(x),
+            |x| DataMut::F32(x),
+        );
+        let int = |i: usize| match i * 7919 % 1013 {
+            0 => i64::MIN,
+            1 => i64::MAX,
+            x => x as i64 - 500,
+        };
+        extrema(
+            DType::I64,
+            int,
+            |x, y, _| x.cmp(&y),
+            |x| Data::I64(x),
+            |x| DataMut::I64(x),
+        );
+        extrema(
+            DType::I32,
+            |i| int(i) as i32,
+            |x, y, _| x.cmp(&y),
+            |x| Data::I32(x),
+            |x| DataMut::I32(x),
+        );
+    }
+
+    #[test]
+    fn negative_nan_is_found() {
+        for n in [1, 2, 5, 16, 40, 100] {
+            for at in 0..n {
+                let mut xs = vec![1.0f32; 3 * n];
+                xs[3 * at + 1] = -f32::NAN;
+                for by in [Fold::Max, Fold::Min] {
+                    let mut found = [0.0; 3];
+                    let kernel = fold_axis(DType::F32, [1, n, 3], by);
+                    kernel(&[Data::F32(&xs)], &mut [DataMut::F32(&mut found)]).unwrap();
+                    assert!(found[1].is_nan() && found[0] == 1.0 && found[2] == 1.0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_and_products_of_any_axis_are_those_of_the_definition() {
+        for arb in SIZES {
+            let [a, r, b] = arb;
+            let ints: Vec<i64> = (0..a * r * b)
+                .map(|i| (i * 7919 % 1013) as i64 - 500)
+                .collect();
+            let odd: Vec<i64> = ints.iter().map(|x| x | 1).collect();
+            let mut found = vec![9; a * b];
+            let mut run = |xs: &[i64], by| {
+                fold_axis(DType::I64, arb, by)(&[Data::I64(xs)], &mut [DataMut::I64(&mut found)])
+                    .unwrap();
+                found.clone()
+            };
+            let [sums, products] = [run(&ints, Fold::Sum), run(&odd, Fold::Product)];
+            columns(&ints, arb, |i, column| {
+                assert_eq!(sums[i], column.iter().sum(), "{arb:?} {i}")
+            });
+            columns(&odd, arb, |i, column| {
+                let product = column.iter().fold(1i64, |x, y| x.wrapping_mul(*y));
+                assert_eq!(products[i], product, "{arb:?} {i}");
+            });
+            let floats: Vec<f64> = ints.iter().map(|x| 1.0 + *x as f64 / 1e4).collect();
+            for by in [Fold::Sum, Fold::Product] {
+                let mut found = vec![9.0; a * b];
+                let kernel = fold_axis(DType::F64, arb, by);
+                kernel(&[Data::F64(&floats)], &mut [DataMut::F64(&mut found)]).unwrap();
+                columns(&floats, arb, |i, column| {
+                    let want: f64 = match by {
+                        Fold::Sum => column.iter().sum(),
+                        _ => column.iter().product(),
+                    };
+                    assert!(
+                        (found[i] - want).abs() <= 1e-12 * want.abs(),
+                        "{by:?} {arb:?} {i}"
+                    );
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn bools_of_any_axis_are_folded() {
+        for arb in SIZES {
+            let [a, r, b] = arb;
+            for odd in [true, false] {
+                let xs: Vec<bool> = (0..a * r * b).map(|i| odd == (i * 7919 % 97 < 2)).collect();
+                for (by, all) in [(BoolFold::Any, false), (BoolFold::All, true)] {
+                    let mut found = vec![u8::from(!all); a * b];
+                    fold_bools(arb, by)(&[Data::Bool(&xs)], &mut [DataMut::Bool(&mut found)])
+                        .unwrap();
+                    columns(&xs, arb, |i, column| {
+                        let want = if all {
+                            !column.contains(&false)
+                        } else {
+                            column.contains(&true)
+                        };
+                        assert_eq!(found[i], u8::from(want), "{by:?} {arb:?} {i}");
+                    });
+                }
             }
         }
     }

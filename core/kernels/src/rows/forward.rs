@@ -139,7 +139,7 @@ leveled! {
 
 /// `exp(x - top)`
 #[derive(Clone, Copy)]
-struct Exp<V>(V);
+pub(crate) struct Exp<V>(pub(crate) V);
 
 impl<V: Floats> Map<V, 1, 1> for Exp<V> {
     #[inline(always)]
@@ -150,7 +150,7 @@ impl<V: Floats> Map<V, 1, 1> for Exp<V> {
 
 /// `(x - mean)^2`
 #[derive(Clone, Copy)]
-struct Square<V>(V);
+pub(crate) struct Square<V>(pub(crate) V);
 
 impl<V: Floats> Map<V, 1, 1> for Square<V> {
     #[inline(always)]
@@ -181,7 +181,7 @@ impl<V: Floats> Map<V, 2, 1> for Scale<V> {
 
 /// `x - a - b`
 #[derive(Clone, Copy)]
-struct Minus<V>([V; 2]);
+pub(crate) struct Minus<V>(pub(crate) [V; 2]);
 
 impl<V: Floats> Map<V, 1, 1> for Minus<V> {
     #[inline(always)]

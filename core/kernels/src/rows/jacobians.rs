@@ -9,7 +9,7 @@ use crate::simd::vector::{Floats, Vector};
 
 /// `x y`
 #[derive(Clone, Copy)]
-struct Product;
+pub(crate) struct Product;
 
 impl<V: Vector> Map<V, 2, 1> for Product {
     #[inline(always)]
@@ -28,7 +28,7 @@ impl<V: Vector> Map<V, 2, 2> for Product {
 
 /// `y (v - total)`
 #[derive(Clone, Copy)]
-struct FromMean<V>(V);
+pub(crate) struct FromMean<V>(pub(crate) V);
 
 impl<V: Floats> Map<V, 2, 1> for FromMean<V> {
     #[inline(always)]
@@ -39,10 +39,10 @@ impl<V: Floats> Map<V, 2, 1> for FromMean<V> {
 
 /// `r (v - mean - y along_y)`
 #[derive(Clone, Copy)]
-struct JacobianRow<V> {
-    mean: V,
-    along_y: V,
-    r: V,
+pub(crate) struct JacobianRow<V> {
+    pub(crate) mean: V,
+    pub(crate) along_y: V,
+    pub(crate) r: V,
 }
 
 impl<V: Floats> Map<V, 2, 1> for JacobianRow<V> {
@@ -55,7 +55,7 @@ impl<V: Floats> Map<V, 2, 1> for JacobianRow<V> {
 
 /// `exp(y) v`
 #[derive(Clone, Copy)]
-struct Weighted;
+pub(crate) struct Weighted;
 
 impl<V: Floats> Map<V, 2, 1> for Weighted {
     #[inline(always)]
@@ -66,7 +66,7 @@ impl<V: Floats> Map<V, 2, 1> for Weighted {
 
 /// `v - total`
 #[derive(Clone, Copy)]
-struct Subtraction<V>(V);
+pub(crate) struct Subtraction<V>(pub(crate) V);
 
 impl<V: Floats> Map<V, 1, 1> for Subtraction<V> {
     #[inline(always)]

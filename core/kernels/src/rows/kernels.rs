@@ -1,9 +1,10 @@
-//! Kernels on rows, resolved for a dtype and sizes.
+//! Kernels on rows and columns, resolved for a dtype and sizes.
 
 use super::forward::{self, Root, RowMode};
-use super::jacobians;
 use super::row_kernel::RowKernel;
+use super::{columns, jacobians};
 use crate::memory::Element;
+use crate::memory::scratch::Plain;
 use crate::simd::number::{Float, Number};
 use crate::task::Prepared;
 use gradloom_ir::DType;
@@ -19,31 +20,52 @@ pub struct Rows {
     pub cols: usize,
 }
 
-/// Maps the rows of the operands, with `widths` elements each, to rows of the result.
-fn map<T: Float, const N: usize>(
-    of: Rows,
-    widths: [usize; N],
-    f: impl Fn([&[T]; N], &mut [T], usize, RowMode) + Send + Sync + 'static,
-) -> RowKernel {
-    let cols = of.cols;
-    let widths = widths.map(Some);
-    RowKernel::new(of.n_rows, widths, [Some(cols)], move |args, outs, mode| {
-        let rows = std::array::from_fn(|i| T::slice(args[i]));
-        f(rows, T::slice_mut(&mut outs[0]), cols, mode);
-    })
+/// Dtype and sizes of a contiguous operand of which some axes are reduced.
+#[derive(Clone, Copy, Debug)]
+pub struct Along {
+    /// Dtype of the elements.
+    pub dtype: DType,
+    /// Sizes `[a, r, b, c]`, of which `r` and `c` are reduced.
+    pub arbc: [usize; 4],
 }
 
-/// Maps each row to one number.
-fn fold<T: Float>(
-    of: Rows,
-    f: impl Fn(&[T], &mut [T], usize, RowMode) + Send + Sync + 'static,
-) -> RowKernel {
-    let cols = of.cols;
-    let widths = ([Some(cols)], [Some(1)]);
-    RowKernel::new(of.n_rows, widths.0, widths.1, move |args, outs, mode| {
-        f(T::slice(args[0]), T::slice_mut(&mut outs[0]), cols, mode);
-    })
+impl Along {
+    /// Returns the number of elements that are reduced to one.
+    pub fn reduced(&self) -> usize {
+        self.arbc[1] * self.arbc[3]
+    }
+
+    /// Returns the kernel that calls `by_rows` with the number of elements of a row if the last axis alone is reduced,
+    /// and `by_columns` with the sizes of a matrix otherwise.
+    ///
+    /// An operand or the result has all elements of each matrix if its entry of `whole` is true, and `b` otherwise.
+    fn kernel<T: Float, const N: usize>(
+        self,
+        whole: ([bool; N], bool),
+        by_rows: impl Fn([&[T]; N], &mut [T], usize, RowMode) + Send + Sync + 'static,
+        by_columns: impl Fn([&[T]; N], &mut [T], [usize; 3], RowMode) + Send + Sync + 'static,
+    ) -> RowKernel {
+        let [a, r, b, c] = self.arbc;
+        let width = |whole: bool| Some(if whole { r * b * c } else { b });
+        let (args, out) = (whole.0.map(width), [width(whole.1)]);
+        RowKernel::new(a, args, out, move |args, outs, mode| {
+            let args = std::array::from_fn(|i| T::slice(args[i]));
+            let out = T::slice_mut(&mut outs[0]);
+            match [r, b] {
+                [1, 1] => by_rows(args, out, c, mode),
+                _ => by_columns(args, out, [r, b, c], mode),
+            }
+        })
+    }
 }
+
+/// Operands and a result of the same sizes.
+const fn maps<const N: usize>() -> ([bool; N], bool) {
+    ([true; N], true)
+}
+
+/// An operand that is reduced.
+const FOLDS: ([bool; 1], bool) = ([true], false);
 
 /// Maps the rows of the first operand. Each other operand is a single row.
 fn affine<T: Float, const N: usize>(
@@ -62,94 +84,109 @@ fn affine<T: Float, const N: usize>(
     )
 }
 
-/// `softmax(x)` of each row.
-pub fn softmax(of: Rows) -> RowKernel {
-    fn typed<T: Float>(of: Rows) -> RowKernel {
-        map(of, [of.cols], |[x], out, cols, mode| {
-            forward::softmax::<T>(x, out, cols, mode);
-        })
+/// `softmax(x)`.
+pub fn softmax(of: Along) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along) -> RowKernel {
+        of.kernel::<T, 1>(
+            maps(),
+            |[x], out, cols, mode| forward::softmax(x, out, cols, mode),
+            |[x], out, sizes, mode| columns::softmax(x, out, sizes, mode),
+        )
     }
     on_float!(of.dtype, typed(of))
 }
 
-/// `log softmax(x)` of each row.
-pub fn log_softmax(of: Rows) -> RowKernel {
-    fn typed<T: Float>(of: Rows) -> RowKernel {
-        map(of, [of.cols], |[x], out, cols, mode| {
-            forward::log_softmax::<T>(x, out, cols, mode);
-        })
+/// `log softmax(x)`.
+pub fn log_softmax(of: Along) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along) -> RowKernel {
+        of.kernel::<T, 1>(
+            maps(),
+            |[x], out, cols, mode| forward::log_softmax(x, out, cols, mode),
+            |[x], out, sizes, mode| columns::log_softmax(x, out, sizes, mode),
+        )
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// Jacobian of softmax with the result `y`, applied to `v`: operands `v` and `y`.
-pub fn softmax_t(of: Rows) -> RowKernel {
-    fn typed<T: Float>(of: Rows) -> RowKernel {
-        map(of, [of.cols; 2], jacobians::softmax_t::<T>)
+pub fn softmax_t(of: Along) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along) -> RowKernel {
+        of.kernel::<T, 2>(maps(), jacobians::softmax_t, columns::softmax_t)
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// Jacobian of log-softmax with the result `y`, applied to a tangent `v`: operands `v` and `y`.
-pub fn log_softmax_jvp(of: Rows) -> RowKernel {
-    fn typed<T: Float>(of: Rows) -> RowKernel {
-        map(of, [of.cols; 2], jacobians::log_softmax_jvp::<T>)
+pub fn log_softmax_jvp(of: Along) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along) -> RowKernel {
+        of.kernel::<T, 2>(maps(), jacobians::log_softmax_jvp, columns::log_softmax_jvp)
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// Transposed Jacobian of log-softmax with the result `y`, applied to a cotangent `v`: operands
 /// `v` and `y`.
-pub fn log_softmax_vjp(of: Rows) -> RowKernel {
-    fn typed<T: Float>(of: Rows) -> RowKernel {
-        map(of, [of.cols; 2], jacobians::log_softmax_vjp::<T>)
+pub fn log_softmax_vjp(of: Along) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along) -> RowKernel {
+        of.kernel::<T, 2>(maps(), jacobians::log_softmax_vjp, columns::log_softmax_vjp)
     }
     on_float!(of.dtype, typed(of))
 }
 
-/// `(x - mean(x)) / sqrt(var(x) + eps)` of each row.
-pub fn normalize(of: Rows, eps: f64) -> RowKernel {
-    fn typed<T: Float>(of: Rows, eps: f64) -> RowKernel {
-        map(of, [of.cols], move |[x], out, cols, mode| {
-            forward::normalize::<T>(x, out, cols, eps, mode);
-        })
+/// `(x - mean(x)) / sqrt(var(x) + eps)`.
+pub fn normalize(of: Along, eps: f64) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along, eps: f64) -> RowKernel {
+        of.kernel::<T, 1>(
+            maps(),
+            move |[x], out, cols, mode| forward::normalize(x, out, cols, eps, mode),
+            move |[x], out, sizes, mode| columns::normalize(x, out, sizes, eps, mode),
+        )
     }
     on_float!(of.dtype, typed(of, eps))
 }
 
 /// Jacobian of [`normalize`], which is symmetric, applied to `v`: operands `v`, the result, and the
-/// inverse standard deviation of each row.
-pub fn normalize_t(of: Rows) -> RowKernel {
-    fn typed<T: Float>(of: Rows) -> RowKernel {
-        map(of, [of.cols, of.cols, 1], jacobians::normalize_t::<T>)
+/// inverse standard deviations.
+pub fn normalize_t(of: Along) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along) -> RowKernel {
+        let whole = ([true, true, false], true);
+        of.kernel::<T, 3>(whole, jacobians::normalize_t, columns::normalize_t)
     }
     on_float!(of.dtype, typed(of))
 }
 
-/// `log sum exp(x)` of each row.
-pub fn logsumexp(of: Rows) -> RowKernel {
-    fn typed<T: Float>(of: Rows) -> RowKernel {
-        fold(of, forward::logsumexp::<T>)
+/// `log sum exp(x)`.
+pub fn logsumexp(of: Along) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along) -> RowKernel {
+        of.kernel::<T, 1>(
+            FOLDS,
+            |[x], out, cols, mode| forward::logsumexp(x, out, cols, mode),
+            |[x], out, sizes, mode| columns::logsumexp(x, out, sizes, mode),
+        )
     }
     on_float!(of.dtype, typed(of))
 }
 
-/// `1 / sqrt(var(x) + eps)` of each row.
-pub fn inv_std(of: Rows, eps: f64) -> RowKernel {
-    fn typed<T: Float>(of: Rows, eps: f64) -> RowKernel {
-        fold(of, move |x, out, cols, mode| {
-            forward::inv_std::<T>(x, out, cols, eps, mode);
-        })
+/// `1 / sqrt(var(x) + eps)`.
+pub fn inv_std(of: Along, eps: f64) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along, eps: f64) -> RowKernel {
+        of.kernel::<T, 1>(
+            FOLDS,
+            move |[x], out, cols, mode| forward::inv_std(x, out, cols, eps, mode),
+            move |[x], out, sizes, mode| columns::inv_std(x, out, sizes, eps, mode),
+        )
     }
     on_float!(of.dtype, typed(of, eps))
 }
 
-/// The variance of each row, with the divisor of the squares, or its root.
-pub fn variance(of: Rows, divisor: usize, root: Root) -> RowKernel {
-    fn typed<T: Float>(of: Rows, divisor: usize, root: Root) -> RowKernel {
-        fold(of, move |x, out, cols, mode| {
-            forward::variance::<T>(x, out, cols, divisor, root, mode);
-        })
+/// The variance, with the divisor of the squares, or its root.
+pub fn variance(of: Along, divisor: usize, root: Root) -> RowKernel {
+    fn typed<T: Float + Plain>(of: Along, divisor: usize, root: Root) -> RowKernel {
+        of.kernel::<T, 1>(
+            FOLDS,
+            move |[x], out, cols, mode| forward::variance(x, out, cols, divisor, root, mode),
+            move |[x], out, sizes, mode| columns::variance(x, out, sizes, divisor, root, mode),
+        )
     }
     on_float!(of.dtype, typed(of, divisor, root))
 }

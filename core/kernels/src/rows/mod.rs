@@ -1,4 +1,4 @@
-//! Kernels on rows, and chains of tasks that run on a block of rows at a time.
+//! Kernels on rows and columns, and chains of tasks that run on a block of rows at a time.
 
 pub mod chain;
 mod columns;
@@ -8,10 +8,9 @@ mod kernels;
 pub mod norm;
 pub mod row_kernel;
 
-pub use columns::{logsumexp_columns, variance_columns};
 pub use forward::Root;
 pub use kernels::{
-    Rows, cross_entropy, cross_entropy_grad, inv_std, layer_norm, log_softmax, log_softmax_jvp,
-    log_softmax_vjp, logsumexp, normalize, normalize_t, one_hot, rms_norm, softmax, softmax_t,
-    variance,
+    Along, Rows, cross_entropy, cross_entropy_grad, inv_std, layer_norm, log_softmax,
+    log_softmax_jvp, log_softmax_vjp, logsumexp, normalize, normalize_t, one_hot, rms_norm,
+    softmax, softmax_t, variance,
 };

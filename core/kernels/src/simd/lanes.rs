@@ -310,9 +310,32 @@ pub(crate) fn add<V: Vector, const K: usize, const M: usize>(
     totals: [&mut [V::T]; M],
     f: impl Map<V, K, M>,
 ) {
+    add_to::<V, K, M, false>(xs, &mut [], totals, f);
+}
+
+/// Writes `f` of slices of equal length and adds it to totals, element by element.
+#[inline(always)]
+pub(crate) fn map_add<V: Vector, const K: usize>(
+    xs: [&[V::T]; K],
+    out: &mut [V::T],
+    totals: &mut [V::T],
+    f: impl Map<V, K, 1>,
+) {
+    add_to::<V, K, 1, true>(xs, out, [totals], f);
+}
+
+#[inline(always)]
+fn add_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
+    xs: [&[V::T]; K],
+    out: &mut [V::T],
+    totals: [&mut [V::T]; M],
+    f: impl Map<V, K, M>,
+) {
     let n = xs[0].len();
     assert!(xs.iter().all(|x| x.len() == n) && totals.iter().all(|t| t.len() == n));
+    assert!(!WRITE || out.len() == n);
     let (xs, to) = (xs.map(<[V::T]>::as_ptr), totals.map(<[V::T]>::as_mut_ptr));
+    let out = out.as_mut_ptr();
     let nothing = V::splat(V::T::NOTHING);
     let mut at = 0;
     while at + V::N <= n {
@@ -322,6 +345,10 @@ pub(crate) fn add<V: Vector, const K: usize, const M: usize>(
             x[i] = unsafe { V::load(xs[i].add(at)) };
         }
         let terms = f.of(x);
+        if WRITE {
+            // SAFETY: `at + V::N <= n`, the length of the result, as asserted.
+            unsafe { terms[0].store(out.add(at)) };
+        }
         for i in 0..M {
             // SAFETY: `at + V::N <= n`, the length of all totals, as asserted.
             unsafe { V::load(to[i].add(at)).plus(terms[i]).store(to[i].add(at)) };
@@ -336,6 +363,10 @@ pub(crate) fn add<V: Vector, const K: usize, const M: usize>(
             x[i] = unsafe { V::load_some(xs[i].add(at), some) };
         }
         let terms = f.of(x);
+        if WRITE {
+            // SAFETY: `at + some` is `n`, the length of the result, as asserted.
+            unsafe { terms[0].store_some(out.add(at), some) };
+        }
         for i in 0..M {
             // SAFETY: `at + some` is `n`, the length of all totals, as asserted.
             unsafe {

@@ -34,10 +34,20 @@ pub(crate) trait Number: Element {
     fn is_number(self) -> bool;
     /// Returns whether `self` is greater, where NaN is greater than any number.
     fn above(self, other: Self) -> bool;
-    /// Returns the greater number, or NaN if either is NaN; 0 is greater than -0.
-    fn greater(self, other: Self) -> Self;
-    /// Returns the smaller number, or NaN if either is NaN; -0 is smaller than 0.
-    fn less(self, other: Self) -> Self;
+    /// Returns the greatest of the numbers, or NaN if there is one; 0 is greater than -0.
+    fn greatest<const N: usize>(self, others: [Self; N]) -> Self;
+    /// Returns the least of the numbers, or NaN if there is one; -0 is less than 0.
+    fn least<const N: usize>(self, others: [Self; N]) -> Self;
+    /// Returns the [greatest](Self::greatest) of two numbers.
+    #[inline(always)]
+    fn greater(self, other: Self) -> Self {
+        self.greatest([other])
+    }
+    /// Returns the [least](Self::least) of two numbers.
+    #[inline(always)]
+    fn less(self, other: Self) -> Self {
+        self.least([other])
+    }
     /// Returns whether `self` is less, where NaN is less than any number.
     fn below(self, other: Self) -> bool;
 }
@@ -114,12 +124,12 @@ macro_rules! ints {
                 self > other
             }
             #[inline(always)]
-            fn greater(self, other: Self) -> Self {
-                if self > other { self } else { other }
+            fn greatest<const N: usize>(self, others: [Self; N]) -> Self {
+                others.into_iter().fold(self, Ord::max)
             }
             #[inline(always)]
-            fn less(self, other: Self) -> Self {
-                if self < other { self } else { other }
+            fn least<const N: usize>(self, others: [Self; N]) -> Self {
+                others.into_iter().fold(self, Ord::min)
             }
             #[inline(always)]
             fn below(self, other: Self) -> bool {
@@ -180,23 +190,21 @@ macro_rules! floats {
                 (self > other) | (self.is_nan() & !other.is_nan())
             }
             #[inline(always)]
-            fn greater(self, other: Self) -> Self {
-                // Each selection is one instruction, which returns the second of equal operands.
-                // Equal operands have equal bits except for the sign of zeros, which the `&`
-                // resolves.
-                let first = if other > self { other } else { self };
-                let second = if self > other { self } else { other };
-                let greatest = $t::from_bits(first.to_bits() & second.to_bits());
-                let any_nan = self.is_nan() | other.is_nan();
-                if any_nan { $t::NAN } else { greatest }
+            fn greatest<const N: usize>(self, others: [Self; N]) -> Self {
+                // A selection is one instruction, which returns the second of equal operands.
+                let most = others.into_iter().fold(self, |y, x| if x > y { x } else { y });
+                // The greatest is negative if all are. This corrects the sign of a zero.
+                let all = others.into_iter().fold(self.to_bits(), |y, x| y & x.to_bits());
+                let most = $t::from_bits(most.to_bits() & (all | !(-0.0 as $t).to_bits()));
+                if any_nan(self, others) { $t::NAN } else { most }
             }
             #[inline(always)]
-            fn less(self, other: Self) -> Self {
-                let first = if other < self { other } else { self };
-                let second = if self < other { self } else { other };
-                let least = $t::from_bits(first.to_bits() | second.to_bits());
-                let any_nan = self.is_nan() | other.is_nan();
-                if any_nan { $t::NAN } else { least }
+            fn least<const N: usize>(self, others: [Self; N]) -> Self {
+                let least = others.into_iter().fold(self, |y, x| if x < y { x } else { y });
+                // The least is negative if any is. This corrects the sign of a zero.
+                let any = others.into_iter().fold(self.to_bits(), |y, x| y | x.to_bits());
+                let least = $t::from_bits(least.to_bits() | (any & (-0.0 as $t).to_bits()));
+                if any_nan(self, others) { $t::NAN } else { least }
             }
             #[inline(always)]
             fn below(self, other: Self) -> bool {
@@ -250,6 +258,15 @@ macro_rules! floats {
             }
         }
     )*};
+}
+
+/// Returns whether a number is NaN. One instruction tests two.
+#[inline(always)]
+fn any_nan<T: Number, const N: usize>(first: T, others: [T; N]) -> bool {
+    let is_nan = |x: T| !x.is_number();
+    let (pairs, rest) = others.as_chunks::<2>();
+    let rest = rest.iter().fold(is_nan(first), |nan, x| nan | is_nan(*x));
+    (pairs.iter()).fold(rest, |nan, [x, y]| nan | (is_nan(*x) | is_nan(*y)))
 }
 
 ints! { i32 i64 }

@@ -17,7 +17,7 @@ pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
     (0..large.len()).filter(repeated).collect()
 }
 
-/// Reduces `axes`, one group of adjacent axes at a time, the last one first.
+/// Reduces `axes`, one group of adjacent axes at a time, the longest one first.
 pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
     let dtype = x.dtype();
     fold_by(b, x, axes, out, |arb| reduce::fold_axis(dtype, arb, by))
@@ -33,7 +33,11 @@ fn fold_by(
 ) -> View {
     let mut groups = neighbours(x.shape(), axes);
     let mut x = x.clone();
-    while let Some(i) = groups.iter().rposition(|g| g.1) {
+    let longest = |groups: &[(usize, bool)]| {
+        let reduced = (0..groups.len()).rev().filter(|i| groups[*i].1);
+        reduced.max_by_key(|i| groups[*i].0)
+    };
+    while let Some(i) = longest(&groups) {
         let size = |groups: &[(usize, bool)]| groups.iter().map(|g| g.0).product::<usize>();
         let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
         let from = b.contiguous(&x);

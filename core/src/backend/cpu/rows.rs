@@ -1,4 +1,4 @@
-//! Lowering of kernels on rows, along any axes.
+//! Lowering of kernels on rows and columns, along any axes.
 
 use super::Equation;
 use super::axes::neighbours;
@@ -9,16 +9,7 @@ use gradloom_ir::{Op, StaticKind};
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::rows::norm::{self, Norm};
 use gradloom_kernels::rows::row_kernel::RowKernel;
-use gradloom_kernels::rows::{self, Root, Rows};
-
-/// Moves `axes` last and makes the operand contiguous.
-///
-/// Returns it with the number of elements along `axes` and the order of the axes.
-fn along(b: &mut TaskBuilder, x: &View, axes: &[usize]) -> (View, usize, Vec<usize>) {
-    let order = last(x.rank(), axes);
-    let cols = axes.iter().map(|&a| x.shape()[a]).product();
-    (b.contiguous(&x.permute(&order)), cols, order)
-}
+use gradloom_kernels::rows::{self, Along, Root, Rows};
 
 /// Returns the order of axes in which `axes` are last.
 pub(super) fn last(rank: usize, axes: &[usize]) -> Vec<usize> {
@@ -44,33 +35,65 @@ fn rows_of(x: &View, cols: usize) -> Rows {
     }
 }
 
-/// Maps the rows of the operands along `axes` to rows of the result.
-fn map_rows<const N: usize>(
+/// Number of columns from which a kernel reads columns: the rows of fewer columns are copied.
+const COLUMNS: usize = 16;
+
+/// Returns the sizes of a kernel along `axes`, if it needs no copy with `axes` last.
+fn in_place(shape: &[usize], axes: &[usize]) -> Option<[usize; 4]> {
+    let arbc = match neighbours(shape, axes)[..] {
+        [(r, true), (b, false)] => [1, r, b, 1],
+        [(a, false), (r, true), (b, false)] => [a, r, b, 1],
+        [(r, true), (b, false), (c, true)] => [1, r, b, c],
+        [(a, false), (r, true), (b, false), (c, true)] => [a, r, b, c],
+        _ => return None,
+    };
+    (numel(shape) > 0 && arbc[2] * arbc[3] >= COLUMNS).then_some(arbc)
+}
+
+/// Prepares the operands of a kernel along `axes`, which it moves last if the kernel cannot read columns.
+///
+/// Returns them with the sizes of the kernel and the order of the axes.
+fn along<const N: usize>(
     b: &mut TaskBuilder,
     args: [&View; N],
     axes: &[usize],
-    kernel: impl Fn(Rows) -> RowKernel,
+) -> ([View; N], Along, Vec<usize>) {
+    let (dtype, shape) = (args[0].dtype(), args[0].shape());
+    let (arbc, order) = match in_place(shape, axes) {
+        Some(arbc) => (arbc, (0..shape.len()).collect()),
+        None => {
+            let cols = axes.iter().map(|&a| shape[a]).product();
+            let n_rows = numel(shape).checked_div(cols).unwrap_or(0);
+            ([n_rows, 1, 1, cols], last(shape.len(), axes))
+        }
+    };
+    let args = args.map(|x| b.contiguous(&x.permute(&order)));
+    (args, Along { dtype, arbc }, order)
+}
+
+/// Maps the elements of the operands along `axes` to those of the result.
+fn map_along<const N: usize>(
+    b: &mut TaskBuilder,
+    args: [&View; N],
+    axes: &[usize],
+    kernel: impl Fn(Along) -> RowKernel,
 ) -> View {
-    let (_, cols, order) = along(b, args[0], axes);
-    let args = args.map(|x| along(b, x, axes).0);
+    let (args, sizes, order) = along(b, args, axes);
     let out = Aval::new(args[0].dtype(), args[0].shape());
-    let kernel = kernel(rows_of(&args[0], cols));
-    let args: Vec<&View> = args.iter().collect();
-    let mut made = b.by_row(&args, &[out], kernel);
+    let mut made = b.by_row(&args.each_ref(), &[out], kernel(sizes));
     made.remove(0).permute(&inverse(&order))
 }
 
-/// Maps each row along `axes` to one number.
-fn fold_rows(
+/// Maps the elements along `axes` to one number.
+fn fold_along(
     b: &mut TaskBuilder,
     x: &View,
     axes: &[usize],
     out: &Aval,
-    kernel: impl Fn(Rows) -> RowKernel,
+    kernel: impl Fn(Along) -> RowKernel,
 ) -> View {
-    let (from, cols, _) = along(b, x, axes);
-    let kernel = kernel(rows_of(&from, cols));
-    b.by_row(&[&from], std::slice::from_ref(out), kernel)
+    let ([x], sizes, _) = along(b, [x], axes);
+    b.by_row(&[&x], std::slice::from_ref(out), kernel(sizes))
         .remove(0)
 }
 
@@ -89,11 +112,11 @@ fn affine(b: &mut TaskBuilder, args: &[View], kernel: impl Fn(Rows) -> RowKernel
 }
 
 pub(super) fn softmax(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    map_rows(b, [of.x()], &[of.axis(of.x().rank())], rows::softmax)
+    map_along(b, [of.x()], &[of.axis(of.x().rank())], rows::softmax)
 }
 
 pub(super) fn softmax_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    map_rows(
+    map_along(
         b,
         [of.x(), of.y()],
         &[of.axis(of.x().rank())],
@@ -102,11 +125,11 @@ pub(super) fn softmax_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 }
 
 pub(super) fn log_softmax(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    map_rows(b, [of.x()], &[of.axis(of.x().rank())], rows::log_softmax)
+    map_along(b, [of.x()], &[of.axis(of.x().rank())], rows::log_softmax)
 }
 
 pub(super) fn log_softmax_jvp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    map_rows(
+    map_along(
         b,
         [of.x(), of.y()],
         &[of.axis(of.x().rank())],
@@ -115,7 +138,7 @@ pub(super) fn log_softmax_jvp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 }
 
 pub(super) fn log_softmax_vjp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    map_rows(
+    map_along(
         b,
         [of.x(), of.y()],
         &[of.axis(of.x().rank())],
@@ -124,21 +147,15 @@ pub(super) fn log_softmax_vjp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 }
 
 pub(super) fn logsumexp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    match whole_rows(of) {
-        Some(arb) if arb[1] > 0 => {
-            let x = b.contiguous(of.x());
-            b.kernel(&[&x], of.out(), rows::logsumexp_columns(x.dtype(), arb))
-        }
-        _ => fold_rows(b, of.x(), &of.axes(), of.out(), rows::logsumexp),
-    }
+    fold_along(b, of.x(), &of.axes(), of.out(), rows::logsumexp)
 }
 
 pub(super) fn normalize(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    map_rows(b, [of.x()], &of.axes(), |x| rows::normalize(x, of.eps()))
+    map_along(b, [of.x()], &of.axes(), |x| rows::normalize(x, of.eps()))
 }
 
 pub(super) fn normalize_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    map_rows(
+    map_along(
         b,
         [of.x(), of.y(), &of.args[2]],
         &of.axes(),
@@ -147,35 +164,17 @@ pub(super) fn normalize_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 }
 
 pub(super) fn inv_std(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    fold_rows(b, of.x(), &of.axes(), of.out(), |x| {
+    fold_along(b, of.x(), &of.axes(), of.out(), |x| {
         rows::inv_std(x, of.eps())
     })
-}
-
-/// Number of columns from which a reduction over rows adds up whole rows.
-const COLUMNS: usize = 64;
-
-/// Returns the sizes `[a, r, b]` of a reduction over rows that are long: they are not copied to columns.
-fn whole_rows(of: &Equation<'_>) -> Option<[usize; 3]> {
-    let arb = match neighbours(of.x().shape(), &of.axes())[..] {
-        [(r, true), (b, false)] => [1, r, b],
-        [(a, false), (r, true), (b, false)] => [a, r, b],
-        _ => return None,
-    };
-    (arb[2] >= COLUMNS).then_some(arb)
 }
 
 /// Lowers `var` and `stddev`.
 fn variance(b: &mut TaskBuilder, of: &Equation<'_>, root: Root) -> View {
     let correction = i128::from(int(of.value(StaticKind::Offset)));
-    if let Some(arb) = whole_rows(of) {
-        let divisor = (arb[1] as i128 - correction).max(0) as usize;
-        let x = b.contiguous(of.x());
-        let kernel = rows::variance_columns(x.dtype(), arb, divisor, root);
-        return b.kernel(&[&x], of.out(), kernel);
-    }
-    fold_rows(b, of.x(), &of.axes(), of.out(), |x| {
-        rows::variance(x, (x.cols as i128 - correction).max(0) as usize, root)
+    fold_along(b, of.x(), &of.axes(), of.out(), |x| {
+        let divisor = (x.reduced() as i128 - correction).max(0);
+        rows::variance(x, divisor as usize, root)
     })
 }
 
