@@ -447,7 +447,7 @@ fn draws(call: &syn::ExprMethodCall) -> bool {
 fn derives_keys(call: &syn::ExprMethodCall) -> bool {
     matches!(
         (&*call.method.to_string(), call.args.len()),
-        ("split" | "split_n", 0) | ("split_many" | "fold_in", 1)
+        ("duplicate" | "split" | "split_n", 0) | ("split_many" | "fold_in", 1)
     )
 }
 
