@@ -456,7 +456,10 @@ pub(crate) const MISTAKES: &[(&str, &str)] = &[
         "",
         "fn f(n: usize) -> Tensor { Tensor::zeros([n], DType::F32) }",
     ),
-    ("", "fn f(#[nodiff] x: &Tensor) -> Tensor { x.sin() }"),
+    (
+        "order = 2",
+        "fn f(#[nodiff] x: &Tensor) -> Tensor { x.sin() }",
+    ),
     ("", "fn f(x: &mut Tensor) -> Tensor { x.sin() }"),
     ("", "fn f(p: (Tensor, usize)) -> Tensor { p.0.sin() }"),
     (

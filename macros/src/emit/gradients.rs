@@ -96,11 +96,12 @@ impl EmitCx<'_> {
         }
     }
 
-    /// Returns the struct of gradients, or `None` if the result does not start with a tensor.
+    /// Returns the struct of gradients, or `None` if the result does not start with a tensor or no
+    /// parameter is differentiated.
     ///
     /// It is `Tree`, `Clone` and `Debug` if its fields are.
     pub(crate) fn grads_struct(&self) -> Option<TokenStream> {
-        if !self.func.output.shape.starts_with_tensor() {
+        if !self.func.output.shape.starts_with_tensor() || !self.func.has_derivative() {
             return None;
         }
         let (vis, grads, allow, attrs) =

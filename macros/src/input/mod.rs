@@ -110,10 +110,17 @@ impl Func {
             .is_none_or(|of| of.place == TraitPlace::Impl)
     }
 
-    /// Returns whether it has a tensor to differentiate with respect to: a function that only takes
-    /// random keys has none.
+    /// Returns whether it has a tensor to differentiate with respect to.
+    ///
+    /// A function that only takes random keys has none, nor has one whose tensors are all `#[nodiff]`.
     pub(crate) fn has_derivative(&self) -> bool {
         self.diff().next().is_some()
+    }
+
+    /// Returns whether it takes a tensor or a tree, so that its callers may have derivatives.
+    pub(crate) fn takes_tensors(&self) -> bool {
+        let is_traced = |p: &Param| matches!(p.kind, Kind::Tensor | Kind::Tree);
+        self.params.iter().any(is_traced)
     }
 
     /// Returns the path of a method of a trait, `<Self as Trait>::name`.

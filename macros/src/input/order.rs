@@ -52,7 +52,8 @@ impl ToTokens for OrderOption {
 /// Applies the option of a function, which must have a second derivative if the option requests it.
 pub(crate) fn apply_to_function(func: &mut Func, order: Option<&OrderOption>, errors: &mut Errors) {
     apply_to_method(func, order);
-    if let Some(order) = order.filter(|order| order.wants_hvp && !func.wants_hvp) {
+    let has_none = func.has_derivative() && !func.wants_hvp;
+    if let Some(order) = order.filter(|order| order.wants_hvp && has_none) {
         let (name, ty) = (&func.sig.ident, text(&func.output.ty));
         errors.push(
             order,
@@ -67,8 +68,9 @@ pub(crate) fn apply_to_function(func: &mut Func, order: Option<&OrderOption>, er
 /// Applies the option of an impl block to a method; only methods that return one tensor have a
 /// second derivative.
 pub(crate) fn apply_to_method(func: &mut Func, order: Option<&OrderOption>) {
-    func.wants_hvp =
-        func.output.shape == OutShape::Tensor && order.is_some_and(|order| order.wants_hvp);
+    func.wants_hvp = func.output.shape == OutShape::Tensor
+        && func.has_derivative()
+        && order.is_some_and(|order| order.wants_hvp);
 }
 
 /// Reports an impl block that requests a second derivative and has no method with one.

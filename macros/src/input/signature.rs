@@ -23,17 +23,12 @@ pub(crate) fn signature(
     }
     refuse_integers(&mut params, errors);
     let is_static = |p: &Param| matches!(p.kind, Kind::Static { .. });
-    if params.iter().all(is_static) && params.iter().any(Param::has_lanes) {
-        // A function of random keys has no derivative, but its calls are cached.
-    } else if params.iter().all(is_static) {
+    // A function of random keys, or of `#[nodiff]` tensors only, has no derivative, but its calls are
+    // cached.
+    if params.iter().all(is_static) && !params.iter().any(Param::has_lanes) {
         unsound.push(
             &sig.ident,
             format!("`{}` takes no tensor, so there is nothing to trace; remove `#[traced]` or add a parameter `x: &Tensor`", sig.ident),
-        );
-    } else if !params.iter().any(|p| p.diff) {
-        unsound.push(
-            &sig.ident,
-            format!("every tensor of `{}` is `#[nodiff]`, so there is no derivative to take; remove one of them or `#[traced]`", sig.ident),
         );
     }
     let output = output(sig, owner.as_ref(), &mut unsound);

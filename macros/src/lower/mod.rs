@@ -59,6 +59,8 @@ pub(crate) enum Choice {
     Tree(usize, usize),
     /// The part of a parameter that is taken here is a tree.
     Part(usize, usize),
+    /// The function or method that is called here returns a number or another host value.
+    Number(usize, usize),
 }
 
 type LowerResult<T> = Result<T, Abort>;

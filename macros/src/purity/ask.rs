@@ -315,8 +315,14 @@ impl PurityVisitor<'_> {
 
     /// Asks whether a value has a traced method of this name.
     pub(super) fn ask_method(&mut self, val: &Val, method: &str, what: &str, span: Span) -> bool {
-        let Some(e) = val.tokens() else {
+        let (Some(e), rt) = (val.tokens(), self.rt) else {
             return false;
+        };
+        // The element of an `Option<&Layer>` is a reference to a reference, for which the fallback of
+        // the marker would be nearer than the marker.
+        let e = match val.exact() {
+            Some(_) => e.clone(),
+            None => (0..2).fold(ours!(&#e), |e, _| ours!((&&#rt::Probe(#e)).peel())),
         };
         let mark = mark_of(method);
         self.ask_callee(ours!((#e).#mark()), what, span, vec![mark]);

@@ -172,6 +172,12 @@ impl PurityVisitor<'_> {
     pub(super) fn held(&mut self, val: &Val) -> Val {
         match &val.ty {
             Ty::Iter(elem) => (**elem).clone(),
+            // rustc knows more of an element than a written type such as `Option<&Layer>` tells.
+            Ty::List(elem) | Ty::Option(elem)
+                if matches!(elem.ty, Ty::Opaque) && elem.probe.is_none() =>
+            {
+                self.held(&Val::unknown().with(val.probe.clone()))
+            }
             // The element may be borrowed.
             Ty::List(elem) | Ty::Option(elem) | Ty::Map(_, elem) => behind(elem),
             Ty::Range => {

@@ -42,7 +42,7 @@ pub(crate) fn companions(
     digest: &Digest,
     calls: &CachedCallEmitter<'_>,
 ) -> Companions {
-    if !func.has_derivative() {
+    if !func.takes_tensors() {
         return without_derivatives(func, rt, block, digest, calls);
     }
     let names = ItemNames::new(func);
@@ -293,6 +293,10 @@ impl EmitCx<'_> {
         let func = self.func;
         let vis = self.vis();
         let program = self.program(program);
+        if !func.has_derivative() {
+            let vmap = self.vmap();
+            return ours!(#program #vmap);
+        }
         let given = self.given();
         let vjp = self.vjp(&given.checks);
         let jvp = self.jvp(&given);

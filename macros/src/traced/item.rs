@@ -235,7 +235,7 @@ fn body(
     rt: &TokenStream,
     errors: &mut Errors,
 ) -> Body {
-    if !func.has_derivative() {
+    if !func.takes_tensors() {
         return Body::Recorded(NO_TENSOR.to_owned());
     }
     if args.record && errors.is_empty() {

@@ -98,12 +98,18 @@ fn refuse_derivatives(func: &Func, args: &Args, errors: &mut Errors) {
     let rule = rule.as_ref().map(ToTokens::to_token_stream);
     let order = args.order.as_ref().map(ToTokens::to_token_stream);
     let check = check.map(ToTokens::to_token_stream);
+    let why = match func.takes_tensors() {
+        true => "all of its tensors are `#[nodiff]`",
+        false => "it takes no tensor",
+    };
     for (option, at) in [("a rule", rule), ("`order`", order), ("`check`", check)] {
         if let Some(at) = at {
             let name = &func.sig.ident;
             errors.push(
                 &at,
-                format!("{option} is about derivatives, and `{name}` has none, because it takes no tensor; remove it"),
+                format!(
+                    "{option} is about derivatives, and `{name}` has none, because {why}; remove it"
+                ),
             );
         }
     }

@@ -130,6 +130,9 @@ impl Cx<'_> {
             fallible,
             span: func.span(),
         };
+        if self.gives_number(func.span()) {
+            return self.host_function(call);
+        }
         if let Some(value) = self.traced_call(traced, None, call.args.iter(), want)? {
             return Ok(value);
         }
@@ -467,6 +470,7 @@ impl Cx<'_> {
         let outs = self.emit_call(attr, operands, want.shape.len(), span)?;
         for out in &outs {
             self.builder.kinds.open(*out);
+            self.may_be_number(*out, span);
         }
         Ok(Some(structure(&want.shape, &mut outs.into_iter())))
     }

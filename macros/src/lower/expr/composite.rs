@@ -54,7 +54,11 @@ impl Cx<'_> {
                 Role::Static | Role::Float | Role::Int | Role::Count => {
                     Value::Host(self.static_value(arg)?)
                 }
-                Role::Key => self.eval(arg, &Expected::tensor())?,
+                Role::Key => {
+                    let key = self.eval(arg, &Expected::tensor())?;
+                    self.keep_number(&key)?;
+                    key
+                }
                 Role::Function => match self.eval(arg, &Expected::tensor())? {
                     closure @ Value::Closure(_) => closure,
                     _ => return self.recorded("a function that is not a closure", span),

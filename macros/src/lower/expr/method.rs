@@ -11,7 +11,7 @@ use crate::input::{View, classify, text};
 use crate::lower::host::held::{content_of, is_tree_type};
 use crate::lower::state::kinds::Kind;
 use crate::lower::{Abort, Base, Content, Cx, Expected, Host, LowerResult, Place, Value, host};
-use crate::method_table::{TENSOR_LISTS, is_of_values, methods, reads_tensor};
+use crate::method_table::{TENSOR_LISTS, class, is_of_values, methods, reads_tensor};
 use crate::program::Effect;
 use crate::report::Errors;
 use gradloom_ir::Op;
@@ -255,6 +255,9 @@ impl Cx<'_> {
         if is_companion(&name) || composite_of(call).is_some() && !place.root {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
+        if self.gives_number(call.method.span()) {
+            return self.host_method_of(call, &place);
+        }
         self.traced_method(call, place, want, fallible)
     }
 
@@ -322,15 +325,20 @@ impl Cx<'_> {
             return Err(Abort::Error);
         }
         let (args, turbofish) = (call.args.iter(), call.turbofish.as_ref());
-        self.op(
-            op,
-            method,
-            receiver,
-            args,
-            turbofish,
-            want,
-            call.method.span(),
-        )
+        // The result of a call in `n.len().min(3)` may be a number, as numbers have a method of this name.
+        let of_numbers = methods(&call.method.to_string()).any(|row| row.of & class::SCALAR != 0);
+        let number = match &receiver {
+            Some(Value::Tensor { var, .. }) if of_numbers => {
+                self.builder.may_be_numbers.get(var).copied()
+            }
+            _ => None,
+        };
+        let span = call.method.span();
+        let value = self.op(op, method, receiver, args, turbofish, want, span)?;
+        if let (Some(choice), Value::Tensor { var, .. }) = (number, &value) {
+            self.builder.may_be_numbers.insert(*var, choice);
+        }
+        Ok(value)
     }
 
     /// Returns whether the type of a place may depend on a type parameter.
@@ -439,7 +447,7 @@ fn draws(call: &syn::ExprMethodCall) -> bool {
 fn derives_keys(call: &syn::ExprMethodCall) -> bool {
     matches!(
         (&*call.method.to_string(), call.args.len()),
-        ("split" | "split_n", 0) | ("split_many" | "fold_in", 1)
+        ("duplicate" | "split" | "split_n", 0) | ("split_many" | "fold_in", 1)
     )
 }
 

@@ -3,6 +3,7 @@
 pub(in crate::lower) mod call;
 pub(in crate::lower) mod closure;
 mod composite;
+mod host_call;
 pub(in crate::lower) mod index;
 pub(in crate::lower) mod inline;
 pub(in crate::lower) mod macros;
@@ -174,6 +175,7 @@ impl Cx<'_> {
 
     /// Returns the host expression of `value`, to which `expr` was lowered.
     pub(super) fn host_of(&mut self, value: Value, expr: &Expr) -> LowerResult<Host> {
+        self.keep_number(&value)?;
         match value {
             Value::Host(h) => Ok(h),
             Value::Place(p) => Ok(Host {

@@ -162,6 +162,10 @@ impl Cx<'_> {
                 Err(_) => self.rebuilt(values, Content::Plain, make),
             });
         }
+        if op.is_err() {
+            self.keep_number(&left)?;
+            self.keep_number(&right)?;
+        }
         match op {
             Ok(op) => self.arithmetic(op, left, right, b.op.span()),
             Err(_) if matches!(left, Value::Poison) || matches!(right, Value::Poison) => {
@@ -381,7 +385,12 @@ impl Cx<'_> {
         span: Span,
         unclear: Option<Unclear>,
     ) -> LowerResult<Value> {
+        let numbers = &self.builder.may_be_numbers;
+        let number = data.iter().find_map(|x| numbers.get(x)).copied();
         let out = self.emit(op, &[], data, vec![], 1, span)?[0];
+        if let Some(choice) = number {
+            self.builder.may_be_numbers.insert(out, choice);
+        }
         if let Some(why) = unclear {
             let operator = (inline_at(span), why);
             self.builder.unclear_operators.insert(out, operator);

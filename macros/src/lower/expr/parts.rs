@@ -107,7 +107,9 @@ impl Cx<'_> {
     pub(in crate::lower) fn cast(&mut self, c: &syn::ExprCast) -> LowerResult<Value> {
         // The value of a cast is copied, as tensors are not.
         let content = Content::number(self.names.is_number(&Expr::Cast(c.clone())));
-        match self.eval(&c.expr, &Expected::tensor())? {
+        let value = self.eval(&c.expr, &Expected::tensor())?;
+        self.keep_number(&value)?;
+        match value {
             Value::Tensor { .. } => {
                 self.diagnostics.errors.push(
                     c,
@@ -134,6 +136,9 @@ impl Cx<'_> {
             .into_iter()
             .map(|e| self.eval(e, &Expected::tensor()))
             .collect::<LowerResult<Vec<_>>>()?;
+        values
+            .iter()
+            .try_for_each(|value| self.keep_number(value))?;
         match self.hosts(&values) {
             Some(values) => {
                 let (start, end) = (e.start.is_some(), e.end.is_some());

@@ -431,7 +431,9 @@ impl Cx<'_> {
         let outer = std::mem::replace(&mut self.host.reads_places, true);
         let value = self.eval(cond, &Expected::tensor());
         self.host.reads_places = outer;
-        match value? {
+        let value = value?;
+        self.keep_number(&value)?;
+        match value {
             Value::Host(host) => Ok(host),
             Value::Place(place) => Ok(Host {
                 reads: place.reads(),

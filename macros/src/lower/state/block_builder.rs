@@ -42,6 +42,8 @@ pub(in crate::lower) struct BlockBuilder {
     /// Operators whose operands are taken for tensors because nothing tells, by their results, with
     /// how much their operands tell.
     pub(in crate::lower) unclear_operators: BTreeMap<Var, (Choice, Unclear)>,
+    /// Results of calls, and of arithmetic on them, with the choice to take the call for host code.
+    pub(in crate::lower) may_be_numbers: BTreeMap<Var, Choice>,
     /// Values that the user marked `#[save]` or `#[recompute]`, of all blocks.
     pub(in crate::lower) remat_hints: Vec<(Var, RematHint)>,
 }
@@ -61,6 +63,7 @@ impl BlockBuilder {
             stores: Vec::new(),
             kinds: Kinds::default(),
             unclear_operators: BTreeMap::new(),
+            may_be_numbers: BTreeMap::new(),
             remat_hints: Vec::new(),
         }
     }

@@ -57,7 +57,8 @@ impl Scope {
 
     /// Returns whether a host expression is known to be a random key, or to hold some.
     pub(in crate::lower) fn is_key(&self, expr: &Expr) -> bool {
-        const KEEP: [&str; 7] = [
+        const KEEP: [&str; 8] = [
+            "duplicate",
             "split",
             "split_n",
             "split_many",

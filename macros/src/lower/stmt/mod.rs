@@ -224,6 +224,9 @@ impl Cx<'_> {
             }
             Err(stop) => return Err(stop),
         };
+        if static_kind {
+            self.keep_number(&value)?;
+        }
         if let (Value::Tensor { .. }, Some(Kind::Static { number: true })) = (&value, kind) {
             let ty = ty.map(text).unwrap_or_default();
             self.diagnostics.errors.push(
