@@ -453,7 +453,8 @@ fn the_changed_argument_of_a_step_is_named() {
     let sgd = Sgd::default();
     let why = |params: &(Tensor, Tensor)| {
         let gradients = (noise(&[1, 4], 3).cast(params.0.dtype()), noise(&[4], 4));
-        evaluate(&(params, &gradients)).unwrap();
+        evaluate(params).unwrap();
+        evaluate(&gradients).unwrap();
         let ((), report) = report::of(|| drop(sgd.step(params, &gradients, &sgd.init(params))));
         function(&report, "gradloom::optim::Sgd::step").why.unwrap()
     };

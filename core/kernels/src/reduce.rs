@@ -508,32 +508,19 @@ fn fold_more<const N: usize, T: Element>(
 ) {
     let n = out.len();
     let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
-    let at = fold_pieces::<64, N, T>(rows, 0, out, how);
-    let at = fold_pieces::<16, N, T>(rows, at, out, how);
-    let at = fold_pieces::<8, N, T>(rows, at, out, how);
-    let at = fold_pieces::<4, N, T>(rows, at, out, how);
-    fold_pieces::<1, N, T>(rows, at, out, how);
-}
-
-/// Folds pieces of `W` columns from column `at` on, and returns the first column that is left.
-///
-/// The number is a constant, so that no column of a vector is folded alone.
-#[inline(always)]
-fn fold_pieces<const W: usize, const N: usize, T: Element>(
-    rows: [&[T]; N],
-    at: usize,
-    out: &mut [T],
-    how: impl Reduction<T>,
-) -> usize {
-    let (pieces, _) = out[at..].as_chunks_mut::<W>();
-    let rows = rows.map(|row| row[at..].as_chunks::<W>().0);
+    // The length of a piece is a constant, so its loop has no columns that are folded alone.
+    let (pieces, rest) = out.as_chunks_mut::<64>();
+    let split = rows.map(|row| row.as_chunks::<64>());
     for (i, piece) in pieces.iter_mut().enumerate() {
-        let rows: [&[T; W]; N] = std::array::from_fn(|row| &rows[row][i]);
-        for j in 0..W {
-            piece[j] = how.all::<N>(piece[j], std::array::from_fn(|row| rows[row][j]));
+        let rows: [&[T; 64]; N] = std::array::from_fn(|row| &split[row].0[i]);
+        for (j, t) in piece.iter_mut().enumerate() {
+            *t = how.all::<N>(*t, std::array::from_fn(|row| rows[row][j]));
         }
     }
-    at + pieces.len() * W
+    let rows = split.map(|(_, row)| &row[..rest.len()]);
+    for (j, t) in rest.iter_mut().enumerate() {
+        *t = how.all::<N>(*t, std::array::from_fn(|row| rows[row][j]));
+    }
 }
 
 leveled! {

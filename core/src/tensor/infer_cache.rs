@@ -164,7 +164,14 @@ mod tests {
     #[test]
     fn an_error_is_returned_each_time() {
         let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from([1.0f32]));
-        let product = || infer_one(Op::Matmul, Statics::new(), &[&x, &y], &[x.aval(), y.aval()]);
+        let product = || {
+            infer_one(
+                Op::Matmul,
+                &mut Statics::new(),
+                &[&x, &y],
+                &[x.aval(), y.aval()],
+            )
+        };
         assert!(product().is_err() && product().is_err());
     }
 }

@@ -295,7 +295,7 @@ fn layers_in_a_loop_send_what_layers_in_a_row_send() {
         let loss = |(up, down): &Weights| {
             let mut x = x.clone();
             for i in 0..n as i64 {
-                x = &x + x.matmul(&up.i(i)).tanh().matmul(&down.i(i));
+                x = &x + x.matmul(up.i(i)).tanh().matmul(down.i(i));
             }
             x.square().sum(..)
         };
