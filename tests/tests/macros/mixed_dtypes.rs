@@ -72,7 +72,7 @@ functions! {
     most |w, x| (w.max(0) * x).sum(..) + (w.prod(1) * x).sum(..) + (w.var(0, 1) * x).sum(..);
     moved |w, x| (w.transpose().flip(0).pad((1, 0), (0, 1), (0, 0), 0.0).slice((1, 0), (3, 2), (1, 1)) * x).sum(..);
     matrices |w, x| (w.inv() * x).sum(..) + (w.det() * x).sum(..);
-    picked |w, x| (w.take(&Tensor::from([1i64, 0]), 0) * x + w.sort(0) * x).sum(..);
+    picked |w, x| (w.take(Tensor::from([1i64, 0]), 0) * x + w.sort(0) * x).sum(..);
     squares |w, x| (w.square().mean(0) * x.square()).mean(..);
 }
 
