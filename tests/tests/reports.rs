@@ -461,5 +461,8 @@ fn the_changed_argument_of_a_step_is_named() {
     let params = (noise(&[1, 4], 1), noise(&[4], 2));
     why(&params);
     let why = why(&(params.0.cast(DType::F32), params.1.clone()));
-    assert_eq!(why, "`params`: f64[1, 4] -> f32[1, 4]");
+    assert_eq!(
+        why,
+        "`params`: f64[1, 4] -> f32[1, 4]; `gradients`: f64[1, 4] -> f32[1, 4]"
+    );
 }
