@@ -162,8 +162,8 @@ pub(crate) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
 
 /// Returns the cotangent of a value with the aval `of`, in its dtype.
 ///
-/// An op casts operands of several dtypes to one of them when it is recorded, which the derivative that was made before
-/// does not know. So the cotangent may have that dtype.
+/// A derivative that was made at compile time does not know that an op casts operands of several dtypes to one of them
+/// when it is recorded. So the cotangent may have the dtype after the cast.
 pub(crate) fn in_dtype_of(ct: Tensor, of: &Aval) -> Tensor {
     match ct.dtype() == of.dtype() {
         true => ct,

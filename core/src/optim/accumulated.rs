@@ -1,7 +1,7 @@
 //! Gradients of micro-batches, accumulated.
 
 use super::Optimiser;
-use super::update::{choose, in_dtype_of_state, zeros_in_state};
+use super::update::{choose, zeros_in_state};
 use crate::raise::raise;
 use crate::{Error, Tensor, Tree, tree};
 
@@ -98,7 +98,7 @@ impl<O: Optimiser> Accumulated<O> {
                 reason: "the number of micro-batches is 0, expected at least 1".to_owned(),
             });
         }
-        let sum = tree::add(&state.sum, &in_dtype_of_state(grads));
+        let sum = tree::add(&state.sum, &grads.map(&mut tree::widened));
         let mean = tree::scale(&sum, 1.0 / self.n as f64);
         let mean = tree::map2(params, &mean, |x, mean| mean.cast(x.dtype()));
         let (next, inner) = step(&mean);

@@ -2,7 +2,7 @@
 
 use crate::call::{CallRecording, CallSite, begin};
 use crate::raise::expect;
-use crate::tree::{frozen, leaves, map2, with_leaves};
+use crate::tree::{frozen, leaves, map2, widened, with_leaves};
 use crate::{Aval, Tensor, Tree, check, evaluate};
 use std::array;
 use std::thread::LocalKey;
@@ -79,10 +79,8 @@ impl<P: Tree, S: Tree> StepArgs<'_, P, S> {
             let (x, next) = match frozen {
                 true => (xs[i].clone(), now.map(Tensor::clone)),
                 false => {
-                    let (x, g) = (&xs[i], &gs[i]);
-                    let wide = x.dtype().computed();
-                    let (next, leaves) = rule(&x.cast(wide), &g.cast(wide), now);
-                    (next.cast(x.dtype()), leaves)
+                    let (next, leaves) = rule(&widened(&xs[i]), &widened(&gs[i]), now);
+                    (next.cast(xs[i].dtype()), leaves)
                 }
             };
             new_xs.push(x);
@@ -138,11 +136,6 @@ pub(super) fn in_state(param: &Aval) -> Aval {
         ),
         false => param.clone(),
     }
-}
-
-/// Returns the leaves in the dtypes of [`in_state`].
-pub(super) fn in_dtype_of_state<P: Tree>(tree: &P) -> P {
-    tree.map(&mut |x| x.cast(in_state(x.aval()).dtype()))
 }
 
 /// Returns the zeros of a state.

@@ -126,11 +126,15 @@ fn in_one_dtype(op: Op, data: &[&Tensor]) -> Option<Result<Vec<Tensor>>> {
     if floats.clone().all(|of| of == dtype) || !op.def().methods().is_empty() {
         return None;
     }
-    let cast = |x: &&Tensor| match x.dtype().is_float() && x.dtype() != dtype {
-        true => record_one(Op::Cast, [Static::DType(dtype)], &[x], &[x.aval()]),
+    let cast = |x: &&Tensor| match x.dtype().is_float() {
+        true => record_cast(x, dtype),
         false => Ok((*x).clone()),
     };
     Some(data.iter().map(cast).collect())
+}
+
+fn record_cast(x: &Tensor, dtype: DType) -> Result<Tensor> {
+    record_one(Op::Cast, [Static::DType(dtype)], &[x], &[x.aval()])
 }
 
 /// Records an op on operands that are cast to `dtype`.
@@ -142,11 +146,10 @@ fn record_promoted(
     likes: &[&Aval],
     dtype: DType,
 ) -> Result<Tensor> {
-    let cast = |x: &Tensor| record_one(Op::Cast, [Static::DType(dtype)], &[x], &[x.aval()]);
     let operands = op.promotes(data.len());
     let cast: Vec<Tensor> = data[operands.clone()]
         .iter()
-        .map(|x| cast(x))
+        .map(|x| record_cast(x, dtype))
         .collect::<Result<_>>()?;
     let mut all = data.to_vec();
     all[operands].copy_from_slice(&cast.iter().collect::<Vec<_>>());

@@ -328,7 +328,7 @@ fn products<T: Tree>(function: &'static str, left: &T, right: &T) -> Tensor {
 }
 
 /// Returns floats of 16 bits as `f32`: the square of a moderate `f16` is infinite.
-fn widened(x: &Tensor) -> Tensor {
+pub(crate) fn widened(x: &Tensor) -> Tensor {
     match x.dtype().is_float() {
         true => x.cast(x.dtype().computed()),
         false => x.clone(),

@@ -26,10 +26,10 @@ pub(crate) mod key;
 pub(crate) mod prefix;
 mod summary;
 
-pub(crate) use arithmetic::marks;
 pub use arithmetic::{
     add, assert_close, dot, is_close, leaves_with_paths, map2, norm, scale, sub, sum,
 };
+pub(crate) use arithmetic::{marks, widened};
 pub use key::TreeKey;
 pub use summary::{Summary, summary};
 

@@ -3,7 +3,8 @@ use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, OpFacts, Operands, Op
 use crate::{Op, StaticKind};
 
 methods! { prod {
-    /// Product over `axes` of numbers, in the same dtype; of integers of 8 bits and `bool`, as `i64`. The product of no elements is 1; integers wrap.
+    /// Product over `axes` of numbers, in the same dtype; of integers of 8 bits and `bool`, as `i64`. The product of no
+    /// elements is 1; integers wrap.
     ///
     /// Derivatives are correct for zeros, too.
     ///

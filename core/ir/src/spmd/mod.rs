@@ -157,26 +157,22 @@ fn place(
         };
         let combining: BTreeSet<usize> = (0..program.eqns.len()).filter(combines).collect();
         let simpler = pass::replace_some(&program, |at, b, eqn| {
-            let of = &program.eqns[at];
             if !combining.contains(&at) {
-                None
-            } else if loops == Loops::Unrolled && unrolls(&program, of) {
-                control::unroll(b, eqn)
-            } else {
-                let decompose = eqn.op.def().facts().decompose?;
-                if grows(&program, of) {
-                    None
-                } else {
-                    decompose(b, eqn)
-                }
+                return None;
             }
+            let of = &program.eqns[at];
+            if loops == Loops::Unrolled && unrolls(&program, of) {
+                return control::unroll(b, eqn);
+            }
+            let decompose = eqn.op.def().facts().decompose?;
+            (!grows(&program, of)).then(|| decompose(b, eqn)).flatten()
         });
         match simpler {
             // Several ops may be taken apart into equal equations.
             Some(simpler) => program = pass::simplify(simpler),
             None => {
-                let kept = combining.iter().map(|at| &program.eqns[*at]);
-                let exchanges = kept.into_iter().any(|eqn| unrolls(&program, eqn));
+                let mut kept = combining.iter().map(|at| &program.eqns[*at]);
+                let exchanges = kept.any(|eqn| unrolls(&program, eqn));
                 let placed = choose(grid.clone(), program, constraints, factors, &wishes);
                 return Ok((placed, exchanges));
             }

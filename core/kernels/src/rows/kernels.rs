@@ -179,7 +179,7 @@ pub fn inv_std(of: Along, eps: f64) -> RowKernel {
     on_float!(of.dtype, typed(of, eps))
 }
 
-/// The variance, with the divisor of the squares, or its root.
+/// The sum of the squared differences from the mean, over `divisor`, or the root of that.
 pub fn variance(of: Along, divisor: usize, root: Root) -> RowKernel {
     fn typed<T: Float + Plain>(of: Along, divisor: usize, root: Root) -> RowKernel {
         of.kernel::<T, 1>(

@@ -195,6 +195,9 @@ impl Scan {
 /// Returns `None` if it has no turns.
 pub(crate) fn unroll(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
     let of = Loop::of(b, eqn);
+    if of.turns == 0 {
+        return None;
+    }
     let [same, mut state, xs] = body::parts(&eqn.args, of.lens);
     let axis = b.attr(0);
     let mut ys: Vec<Vec<Var>> = vec![Vec::new(); eqn.outs.len() - state.len()];
@@ -214,9 +217,6 @@ pub(crate) fn unroll(b: &mut Builder, eqn: &Eqn) -> Option<Vec<Var>> {
         let (next, slices) = outs.split_at(state.len());
         ys.iter_mut().zip(slices).for_each(|(all, y)| all.push(*y));
         state = next.to_vec();
-    }
-    if of.turns == 0 {
-        return None;
     }
     let stacked = ys.into_iter().map(|mut slices| {
         if of.reverse {
