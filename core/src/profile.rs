@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// let x = Tensor::ones([64, 64], DType::F32);
 /// let (result, profile) = profile(|| evaluate(&x.matmul(&x).tanh()));
 /// result?;
-/// assert!(profile.kernels()[0].name.contains("matmul"));
+/// assert!(profile.kernels().iter().any(|kernel| kernel.name.contains("matmul")));
 /// println!("{profile}"); // the ten slowest kernels
 /// let json = profile.chrome_trace(); // for chrome://tracing or ui.perfetto.dev
 /// assert!(json.starts_with("{\"traceEvents\":["));
