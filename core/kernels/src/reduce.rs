@@ -247,30 +247,21 @@ pub fn arg_fold(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
     on_number!(dtype, typed(arb, by))
 }
 
-/// Adds up the totals that a group has written: the results are the totals and their sum.
-pub fn join_totals(dtype: DType) -> Prepared {
-    fn typed<T: Number>() -> Prepared {
-        Box::new(|_, outs| {
+/// Adds up the totals that a group has written for each `cols` results: the results are the totals and their sums.
+pub fn join_totals(dtype: DType, cols: usize) -> Prepared {
+    fn typed<T: Number>(cols: usize) -> Prepared {
+        Box::new(move |_, outs| {
             let [totals, out] = outs else {
                 unreachable!("the kernel writes the totals and their sum")
             };
-            join(T::slice_mut(totals), T::slice_mut(out));
+            let (totals, out) = (T::slice_mut(totals), T::slice_mut(out));
+            let len = totals.len() / (out.len() / cols);
+            let parts = totals.chunks_exact_mut(len).zip(out.chunks_exact_mut(cols));
+            parts.for_each(|(totals, out)| join(totals, out));
             Ok(())
         })
     }
-    on_number!(dtype, typed())
-}
-
-/// Divides each element by `n`.
-pub fn divide(dtype: DType, n: usize) -> Prepared {
-    fn typed<T: Number>(n: usize) -> Prepared {
-        map(move |xs: &[T], ys: &mut [T]| {
-            for (y, x) in ys.iter_mut().zip(xs) {
-                *y = x.over(n);
-            }
-        })
-    }
-    on_number!(dtype, typed(n))
+    on_number!(dtype, typed(cols))
 }
 
 /// Folds the middle axis: `[a, r, b]` to `[a, b]`.

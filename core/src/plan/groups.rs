@@ -134,7 +134,8 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
             FusedSum::All | FusedSum::Columns(_) if totals.layout.numel() == out.numel() => totals,
             FusedSum::All | FusedSum::Columns(_) => {
                 build.op = program.eqns[*i].op;
-                build.join(&totals, &out, reduce::join_totals(out.dtype()))
+                let kernel = reduce::join_totals(out.dtype(), sum.joined());
+                build.join(&totals, &out, kernel)
             }
         };
         places.insert(var, place.with(Layout::contiguous(out.shape())));
@@ -142,14 +143,13 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
 }
 
 /// Returns the sums over members that the group can compute: equation and kind of each.
-///
-/// All of them are of the same kind.
 pub(super) fn sums(
     program: &Program,
     step: &[usize],
     consumers: &Consumers,
 ) -> Vec<(usize, FusedSum)> {
     let mut found: Vec<(usize, FusedSum)> = Vec::new();
+    let mut kinds: Vec<FusedSum> = Vec::new();
     let mut seen: BTreeSet<usize> = BTreeSet::new();
     for member in step {
         let var = program.eqns[*member].out();
@@ -164,9 +164,12 @@ pub(super) fn sums(
             let (shape, out) = (aval(program, var), aval(program, eqn.outs[0]));
             let sum = cpu::fused_sum(over, eqn.op, &statics, shape.shape(), out.shape());
             if let Some(sum) = sum
-                && found.first().is_none_or(|(_, first)| *first == sum)
+                && FusedSum::together(&[&kinds[..], &[sum]].concat(), shape.numel())
                 && seen.insert(i)
             {
+                if !kinds.contains(&sum) {
+                    kinds.push(sum);
+                }
                 found.push((i, sum));
             }
         }

@@ -7,6 +7,8 @@ mod dce;
 mod decompose;
 mod fold;
 mod fuse;
+mod means;
+mod recompute;
 mod residuals;
 mod segments;
 mod signature;
@@ -19,6 +21,8 @@ pub use dce::dce;
 pub use decompose::{decompose, replace_some};
 pub use fold::fold;
 pub use fuse::{fuse, may_fail};
+pub use means::without_means;
+pub use recompute::recompute;
 pub use residuals::choose_residuals;
 pub use segments::{DeviceStep, segments, without_variance};
 pub use signature::{Arg, Group, constants};
@@ -64,7 +68,8 @@ pub fn without_rules(mut program: Program) -> Program {
 /// All shapes must be known.
 pub fn to_plan(program: Program) -> Program {
     // The first pass removes ops on zeros of small dtypes, and the second one casts of them.
-    dce(read_stored(simplify(widen(simplify(program)))))
+    let program = without_means(widen(simplify(program)));
+    recompute(dce(read_stored(simplify(program))))
 }
 
 /// Runs dead code elimination, folding and common subexpression elimination.

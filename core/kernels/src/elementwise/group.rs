@@ -16,7 +16,6 @@ use crate::memory::data::{Data, DataMut, WIDEST, on_bytes};
 use crate::memory::layout::Layout;
 use crate::memory::scratch;
 use crate::movement::gather::Gather;
-use crate::reduce;
 use crate::task::Prepared;
 use crate::threads::for_each;
 use gradloom_ir::DType;
@@ -59,7 +58,7 @@ impl Group {
     ///
     /// `inputs` are the dtypes and layouts of the operands, broadcast to the shape of the group;
     /// the slice of a contiguous operand has exactly its elements. The slots of `instrs` count
-    /// inputs, then outputs, then registers. All `sums` have the same [`FusedSum`].
+    /// inputs, then outputs, then registers. The `sums` must fit [together](FusedSum::together).
     ///
     /// # Panics
     ///
@@ -84,10 +83,10 @@ impl Group {
             let sound = outs.iter().all(free) && apart && once;
             assert!(sound, "an instruction must not write a slot that it reads");
         }
-        let one_grid = sums.windows(2).all(|pair| pair[0].2 == pair[1].2);
+        let kinds: SmallVec<[FusedSum; 4]> = sums.iter().map(|sum| sum.2).collect();
         assert!(
-            one_grid && sums.iter().all(|sum| sum.0 < n_slots),
-            "all sums of a group must share one grid and sum existing slots"
+            FusedSum::together(&kinds, n) && sums.iter().all(|sum| sum.0 < n_slots),
+            "the sums of a group must fit one grid and sum existing slots"
         );
         let input = |(dtype, layout): &(DType, Layout)| {
             if layout.is_contiguous() {
@@ -102,7 +101,7 @@ impl Group {
                 },
             }
         };
-        let grid = Grid::new(sums.first().map(|sum| sum.2));
+        let grid = Grid::new(kinds.iter().copied());
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
         Group {
             n,
@@ -227,15 +226,7 @@ impl Group {
 
     /// Returns the order in which the sums need the elements.
     pub(crate) fn order(&self) -> Order {
-        match self.sums.first().map(|sum| sum.2) {
-            None => Order::Any,
-            Some(FusedSum::All) => Order::Whole(CHUNK),
-            Some(FusedSum::Rows(cols)) => Order::Whole(cols),
-            Some(FusedSum::Columns(cols)) => Order::Rows {
-                len: cols,
-                block: cols * reduce::BLOCK,
-            },
-        }
+        Order::of(self.sums.iter().map(|sum| sum.2))
     }
 
     /// Resolves the operands and results of one run of the group.
@@ -426,11 +417,12 @@ impl Group {
                         slots[i] = match gather.run(at, n) {
                             Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
                             None => {
+                                let wanted = gather.repeated(at, n);
                                 let wanted =
-                                    gather.phase(at).map(|phase| RegisterContent { phase, n });
+                                    wanted.map(|(row, phase)| RegisterContent { row, phase, n });
                                 // The register may already hold the repeated elements.
                                 let there = filled[i].zip(wanted);
-                                if !there.is_some_and(|(f, w)| f.phase == w.phase && f.n >= w.n) {
+                                if !there.is_some_and(|(f, w)| f.holds(w)) {
                                     read(*arg, gather, at, of_operand(i), n);
                                     filled[i] = wanted;
                                 }
@@ -489,12 +481,19 @@ pub(crate) struct ComputedOperand {
     pub(crate) into: Option<usize>,
 }
 
-/// Elements of a repeated operand that a register holds: `n` of them from index `phase` of the row
-/// on.
+/// Elements of a repeated row that a register holds: `n` of them from index `phase` of the row on.
 #[derive(Clone, Copy)]
 struct RegisterContent {
+    /// Index of the first element of the row.
+    row: usize,
     phase: usize,
     n: usize,
+}
+
+impl RegisterContent {
+    fn holds(self, wanted: RegisterContent) -> bool {
+        (self.row, self.phase) == (wanted.row, wanted.phase) && self.n >= wanted.n
+    }
 }
 
 /// Resolved operands and results of one run of a group.

@@ -11,4 +11,4 @@ pub(crate) mod tile;
 
 pub use bytecode::CompiledLoop;
 pub use group::Group;
-pub use tile::{CHUNK, FusedSum, gcd};
+pub use tile::{CHUNK, FusedSum, Matrices, gcd};

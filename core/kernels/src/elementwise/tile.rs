@@ -17,9 +17,69 @@ pub enum FusedSum {
     All,
     /// Over each row of `.0` elements, at most [`CHUNK`].
     Rows(usize),
-    /// Over all rows of `.0` elements: writes the totals of each block of rows, which
+    /// Over the rows of each matrix: writes the totals of each block of rows, which
     /// [`reduce::join`] adds up.
-    Columns(usize),
+    Columns(Matrices),
+}
+
+/// Matrices of `rows` rows of `cols` elements. The last one may have fewer rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Matrices {
+    rows: usize,
+    cols: usize,
+}
+
+/// Block of rows of a matrix, which become one row of totals.
+struct Block {
+    /// Index of its first total.
+    total: usize,
+    /// Index in the block of the element that was asked for.
+    at: usize,
+    /// Number of elements.
+    len: usize,
+}
+
+impl Matrices {
+    /// A single matrix, which threads share in whole blocks.
+    pub fn one(rows: usize, cols: usize) -> Matrices {
+        Matrices {
+            rows: rows.next_multiple_of(reduce::BLOCK),
+            cols,
+        }
+    }
+
+    /// Matrices of equal shape.
+    pub fn several(rows: usize, cols: usize) -> Matrices {
+        Matrices { rows, cols }
+    }
+
+    fn numel(self) -> usize {
+        self.rows * self.cols
+    }
+
+    /// Returns the number of elements whose multiples end blocks.
+    fn unit(self) -> usize {
+        match self.rows.is_multiple_of(reduce::BLOCK) {
+            true => reduce::BLOCK * self.cols,
+            false => self.numel(),
+        }
+    }
+
+    fn blocks(self) -> usize {
+        self.rows.div_ceil(reduce::BLOCK)
+    }
+
+    /// Returns the block of an element.
+    fn block(self, element: usize) -> Block {
+        let (matrix, element) = (element / self.numel(), element % self.numel());
+        let len = reduce::BLOCK * self.cols;
+        let (block, at) = (element / len, element % len);
+        Block {
+            total: (matrix * self.blocks() + block) * self.cols,
+            at,
+            len: len.min(self.numel() - block * len),
+        }
+    }
 }
 
 impl FusedSum {
@@ -28,7 +88,54 @@ impl FusedSum {
         match self {
             FusedSum::All => n.div_ceil(CHUNK),
             FusedSum::Rows(cols) => n / cols,
-            FusedSum::Columns(cols) => (n / cols).div_ceil(reduce::BLOCK) * cols,
+            FusedSum::Columns(of) => {
+                let blocks = of.rows.min(n / of.cols).div_ceil(reduce::BLOCK);
+                n.div_ceil(of.numel()) * blocks * of.cols
+            }
+        }
+    }
+
+    /// Returns the number of neighbouring results that [`reduce::join_totals`] adds up together.
+    pub fn joined(self) -> usize {
+        self.columns().unwrap_or(1)
+    }
+
+    /// Returns the length of the rows that are added up.
+    fn columns(self) -> Option<usize> {
+        match self {
+            FusedSum::All | FusedSum::Rows(_) => None,
+            FusedSum::Columns(of) => Some(of.cols),
+        }
+    }
+
+    /// Returns the number of elements whose multiples end pieces.
+    fn grain(self) -> usize {
+        match self {
+            FusedSum::All => CHUNK,
+            FusedSum::Rows(cols) => cols,
+            FusedSum::Columns(_) => 1,
+        }
+    }
+
+    /// Returns the number of elements whose multiples end the parts that threads compute.
+    fn unit(self) -> usize {
+        match self {
+            FusedSum::All => CHUNK,
+            FusedSum::Rows(cols) => CHUNK / cols * cols,
+            FusedSum::Columns(of) => of.unit(),
+        }
+    }
+
+    /// Returns whether one group of `n` elements can compute these sums.
+    pub fn together(sums: &[FusedSum], n: usize) -> bool {
+        /// Least number of tasks of a large group with several kinds of sums.
+        const TASKS: usize = 8;
+        match sums {
+            [] | [_] => true,
+            _ => {
+                let grid = Grid::new(sums.iter().copied());
+                grid.grain <= CHUNK && grid.task <= (2 * TASK).max(n / TASKS)
+            }
         }
     }
 }
@@ -36,12 +143,13 @@ impl FusedSum {
 /// Division of a group into pieces, so that its sums see whole rows. It depends on shapes alone.
 #[derive(Clone, Copy)]
 pub(crate) struct Grid {
+    /// Number of elements whose multiples end pieces.
+    grain: usize,
     /// Maximum number of elements of a piece.
     piece: usize,
-    /// Lengths whose multiples no piece crosses: a row, if it is longer than a piece, and a block
-    /// of rows.
-    ends: [usize; 2],
-    /// Number of elements of a task for one thread: a multiple of all lengths above.
+    /// Length of a row that is longer than a piece, whose multiples no piece crosses.
+    end: usize,
+    /// Number of elements of a task for one thread.
     pub(crate) task: usize,
 }
 
@@ -49,31 +157,21 @@ pub(crate) struct Grid {
 const TASK: usize = 16 * CHUNK;
 
 impl Grid {
-    pub(crate) fn new(sum: Option<FusedSum>) -> Grid {
-        const NEVER: usize = usize::MAX;
-        let (row, block) = match sum {
-            None | Some(FusedSum::All) => {
-                return Grid {
-                    piece: CHUNK,
-                    ends: [NEVER; 2],
-                    task: TASK,
-                };
-            }
-            Some(FusedSum::Rows(cols)) => (cols, NEVER),
-            Some(FusedSum::Columns(cols)) => (cols, cols * reduce::BLOCK),
-        };
-        let (piece, end) = match row > CHUNK {
-            true => (CHUNK, row),
-            false => (CHUNK / row * row, NEVER),
-        };
-        let unit = if block == NEVER {
-            piece.max(row)
-        } else {
-            block
-        };
+    pub(crate) fn new(sums: impl Iterator<Item = FusedSum> + Clone) -> Grid {
+        let grain = sums.clone().map(FusedSum::grain).fold(1, lcm);
+        // Whole rows, if they fit, read a repeated row from its start each time.
+        let rows = sums.clone().filter_map(FusedSum::columns);
+        let whole = rows.clone().filter(|cols| *cols <= CHUNK).fold(grain, lcm);
+        let whole = if whole <= CHUNK { whole } else { grain };
+        let piece = (CHUNK / whole).max(1) * whole;
+        let unit = sums.clone().map(FusedSum::unit).fold(1, lcm);
         Grid {
+            grain,
             piece,
-            ends: [end, block],
+            end: rows
+                .filter(|cols| *cols > CHUNK && cols.is_multiple_of(grain))
+                .min()
+                .unwrap_or(usize::MAX),
             task: (TASK / unit).max(1) * unit,
         }
     }
@@ -81,8 +179,7 @@ impl Grid {
     /// Returns the length of the piece that begins at `from`, in a task that ends at `to`.
     #[inline]
     pub(crate) fn piece(&self, from: usize, to: usize) -> usize {
-        let ends = self.ends.iter().map(|end| end - from % end);
-        ends.fold(self.piece.min(to - from), usize::min)
+        self.piece.min(to - from).min(self.end - from % self.end)
     }
 }
 
@@ -96,6 +193,24 @@ pub(crate) enum Order {
     /// Rows of `len` elements, or parts of them, in order within each block of `block` elements.
     /// One thread computes a block.
     Rows { len: usize, block: usize },
+}
+
+impl Order {
+    /// Returns the order that the sums of a group need.
+    pub(crate) fn of(mut sums: impl Iterator<Item = FusedSum> + Clone) -> Order {
+        let first = sums.clone().next();
+        match first {
+            None => Order::Any,
+            Some(FusedSum::Columns(of)) if sums.all(|sum| Some(sum) == first) => Order::Rows {
+                len: of.cols,
+                block: of.unit(),
+            },
+            Some(sum @ (FusedSum::All | FusedSum::Rows(_))) if sums.all(|s| s == sum) => {
+                Order::Whole(sum.grain())
+            }
+            Some(_) => Order::Whole(sums.map(|s| lcm(s.grain(), s.unit())).fold(1, lcm)),
+        }
+    }
 }
 
 /// Adds the `n` elements of a piece that begins at element `at` to the totals.
@@ -127,17 +242,13 @@ pub(crate) unsafe fn on_total(
                 reduce::row_totals(xs, cols, part(at / cols, n / cols));
             }
             FusedSum::Rows(_) => unreachable!("`fused_sum` refuses rows longer than a chunk"),
-            FusedSum::Columns(cols) => {
-                let block = at / (cols * reduce::BLOCK);
-                let first = at - block * cols * reduce::BLOCK;
-                let total = part(block * cols, cols);
-                if first < cols {
-                    // The first row of a block, or the part of it that begins at `first`.
-                    let (head, rest) = xs.split_at(n.min(cols - first));
-                    total[first..first + head.len()].copy_from_slice(head);
-                    reduce::add_rows(total, rest);
-                } else {
-                    reduce::add_rows(&mut total[first % cols..], xs);
+            FusedSum::Columns(of) => {
+                let (mut at, mut xs) = (at, xs);
+                while !xs.is_empty() {
+                    let block = of.block(at);
+                    let (now, later) = xs.split_at(xs.len().min(block.len - block.at));
+                    add_to_block(now, block.at, part(block.total, of.cols));
+                    (at, xs) = (at + now.len(), later);
                 }
             }
         }
@@ -155,7 +266,106 @@ pub(crate) unsafe fn on_total(
     }
 }
 
+/// Adds elements of a block of rows, from its element `at` on, to the totals of its columns.
+fn add_to_block<T: Number>(xs: &[T], at: usize, totals: &mut [T]) {
+    let cols = totals.len();
+    let column = at % cols;
+    let (head, rows) = xs.split_at(xs.len().min(cols - column));
+    let of_head = &mut totals[column..column + head.len()];
+    match at < cols {
+        true => of_head.copy_from_slice(head),
+        false => reduce::add_rows(of_head, head),
+    }
+    reduce::add_rows(totals, rows);
+}
+
+/// Returns the least common multiple of lengths above zero.
+fn lcm(a: usize, b: usize) -> usize {
+    a / gcd(a, b) * b
+}
+
 /// Returns the greatest common divisor.
 pub fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FusedSum, Grid, Matrices, on_total};
+    use crate::memory::{Data, DataMut};
+    use crate::reduce::{Fold, fold_axis, join_totals};
+    use gradloom_ir::DType;
+
+    /// Returns the sums of `[a, rows, cols]` over `rows`, as a group with all of `sums` computes those of `sum`.
+    fn fused(xs: &mut [f32], sum: FusedSum, sums: &[FusedSum], n_out: usize) -> Vec<f32> {
+        let n = xs.len();
+        let grid = Grid::new(sums.iter().copied());
+        let mut totals = vec![9.0f32; sum.len(n)];
+        let mut at = 0;
+        while at < n {
+            let end = n.min((at / grid.task + 1) * grid.task);
+            let len = grid.piece(at, end);
+            assert!(len > 0);
+            let (slot, to) = (xs[at..].as_mut_ptr().cast(), totals.as_mut_ptr().cast());
+            // SAFETY: the slot holds `len` elements, and the totals have the length of the sum.
+            unsafe { on_total(DType::F32, sum, slot, to, at, len) };
+            at += len;
+        }
+        if totals.len() == n_out {
+            return totals;
+        }
+        let mut out = vec![9.0f32; n_out];
+        let join = join_totals(DType::F32, sum.joined());
+        join(
+            &[],
+            &mut [DataMut::F32(&mut totals), DataMut::F32(&mut out)],
+        )
+        .unwrap();
+        out
+    }
+
+    #[test]
+    fn sums_of_a_group_have_the_bits_of_a_reduction() {
+        for shape in [
+            [5, 77, 5],
+            [3, 20, 13],
+            [3, 77, 50],
+            [2, 64, 16],
+            [2, 33, 1500],
+            [64, 70, 2],
+        ] {
+            let [a, b, c] = shape;
+            let n = a * b * c;
+            let mut xs: Vec<f32> = (0..n)
+                .map(|i| (i * 7919 % 1009) as f32 / 7.0 - 60.0)
+                .collect();
+            xs[c / 2] = -0.0;
+            let mut kinds = vec![
+                (FusedSum::Columns(Matrices::one(a, b * c)), [1, a, b * c]),
+                (FusedSum::Columns(Matrices::one(a * b, c)), [1, a * b, c]),
+                (FusedSum::Columns(Matrices::several(b, c)), [a, b, c]),
+                (FusedSum::All, [1, n, 1]),
+            ];
+            if c <= super::CHUNK {
+                kinds.push((FusedSum::Rows(c), [a * b, c, 1]));
+            }
+            for subset in 1..1 << kinds.len() {
+                let chosen = |i: &usize| subset >> i & 1 == 1;
+                let chosen: Vec<_> = (0..kinds.len()).filter(chosen).map(|i| kinds[i]).collect();
+                let sums: Vec<FusedSum> = chosen.iter().map(|kind| kind.0).collect();
+                if !FusedSum::together(&sums, 1 << 40) {
+                    continue;
+                }
+                for (sum, arb) in chosen {
+                    let n_out = arb[0] * arb[2];
+                    let found = fused(&mut xs, sum, &sums, n_out);
+                    let mut want = vec![9.0f32; n_out];
+                    let kernel = fold_axis(DType::F32, arb, Fold::Sum);
+                    kernel(&[Data::F32(&xs)], &mut [DataMut::F32(&mut want)]).unwrap();
+                    let bits = |xs: &[f32]| xs.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                    assert_eq!(bits(&found), bits(&want), "{shape:?} {sum:?} of {sums:?}");
+                }
+            }
+        }
+    }
 }

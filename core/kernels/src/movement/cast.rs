@@ -9,13 +9,35 @@ use gradloom_ir::DType;
 use half::{bf16, f16};
 
 leveled! {
-    /// Selects between elements of any type by their size alone.
-    pub(crate) fn select<A, T: Copy>(cs: &[bool], xs: &[T], ys: &[T], zs: &mut [T]) {
+    /// Selects between elements of any type by their bits alone.
+    pub(crate) fn select<A, T: Bits>(cs: &[bool], xs: &[T], ys: &[T], zs: &mut [T]) {
         for (((z, &c), &x), &y) in zs.iter_mut().zip(cs).zip(xs).zip(ys) {
-            *z = if c { x } else { y };
+            *z = T::select(c, x, y);
         }
     }
 }
+
+/// Bits of an element.
+pub(crate) trait Bits: Copy {
+    /// Returns `x` if `c` is true, and `y` otherwise.
+    ///
+    /// A branch on `c` would choose between addresses, which are not loaded as vectors.
+    fn select(c: bool, x: Self, y: Self) -> Self;
+}
+
+macro_rules! bits {
+    ($($t:ident)*) => {$(
+        impl Bits for $t {
+            #[inline(always)]
+            fn select(c: bool, x: $t, y: $t) -> $t {
+                let mask = $t::from(c).wrapping_neg();
+                x & mask | y & !mask
+            }
+        }
+    )*};
+}
+
+bits!(u8 u16 u32 u64);
 
 leveled! {
     /// Converts each element to another dtype.

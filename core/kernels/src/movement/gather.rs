@@ -35,14 +35,23 @@ impl Gather {
         (stride == 1 && len - at >= n).then(|| self.row(from / len) + at)
     }
 
-    /// Returns the position of an element in its row, if all rows are the same repeated row.
-    pub(crate) fn phase(&self, at: usize) -> Option<usize> {
-        let repeated = self.outer.iter().all(|(_, stride)| *stride == 0);
-        if repeated {
-            at.checked_rem(self.inner.0)
-        } else {
-            None
-        }
+    /// Returns where the row of `n` elements from `at` on starts and the position of the first one in it, if all of
+    /// them are in repetitions of one row.
+    pub(crate) fn repeated(&self, at: usize, n: usize) -> Option<(usize, usize)> {
+        let row = at.checked_div(self.inner.0)?;
+        (self.repetitions(at) >= n).then(|| (self.row(row), at % self.inner.0))
+    }
+
+    /// Returns the number of elements from `at` on that are in repetitions of the same row.
+    fn repetitions(&self, at: usize) -> usize {
+        let mut outer = self.outer.iter().rev();
+        let equal = match outer.next() {
+            Some((n, 0)) if outer.len() == 0 => return usize::MAX,
+            Some((n, 0)) => n * self.inner.0,
+            Some(_) => self.inner.0,
+            None => return usize::MAX,
+        };
+        equal - at % equal
     }
 
     /// Returns the index of the first element of a row of the innermost axis.
@@ -61,11 +70,15 @@ impl Gather {
         if out.is_empty() {
             return;
         }
-        if stride == 1 && out.len() >= 2 * len && self.phase(from).is_some() {
-            return repeat(&data[self.offset..][..len], from % len, out);
-        }
         let (mut row, mut at) = (from / len, from % len);
         while !out.is_empty() {
+            let n = out.len().min(self.repetitions(row * len + at));
+            if stride == 1 && n >= 2 * len {
+                let (now, later) = out.split_at_mut(n);
+                repeat(&data[self.row(row)..][..len], at, now);
+                (row, at, out) = (row + (at + n) / len, (at + n) % len, later);
+                continue;
+            }
             let n = out.len().min(len - at);
             let (now, later) = out.split_at_mut(n);
             let start = self.row(row) + at * stride;
@@ -116,15 +129,24 @@ mod tests {
     use crate::memory::layout::Layout;
 
     #[test]
-    fn a_repeated_row_can_be_read_from_any_element() {
-        let row: Vec<i32> = (0..7).collect();
-        let gather = Gather::new(&Layout::contiguous(&[7]).broadcast_to(&[9, 7]));
-        for from in 0..63 {
-            for n in 0..=63 - from {
-                let mut read = vec![-1; n];
-                gather.read(&row, from, &mut read);
-                let expected: Vec<i32> = (from..from + n).map(|i| row[i % 7]).collect();
-                assert_eq!(read, expected);
+    fn repeated_rows_can_be_read_from_any_element() {
+        let rows: Vec<i32> = (0..21).collect();
+        for (first, n_rows, repeats) in [(7, 1, 9), (0, 3, 4), (0, 3, 1)] {
+            let layout = Layout::contiguous(&[3, 1, 7]).narrow(0, first / 7, n_rows, 1);
+            let gather = Gather::new(&layout.broadcast_to(&[n_rows, repeats, 7]));
+            let all = n_rows * repeats * 7;
+            let element = |i: usize| (first + i / (repeats * 7) * 7 + i % 7) as i32;
+            for from in 0..all {
+                for n in 0..=all - from {
+                    let mut read = vec![-1; n];
+                    gather.read(&rows, from, &mut read);
+                    let expected: Vec<i32> = (from..from + n).map(element).collect();
+                    assert_eq!(read, expected);
+                    if let (2.., Some((row, at))) = (repeats, gather.repeated(from, n)) {
+                        let repeated = (0..n).map(|i| rows[row + (at + i) % 7]);
+                        assert!(repeated.eq(expected));
+                    }
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::Aval;
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::op::SumOver;
 use gradloom_ir::{DType, Op, Static, StaticKind};
-use gradloom_kernels::elementwise::{CHUNK, FusedSum};
+use gradloom_kernels::elementwise::{CHUNK, FusedSum, Matrices};
 use gradloom_kernels::memory::numel;
 use gradloom_kernels::reduce::{self, BoolFold, Fold};
 use gradloom_kernels::task::Prepared;
@@ -50,7 +50,7 @@ fn fold_by(
 
 /// Returns how a group of `shape` can sum its results while they are in the cache.
 ///
-/// Supports sums over all elements, over the last axes and over the first axes; `None` otherwise.
+/// Supports sums over all elements and over axes that are neighbours; `None` otherwise.
 pub(crate) fn fused_sum(
     over: SumOver,
     op: Op,
@@ -66,7 +66,8 @@ pub(crate) fn fused_sum(
         _ if numel(shape) == 0 => None,
         [(_, true)] => Some(FusedSum::All),
         [_, (cols, true)] if cols <= CHUNK => Some(FusedSum::Rows(cols)),
-        [(_, true), (cols, false)] => Some(FusedSum::Columns(cols)),
+        [(rows, true), (cols, false)] => Some(FusedSum::Columns(Matrices::one(rows, cols))),
+        [_, (rows, true), (cols, false)] => Some(FusedSum::Columns(Matrices::several(rows, cols))),
         _ => None,
     }
 }
@@ -123,19 +124,6 @@ pub(super) fn unbroadcast(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     fold(b, of.x(), &axes, of.out(), Fold::Sum)
 }
 
-/// Divides each element by `n`.
-fn over(b: &mut TaskBuilder, x: &View, n: usize) -> View {
-    let out = Aval::new(x.dtype(), x.shape());
-    let from = b.contiguous(x);
-    b.kernel(&[&from], &out, reduce::divide(x.dtype(), n))
-}
-
-pub(super) fn mean(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let n = of.axes().iter().map(|&a| of.x().shape()[a]).product();
-    let total = sum(b, of);
-    over(b, &total, n)
-}
-
 /// Broadcasts `y`, a value reduced over `axes`, along them to the shape of the result.
 fn spread(b: &mut TaskBuilder, of: &Equation<'_>, y: &View, axes: &[usize]) -> View {
     let unit = |(axis, &len): (usize, &usize)| if axes.contains(&axis) { 1 } else { len };
@@ -150,13 +138,6 @@ fn reduced(of: &Equation<'_>) -> Vec<usize> {
 
 pub(super) fn sum_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     spread(b, of, of.x(), &reduced(of))
-}
-
-pub(super) fn mean_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let axes = reduced(of);
-    let n = axes.iter().map(|&a| of.shape()[a]).product();
-    let part = over(b, of.x(), n);
-    spread(b, of, &part, &axes)
 }
 
 pub(super) fn argmax(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

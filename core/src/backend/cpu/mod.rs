@@ -61,6 +61,7 @@ macro_rules! lower_kernels {
                 member_of_group as betainc_dab, member_of_group as gamma_density,
                 member_of_group as gammainc_da, member_of_group as zeta_ds,
             };
+            use {sum_divided as mean, sum_divided as mean_t};
             match kernel {
                 $(Kernel::$kernel => $name(b, of).into(),)*
             }
@@ -76,6 +77,11 @@ fn member_of_group(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
         "`{}` is elementwise, so it is lowered as a member of a group",
         of.op
     )
+}
+
+/// Stands for the means.
+fn sum_divided(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    unreachable!("a plan writes `{}` as a sum and a division", of.op)
 }
 
 /// Lowers `x / y` or `x^y` of integers, which fails if it divides by 0.

@@ -4,7 +4,7 @@ use crate::Aval;
 use crate::backend::cpu::tests::cases::case;
 use crate::backend::cpu::tests::view::View;
 use crate::plan::{Donations, Plan};
-use gradloom_ir::Program;
+use gradloom_ir::{Program, pass};
 use gradloom_kernels::KernelFault;
 use gradloom_kernels::task::Leaf;
 
@@ -27,5 +27,5 @@ pub(super) fn run(program: &Program, args: &[View]) -> Result<Vec<View>, KernelF
 
 pub(super) fn plan(program: &Program, args: &[View]) -> Plan {
     let leaves = args.iter().map(|x| (x.buffer.len(), x.layout.clone()));
-    Plan::of(program, &leaves.collect::<Vec<_>>())
+    Plan::of(&pass::to_plan(program.clone()), &leaves.collect::<Vec<_>>())
 }

@@ -1,0 +1,143 @@
+//! Large values that are computed again where they are read, because that is faster than storing them.
+
+use super::{dce, fuse};
+use crate::hash::HashMap;
+use crate::op::Count;
+use crate::{Eqn, Program, SecondaryMap, Var};
+
+/// Elements of a value from which on it is computed again: smaller ones are in a cache when they are read.
+const LEAST_ELEMENTS: usize = 1 << 15;
+
+/// Number of elements of a value for each element of its operands together.
+const FACTOR: usize = 8;
+
+/// Equations that are computed again for one value.
+const MOST_EQUATIONS: usize = 4;
+
+/// Gives each group its own copies of the equations that compute a large value of small operands.
+///
+/// The differences of all pairs of rows, say, are read by the group that adds up their squares and by that of the
+/// derivative. Neither has to read them from memory, and the first one does not write them. All shapes must be known.
+pub fn recompute(mut program: Program) -> Program {
+    let costs = costs(&program);
+    if costs.iter().next().is_none() {
+        return program;
+    }
+    let steps = fuse(&program);
+    let mut step_of = vec![0; program.eqns.len()];
+    for (n, step) in steps.iter().enumerate() {
+        step.iter().for_each(|i| step_of[*i] = n);
+    }
+    let maker: SecondaryMap<Var, usize> = costs.iter().map(|(var, cost)| (var, cost.eqn)).collect();
+    let mut copies = Copies {
+        next: program.n_vars(),
+        eqns: std::mem::take(&mut program.eqns),
+        program,
+        maker,
+        step_of,
+        known: HashMap::default(),
+    };
+    for i in 0..copies.eqns.len() {
+        let eqn = match copies.eqns[i].op.def().facts().elementwise {
+            true => copies.reading_copies(i, copies.step_of[i]),
+            false => copies.eqns[i].clone(),
+        };
+        copies.program.eqns.push(eqn);
+    }
+    dce(copies.program)
+}
+
+/// Equation of a value that may be computed again, and the number of equations that this takes.
+struct Cost {
+    eqn: usize,
+    equations: usize,
+}
+
+/// Returns the cost of each value that is cheaper to compute again than to store.
+fn costs(program: &Program) -> SecondaryMap<Var, Cost> {
+    let numel = |var: Var| -> Option<usize> {
+        let dims = program.aval(var).shape.known()?;
+        Some(dims.iter().product())
+    };
+    let mut costs: SecondaryMap<Var, Cost> = SecondaryMap::new();
+    for (i, eqn) in program.eqns.iter().enumerate() {
+        if !is_cheap(eqn) {
+            continue;
+        }
+        let Some(n) = numel(eqn.out()).filter(|n| *n >= LEAST_ELEMENTS) else {
+            continue;
+        };
+        let (mut read, mut equations) = (0, 1);
+        for arg in eqn.data() {
+            match costs.get(*arg).filter(|_| numel(*arg) == Some(n)) {
+                Some(cost) => equations += cost.equations,
+                None => read += numel(*arg).unwrap_or(n),
+            }
+        }
+        if read <= n / FACTOR && equations <= MOST_EQUATIONS {
+            costs.insert(eqn.out(), Cost { eqn: i, equations });
+        }
+    }
+    costs
+}
+
+/// Returns whether the equation is an elementwise one without functions, that cannot fail.
+fn is_cheap(eqn: &Eqn) -> bool {
+    let def = eqn.op.def();
+    let cheap = match def.count() {
+        Count::Each(each) => each.transcendentals == 0,
+        Count::Copy => true,
+        _ => false,
+    };
+    let safe = matches!(def.facts().fails, crate::op::Fails::Never);
+    def.facts().elementwise && cheap && safe
+}
+
+/// A program that is being written, with the copies of values for each step.
+struct Copies {
+    program: Program,
+    /// Equations of the program that is read, and the step of each.
+    eqns: Vec<Eqn>,
+    step_of: Vec<usize>,
+    /// Equations of the values that may be computed again.
+    maker: SecondaryMap<Var, usize>,
+    next: u32,
+    /// Results of copies, by equation and step. Looked up by key only, never iterated.
+    known: HashMap<(usize, usize), Var>,
+}
+
+impl Copies {
+    /// Returns equation `i` for a step, with copies of the operands that other steps compute.
+    fn reading_copies(&mut self, i: usize, step: usize) -> Eqn {
+        let mut eqn = self.eqns[i].clone();
+        let out = eqn.out();
+        for arg in &mut eqn.args {
+            let same = self.program.aval(*arg).shape == self.program.aval(out).shape;
+            let from = self.maker.get(*arg).copied();
+            if let Some(from) = from.filter(|from| same && self.step_of[*from] != step) {
+                *arg = self.copy(from, step);
+            }
+        }
+        eqn
+    }
+
+    /// Returns the result of equation `i` for a step. A new copy follows the equations so far.
+    fn copy(&mut self, i: usize, step: usize) -> Var {
+        if let Some(var) = self.known.get(&(i, step)) {
+            return *var;
+        }
+        let mut eqn = self.reading_copies(i, step);
+        let (from, copy) = (eqn.out(), Var(self.next));
+        self.next += 1;
+        let program = &mut self.program;
+        let aval = program.aval(from).clone();
+        program.avals.insert(copy, aval);
+        if let Some(line) = program.lines.get(from).copied() {
+            program.lines.insert(copy, line);
+        }
+        eqn.outs[0] = copy;
+        program.eqns.push(eqn);
+        self.known.insert((i, step), copy);
+        copy
+    }
+}
