@@ -42,7 +42,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     for var in eqns().flat_map(|eqn| eqn.data()) {
         if let (Some(place), None) = (places.get(*var), numbers.get(*var)) {
             let place = place.broadcast_to(shape);
-            let place = match movement::jumps(&place.layout) {
+            let place = match movement::jumps(place.dtype(), &place.layout) {
                 true => build.contiguous(&place),
                 false => place,
             };

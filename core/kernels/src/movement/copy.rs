@@ -2,114 +2,52 @@
 
 use crate::memory::element::Element;
 use crate::memory::layout::{Layout, numel};
+use crate::movement::blocks::Blocks;
 use crate::movement::gather::Gather;
 
-/// Number of rows and columns of a tile: whole cache lines on both sides.
-const TILE: usize = 16;
+/// Number of elements from which axes that change places are copied block by block.
+const MANY: usize = 256;
 
 /// Copy into row-major order, resolved for a layout.
-pub(crate) enum Copy {
-    /// Copies contiguous pieces in the order of the result.
-    Rows(Gather),
-    /// Copies tiles, for layouts where the order of the result would jump between cache lines.
-    Tiles(CopyTiles),
+pub(crate) struct Copy {
+    offset: usize,
+    order: Order,
 }
 
-/// Transposed matrices, copied tile by tile.
-pub(crate) struct CopyTiles {
-    rows: usize,
-    cols: usize,
-    /// Stride between columns in the operand.
-    jump: usize,
-    /// Stride between rows in the result.
-    row_stride: usize,
-    /// Start of each matrix in the operand and in the result.
-    corners: Vec<(usize, usize)>,
+/// Order in which the elements are copied.
+enum Order {
+    /// That of the result.
+    Rows(Gather),
+    /// Block by block, or unit by unit.
+    Blocks(Blocks),
 }
 
 impl Copy {
-    pub(crate) fn new(layout: &Layout) -> Copy {
-        match CopyTiles::new(layout) {
-            Some(tiles) => Copy::Tiles(tiles),
-            None => Copy::Rows(Gather::new(layout)),
+    /// Resolves a copy of elements of `size` bytes.
+    pub(crate) fn new(layout: &Layout, size: usize) -> Copy {
+        let blocks = Blocks::new(&layout.runs(), size);
+        let blocks = blocks.filter(|blocks| !blocks.jumps() || layout.numel() >= MANY);
+        let rows = || {
+            Order::Rows(Gather::new(&Layout {
+                offset: 0,
+                ..layout.clone()
+            }))
+        };
+        Copy {
+            offset: layout.offset,
+            order: blocks.map_or_else(rows, Order::Blocks),
         }
     }
 
     /// Writes all of `out`.
     pub(crate) fn run<T: Element>(&self, data: &[T], out: &mut [T]) {
-        match self {
-            _ if out.is_empty() => {}
-            Copy::Rows(gather) => gather.read(data, 0, out),
-            Copy::Tiles(tiles) => tiles.run(data, out),
+        if out.is_empty() {
+            return;
         }
-    }
-}
-
-impl CopyTiles {
-    fn new(layout: &Layout) -> Option<CopyTiles> {
-        let runs = layout.runs();
-        let (&(cols, jump), outer) = runs.split_last()?;
-        let row_axis = outer.iter().position(|run| run.1 == 1)?;
-        if jump <= 1 || layout.numel() < 1024 {
-            return None;
-        }
-        let lens: Vec<usize> = runs.iter().map(|run| run.0).collect();
-        let to = Layout::contiguous(&lens);
-        let mut corners = vec![(layout.offset, 0)];
-        for (axis, &(len, stride)) in outer.iter().enumerate() {
-            if axis != row_axis {
-                let along = |&(from, at): &(usize, usize)| {
-                    let to = to.strides[axis];
-                    (0..len).map(move |i| (from + i * stride, at + i * to))
-                };
-                corners = corners.iter().flat_map(along).collect();
-            }
-        }
-        Some(CopyTiles {
-            rows: lens[row_axis],
-            cols,
-            jump,
-            row_stride: to.strides[row_axis],
-            corners,
-        })
-    }
-
-    fn run<T: Element>(&self, data: &[T], out: &mut [T]) {
-        let mut tile = [T::default(); TILE * TILE];
-        for &(from, at) in &self.corners {
-            for i0 in (0..self.rows).step_by(TILE) {
-                let n = TILE.min(self.rows - i0);
-                for j0 in (0..self.cols).step_by(TILE) {
-                    let m = TILE.min(self.cols - j0);
-                    let from = &data[from + i0 + j0 * self.jump..];
-                    let to = &mut out[at + i0 * self.row_stride + j0..];
-                    match [n, m] {
-                        // The compiler knows the lengths of most tiles.
-                        [TILE, TILE] => self.tile(from, to, [TILE, TILE], &mut tile),
-                        _ => self.tile(from, to, [n, m], &mut tile),
-                    }
-                }
-            }
-        }
-    }
-
-    /// Copies a tile with `n` rows and `m` columns.
-    #[inline(always)]
-    fn tile<T: Element>(
-        &self,
-        from: &[T],
-        to: &mut [T],
-        [n, m]: [usize; 2],
-        tile: &mut [T; TILE * TILE],
-    ) {
-        for j in 0..m {
-            let column = &from[j * self.jump..][..n];
-            for i in 0..n {
-                tile[i * TILE + j] = column[i];
-            }
-        }
-        for i in 0..n {
-            to[i * self.row_stride..][..m].copy_from_slice(&tile[i * TILE..][..m]);
+        let data = &data[self.offset..];
+        match &self.order {
+            Order::Rows(gather) => gather.read(data, 0, out),
+            Order::Blocks(blocks) => blocks.run(data, out),
         }
     }
 }
@@ -160,6 +98,144 @@ impl Scatter {
                     *y = by(*y, x);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Copy;
+    use crate::memory::element::Element;
+    use crate::memory::layout::Layout;
+    use half::f16;
+
+    /// Random numbers below a bound.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: usize) -> usize {
+            // Knuth's MMIX.
+            self.0 = self.0.wrapping_mul(6364136223846793005);
+            self.0 = self.0.wrapping_add(1442695040888963407);
+            (self.0 >> 33) as usize % n
+        }
+    }
+
+    /// Returns the positions of the elements in row-major order.
+    fn positions(layout: &Layout) -> Vec<usize> {
+        let axes = layout.shape.iter().zip(&layout.strides);
+        axes.fold(vec![layout.offset], |starts, (&len, &stride)| {
+            let along = |start: &usize| {
+                let start = *start;
+                (0..len).map(move |i| start + i * stride)
+            };
+            starts.iter().flat_map(along).collect()
+        })
+    }
+
+    #[track_caller]
+    fn check<T: Element>(layout: &Layout, len: usize, of: impl Fn(usize) -> T) {
+        let data: Vec<T> = (0..len).map(&of).collect();
+        let want: Vec<T> = positions(layout).iter().map(|i| data[*i]).collect();
+        let mut out = vec![of(7); want.len()];
+        Copy::new(layout, size_of::<T>()).run(&data, &mut out);
+        assert!(out == want, "{layout:?} of {}", T::TYPE);
+    }
+
+    fn check_all(layout: &Layout, len: usize) {
+        check(layout, len, |i| i as u8);
+        check(layout, len, |i| i % 3 == 0);
+        check(layout, len, |i| f16::from_bits(i as u16 & 0x3ff));
+        check(layout, len, |i| i as i32);
+        check(layout, len, |i| i as i64);
+    }
+
+    /// Returns all orders of `n` axes.
+    fn permutations(n: usize) -> Vec<Vec<usize>> {
+        let Some(last) = n.checked_sub(1) else {
+            return vec![Vec::new()];
+        };
+        let insert = |axes: Vec<usize>| {
+            (0..n).map(move |at| {
+                let mut axes = axes.clone();
+                axes.insert(at, last);
+                axes
+            })
+        };
+        permutations(last).into_iter().flat_map(insert).collect()
+    }
+
+    #[test]
+    fn all_permutations_of_up_to_four_axes_are_copied() {
+        let shapes: [&[usize]; 16] = [
+            &[64, 64],
+            &[200, 130],
+            &[3, 700],
+            &[1024, 33],
+            &[0, 5],
+            &[1],
+            &[300],
+            &[17, 8, 40],
+            &[40, 3, 50],
+            &[16, 64, 0],
+            &[7, 13, 17, 19],
+            &[16, 16, 16, 16],
+            &[5, 64, 3, 16],
+            &[300, 2, 3, 4],
+            &[2, 1, 65, 66],
+            &[3, 3, 3, 129],
+        ];
+        for shape in shapes {
+            let layout = Layout::contiguous(shape);
+            for axes in permutations(shape.len()) {
+                check_all(&layout.permute(&axes), layout.numel());
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_random_layouts_are_copied() {
+        let mut random = Random(1);
+        for _ in 0..600 {
+            let rank = 1 + random.below(4);
+            let most = [900, 90, 25, 12][rank - 1];
+            let shape: Vec<usize> = (0..rank).map(|_| 1 + random.below(most)).collect();
+            let mut layout = Layout::contiguous(&shape);
+            let len = layout.numel();
+            for (axis, &n) in shape.iter().enumerate() {
+                layout = match random.below(8) {
+                    0 => {
+                        let mut shape = layout.shape.to_vec();
+                        shape[axis] = 1 + random.below(20);
+                        layout.narrow(axis, n / 2, 1, 1).broadcast_to(&shape)
+                    }
+                    1 => {
+                        let step = 1 + random.below(8);
+                        let start = random.below(n);
+                        layout.narrow(axis, start, (n - start).div_ceil(step), step)
+                    }
+                    2 => layout.narrow(axis, n / 3, n - n / 3, 1),
+                    _ => layout,
+                };
+            }
+            let mut axes: Vec<usize> = (0..rank).collect();
+            for i in 0..rank {
+                axes.swap(i, random.below(rank));
+            }
+            check_all(&layout.permute(&axes), len);
+        }
+    }
+
+    #[test]
+    fn large_results_and_rows_in_one_set_of_the_cache_are_copied() {
+        for shape in [[1024, 2080], [2048, 1024], [128, 16384]] {
+            let layout = Layout::contiguous(&shape).permute(&[1, 0]);
+            check(&layout, layout.numel(), |i| i as f32);
+            check(&layout, layout.numel(), |i| i as f64);
+            check(&layout, layout.numel(), |i| {
+                f16::from_bits(i as u16 & 0x3ff)
+            });
+            check(&layout, layout.numel(), |i| i as u8);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reads elements of a strided layout in row-major order.
 
 use crate::memory::layout::Layout;
+use smallvec::SmallVec;
 
 /// A layout, prepared for reading in row-major order.
 #[derive(Clone, Debug)]
@@ -70,18 +71,25 @@ impl Gather {
         if out.is_empty() {
             return;
         }
+        let repeats = stride == 1 && matches!(self.outer.last(), Some((_, 0)));
         let (mut row, mut at) = (from / len, from % len);
+        let (mut index, mut first) = (self.index(row), self.row(row));
         while !out.is_empty() {
-            let n = out.len().min(self.repetitions(row * len + at));
-            if stride == 1 && n >= 2 * len {
+            let n = if repeats {
+                self.repetitions(row * len + at).min(out.len())
+            } else {
+                0
+            };
+            if n >= 2 * len {
                 let (now, later) = out.split_at_mut(n);
-                repeat(&data[self.row(row)..][..len], at, now);
+                repeat(&data[first..][..len], at, now);
                 (row, at, out) = (row + (at + n) / len, (at + n) % len, later);
+                (index, first) = (self.index(row), self.row(row));
                 continue;
             }
             let n = out.len().min(len - at);
             let (now, later) = out.split_at_mut(n);
-            let start = self.row(row) + at * stride;
+            let start = first + at * stride;
             match stride {
                 0 => now.fill(data[start]),
                 1 => now.copy_from_slice(&data[start..start + n]),
@@ -94,10 +102,28 @@ impl Gather {
                     }
                 }
             }
-            out = later;
-            row += 1;
-            at = 0;
+            (row, out, at) = (row + 1, later, 0);
+            // A division for each axis would take longer than a short row.
+            for (i, (len, stride)) in index.iter_mut().zip(&self.outer).rev() {
+                *i += 1;
+                first += stride;
+                if *i < *len {
+                    break;
+                }
+                *i = 0;
+                first -= len * stride;
+            }
         }
+    }
+
+    /// Returns the index of a row along each of the outer axes.
+    fn index(&self, mut row: usize) -> SmallVec<[usize; 4]> {
+        let mut index = SmallVec::from_elem(0, self.outer.len());
+        for (i, (len, _)) in index.iter_mut().zip(&self.outer).rev() {
+            *i = row % len;
+            row /= len;
+        }
+        index
     }
 }
 

@@ -1,5 +1,6 @@
 //! Kernels that only move elements.
 
+mod blocks;
 pub mod cast;
 pub(crate) mod copy;
 pub mod gather;
@@ -8,6 +9,7 @@ pub(crate) mod write;
 
 use crate::memory::{Data, Element, Layout};
 use crate::task::{Prepared, map};
+use blocks::Blocks;
 use copy::{Copy, Scatter};
 use gradloom_ir::{DType, Static};
 use std::ops::Range;
@@ -26,13 +28,18 @@ pub fn copy(dtype: DType, layout: &Layout) -> Prepared {
         })
     }
     let strided = !layout.is_contiguous();
-    let copy = strided.then(|| Copy::new(layout));
+    let copy = strided.then(|| Copy::new(layout, dtype.size()));
     on_element!(dtype, typed(copy))
 }
 
+/// Number of elements from which jumps between cache lines cost more than a copy.
+const JUMPS: usize = 1024;
+
 /// Returns whether reading the layout in row-major order jumps between cache lines.
-pub fn jumps(layout: &Layout) -> bool {
-    !layout.is_contiguous() && matches!(Copy::new(layout), Copy::Tiles(_))
+pub fn jumps(dtype: DType, layout: &Layout) -> bool {
+    layout.numel() >= JUMPS
+        && !layout.is_contiguous()
+        && Blocks::new(&layout.runs(), dtype.size()).is_some_and(|blocks| blocks.jumps())
 }
 
 /// Writes the operand to the elements that `to` selects of a tensor of zeros.

@@ -8,6 +8,7 @@
 mod x86;
 
 use crate::memory::element::Element;
+use crate::simd::bytes::{Bytes, OneLane};
 use crate::simd::number::{Float, Number};
 use gradloom_maths::{Arith, Base};
 #[cfg(target_arch = "x86_64")]
@@ -27,6 +28,8 @@ pub(crate) trait Simd: Arith {
     type F32: Floats<T = f32>;
     /// Vector of `f64`.
     type F64: Floats<T = f64>;
+    /// Vector of bytes.
+    type Bytes: Bytes;
 }
 
 /// SIMD vector. All methods are `#[inline(always)]`.
@@ -160,6 +163,7 @@ impl Arith for Portable {
 impl Simd for Portable {
     type F32 = Array<f32>;
     type F64 = Array<f64>;
+    type Bytes = OneLane;
 }
 
 /// Array that rustc may compile to vectors.

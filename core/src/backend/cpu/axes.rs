@@ -6,9 +6,10 @@ use crate::backend::{TaskBuilder, View};
 use gradloom_ir::op::SumOver;
 use gradloom_ir::{DType, Op, Static, StaticKind};
 use gradloom_kernels::elementwise::{CHUNK, FusedSum, Matrices};
-use gradloom_kernels::memory::numel;
+use gradloom_kernels::memory::{Layout, numel};
 use gradloom_kernels::reduce::{self, BoolFold, Fold};
 use gradloom_kernels::task::Prepared;
+use std::cmp::Reverse;
 
 /// Returns the axes of `large` along which a value of `shape` was broadcast.
 pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
@@ -20,7 +21,77 @@ pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
 /// Reduces `axes`, one group of adjacent axes at a time, the longest one first.
 pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
     let dtype = x.dtype();
-    fold_by(b, x, axes, out, |arb| reduce::fold_axis(dtype, arb, by))
+    let kernels = Kernels {
+        dense: &|arb| reduce::fold_axis(dtype, arb, by),
+        view: &|layout, arb| reduce::fold_view(dtype, layout, arb, by),
+    };
+    let rounds = dtype.is_float() && matches!(by, Fold::Sum | Fold::Product);
+    match rounds {
+        true => fold_by(b, x, axes, out, kernels),
+        false => fold_exactly(b, x, axes, out, kernels),
+    }
+}
+
+/// Reduces `axes` of bools.
+fn fold_bools(b: &mut TaskBuilder, of: &Equation<'_>, by: BoolFold) -> View {
+    let kernels = Kernels {
+        dense: &|arb| reduce::fold_bools(arb, by),
+        view: &|_, _| None,
+    };
+    fold_exactly(b, of.x(), &of.axes(), of.out(), kernels)
+}
+
+/// Kernels of a reduction of the middle axis of `[a, r, b]`.
+#[derive(Clone, Copy)]
+struct Kernels<'a> {
+    /// For elements in row-major order.
+    dense: &'a dyn Fn([usize; 3]) -> Prepared,
+    /// For elements of a layout, if there is such a kernel.
+    view: &'a dyn Fn(&Layout, [usize; 3]) -> Option<Prepared>,
+}
+
+/// Reduces `axes` with kernels whose results do not depend on the order of the elements.
+///
+/// The elements are read in the order of memory, so an operand whose axes change places is not copied.
+fn fold_exactly(
+    b: &mut TaskBuilder,
+    x: &View,
+    axes: &[usize],
+    out: &Aval,
+    kernels: Kernels<'_>,
+) -> View {
+    let order = memory_order(x);
+    let is_reduced = |axis: &usize| axes.contains(axis);
+    let reduced: Vec<usize> = (0..order.len())
+        .filter(|i| is_reduced(&order[*i]))
+        .collect();
+    let kept: Vec<usize> = order
+        .iter()
+        .copied()
+        .filter(|axis| !is_reduced(axis))
+        .collect();
+    let shape: Vec<usize> = kept.iter().map(|&axis| x.shape()[axis]).collect();
+    let made = Aval::new(x.dtype(), shape);
+    let y = fold_by(b, &x.permute(&order), &reduced, &made, kernels);
+    let mut back: Vec<usize> = (0..kept.len()).collect();
+    back.sort_by_key(|i| kept[*i]);
+    b.reshape(&y.permute(&back), out.shape())
+}
+
+/// Returns the axes of a view in the order of memory, from the outermost to the innermost one.
+///
+/// Axes with one element or with a repeated one stay where they are.
+fn memory_order(x: &View) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..x.rank()).collect();
+    let strides = &x.layout.strides;
+    let mut moved = order.clone();
+    moved.retain(|&axis| x.shape()[axis] != 1 && strides[axis] != 0);
+    let places = moved.clone();
+    moved.sort_by_key(|axis| Reverse(strides[*axis]));
+    for (place, axis) in places.into_iter().zip(moved) {
+        order[place] = axis;
+    }
+    order
 }
 
 /// Reduces `axes` as [`fold`], with a kernel for the sizes of each group.
@@ -29,7 +100,7 @@ fn fold_by(
     x: &View,
     axes: &[usize],
     out: &Aval,
-    kernel: impl Fn([usize; 3]) -> Prepared,
+    kernels: Kernels<'_>,
 ) -> View {
     let mut groups = neighbours(x.shape(), axes);
     let mut x = x.clone();
@@ -40,9 +111,18 @@ fn fold_by(
     while let Some(i) = longest(&groups) {
         let size = |groups: &[(usize, bool)]| groups.iter().map(|g| g.0).product::<usize>();
         let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
-        let from = b.contiguous(&x);
         let to = Aval::new(x.dtype(), [arb[0] * arb[2]]);
-        x = b.kernel(&[&from], &to, kernel(arb));
+        let of_view = match x.layout.is_contiguous() {
+            true => None,
+            false => (kernels.view)(&x.layout, arb),
+        };
+        x = match of_view {
+            Some(kernel) => b.strided_kernel(&[&x], &to, kernel),
+            None => {
+                let from = b.contiguous(&x);
+                b.kernel(&[&from], &to, (kernels.dense)(arb))
+            }
+        };
         groups.remove(i);
     }
     b.reshape(&x, out.shape())
@@ -110,13 +190,11 @@ pub(super) fn prod(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 }
 
 pub(super) fn any(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let kernel = |arb| reduce::fold_bools(arb, BoolFold::Any);
-    fold_by(b, of.x(), &of.axes(), of.out(), kernel)
+    fold_bools(b, of, BoolFold::Any)
 }
 
 pub(super) fn all(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let kernel = |arb| reduce::fold_bools(arb, BoolFold::All);
-    fold_by(b, of.x(), &of.axes(), of.out(), kernel)
+    fold_bools(b, of, BoolFold::All)
 }
 
 pub(super) fn unbroadcast(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

@@ -23,11 +23,13 @@ impl Arith for Avx512 {
 impl Simd for Avx2 {
     type F32 = __m256;
     type F64 = __m256d;
+    type Bytes = __m256i;
 }
 
 impl Simd for Avx512 {
     type F32 = __m512;
     type F64 = __m512d;
+    type Bytes = __m512i;
 }
 
 /// Implements [`Vector`] and [`Floats`] with the given instructions.
