@@ -4,7 +4,7 @@
 use gradloom_examples::bench::{Loops, Options, Row, WORKLOADS};
 use std::process::Command;
 
-/// The checks as computed by JAX 0.12.0.1, of W8, W11, W17 and W18 by JAX 0.10.2.
+/// The checks as computed by JAX 0.12.0.1, of W8, W11 and W17 to W19 by JAX 0.10.2.
 const CHECKS: &[(&str, f64)] = &[
     ("W1", 2.2997961044311523),
     ("W2", 0.368123859167099),
@@ -34,6 +34,31 @@ const CHECKS: &[(&str, f64)] = &[
     ("W17_batch", 497.830877),
     ("W18_decode", 461.842388),
     ("W18_gradient", 2785.12179),
+    ("W19_pairwise", 14150.9575),
+    ("W19_pairwise_vjp", 12747.1411),
+    ("W19_nbody_vjp", 307872.587),
+    ("W19_batch_stats", 454815.886),
+    ("W19_batch_stats_vjp", 3.12627176),
+    ("W19_layer_norm_net_vjp", 235.060969),
+    ("W19_lstm_vjp", 0.719927334),
+    ("W19_rk4_vjp", 12.5402093),
+    ("W19_vocabulary_vjp", 13.3926244),
+    ("W19_f64_vjp", 164.422302),
+    ("W19_sum_rows3", 852118.035),
+    ("W19_sum_rows8", 686133.683),
+    ("W19_sum_transposed", 86408.8805),
+    ("W19_max_transposed", 16128.3876),
+    ("W19_permute4", 1048542.71),
+    ("W19_permute3210", 982728.465),
+    ("W19_transpose", 999748.578),
+    ("W19_stride", 1048438.62),
+    ("W19_slice_pad", 515913.627),
+    ("W19_max_vjp", 12162.9385),
+    ("W19_max_last_vjp", 15312.7343),
+    ("W19_softmax0_vjp", 5.99822651),
+    ("W19_second", 1351820.72),
+    ("W19_hessian50", 54284.1793),
+    ("W19_jacobian50", 161.582637),
 ];
 
 #[test]

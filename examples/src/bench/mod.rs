@@ -9,6 +9,7 @@ mod decoding;
 mod elementwise;
 mod embedding;
 pub(crate) mod inputs;
+mod kinds;
 mod measure;
 mod moving;
 mod ordering;
@@ -20,6 +21,7 @@ mod sliding;
 mod small;
 mod table;
 mod transformer;
+mod walks;
 
 pub use measure::Row;
 pub use table::table;
@@ -183,6 +185,11 @@ pub const WORKLOADS: &[Workload] = &[
         name: "W18_gradient",
         about: "the same model, 8 texts of 128 words: loss and gradient",
         run: decoding::gradients,
+    },
+    Workload {
+        name: "W19",
+        about: "short programs of many kinds: pairs, norms by formula, an LSTM, views, second derivatives",
+        run: kinds::operations,
     },
     Workload {
         name: "IMPORT",
