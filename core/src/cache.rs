@@ -4,6 +4,10 @@
 //! are never enough. The cache bounds the number of plans and the total length of their keys; the
 //! least recently used plan is evicted first.
 //!
+//! The recorded programs of closures that transforms ran are kept in the same way, with the derivatives
+//! that transforms made of them: up to the same number, with keys of up to 1 MiB together. A program that
+//! refers to host code, such as a custom function, is not kept: its derivative is made at each call.
+//!
 //! ```
 //! use gradloom::{Tensor, cache};
 //!
@@ -14,16 +18,21 @@
 //! ```
 
 use crate::graph::engine::Engine;
-use crate::plan::cache::{CacheSlot, report};
+use crate::plan::cache::report;
 pub use crate::plan::cache::{DEFAULT_CAPACITY, Stats};
 
-/// Sets the largest number of plans that the cache keeps. With 0, every evaluation plans again.
+/// Sets the largest number of plans that the cache keeps, and of recorded programs. With 0, every evaluation plans
+/// again, and every transform of a closure differentiates again.
 pub fn set_capacity(plans: usize) {
-    let evicted = Engine::lock().cache.set_capacity(plans);
+    let mut engine = Engine::lock();
+    let evicted = engine.cache.set_capacity(plans);
+    let programs = engine.programs.set_capacity(plans);
+    drop(engine);
     report(&evicted);
+    drop(programs);
 }
 
-/// Drops all plans. Realised tensors keep their elements.
+/// Drops all plans and recorded programs. Realised tensors keep their elements.
 ///
 /// ```
 /// use gradloom::{Tensor, cache};
@@ -35,14 +44,18 @@ pub fn set_capacity(plans: usize) {
 /// # Ok::<(), gradloom::Error>(())
 /// ```
 pub fn clear() {
-    let dropped = Engine::lock().cache.take_all();
-    dropped.iter().for_each(CacheSlot::evict);
+    let mut engine = Engine::lock();
+    let dropped = engine.cache.take_all();
+    let programs = engine.programs.take_all();
+    drop(engine);
     report(&dropped);
+    drop(programs);
 }
 
 /// Returns the current size of the plan cache.
 pub fn stats() -> Stats {
-    Engine::lock().cache.stats()
+    let engine = Engine::lock();
+    engine.cache.stats(engine.programs.len())
 }
 
 /// Sets the number of hash bits in use.
@@ -50,5 +63,7 @@ pub fn stats() -> Stats {
 /// Results never depend on it; tests use few bits to force collisions.
 #[doc(hidden)]
 pub fn set_hash_bits(bits: u32) {
-    Engine::lock().cache.set_hash_bits(bits);
+    let mut engine = Engine::lock();
+    engine.cache.set_hash_bits(bits);
+    engine.programs.set_hash_bits(bits);
 }

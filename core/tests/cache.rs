@@ -4,7 +4,7 @@
 //! at a time.
 
 use gradloom::events::{self, Event};
-use gradloom::{DType, Tensor, cache, evaluate, grad, traced, value_and_grad};
+use gradloom::{DType, Tensor, cache, evaluate, grad, hessian, traced, value_and_grad, vmap};
 use std::sync::{Mutex, MutexGuard};
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -226,6 +226,51 @@ fn colliding_hashes_do_not_change_results() {
             !events.iter().any(|e| matches!(e, Event::Planned { .. })),
             "{bits} bits"
         );
+    }
+}
+
+#[test]
+fn programs_of_closures_are_kept_within_the_capacity() {
+    let _alone = fresh();
+    let gradient = |x: &Tensor| grad(|x: &Tensor| (x.sin() * 3.0).sum(..))(x).to_vec::<f32>();
+    let expected = gradient(&vector(3));
+    assert_eq!(cache::stats().programs, 1);
+    assert_eq!(gradient(&vector(3)), expected);
+    assert_eq!(cache::stats().programs, 1);
+    gradient(&vector(4));
+    assert_eq!(cache::stats().programs, 2);
+    cache::set_capacity(1);
+    assert_eq!(cache::stats().programs, 1);
+    assert_eq!(gradient(&vector(3)), expected);
+    assert_eq!(cache::stats().programs, 1);
+    cache::clear();
+    assert_eq!(cache::stats().programs, 0);
+    cache::set_capacity(0);
+    assert_eq!(gradient(&vector(3)), expected);
+    assert_eq!(cache::stats().programs, 0);
+}
+
+#[test]
+fn derivatives_of_closures_do_not_depend_on_hashes() {
+    let _alone = fresh();
+    let one = |k: i64, n: usize| {
+        let limit = k as f64 - 0.5;
+        let f = move |x: &Tensor| (x.clamp(0.0, limit).square() + x.roll(k, 0).sin() * x).sum(..);
+        (
+            grad(f)(&vector(n)).to_vec::<f32>(),
+            hessian(f)(&vector(n)).to_vec::<f32>(),
+            vmap(grad(f))(&Tensor::stack(&[vector(n), vector(n)], 0)).to_vec::<f32>(),
+        )
+    };
+    let all = || Vec::from_iter((2..5).flat_map(|k| (2..5).map(move |n| one(k, n))));
+    cache::set_capacity(0);
+    let expected = all();
+    cache::set_capacity(cache::DEFAULT_CAPACITY);
+    for bits in [64, 1, 0] {
+        cache::clear();
+        cache::set_hash_bits(bits);
+        assert_eq!(all(), expected, "{bits} bits");
+        assert_eq!(all(), expected, "{bits} bits");
     }
 }
 

@@ -1,7 +1,9 @@
 //! The state that all threads share.
 
+use super::cut_program::{CutProgram, MAX_WORDS};
 use super::value::Edges;
-use crate::plan::cache::Cache;
+use crate::plan::cache::{Cache, DEFAULT_CAPACITY};
+use crate::plan::lru::Lru;
 use gradloom_kernels::fork;
 use gradloom_kernels::lock::init_once;
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -14,6 +16,8 @@ pub(crate) struct Engine {
     pub(crate) edges: Edges,
     epoch: u64,
     pub(crate) cache: Cache,
+    /// Programs that transforms have cut out of the graph lately.
+    pub(crate) programs: Lru<CutProgram>,
 }
 
 static ENGINE: OnceLock<Mutex<Engine>> = OnceLock::new();
@@ -34,6 +38,7 @@ impl Engine {
                 edges: Edges::new(),
                 epoch: 0,
                 cache: Cache::new(),
+                programs: Lru::new(DEFAULT_CAPACITY, MAX_WORDS),
             })
         })
     }

@@ -1,6 +1,7 @@
 //! The lazy graph: values, the ops and calls that promise them, and their computation.
 
 pub(crate) mod call_node;
+pub(crate) mod cut_program;
 pub(crate) mod engine;
 pub(crate) mod handle;
 mod partial;

@@ -8,6 +8,7 @@ use crate::graph::engine::Engine;
 use crate::plan::Lowered;
 use crate::plan::Plan;
 use crate::plan::cache::CachedPlan;
+use crate::plan::lru::Keyed;
 use gradloom_ir::{Program, cost, pass};
 use gradloom_kernels::lock;
 use std::sync::{Arc, Mutex};

@@ -518,7 +518,7 @@ impl<'a> Walker<'a> for DepthWalk<'a> {
 /// The header holds the lengths of the sections. The top two bits distinguish the encodings: `10`
 /// is one word, `0x` a header, `11` a header followed by its lengths.
 #[inline]
-fn encode(op: &Value, args: &[Shared], key: &mut Vec<u64>) {
+pub(crate) fn encode(op: &Value, args: &[Shared], key: &mut Vec<u64>) {
     if op.more.is_none()
         && let Some(word) = short(op.op, args)
     {
@@ -570,7 +570,7 @@ fn short(op: Op, args: &[Shared]) -> Option<u64> {
 }
 
 /// Decodes the operands of the op at the start of `key`.
-fn args(key: &[u64]) -> SmallVec<[Origin; 4]> {
+pub(crate) fn args(key: &[u64]) -> SmallVec<[Origin; 4]> {
     let header = key[0];
     let sources = match header >> 62 {
         0b10 => {

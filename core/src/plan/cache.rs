@@ -4,11 +4,12 @@
 //! are never enough.
 
 use super::explain::TaskDescription;
+use super::lru::{Keyed, Lru};
 use super::numbers::Numbers;
 use super::{Donations, Lowered, Plan};
 use crate::Result;
 use crate::events::{self, Event};
-use gradloom_ir::{Program, hash, pass};
+use gradloom_ir::{Program, pass};
 use gradloom_kernels::memory::Buffer;
 use gradloom_kernels::task::Leaf;
 use gradloom_kernels::timeline::{self, SliceKind};
@@ -28,9 +29,11 @@ const MAX_EXPLAINED: usize = 10_000;
 pub struct Stats {
     /// Number of plans in the cache.
     pub plans: usize,
-    /// Largest number of plans.
+    /// Number of recorded programs that are kept with their derivatives.
+    pub programs: usize,
+    /// Largest number of plans, and of recorded programs.
     pub capacity: usize,
-    /// Size of all keys in bytes.
+    /// Size of the keys of all plans in bytes.
     pub key_bytes: usize,
 }
 
@@ -124,10 +127,6 @@ impl CachedPlan {
         source.map(|(program, n_leaves)| (program, *n_leaves))
     }
 
-    pub(crate) fn key(&self) -> &[u64] {
-        &self.key
-    }
-
     /// Describes the plan as text for people.
     pub(crate) fn explain(&self) -> String {
         let source = self.source.as_ref();
@@ -167,76 +166,53 @@ impl CachedPlan {
     }
 }
 
-pub(crate) struct CacheSlot {
-    hash: u64,
-    /// Value of [`Cache::lookups`] at the last use.
-    used: u64,
-    entry: Arc<CachedPlan>,
-}
+impl Keyed for CachedPlan {
+    fn key(&self) -> &[u64] {
+        &self.key
+    }
 
-impl CacheSlot {
-    pub(crate) fn evict(&self) {
-        self.entry.evicted.store(true, Ordering::Relaxed);
+    fn take_touched(&self) -> bool {
+        self.touched.swap(false, Ordering::Relaxed)
     }
 }
 
 pub(crate) struct Cache {
-    // Unsorted: for some hundred entries, a linear scan over hashes is cheaper than the graph walk.
-    entries: Vec<CacheSlot>,
-    /// Total length of all keys, in words.
-    words: usize,
-    capacity: usize,
-    hash_bits: u32,
-    lookups: u64,
+    plans: Lru<CachedPlan>,
     /// The numbers of computations that had no plan.
     pub(crate) numbers: Numbers,
 }
 
 impl Cache {
-    /// Sets the largest number of plans, and returns the entries that exceed it.
-    pub(crate) fn set_capacity(&mut self, plans: usize) -> Vec<CacheSlot> {
-        self.capacity = plans;
-        self.shrink()
+    /// Sets the largest number of plans, and evicts the entries that exceed it.
+    pub(crate) fn set_capacity(&mut self, plans: usize) -> Vec<Arc<CachedPlan>> {
+        evict(self.plans.set_capacity(plans))
     }
 
-    /// Returns the contents in numbers.
-    pub(crate) fn stats(&self) -> Stats {
+    /// Returns the contents in numbers. `programs` is the number of recorded programs.
+    pub(crate) fn stats(&self, programs: usize) -> Stats {
         Stats {
-            plans: self.entries.len(),
-            capacity: self.capacity,
-            key_bytes: self.words * size_of::<u64>(),
+            plans: self.plans.len(),
+            programs,
+            capacity: self.plans.capacity(),
+            key_bytes: self.plans.words() * size_of::<u64>(),
         }
     }
 
     /// Sets the number of hash bits in use.
     pub(crate) fn set_hash_bits(&mut self, bits: u32) {
-        self.hash_bits = bits;
-        for slot in &mut self.entries {
-            slot.hash = hash(&slot.entry.key, bits);
-        }
+        self.plans.set_hash_bits(bits);
     }
 
     pub(crate) const fn new() -> Cache {
         Cache {
-            entries: Vec::new(),
-            words: 0,
-            capacity: DEFAULT_CAPACITY,
-            hash_bits: 64,
-            lookups: 0,
+            plans: Lru::new(DEFAULT_CAPACITY, MAX_WORDS),
             numbers: Numbers::new(),
         }
     }
 
     /// Returns the plan for `key`, if cached, and marks it as used.
     pub(crate) fn find(&mut self, key: &[u64]) -> Option<Arc<CachedPlan>> {
-        self.lookups += 1;
-        let hash = hash(key, self.hash_bits);
-        let slot = self
-            .entries
-            .iter_mut()
-            .find(|slot| slot.hash == hash && *slot.entry.key == *key)?;
-        slot.used = self.lookups;
-        Some(slot.entry.clone())
+        self.plans.find(key)
     }
 
     /// Adds an entry, or returns the equal entry that another thread has added meanwhile.
@@ -252,59 +228,27 @@ impl Cache {
             equations: entry.plan.n_steps(),
             why,
         });
-        if entry.key.len() > MAX_WORDS {
+        if self.plans.is_too_long(&entry.key) {
             entry.evicted.store(true, Ordering::Relaxed);
             return entry;
         }
-        self.words += entry.key.len();
-        self.entries.push(CacheSlot {
-            hash: hash(&entry.key, self.hash_bits),
-            used: self.lookups,
-            entry: entry.clone(),
-        });
-        report(&self.shrink());
+        report(&evict(self.plans.insert(entry.clone())));
         entry
     }
 
-    pub(crate) fn take_all(&mut self) -> Vec<CacheSlot> {
-        self.words = 0;
+    /// Evicts all plans.
+    pub(crate) fn take_all(&mut self) -> Vec<Arc<CachedPlan>> {
         self.numbers.clear();
-        std::mem::take(&mut self.entries)
-    }
-
-    fn is_over(&self) -> bool {
-        self.entries.len() > self.capacity || self.words > MAX_WORDS
-    }
-
-    /// Removes the least recently used entries until the cache is within its bounds.
-    fn shrink(&mut self) -> Vec<CacheSlot> {
-        let mut evicted = Vec::new();
-        if self.is_over() {
-            for slot in &mut self.entries {
-                if slot.entry.touched.swap(false, Ordering::Relaxed) {
-                    slot.used = self.lookups;
-                }
-            }
-        }
-        while self.is_over() {
-            let oldest = (0..self.entries.len())
-                .min_by_key(|i| self.entries[*i].used)
-                .expect("a cache over its bounds is not empty");
-            let slot = self.entries.swap_remove(oldest);
-            self.words -= slot.entry.key.len();
-            slot.evict();
-            evicted.push(slot);
-        }
-        evicted
+        evict(self.plans.take_all())
     }
 
     /// Describes how an entry differs from the most similar entry in the cache.
     fn explain(&self, entry: &CachedPlan) -> Option<String> {
         let (program, n_leaves) = entry.source.as_ref()?;
-        let others = self.entries.iter().filter_map(|slot| {
-            let (other, n) = slot.entry.source.as_ref()?;
+        let others = self.plans.iter().filter_map(|(other, used)| {
+            let (other, n) = other.source.as_ref()?;
             let differences = differences(other, *n, program, *n_leaves)?;
-            Some((differences, slot.used))
+            Some((differences, used))
         });
         // Among equally similar entries, the most recent is the one a user would compare with.
         let (differences, _) = others.min_by_key(|(d, used)| (d.len(), u64::MAX - used))?;
@@ -318,16 +262,18 @@ impl Cache {
     }
 }
 
-pub(crate) fn report(evicted: &[CacheSlot]) {
-    for slot in evicted {
-        events::emit(Event::Evicted {
-            plan: slot.entry.id,
-        });
+/// Marks entries as evicted.
+fn evict(entries: Vec<Arc<CachedPlan>>) -> Vec<Arc<CachedPlan>> {
+    for entry in &entries {
+        entry.evicted.store(true, Ordering::Relaxed);
     }
+    entries
 }
 
-fn hash(key: &[u64], bits: u32) -> u64 {
-    hash::words(key) & u64::MAX.checked_shr(64 - bits.min(64)).unwrap_or(0)
+pub(crate) fn report(evicted: &[Arc<CachedPlan>]) {
+    for entry in evicted {
+        events::emit(Event::Evicted { plan: entry.id });
+    }
 }
 
 /// Lists the differences of two programs, or returns `None` if they are too different to compare.

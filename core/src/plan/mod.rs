@@ -14,6 +14,7 @@ mod explain;
 mod groups;
 mod instructions;
 mod liveness;
+pub(crate) mod lru;
 mod memory_plan;
 pub(crate) mod numbers;
 mod places;

@@ -2,10 +2,11 @@
 
 use crate::graph::recording::is_watched;
 use crate::tensor::host_code::run_rule;
-use crate::tensor::record::record_many;
+use crate::tensor::infer_cache::Statics;
+use crate::tensor::record::{record_elementwise, record_many, record_one};
 use crate::{Aval, Result, Tensor, observe};
 use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var, pass};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 /// Binding of a variable of a program.
 #[derive(Clone, Debug)]
@@ -96,7 +97,7 @@ fn replay_as_bound(
     args: impl ExactSizeIterator<Item = Bound>,
 ) -> Result<Vec<Bound>> {
     let mut env = Env::new(program, args.map(Some));
-    let mut last_uses = last_uses(program).into_iter();
+    let mut uses = uses(program, env.values.len());
     for eqn in &program.eqns {
         env.run(eqn, |attr| program.attr(attr).clone())?;
         if is_watched() {
@@ -105,8 +106,13 @@ fn replay_as_bound(
         }
         // Drops bindings after their last use, so that evaluating the graph does not keep their
         // values.
-        for var in last_uses.next().into_iter().flatten() {
-            env.set(var, None);
+        for arg in &eqn.args {
+            uses[arg.index()] -= 1;
+        }
+        for var in eqn.args.iter().chain(&eqn.outs) {
+            if uses[var.index()] == 0 {
+                env.set(*var, None);
+            }
         }
     }
     if is_watched() {
@@ -158,17 +164,13 @@ pub(crate) fn replay_known(
     replay_bound(&pass::dce(rest), &args)
 }
 
-/// Returns the variables that are used for the last time by each equation.
-fn last_uses(program: &Program) -> Vec<SmallVec<[Var; 2]>> {
-    let mut needed: SecondaryMap<Var, ()> = program.outs.iter().map(|v| (*v, ())).collect();
-    let uses = program.eqns.iter().rev().map(|eqn| {
-        let vars = eqn.args.iter().chain(&eqn.outs);
-        vars.filter(|v| needed.insert(**v, ()).is_none())
-            .copied()
-            .collect()
-    });
-    let mut uses: Vec<_> = uses.collect();
-    uses.reverse();
+/// Returns how often each variable is an operand or a result of the program.
+fn uses(program: &Program, n_vars: usize) -> Vec<u32> {
+    let mut uses = vec![0; n_vars];
+    let operands = program.eqns.iter().flat_map(|eqn| &eqn.args);
+    for var in operands.chain(&program.outs) {
+        uses[var.index()] += 1;
+    }
     uses
 }
 
@@ -204,19 +206,26 @@ impl Env {
 
     /// Records an equation.
     pub(crate) fn run(&mut self, eqn: &Eqn, statik: impl Fn(Attr) -> Static) -> Result<()> {
-        let get = |v: &Var| self.get(*v).expect("an operand is bound before it is used");
-        let statics: Vec<Static> = eqn.attrs.iter().map(|a| statik(*a)).collect();
-        let data: Vec<&Tensor> = eqn.data().iter().map(|v| get(v).tensor()).collect();
-        let likes: Vec<&Aval> = eqn.likes().iter().map(|v| get(v).aval()).collect();
-        let outs = match eqn.op {
-            Op::CustomTangent | Op::CustomCotangent | Op::CustomLanes => {
-                run_rule(eqn.op, &statics, &data)?
-            }
-            _ => record_many(eqn.op, statics, &data, &likes, eqn.outs.len())?,
-        };
+        let outs = self.record(eqn, statik)?;
         for (var, out) in eqn.outs.iter().zip(outs) {
             self.set(*var, Some(Bound::Tensor(out)));
         }
         Ok(())
+    }
+
+    fn record(&self, eqn: &Eqn, statik: impl Fn(Attr) -> Static) -> Result<SmallVec<[Tensor; 1]>> {
+        let get = |v: &Var| self.get(*v).expect("an operand is bound before it is used");
+        let statics: Statics = eqn.attrs.iter().map(|a| statik(*a)).collect();
+        let data: SmallVec<[&Tensor; 4]> = eqn.data().iter().map(|v| get(v).tensor()).collect();
+        let likes: SmallVec<[&Aval; 2]> = eqn.likes().iter().map(|v| get(v).aval()).collect();
+        let has_operands_only = statics.is_empty() && likes.is_empty();
+        Ok(match (eqn.op, eqn.outs.len()) {
+            (Op::CustomTangent | Op::CustomCotangent | Op::CustomLanes, _) => {
+                run_rule(eqn.op, &statics, &data)?.into()
+            }
+            (op, 1) if has_operands_only => smallvec![record_elementwise(op, &data)?],
+            (op, 1) => smallvec![record_one(op, statics, &data, &likes)?],
+            (op, n_outs) => record_many(op, statics, &data, &likes, n_outs)?.into(),
+        })
     }
 }

@@ -658,11 +658,8 @@ pub(super) fn cut_body(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> Result
 /// Returns the program of a part of the graph, and the values that it captures. Its first parameters are `n_inputs`
 /// inputs.
 pub(crate) fn without_shapes(part: GraphPart, n_inputs: usize) -> (Program, Vec<Tensor>) {
-    let GraphPart {
-        mut program,
-        captured,
-        ..
-    } = part;
+    let captured = part.captured;
+    let mut program = part.program.into_program();
     // Values of which only the shape is read are constants of the program.
     let shapes = captured.iter().zip(&program.params[n_inputs..]);
     let shapes: Vec<_> = shapes

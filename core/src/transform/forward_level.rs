@@ -105,8 +105,7 @@ impl ForwardLevel {
             ..
         } = part;
         let known = known(&program, nodes);
-        let wrt = program.params[..inputs.len()].to_vec();
-        let joint = joint_program(program, &wrt)?;
+        let joint = joint_program(&program)?;
         if joint.active != [true] {
             return Ok(None);
         }

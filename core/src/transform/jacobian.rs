@@ -1,14 +1,19 @@
 //! Jacobians and Hessians: derivatives along all basis vectors, as lanes.
 
-use super::grad::try_value_and_grad;
-use super::linear::try_linearize;
+use super::lanes_program::LanesProgram;
+use super::linear::linearized_at;
 use super::loss::Loss;
 use super::outcome::{TransformSite, Uncaught};
-use super::vjp::try_vjp;
-use super::{JacobianTree, Outcome, Vmap};
+use super::trace::{self, Trace};
+use super::vjp::pullback_of;
+use super::{JacobianTree, Outcome, Vmap, check_forward, check_reversible};
+use crate::graph::cut_program::Derivation;
 use crate::raise::catch;
-use crate::tree::{free_leaves, frozen, leaves, with_leaves};
+use crate::tensor::replay::Bound;
+use crate::tree::{free_leaves, frozen, leaves, share, with_leaves};
 use crate::{DType, Error, Result, Tensor, Tree, check};
+use gradloom_ir::ad::{self, Calls};
+use gradloom_ir::{Program, Var, pass};
 
 /// For each leaf of the result of a function, a tree of the structure of its argument.
 type Blocks<R, X> = <<R as Outcome>::Tree as JacobianTree>::Blocks<X>;
@@ -106,10 +111,7 @@ where
     F: Fn(&X) -> R,
 {
     let made = TransformSite::by("hessian");
-    move |x: &X| {
-        let gradient = |x: &X| Uncaught(try_value_and_grad(&f, x).map(|(_, g)| g));
-        R::wrap_made(try_jacfwd(&gradient, x), made)
-    }
+    move |x: &X| R::wrap_made(try_hessian(&f, x), made)
 }
 
 fn try_jacfwd<X, R>(f: &impl Fn(&X) -> R, x: &X) -> Result<Blocks<R, X>>
@@ -117,17 +119,42 @@ where
     X: Tree,
     R: Outcome<Tree: JacobianTree>,
 {
-    let (y, map) = try_linearize(f, x)?;
+    forward_jacobian(trace::trace(f, x)?, x)
+}
+
+/// Returns the Jacobian of a traced function in forward mode.
+fn forward_jacobian<X: Tree, Y: JacobianTree>(trace: Trace<Y>, x: &X) -> Result<Y::Blocks<X>> {
+    if is_one_program(&trace, x) {
+        check_forward(&trace.program)?;
+        check::floats(&trace.y, "result")?;
+        let n = numel(&free_leaves(x));
+        let program = &trace.program;
+        let columns = program.derived(Derivation::Columns, || {
+            tangents_on_lanes(program, program.wrt(), n)
+        })?;
+        let columns = along_inputs(&columns, &trace, x, &leaves(&trace.y))?;
+        return of_columns(&trace.y, columns, x);
+    }
+    let (y, map) = linearized_at(trace, x)?;
     check::floats(&y, "result")?;
-    let free = free_leaves(x);
-    let (basis, sizes) = basis(&free);
+    let (basis, sizes) = basis(&free_leaves(x));
     let basis = with_frozen(x, basis, |leaf| {
         zeros_before(&[total(&sizes)], leaf, leaf.dtype())
     });
     let columns = along_basis(|e: &X| map.try_call(e), &basis, total(&sizes))?;
-    let rows = leaves(&y).into_iter().zip(columns).map(|(y, columns)| {
+    of_columns(&y, columns, x)
+}
+
+/// Returns the Jacobian of a function with result `y`, whose columns are along the first axes.
+fn of_columns<X: Tree, Y: JacobianTree>(
+    y: &Y,
+    columns: Vec<Tensor>,
+    x: &X,
+) -> Result<Y::Blocks<X>> {
+    let free = free_leaves(x);
+    let sizes: Vec<usize> = free.iter().map(Tensor::numel).collect();
+    let rows = leaves(y).into_iter().zip(columns).map(|(y, columns)| {
         let block = |(columns, x): (Tensor, &Tensor)| {
-            // The columns are along the first axis.
             let shape = [y.shape(), x.shape()].concat();
             columns.moveaxis(0, -1).reshape(shape)
         };
@@ -144,12 +171,24 @@ where
     X: Tree,
     R: Outcome<Tree: JacobianTree>,
 {
-    let (y, pullback) = try_vjp(f, x)?;
+    let trace = trace::trace(f, x)?;
+    let program = is_one_program(&trace, x).then(|| trace.program.clone());
+    let (y, pullback) = pullback_of(trace, x)?;
     check::floats(&y, "result")?;
     let results = leaves(&y);
     let (basis, sizes) = basis(&results);
-    let basis = with_leaves(&y, &basis);
-    let lanes = along_basis(|e: &R::Tree| pullback.try_call(e), &basis, total(&sizes))?;
+    let n = total(&sizes);
+    let lanes = match program {
+        Some(program) => {
+            let cotangents = pullback.on_lanes(&program, &basis, n)?;
+            let all = with_frozen(x, cotangents, |leaf| zeros_before(&[n], leaf, leaf.dtype()));
+            leaves(&all)
+        }
+        None => {
+            let basis = with_leaves(&y, &basis);
+            along_basis(|e: &R::Tree| pullback.try_call(e), &basis, n)?
+        }
+    };
     catch(|| {
         let by_leaf: Vec<Vec<Tensor>> = lanes.iter().map(|all| parts(all, &sizes)).collect();
         let rows = results.iter().enumerate().map(|(i, y)| {
@@ -159,6 +198,90 @@ where
         });
         Ok(y.__blocks(&mut rows.collect::<Vec<X>>().into_iter()))
     })
+}
+
+fn try_hessian<X, R>(f: &impl Fn(&X) -> R, x: &X) -> Result<X::Blocks<X>>
+where
+    X: JacobianTree,
+    R: Outcome<Tree: Loss>,
+{
+    let mut of_loss = None;
+    // The function runs inside of a trace of its gradient, so that host code keeps the path to the argument.
+    let mut gradient = |x: &X| {
+        let trace = trace::trace(f, x)?;
+        check_reversible(&trace.program)?;
+        check::scalar(trace.y.loss())?;
+        if is_one_program(&trace, x) {
+            of_loss = Some(trace);
+            return Ok(share(x));
+        }
+        let (y, pullback) = pullback_of(trace, x)?;
+        pullback.call_first(y.loss().ones_like())
+    };
+    let of_gradient = trace::trace(|x: &X| Uncaught(gradient(x)), x)?;
+    let Some(trace) = of_loss else {
+        return forward_jacobian(of_gradient, x);
+    };
+    let n = numel(&free_leaves(x));
+    let program = &trace.program;
+    let columns = program.derived(Derivation::Hessian, || {
+        gradients_on_lanes(program, program.wrt(), n)
+    })?;
+    let columns = along_inputs(&columns, &trace, x, &free_leaves(x))?;
+    let columns = with_frozen(x, columns, |leaf| zeros_before(&[n], leaf, leaf.dtype()));
+    of_columns(x, leaves(&columns), x)
+}
+
+/// Returns whether a derivative along all basis vectors is one program, which is made of that of the function.
+///
+/// Host code runs when its derivative is recorded, and the program says nothing of values that the function read, of
+/// named values, and of batch prefixes.
+fn is_one_program<X: Tree, Y: Tree>(trace: &Trace<Y>, x: &X) -> bool {
+    let has_prefix = |leaf: &Tensor| leaf.batch_dims() > 0;
+    !trace.program.has_code()
+        && trace.known.is_empty()
+        && trace.points.is_empty()
+        && !leaves(x).iter().chain(&leaves(&trace.y)).any(has_prefix)
+}
+
+/// Returns the results of `program` along all basis vectors of the free leaves of `x`.
+fn along_inputs<Y>(
+    program: &LanesProgram,
+    trace: &Trace<Y>,
+    x: &impl Tree,
+    likes: &[Tensor],
+) -> Result<Vec<Tensor>> {
+    let free = free_leaves(x);
+    let (basis, sizes) = basis(&free);
+    let mut args = trace::args(&free, &trace.captured);
+    args.extend(basis.into_iter().map(Bound::Tensor));
+    program.run(args, likes, total(&sizes))
+}
+
+/// Returns the tangents of the results of a program, for `n` lanes of tangents of `wrt`.
+fn tangents_on_lanes(program: &Program, wrt: &[Var], n: usize) -> Result<LanesProgram> {
+    let program = pass::simplify(program.clone());
+    let ad::Jvp {
+        program: mut joint,
+        active,
+    } = ad::jvp(&program, wrt, Calls::Joint);
+    joint.outs.drain(..active.len());
+    let joint = pass::simplify(joint);
+    LanesProgram::new(&joint, program.params.len(), n, &active)
+}
+
+/// Returns the tangents of the gradient of the first result of a program.
+fn gradients_on_lanes(program: &Program, wrt: &[Var], n: usize) -> Result<LanesProgram> {
+    let mut loss = program.clone();
+    loss.outs.truncate(1);
+    let ad::Grad {
+        program: mut gradient,
+        nonzero,
+    } = ad::grad_program(&loss, wrt);
+    gradient.outs.remove(0);
+    let gradient = pass::dce(gradient);
+    check_forward(&gradient)?;
+    Ok(tangents_on_lanes(&gradient, wrt, n)?.with_zeros(&nonzero))
 }
 
 /// Returns the leaves of the results for all basis vectors, stacked along a first axis.
@@ -198,12 +321,15 @@ fn along_basis<E: Tree, Y: Tree>(
 /// number of elements of each leaf.
 fn basis(leaves: &[Tensor]) -> (Vec<Tensor>, Vec<usize>) {
     let sizes: Vec<usize> = leaves.iter().map(Tensor::numel).collect();
-    let mut before = 0;
+    let mut before: usize = 0;
     let of_leaf = leaves.iter().zip(&sizes).map(|(leaf, size)| {
         // A label outside of `0..size` has a row of zeros: there the vector is one of another leaf.
-        let first = -(before as i64);
+        let labels = Tensor::arange(total(&sizes), DType::I64);
+        let labels = match before {
+            0 => labels,
+            before => labels - before as i64,
+        };
         before += size;
-        let labels = Tensor::arange(total(&sizes), DType::I64) + first;
         if !leaf.dtype().is_float() {
             return zeros_before(&[total(&sizes)], leaf, leaf.dtype());
         }
@@ -215,6 +341,10 @@ fn basis(leaves: &[Tensor]) -> (Vec<Tensor>, Vec<usize>) {
 
 fn total(sizes: &[usize]) -> usize {
     sizes.iter().sum()
+}
+
+fn numel(leaves: &[Tensor]) -> usize {
+    leaves.iter().map(Tensor::numel).sum()
 }
 
 /// Splits the first axis.

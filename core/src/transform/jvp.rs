@@ -2,6 +2,7 @@
 
 use super::{Outcome, check_forward};
 use crate::check;
+use crate::graph::cut_program::{CutProgram, Derivation};
 use crate::tensor::replay::{Bound, replay_known};
 use crate::transform::trace;
 use crate::transform::trace::Trace;
@@ -9,6 +10,7 @@ use crate::tree::{free_leaves, frozen, leaves, share, with_physical};
 use crate::{Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Program, Var, pass};
+use std::sync::Arc;
 
 /// Returns the value of `f` at `x`, and its tangent along `dx`.
 ///
@@ -35,7 +37,7 @@ where
 
 /// The program of a function on values and tangents, with its captured values.
 pub(crate) struct JointProgram<X, Y> {
-    jvp: ad::Jvp,
+    jvp: Arc<ad::Jvp>,
     /// Values that the function used besides its argument.
     captured: Vec<Bound>,
     /// Variables that were computed during tracing, because the function read values.
@@ -56,10 +58,8 @@ where
 
 /// Returns the program on values and tangents of a traced function.
 pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>> {
-    let wrt = trace.wrt().to_vec();
-    let jvp = joint_program(trace.program, &wrt)?;
     Ok(JointProgram {
-        jvp,
+        jvp: joint_program(&trace.program)?,
         captured: trace.captured,
         known: trace.known,
         x,
@@ -69,12 +69,14 @@ pub(crate) fn joint_of<X, Y>(trace: Trace<Y>, x: X) -> Result<JointProgram<X, Y>
 
 /// Returns the program on values and tangents. The tangents are the last parameters, after the captured
 /// values.
-pub(super) fn joint_program(program: Program, wrt: &[Var]) -> Result<ad::Jvp> {
-    check_forward(&program)?;
-    let program = pass::simplify(program);
-    let ad::Jvp { program, active } = ad::jvp(&program, wrt, Calls::Joint);
-    let program = pass::simplify(program);
-    Ok(ad::Jvp { program, active })
+pub(super) fn joint_program(program: &CutProgram) -> Result<Arc<ad::Jvp>> {
+    check_forward(program)?;
+    program.derived(Derivation::Joint, || {
+        let simple = pass::simplify(Program::clone(program));
+        let ad::Jvp { program, active } = ad::jvp(&simple, program.wrt(), Calls::Joint);
+        let program = pass::simplify(program);
+        Ok(ad::Jvp { program, active })
+    })
 }
 
 impl<X: Tree, Y: Tree> JointProgram<X, Y> {

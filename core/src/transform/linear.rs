@@ -4,11 +4,13 @@ use super::trace::{self, Trace};
 use super::vjp::{Pullback, pullback_of};
 use super::{Outcome, check_forward};
 use crate::error::ControlFault;
+use crate::graph::cut_program::Derivation;
 use crate::raise::expect;
 use crate::tensor::replay::{Bound, replay_bound, replay_known};
 use crate::tree::{free_leaves, frozen, leaves, share, with_physical};
 use crate::{Result, Tensor, Tree, check};
 use gradloom_ir::{Program, ad};
+use std::sync::Arc;
 
 /// Returns the value of `f` at `x`, and its derivative there: the linear map from tangents of `x` to
 /// tangents of the value.
@@ -45,31 +47,34 @@ where
 }
 
 #[expect(clippy::type_complexity, reason = "a pair")]
-pub(super) fn try_linearize<X, R, F>(f: F, x: &X) -> Result<(R::Tree, Pushforward<X, R::Tree>)>
+fn try_linearize<X, R, F>(f: F, x: &X) -> Result<(R::Tree, Pushforward<X, R::Tree>)>
 where
     X: Tree,
     R: Outcome,
     F: FnOnce(&X) -> R,
 {
-    let trace: Trace<R::Tree> = trace::trace(f, x)?;
+    linearized_at(trace::trace(f, x)?, x)
+}
+
+/// Returns the value and the derivative of a traced function.
+pub(super) fn linearized_at<X: Tree, Y: Tree>(
+    trace: Trace<Y>,
+    x: &X,
+) -> Result<(Y, Pushforward<X, Y>)> {
     check_forward(&trace.program)?;
-    let ad::Linearized {
-        primal,
-        tangent,
-        n_outs,
-        active,
-        shape_only,
-    } = ad::linearize(&trace.program, trace.wrt());
+    let program = &trace.program;
+    let linearized = program.derived(Derivation::Linearized, || {
+        Ok(ad::linearize(program, program.wrt()))
+    })?;
     let args = trace::args(&free_leaves(x), &trace.captured);
-    let outs = replay_known(&primal, args, &trace.known)?;
-    let (outs, residuals) = outs.split_at(n_outs);
+    let outs = replay_known(&linearized.primal, args, &trace.known)?;
+    let (outs, residuals) = outs.split_at(linearized.n_outs);
     let outs: Vec<Tensor> = outs.iter().map(|y| y.tensor().clone()).collect();
     let y = with_physical(&trace.y, &outs);
-    let residuals = residuals.iter().zip(&shape_only);
+    let residuals = residuals.iter().zip(&linearized.shape_only);
     let map = Pushforward {
-        program: tangent,
         residuals: residuals.map(|(r, only)| r.kept(*only)).collect(),
-        active,
+        linearized,
         x: share(x),
         y: share(&y),
     };
@@ -89,10 +94,8 @@ where
 /// ```
 #[derive(Debug)]
 pub struct Pushforward<X, Y> {
-    /// `residuals..., tangents of x... -> tangents of the active y...`.
-    program: Program,
+    linearized: Arc<ad::Linearized>,
     residuals: Vec<Bound>,
-    active: Vec<bool>,
     x: X,
     y: Y,
 }
@@ -121,8 +124,8 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
             .filter(|(_, frozen)| !frozen)
             .map(|(dx, _)| Bound::Tensor(dx));
         let args: Vec<Bound> = self.residuals.iter().cloned().chain(dx).collect();
-        let mut found = replay_bound(&self.program, &args)?.into_iter();
-        let mut active = self.active.iter();
+        let mut found = replay_bound(&self.linearized.tangent, &args)?.into_iter();
+        let mut active = self.linearized.active.iter();
         Ok(self.y.map(&mut |y| match active.next() {
             Some(true) => {
                 let tangent = found.next();
@@ -136,7 +139,7 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
 
     /// Returns the program that a call runs: `residuals..., tangents... -> tangents...`.
     pub fn program(&self) -> &Program {
-        &self.program
+        &self.linearized.tangent
     }
 
     /// Returns the size of the residuals in bytes, including those that are also arguments or results.
@@ -169,7 +172,7 @@ where
 {
     let run = || {
         let trace: Trace<R::Tree> = trace::trace(f, x)?;
-        if let Some(op) = ad::nonlinear(&trace.program, trace.wrt()) {
+        if let Some(op) = ad::nonlinear(&trace.program, trace.program.wrt()) {
             return Err(ControlFault::NotLinear { op: op.called() }.into_error("linear_transpose"));
         }
         Ok(pullback_of(trace, x)?.1)

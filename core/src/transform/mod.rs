@@ -13,6 +13,7 @@ mod jacobian;
 mod jacobian_tree;
 mod jvp;
 mod lane_axes;
+mod lanes_program;
 mod linear;
 mod loss;
 mod outcome;

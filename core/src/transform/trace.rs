@@ -2,7 +2,10 @@
 
 use super::Outcome;
 use crate::events::{self, Event};
+use crate::graph::cut_program::CutProgram;
 use crate::graph::engine::Engine;
+use crate::graph::pending;
+use crate::graph::recording::{Watch, watches};
 use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::to_program::Lowering;
 use crate::graph::topo::{Origin, OriginKind, Stack, WalkNode, Walker, walk};
@@ -10,6 +13,7 @@ use crate::graph::trace_scope::{GraphEpoch, Scope};
 use crate::graph::value::{Edges, Producer, Shared, StandIn, ValueSource};
 use crate::observe::{self, NodeOutput, TraceContext};
 use crate::plan::Lowered;
+use crate::plan::lru::Keyed;
 use crate::points::{NotedPoint, PointLabel, PointNotes};
 use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
@@ -21,9 +25,9 @@ use std::sync::Arc;
 /// Result of tracing a closure.
 pub(crate) struct Trace<Y> {
     /// `x..., captured... -> y...`.
-    pub(crate) program: Program,
-    /// Number of parameters that stand for leaves of the argument that are not frozen.
-    pub(crate) n_inputs: usize,
+    ///
+    /// The first parameters stand for the leaves of the argument that are not frozen.
+    pub(crate) program: Arc<CutProgram>,
     /// Values that the closure used besides its argument. They are bound to the parameters after
     /// the leaves.
     pub(crate) captured: Vec<Bound>,
@@ -33,13 +37,6 @@ pub(crate) struct Trace<Y> {
     pub(crate) points: Vec<(Var, PointLabel)>,
     /// Result on fresh values: its structure, and the avals of its leaves.
     pub(crate) y: Y,
-}
-
-impl<Y> Trace<Y> {
-    /// Returns the parameters to differentiate with respect to.
-    pub(crate) fn wrt(&self) -> &[Var] {
-        &self.program.params[..self.n_inputs]
-    }
 }
 
 /// Returns the arguments of a traced program: the free leaves of the argument, then the captured values.
@@ -104,7 +101,6 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
     let trace = trace_leaves(&mut on_leaves(f, x, &mut y), &leaves(x), &frozen(x))?;
     Ok(Trace {
         program: trace.program,
-        n_inputs: trace.n_inputs,
         captured: trace.captured,
         known: trace.known,
         points: trace.points,
@@ -175,7 +171,6 @@ pub(crate) fn trace_leaves(
     let points = points.filter_map(|(var, (_, label))| Some((var?, label)));
     Ok(Trace {
         program,
-        n_inputs: inputs.len(),
         captured,
         known,
         points: points.collect(),
@@ -221,7 +216,7 @@ pub(crate) fn trace_abstract(
     });
     Ok(AbstractTrace {
         nodes: part.nodes.iter().map(node).collect(),
-        program: part.program,
+        program: part.program.into_program(),
         captured: part.captured,
     })
 }
@@ -248,7 +243,7 @@ pub(super) fn known(program: &Program, nodes: Vec<Shared>) -> Vec<(Var, Tensor)>
 /// the older values that it reads, which are bound to the parameters after the inputs.
 pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) {
     let part = cut(inputs, since, outs, false);
-    (part.program, part.captured)
+    (part.program.into_program(), part.captured)
 }
 
 /// The graph between inputs and a result.
@@ -302,7 +297,7 @@ fn cut_with_values(leaves: &[Tensor], end: WalkEnd, y: &Tensor) -> DependentGrap
     values.extend(part.nodes);
     let physical = leaves.iter().map(|leaf| Bound::Tensor(leaf.physical()));
     DependentGraph {
-        program: part.program,
+        program: part.program.into_program(),
         bound: physical.chain(part.captured).collect(),
         known,
         values,
@@ -311,7 +306,7 @@ fn cut_with_values(leaves: &[Tensor], end: WalkEnd, y: &Tensor) -> DependentGrap
 
 /// A part of the graph as a program.
 pub(crate) struct GraphPart {
-    pub(crate) program: Program,
+    pub(crate) program: Arc<CutProgram>,
     /// Values that are bound to the parameters after the inputs.
     pub(super) captured: Vec<Bound>,
     /// Node of each equation.
@@ -396,12 +391,17 @@ fn cut_until(
     noted: &[NotedPoint],
 ) -> (GraphPart, Vec<(Shared, Origin)>) {
     let mut engine = Engine::lock();
+    let epoch = engine.next_epoch();
+    let Engine {
+        edges, programs, ..
+    } = &mut *engine;
     let mut cut = TraceWalk {
-        epoch: engine.next_epoch(),
-        edges: &engine.edges,
+        epoch,
+        edges: &*edges,
         end,
         include,
         n_inputs: inputs.len(),
+        key: vec![0; 4],
         nodes: Vec::new(),
         values: Vec::new(),
         captured: Vec::new(),
@@ -415,47 +415,93 @@ fn cut_until(
     let roots = || outs.iter().map(Tensor::physical_value);
     walk(roots(), &mut cut, &mut Stack::default());
     let mut sources: Vec<Origin> = roots().map(|root| root.stamp.last()).collect();
-    let noted = noted.iter().map(|(value, _)| {
+    let noted_at = noted.iter().map(|(value, _)| {
         let found = value.physical_value().stamp.get(cut.epoch)?;
         sources.push(found);
         Some(sources.len() - 1)
     });
-    let noted: Vec<Option<usize>> = noted.collect();
+    let noted_at: Vec<Option<usize>> = noted_at.collect();
     let TraceWalk {
+        mut key,
         nodes,
         captured,
         values,
         ..
     } = cut;
-    drop(engine);
-    let mut lowering = Lowering::default();
+    let lens = [nodes.len(), inputs.len(), captured.len(), outs.len()];
+    key[..4].copy_from_slice(&lens.map(|n| n as u64));
     for leaf in inputs.iter().chain(&captured) {
-        lowering.leaf(&leaf.physical_value().aval);
+        leaf.physical_value().aval.encode(&mut key);
     }
-    for (node, args) in &nodes {
-        lowering.node(node, args.iter().copied());
-    }
-    let Lowered { mut program, likes } = lowering.finish(&sources);
-    for (eqn, (node, _)) in program.eqns.iter().zip(&nodes) {
-        if let Some(line) = observe::line_of_op(node.seq_no) {
-            program
-                .lines
-                .extend(eqn.outs.iter().map(|out| (*out, line)));
+    key.extend(sources.iter().map(|source| source.encode()));
+    // Names and lines are not in the key.
+    let is_shared = matches!(end, WalkEnd::OlderThan(_))
+        && noted.is_empty()
+        && !watches(Watch::Lines)
+        && !programs.is_too_long(&key);
+    let found = is_shared.then(|| programs.find(&key)).flatten();
+    let at: Vec<usize> = nodes.iter().map(|(_, at)| *at).collect();
+    let nodes: Vec<Shared> = nodes.into_iter().map(|(op, _)| op.clone()).collect();
+    drop(engine);
+    let (program, points) = match found {
+        Some(found) => (found, Vec::new()),
+        None => {
+            let leaves = inputs.iter().chain(&captured);
+            let mut lowered = lower(leaves, nodes.iter().zip(at), &key, &sources);
+            let all = &mut lowered.program.outs;
+            let points = noted_at.iter().map(|i| i.map(|i| all[i])).collect();
+            all.truncate(outs.len());
+            let made = Arc::new(CutProgram::new(lowered, inputs.len(), &key));
+            match is_shared && !made.has_code() {
+                true => (keep(made), points),
+                false => (made, points),
+            }
         }
-    }
-    let points = noted
-        .into_iter()
-        .map(|i| i.map(|i| program.outs[i]))
-        .collect();
-    program.outs.truncate(outs.len());
+    };
     let captured = captured.into_iter().map(Bound::Tensor);
+    let likes = program.likes.iter().cloned().map(Bound::Aval);
     let part = GraphPart {
+        captured: captured.chain(likes).collect(),
         program,
-        captured: captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
-        nodes: nodes.into_iter().map(|(node, _)| node).collect(),
+        nodes,
         points,
     };
     (part, values)
+}
+
+/// Returns the program of ops, each with its position in the key, with the lines of the user's code that recorded them.
+fn lower<'a>(
+    leaves: impl Iterator<Item = &'a Tensor>,
+    nodes: impl Iterator<Item = (&'a Shared, usize)> + Clone,
+    key: &[u64],
+    sources: &[Origin],
+) -> Lowered {
+    let mut lowering = Lowering::default();
+    leaves.for_each(|leaf| lowering.leaf(&leaf.physical_value().aval));
+    for (node, at) in nodes.clone() {
+        lowering.node(node, pending::args(&key[at..]));
+    }
+    let mut lowered = lowering.finish(sources);
+    let Program { eqns, lines, .. } = &mut lowered.program;
+    for (eqn, (node, _)) in eqns.iter().zip(nodes) {
+        if let Some(line) = observe::line_of_op(node.seq_no) {
+            lines.extend(eqn.outs.iter().map(|out| (*out, line)));
+        }
+    }
+    lowered
+}
+
+/// Keeps a program for later walks, or returns the equal one that another thread has kept meanwhile.
+fn keep(made: Arc<CutProgram>) -> Arc<CutProgram> {
+    let mut engine = Engine::lock();
+    if let Some(found) = engine.programs.find(made.key()) {
+        return found;
+    }
+    let evicted = engine.programs.insert(made.clone());
+    // Programs are dropped without the lock.
+    drop(engine);
+    drop(evicted);
+    made
 }
 
 /// A graph walk that stops at inputs and at captured values, see [`cut`].
@@ -465,7 +511,10 @@ struct TraceWalk<'a> {
     end: WalkEnd,
     include: Include,
     n_inputs: usize,
-    nodes: Vec<(Shared, Vec<Origin>)>,
+    /// Encoding of the ops, as in the keys of plans.
+    key: Vec<u64>,
+    /// Ops in topological order, and the position of each in the key.
+    nodes: Vec<(&'a Shared, usize)>,
     /// The values that the walk met, unless it ends at older ones.
     values: Vec<(Shared, Origin)>,
     captured: Vec<Tensor>,
@@ -510,8 +559,7 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
     }
 
     fn finish(&mut self, node: &WalkNode<'a>) {
-        let args: Vec<Origin> = node.args.iter().map(|arg| arg.stamp.last()).collect();
-        let of_input = args.iter().any(|source| match source.kind() {
+        let of_input = node.args.iter().any(|arg| match arg.stamp.last().kind() {
             OriginKind::Node(..) => true,
             OriginKind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
         });
@@ -531,6 +579,7 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
         node.op.stamp.set(self.epoch, Origin::node(number, 0));
         let source = Origin::node(number, node.out);
         self.note(node.value, source);
-        self.nodes.push((node.op.clone(), args));
+        self.nodes.push((node.op, self.key.len()));
+        pending::encode(node.op, node.args, &mut self.key);
     }
 }

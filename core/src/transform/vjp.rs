@@ -1,7 +1,9 @@
 //! Reverse mode.
 
+use super::lanes_program::LanesProgram;
 use super::trace::{DependentGraph, Trace};
 use super::{Outcome, check_reversible, trace};
+use crate::graph::cut_program::{CutProgram, Derivation};
 use crate::observe::in_backward;
 use crate::points::{PointLabel, label_of};
 use crate::raise::expect;
@@ -9,6 +11,7 @@ use crate::tensor::replay::{Bound, replay_bound, replay_known};
 use crate::tree::{self, free_leaves, frozen, leaves, share, with_leaves, with_physical};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var, ad};
+use std::sync::Arc;
 
 /// Returns the value of `f` at `x`, and the pullback.
 ///
@@ -53,32 +56,21 @@ where
 /// Returns the value and the pullback of a traced function.
 pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y, Pullback<X, Y>)> {
     check_reversible(&trace.program)?;
-    let points: Vec<Var> = trace.points.iter().map(|(var, _)| *var).collect();
-    let (vjp, cotangents) = ad::vjp_with_points(&trace.program, trace.wrt(), &points);
-    let ad::Vjp {
-        primal,
-        pullback,
-        n_outs,
-        active,
-        nonzero,
-        shape_only,
-    } = vjp;
+    let (vjp, cotangents) = vjp_of(&trace)?;
     let args = trace::args(&free_leaves(x), &trace.captured);
-    let outs = replay_known(&primal, args, &trace.known)?;
-    let (outs, residuals) = outs.split_at(n_outs);
+    let outs = replay_known(&vjp.primal, args, &trace.known)?;
+    let (outs, residuals) = outs.split_at(vjp.n_outs);
     let outs: Vec<Tensor> = outs.iter().map(|y| y.tensor().clone()).collect();
     let residuals = residuals
         .iter()
-        .zip(&shape_only)
+        .zip(&vjp.shape_only)
         .map(|(r, shape_only)| r.kept(*shape_only));
     let y = with_physical(&trace.y, &outs);
     let labels = trace.points.into_iter().map(|(_, label)| label);
     let points = found_points(labels, cotangents);
     let inner = Inner {
-        program: pullback,
         residuals: residuals.collect(),
-        active,
-        nonzero,
+        vjp,
         outs: leaves(&y).iter().map(|y| y.aval().clone()).collect(),
         args: free_leaves(x).iter().map(Tensor::batch_dims).collect(),
         points,
@@ -93,6 +85,18 @@ pub(crate) fn pullback_of<X: Tree, Y: Tree>(trace: Trace<Y>, x: &X) -> Result<(Y
             y: zero_cotangent,
         },
     ))
+}
+
+/// Returns the reverse mode of a traced function, and the index of the cotangent of each point.
+fn vjp_of<Y>(trace: &Trace<Y>) -> Result<(Arc<ad::Vjp>, Vec<Option<usize>>)> {
+    let (program, wrt) = (&trace.program, trace.program.wrt());
+    if trace.points.is_empty() {
+        let vjp = program.derived(Derivation::Vjp, || Ok(ad::vjp(program, wrt)))?;
+        return Ok((vjp, Vec::new()));
+    }
+    let points: Vec<Var> = trace.points.iter().map(|(var, _)| *var).collect();
+    let (vjp, cotangents) = ad::vjp_with_points(program, wrt, &points);
+    Ok((Arc::new(vjp), cotangents))
 }
 
 /// Returns the cotangents of the first `n` inputs of a graph, given that of its result; `None` is zero.
@@ -157,10 +161,8 @@ pub struct Pullback<X, Y> {
 
 #[derive(Clone, Debug)]
 struct Inner {
-    program: Program,
+    vjp: Arc<ad::Vjp>,
     residuals: Vec<Bound>,
-    active: Vec<bool>,
-    nonzero: Vec<bool>,
     outs: Vec<Aval>,
     /// Number of batch axes of each free leaf of the argument.
     args: Vec<usize>,
@@ -219,11 +221,10 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
     /// If a leaf of `ct` differs in shape or dtype from that of the result.
     pub fn try_call(&self, ct: &Y) -> Result<X> {
         let Inner {
-            program,
+            vjp,
             residuals,
-            active,
-            nonzero,
             outs,
+            points,
             ..
         } = &self.inner;
         let cts = leaves(ct);
@@ -235,12 +236,13 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
             check::cotangents(outs),
         )?;
         let mut args = residuals.clone();
-        let active = cts.into_iter().zip(active).filter(|(_, active)| **active);
+        let active = cts.into_iter().zip(&vjp.active);
+        let active = active.filter(|(_, active)| **active);
         args.extend(active.map(|(ct, _)| Bound::Tensor(ct)));
-        let found = in_backward(|| replay_bound(program, &args))?;
-        dump_points(&self.inner.points, &self.inner.nonzero, &found, None);
+        let found = in_backward(|| replay_bound(&vjp.pullback, &args))?;
+        dump_points(points, &vjp.nonzero, &found, None);
         let mut found = found.into_iter();
-        let mut nonzero = nonzero.iter();
+        let mut nonzero = vjp.nonzero.iter();
         let mut frozen = frozen(&self.zeros).into_iter();
         Ok(self.zeros.map(&mut |zero| match frozen.next() {
             Some(false) if nonzero.next() == Some(&true) => found
@@ -250,6 +252,24 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
                 .with_batch_dims(zero.batch_dims()),
             _ => zero.clone(),
         }))
+    }
+
+    /// Returns the cotangents of the free leaves of the argument for all `cts`, the cotangents of the results, which
+    /// have lanes along a first axis. `program` is the one that was traced.
+    pub(super) fn on_lanes(
+        &self,
+        program: &CutProgram,
+        cts: &[Tensor],
+        n: usize,
+    ) -> Result<Vec<Tensor>> {
+        let Inner { vjp, residuals, .. } = &self.inner;
+        let rows = program.derived(Derivation::Rows, || {
+            LanesProgram::new(&vjp.pullback, residuals.len(), n, &vjp.nonzero)
+        })?;
+        let active = cts.iter().zip(&vjp.active).filter(|(_, active)| **active);
+        let active = active.map(|(ct, _)| Bound::Tensor(ct.clone()));
+        let args = residuals.iter().cloned().chain(active).collect();
+        in_backward(|| rows.run(args, &free_leaves(&self.zeros), n))
     }
 
     /// Returns the cotangent of the argument, given the cotangent of the first leaf of the result.
@@ -304,7 +324,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
 
     /// Returns the program that a call runs: `residuals..., cotangents... -> cotangents...`.
     pub fn program(&self) -> &Program {
-        &self.inner.program
+        &self.inner.vjp.pullback
     }
 }
 
@@ -334,17 +354,16 @@ impl LeafPullback {
 
     pub(crate) fn call(&self, cts: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
         let Inner {
-            program,
+            vjp,
             residuals,
-            active,
-            nonzero,
             outs,
             args: batch_dims,
             points,
         } = &self.0;
+        let (program, nonzero) = (&vjp.pullback, &vjp.nonzero);
         let params = program.params[residuals.len()..].iter();
         let (mut args, mut missing) = (residuals.clone(), Vec::new());
-        let active = (0..outs.len()).filter(|i| active[*i]);
+        let active = (0..outs.len()).filter(|i| vjp.active[*i]);
         // The cotangents of what elements of a prefix share are added up here, and the caller adds them to others
         // with a prefix.
         let given = cts.iter().flatten().map(Tensor::batch_shape);
@@ -361,7 +380,7 @@ impl LeafPullback {
         }
         let part = ad::with_zeros(program, residuals.len(), &missing);
         let found = in_backward(|| replay_bound(&part.program, &args))?;
-        dump_points(points, &self.0.nonzero, &found, Some(&part.nonzero));
+        dump_points(points, nonzero, &found, Some(&part.nonzero));
         let mut found = found.into_iter();
         let mut left = part.nonzero.iter();
         Ok(nonzero

@@ -5,6 +5,7 @@ use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
 use super::{LaneAxes, Outcome, VmapAxes, trace};
 use crate::error::VmapFault;
 use crate::events::{self, Event};
+use crate::graph::cut_program::Derivation;
 use crate::graph::recording::UntracedGuard;
 use crate::graph::seq_no::seq_no_of_all;
 use crate::raise::catch;
@@ -221,20 +222,24 @@ fn on_lanes<R: Outcome>(
             VmapFault::MeshAxis { axis, reason }.into_error()
         })?;
     }
-    let Batch { program, each } =
-        batch(&program, &differs, batching).map_err(|op| VmapFault::NoRule { op }.into_error())?;
+    let on_all = program.derived(Derivation::Batch(batching), || {
+        let on_all = batch(&program, &differs, batching);
+        let Batch { program, each } = on_all.map_err(|op| VmapFault::NoRule { op }.into_error())?;
+        let program = pass::simplify(program);
+        Ok(Batch { program, each })
+    })?;
+    let Batch { program, each } = &*on_all;
     let all = args.into_iter().filter_map(|arg| match arg {
         Arg::Each(all, _) => Some(all),
         Arg::Shared(_) => None,
     });
-    let program = pass::simplify(program);
     let mut bound = trace::args(&Vec::from_iter(all), &captured);
-    bind_shapes(&program, &mut bound);
-    let outs = replay_bound(&program, &bound)?;
+    bind_shapes(program, &mut bound);
+    let outs = replay_bound(program, &bound)?;
     let outs = outs.iter().zip(each).zip(leaves(&y));
     let outs = outs.map(|((out, each), y)| LaneResult {
         value: out.tensor().clone(),
-        each,
+        each: *each,
         batch_dims: y.batch_dims(),
     });
     Ok((y, outs.collect()))

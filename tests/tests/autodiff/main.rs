@@ -4,6 +4,8 @@ mod agree;
 mod checked;
 mod frozen;
 mod gradients_are_trees;
+mod jacobians;
+mod kept_derivatives;
 mod losses;
 mod nodiff;
 mod panic_lines;
