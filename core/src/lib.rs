@@ -144,7 +144,7 @@
 //! - [`events`], [`cache`], [`explain`]: observe and limit the plans of the run time.
 //!   [`set_threads`]: sets the number of threads.
 //! - `dump`, with the feature `trace`: writes tensors and the named values of traced functions to disk.
-//! - [`release_memory`] frees the buffers that are cached for later results.
+//! - [`release_memory`] frees the buffers that are cached for later results, and [`set_kept_memory`] limits them.
 //! - [`report()`] tells how often traced functions were planned or recorded, why, and how long they
 //!   ran.
 //! - [`Error`]: the error type. An error is a panic at the line of the call, or an `Err` inside of
@@ -206,7 +206,7 @@ pub use error::{
 };
 pub use evaluate::{Targets, evaluate, explain};
 pub use gradloom_ir::DType;
-pub use gradloom_kernels::memory::pool::release_memory;
+pub use gradloom_kernels::memory::pool::{release_memory, set_kept_memory};
 pub use gradloom_kernels::threads::{set_threads, threads};
 pub use gradloom_macros::{Tree, traced};
 pub use half::{bf16, f16};

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `test parse` | the program as it prints |
 //! | `test verify` | the faults |
-//! | `test dce`, `test cse`, `test fold`, `test simplify`, `test recompute` | the program after the pass |
+//! | `test dce`, `test cse`, `test fold`, `test simplify`, `test means`, `test recompute` | the program after the pass |
 //! | `test fuse` | the program in the order of its steps, and its groups |
 //! | `test jvp wrt=x,y` | the forward-mode program |
 //! | `test vjp wrt=x,y` | the primal program and the pullback |
@@ -92,6 +92,7 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         "cse" => checked(pass::cse(program)),
         "fold" => checked(pass::dce(pass::fold(program))),
         "simplify" => checked(pass::simplify(program)),
+        "means" => checked(pass::without_means(program)),
         "recompute" => checked(pass::recompute(program)),
         "jvp" => {
             let jvp = ad::jvp(&program, &wrt(&program, words.next())?, ad::Calls::Joint);

@@ -65,7 +65,7 @@ fn wrong_meshes_are_refused_in_words() {
         ),
         (
             r#"mesh @m <["x"=99999, "y"=99999]>"#,
-            "a mesh of [99999, 99999] has more devices than can be counted",
+            "a mesh of [99999, 99999] has more than 1048576 devices",
         ),
         (
             r#"mesh @m <["2"=2]>"#,

@@ -104,7 +104,7 @@ impl<X: Tree, Y: Tree> Trace<X, Y> {
             likes: likes.collect(),
         };
         let plan = Plan::new(&lowered);
-        let simplified = pass::simplify(program.clone());
+        let simplified = pass::to_plan(program.clone());
         let steps = plan
             .descriptions(Some(&simplified))
             .into_iter()

@@ -213,7 +213,7 @@ fn elementwise_ops_before_and_after_a_row_kernel_run_in_its_chain() {
             ("selected", &selected, 1),
             ("residual", &residual, 1),
             ("gradient", &gradient, 1),
-            ("entropy", &entropy, 3),
+            ("entropy", &entropy, 2),
         ];
         for (name, results, n_tasks) in all {
             check(&format!("{name} {dtype}"), results);

@@ -1,7 +1,7 @@
 //! Means as quotients of sums.
 
 use super::replace_some;
-use crate::{Builder, Eqn, Op, Program, Var};
+use crate::{Aval, Builder, Eqn, Op, Program, Var};
 
 /// Writes means as sums that are divided, and their transposes as quotients that are spread.
 ///
@@ -12,18 +12,19 @@ pub fn without_means(program: Program) -> Program {
             return None;
         };
         let [x, like] = eqn.args[..] else { return None };
-        let over = |b: &mut Builder, x: Var, [large, small]: [Var; 2]| {
-            let n = numel(&program, large) / numel(&program, small).max(1);
-            let n = b.scalar(n as f64, x);
+        let over = |b: &mut Builder, x: Var, [large, small]: [usize; 2]| {
+            let n = b.scalar((large / small.max(1)) as f64, x);
             b.div(x, n)
         };
         let y = match eqn.op {
             Op::Mean => {
                 let total = b.sum(x, like, axes, keepdims);
-                over(b, total, [like, eqn.out()])
+                let sizes = [like, total].map(|var| numel(b.aval(var)));
+                over(b, total, sizes)
             }
             Op::MeanT => {
-                let part = over(b, x, [like, x]);
+                let sizes = [like, x].map(|var| numel(b.aval(var)));
+                let part = over(b, x, sizes);
                 b.sum_t(part, like, axes, keepdims)
             }
             _ => return None,
@@ -33,7 +34,7 @@ pub fn without_means(program: Program) -> Program {
     replace_some(&program, emit).unwrap_or(program)
 }
 
-fn numel(program: &Program, var: Var) -> usize {
-    let dims = program.aval(var).shape.known();
+fn numel(aval: &Aval) -> usize {
+    let dims = aval.shape.known();
     dims.expect("a plan knows its shapes").iter().product()
 }

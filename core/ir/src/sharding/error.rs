@@ -34,7 +34,7 @@ pub enum ShardingError {
         /// The number of the device.
         device: usize,
     },
-    /// A mesh has more devices than can be counted.
+    /// A mesh has more than 1,048,576 devices.
     TooManyDevices {
         /// The sizes of the axes.
         sizes: Vec<usize>,
@@ -134,10 +134,7 @@ impl fmt::Display for ShardingError {
             ),
             RepeatedDevice { device } => write!(f, "the mesh lists device {device} twice"),
             TooManyDevices { sizes } => {
-                write!(
-                    f,
-                    "a mesh of {sizes:?} has more devices than can be counted"
-                )
+                write!(f, "a mesh of {sizes:?} has more than 1048576 devices")
             }
             UnknownAxis { axis, mesh } => write!(f, "there is no axis \"{axis}\" in {mesh}"),
             NotAPart { axis, size } => write!(

@@ -216,10 +216,13 @@ impl Mesh {
     }
 }
 
+/// Largest number of devices of a mesh, which lists each of them.
+const MOST_DEVICES: usize = 1 << 20;
+
 /// Returns the product of the sizes.
 fn n_positions(sizes: &[usize]) -> Result<usize, ShardingError> {
     let product = sizes.iter().try_fold(1, |n: usize, size| {
-        n.checked_mul(*size).filter(|n| *n <= u32::MAX as usize)
+        n.checked_mul(*size).filter(|n| *n <= MOST_DEVICES)
     });
     product.ok_or_else(|| ShardingError::TooManyDevices {
         sizes: sizes.to_vec(),

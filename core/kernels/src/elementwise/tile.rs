@@ -197,18 +197,18 @@ pub(crate) enum Order {
 
 impl Order {
     /// Returns the order that the sums of a group need.
-    pub(crate) fn of(mut sums: impl Iterator<Item = FusedSum> + Clone) -> Order {
-        let first = sums.clone().next();
+    pub(crate) fn of(sums: impl Iterator<Item = FusedSum> + Clone) -> Order {
+        let Some(first) = sums.clone().next() else {
+            return Order::Any;
+        };
+        let mixed = sums.clone().any(|sum| sum != first);
         match first {
-            None => Order::Any,
-            Some(FusedSum::Columns(of)) if sums.all(|sum| Some(sum) == first) => Order::Rows {
+            _ if mixed => Order::Whole(sums.map(|s| lcm(s.grain(), s.unit())).fold(1, lcm)),
+            FusedSum::All | FusedSum::Rows(_) => Order::Whole(first.grain()),
+            FusedSum::Columns(of) => Order::Rows {
                 len: of.cols,
                 block: of.unit(),
             },
-            Some(sum @ (FusedSum::All | FusedSum::Rows(_))) if sums.all(|s| s == sum) => {
-                Order::Whole(sum.grain())
-            }
-            Some(_) => Order::Whole(sums.map(|s| lcm(s.grain(), s.unit())).fold(1, lcm)),
         }
     }
 }

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 pub const LARGE: usize = 32 << 10;
 
 /// Largest size of one pool in bytes. The oldest blocks are freed first.
-const CAPACITY: usize = 256 << 20;
+static CAPACITY: AtomicUsize = AtomicUsize::new(256 << 20);
 
 /// Size in bytes and number of all [`PooledVec`]s that own memory.
 ///
@@ -37,12 +37,20 @@ pub fn pooled() -> usize {
     fn of<T: Element>() -> usize {
         lock(T::pool()).bytes
     }
-    of::<f32>() + of::<f64>() + of::<i32>() + of::<i64>() + of::<bool>()
+    let mut bytes = 0;
+    for dtype in DType::ALL {
+        bytes += on_element!(dtype, of());
+    }
+    bytes
 }
 
 /// Elements whose memory returns to the pool when they are dropped, if it is large and their own.
 #[derive(Debug)]
-pub struct PooledVec<T: Element>(AlignedVec<T>);
+pub struct PooledVec<T: Element> {
+    elements: AlignedVec<T>,
+    /// Whether the memory was allocated by someone else, and is freed rather than kept.
+    is_handed_over: bool,
+}
 
 /// Pooled memory, the oldest first.
 #[derive(Debug)]
@@ -51,9 +59,34 @@ pub struct BufferPool<T> {
     bytes: usize,
 }
 
+/// Sets how many bytes of large buffers that are not in use are kept for later results, for each dtype.
+///
+/// They are kept because fresh memory is slow to write. The default is 256 MiB. Buffers above the new limit are freed
+/// at once, the oldest first. With 0, every large buffer is freed when it is dropped. The memory of a `Vec` that a
+/// tensor was made from is never kept.
+///
+/// ```
+/// use gradloom::{Tensor, set_kept_memory};
+///
+/// set_kept_memory(16 << 20);
+/// drop(Tensor::from(vec![1.0f32; 1 << 20]) * 2.0);
+/// ```
+pub fn set_kept_memory(bytes: usize) {
+    CAPACITY.store(bytes, Ordering::Relaxed);
+    fn limit<T: Element>() {
+        let excess = lock(T::pool()).take_excess();
+        // The lock is released before the memory is freed.
+        drop(excess);
+    }
+    for dtype in DType::ALL {
+        on_element!(dtype, limit());
+    }
+}
+
 /// Frees the memory of large buffers that are not in use.
 ///
-/// The library keeps up to 256 MiB of them for each dtype, because fresh memory is slow to write.
+/// The library keeps up to 256 MiB of them for each dtype, or as many as [`set_kept_memory`] says, because fresh memory is
+/// slow to write.
 /// The results after this call take longer once. Each thread also keeps small buffers and an arena
 /// for intermediate values, which are freed when it ends.
 ///
@@ -64,17 +97,14 @@ pub struct BufferPool<T> {
 /// release_memory();
 /// ```
 pub fn release_memory() {
-    release::<f32>();
-    release::<f64>();
-    release::<i32>();
-    release::<i64>();
-    release::<bool>();
-}
-
-fn release<T: Element>() {
-    let kept = lock(T::pool()).take_all();
-    // The lock is released before the memory is freed.
-    drop(kept);
+    fn release<T: Element>() {
+        let kept = lock(T::pool()).take_all();
+        // The lock is released before the memory is freed.
+        drop(kept);
+    }
+    for dtype in DType::ALL {
+        on_element!(dtype, release());
+    }
 }
 
 impl<T: Element> PooledVec<T> {
@@ -128,18 +158,21 @@ impl<T: Element> PooledVec<T> {
             LIVING[0].fetch_add(bytes, Ordering::Relaxed);
             LIVING[1].fetch_add(1, Ordering::Relaxed);
         }
-        PooledVec(vector)
+        PooledVec {
+            elements: vector,
+            is_handed_over: false,
+        }
     }
 
     /// Returns the capacity in bytes, which is 0 for elements of another owner.
     pub fn capacity(&self) -> usize {
-        bytes(&self.0)
+        bytes(&self.elements)
     }
 
     /// Returns whether the memory is its own. Elements of another owner are never written.
     #[inline]
     pub fn is_owned(&self) -> bool {
-        self.0.is_owned()
+        self.elements.is_owned()
     }
 }
 
@@ -175,8 +208,14 @@ impl<T> BufferPool<T> {
         vector.align();
         self.bytes += bytes(&vector);
         self.vectors.push_back(vector);
+        self.take_excess()
+    }
+
+    /// Takes the oldest vectors that exceed the capacity.
+    fn take_excess(&mut self) -> Vec<AlignedVec<T>> {
+        let capacity = CAPACITY.load(Ordering::Relaxed);
         let mut dropped = Vec::new();
-        while self.bytes > CAPACITY
+        while self.bytes > capacity
             && let Some(oldest) = self.vectors.pop_front()
         {
             self.bytes -= bytes(&oldest);
@@ -197,13 +236,13 @@ fn lock<T>(pool: &Mutex<BufferPool<T>>) -> std::sync::MutexGuard<'_, BufferPool<
 
 impl<T: Element> Drop for PooledVec<T> {
     fn drop(&mut self) {
-        let bytes = bytes(&self.0);
+        let bytes = bytes(&self.elements);
         if bytes > 0 {
             LIVING[0].fetch_sub(bytes, Ordering::Relaxed);
             LIVING[1].fetch_sub(1, Ordering::Relaxed);
         }
-        if bytes >= LARGE {
-            let dropped = lock(T::pool()).put(std::mem::take(&mut self.0));
+        if bytes >= LARGE && !self.is_handed_over {
+            let dropped = lock(T::pool()).put(std::mem::take(&mut self.elements));
             // The lock is released before the memory is freed.
             drop(dropped);
         }
@@ -212,7 +251,8 @@ impl<T: Element> Drop for PooledVec<T> {
 
 impl<T: Element> From<Vec<T>> for PooledVec<T> {
     fn from(data: Vec<T>) -> PooledVec<T> {
-        let block = PooledVec::new(data.into());
+        let mut block = PooledVec::new(data.into());
+        block.is_handed_over = true;
         let apart = size_of_val(&*block) >= LARGE && block.as_ptr().align_offset(ALIGN) != 0;
         // An aligned copy pays off because buffers are read often. If memory is short, the vector
         // stays.
@@ -228,7 +268,13 @@ impl<T: Element> From<Vec<T>> for PooledVec<T> {
 
 impl<T: Element> Clone for PooledVec<T> {
     fn clone(&self) -> PooledVec<T> {
-        self.to_vec().into()
+        match PooledVec::scratch(self.len()) {
+            Ok(mut copy) => {
+                copy.copy_from_slice(self);
+                copy
+            }
+            Err(_) => self.to_vec().into(),
+        }
     }
 }
 
@@ -236,21 +282,23 @@ impl<T: Element> Deref for PooledVec<T> {
     type Target = [T];
     #[inline]
     fn deref(&self) -> &[T] {
-        &self.0
+        &self.elements
     }
 }
 
 impl<T: Element> DerefMut for PooledVec<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
+        &mut self.elements
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIGN, AlignedVec, BufferPool, CAPACITY, LARGE, PooledVec};
+    use super::{ALIGN, AlignedVec, BufferPool, CAPACITY, LARGE, PooledVec, lock};
+    use crate::memory::Element;
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
     #[test]
     fn large_blocks_are_aligned_to_cache_lines() {
@@ -325,6 +373,26 @@ mod tests {
     }
 
     #[test]
+    fn the_memory_of_a_vec_is_not_kept() {
+        // No other test has large buffers of this type.
+        let kept = || lock(half::f16::pool()).bytes;
+        let numbers = || vec![half::f16::ONE; LARGE];
+        drop(PooledVec::from(numbers()));
+        let first = kept();
+        for _ in 0..10 {
+            let given = PooledVec::from(numbers());
+            let copy = given.clone();
+            drop((given, copy));
+        }
+        // The aligned copies of one turn, which the next one takes again.
+        assert!(kept() <= first + 4 * LARGE, "{} bytes", kept());
+        drop(PooledVec::<half::f16>::scratch(LARGE));
+        assert!(kept() > 0);
+        super::release_memory();
+        assert_eq!(kept(), 0);
+    }
+
+    #[test]
     fn a_pool_returns_the_smallest_fit_and_drops_the_oldest() {
         let mut pool = BufferPool::<bool>::new();
         for n in [LARGE, 3 * LARGE, 2 * LARGE] {
@@ -333,10 +401,11 @@ mod tests {
         assert_eq!(pool.take(LARGE + 1).map(|v| v.capacity()), Some(2 * LARGE));
         assert!(pool.take(LARGE + 1).is_none(), "not three times as much");
         assert_eq!(pool.bytes, 4 * LARGE);
-        let dropped = pool.put(vec![false; CAPACITY - LARGE].into());
+        let capacity = CAPACITY.load(Ordering::Relaxed);
+        let dropped = pool.put(vec![false; capacity - LARGE].into());
         assert_eq!(dropped.len(), 2);
-        assert!(pool.bytes <= CAPACITY - LARGE);
+        assert!(pool.bytes <= capacity - LARGE);
         assert_eq!((pool.take_all().len(), pool.bytes), (1, 0));
-        assert!(pool.take(CAPACITY - LARGE).is_none());
+        assert!(pool.take(capacity - LARGE).is_none());
     }
 }

@@ -40,9 +40,6 @@ const TILE: usize = 16;
 /// holds a line of each column.
 const FEW_COLS: usize = 256;
 
-/// Number of units of a row that are copied before those of the next row, if there are few rows.
-const STRIP: usize = 1024;
-
 /// Axis with its strides in the operand and in the result, in elements.
 #[derive(Clone, Copy, Debug)]
 struct Axis {
