@@ -503,8 +503,8 @@ unsafe fn wide<S: Simd, U: Copy, const STREAM: bool>(
                 [block, block],
             );
         }
-        for i in 0..block {
-            let row = start.add(ROWS[i]);
+        for (i, row) in ROWS.iter().enumerate().take(block) {
+            let row = start.add(*row);
             for at in (0..LINE * WIDE).step_by(S::Bytes::LANES * LANE) {
                 let x = S::Bytes::load_one(row.add(at));
                 let to = to.0.add(*to.1.get_unchecked(i) + at);
@@ -594,8 +594,8 @@ unsafe fn transpose<V: Bytes, U, const STREAM: bool>(
                 let start = from.0.add(p * V::LANES * LANE);
                 let lines = from.1.get_unchecked(q * vector..);
                 let mut x = [V::load(start, lines, side); LANE];
-                for i in 1..side {
-                    x[i] = V::load(start, lines.get_unchecked(i..), side);
+                for (i, x) in x.iter_mut().enumerate().take(side).skip(1) {
+                    *x = V::load(start, lines.get_unchecked(i..), side);
                 }
                 for k in 0..V::LANES {
                     let mut y = [x[0][0]; LANE];
@@ -603,7 +603,7 @@ unsafe fn transpose<V: Bytes, U, const STREAM: bool>(
                         y[i] = x[i][k];
                     }
                     let y = turn::<V, U>(y);
-                    for i in 0..side {
+                    for (i, y) in y.iter().enumerate().take(side) {
                         let row = p * vector + k * side + i;
                         if row >= n_rows {
                             break;
@@ -611,8 +611,8 @@ unsafe fn transpose<V: Bytes, U, const STREAM: bool>(
                         let to =
                             to.0.add(to.1.get_unchecked(row) + q * vector * size_of::<U>());
                         match STREAM {
-                            true => y[i].stream(to),
-                            false => y[i].store(to),
+                            true => y.stream(to),
+                            false => y.store(to),
                         }
                     }
                 }

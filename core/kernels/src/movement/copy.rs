@@ -19,7 +19,7 @@ enum Order {
     /// That of the result.
     Rows(Gather),
     /// Block by block, or unit by unit.
-    Blocks(Blocks),
+    Blocks(Box<Blocks>),
 }
 
 impl Copy {
@@ -35,7 +35,7 @@ impl Copy {
         };
         Copy {
             offset: layout.offset,
-            order: blocks.map_or_else(rows, Order::Blocks),
+            order: blocks.map_or_else(rows, |blocks| Order::Blocks(Box::new(blocks))),
         }
     }
 

@@ -36,8 +36,12 @@ pub(super) fn tangents(
         Op::CustomVjp => custom::tangents_of_vjp,
         Op::Custom => return custom_code::tangents(b, eqn, dx),
         // `ad::irreversible` and `ad::reverse_only` refuse a kernel with a result that is a float. The run time replaces
-        // the others before a derivative is taken, so only a program that was parsed has them.
-        Op::HostKernel | Op::CustomTangent | Op::CustomCotangent | Op::CustomLanes => {
+        // the others, or transposes them, before a derivative is taken, so only a program that was parsed has them.
+        Op::HostKernel
+        | Op::CustomTangent
+        | Op::CustomCotangent
+        | Op::CustomLanes
+        | Op::CustomLin => {
             b.append(eqn.clone());
             return vec![None; eqn.outs.len()];
         }
