@@ -349,7 +349,8 @@ leveled! {
             to: [0; SQUARE],
             firsts: [None; 2],
             rows: Rows([MaybeUninit::uninit(); LINE * LINE * WIDE]),
-            lines: Lines([[MaybeUninit::uninit(); LINE]; LINE]),
+            // Vectors are also read from parts of these lines that no unit was copied to.
+            lines: Lines([[MaybeUninit::new(0); LINE]; LINE]),
             turned: Lines([[MaybeUninit::uninit(); LINE]; LINE]),
         };
         let block = LINE / size_of::<U>();
@@ -580,6 +581,10 @@ unsafe fn part<V: Bytes, U: Copy>(
 /// There must be a line at each offset of `from`, which must have a block of offsets, and space for the
 /// vectors of each row that is less than `n_rows`.
 #[inline(always)]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "iterators take twice the time or more"
+)]
 unsafe fn transpose<V: Bytes, U, const STREAM: bool>(
     from: (*const u8, &[usize]),
     to: (*mut u8, &[usize]),
@@ -594,8 +599,8 @@ unsafe fn transpose<V: Bytes, U, const STREAM: bool>(
                 let start = from.0.add(p * V::LANES * LANE);
                 let lines = from.1.get_unchecked(q * vector..);
                 let mut x = [V::load(start, lines, side); LANE];
-                for (i, x) in x.iter_mut().enumerate().take(side).skip(1) {
-                    *x = V::load(start, lines.get_unchecked(i..), side);
+                for i in 1..side {
+                    x[i] = V::load(start, lines.get_unchecked(i..), side);
                 }
                 for k in 0..V::LANES {
                     let mut y = [x[0][0]; LANE];
@@ -603,7 +608,7 @@ unsafe fn transpose<V: Bytes, U, const STREAM: bool>(
                         y[i] = x[i][k];
                     }
                     let y = turn::<V, U>(y);
-                    for (i, y) in y.iter().enumerate().take(side) {
+                    for i in 0..side {
                         let row = p * vector + k * side + i;
                         if row >= n_rows {
                             break;
@@ -611,8 +616,8 @@ unsafe fn transpose<V: Bytes, U, const STREAM: bool>(
                         let to =
                             to.0.add(to.1.get_unchecked(row) + q * vector * size_of::<U>());
                         match STREAM {
-                            true => y.stream(to),
-                            false => y.store(to),
+                            true => y[i].stream(to),
+                            false => y[i].store(to),
                         }
                     }
                 }
