@@ -149,7 +149,6 @@ pub(super) fn sums(
     consumers: &Consumers,
 ) -> Vec<(usize, FusedSum)> {
     let mut found: Vec<(usize, FusedSum)> = Vec::new();
-    let mut kinds: Vec<FusedSum> = Vec::new();
     let mut seen: BTreeSet<usize> = BTreeSet::new();
     for member in step {
         let var = program.eqns[*member].out();
@@ -163,13 +162,11 @@ pub(super) fn sums(
             let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
             let (shape, out) = (aval(program, var), aval(program, eqn.outs[0]));
             let sum = cpu::fused_sum(over, eqn.op, &statics, shape.shape(), out.shape());
+            let others = found.iter().map(|(_, other)| *other);
             if let Some(sum) = sum
-                && FusedSum::together(&[&kinds[..], &[sum]].concat(), shape.numel())
+                && FusedSum::together(others.chain([sum]), shape.numel())
                 && seen.insert(i)
             {
-                if !kinds.contains(&sum) {
-                    kinds.push(sum);
-                }
                 found.push((i, sum));
             }
         }

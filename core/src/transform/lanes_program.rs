@@ -4,8 +4,20 @@ use crate::error::VmapFault;
 use crate::raise::catch;
 use crate::tensor::replay::{Bound, bind_shapes, replay_bound};
 use crate::{Result, Tensor};
-use gradloom_ir::batch::{Batch, batch};
+use gradloom_ir::batch::{Batch, Batching, batch};
 use gradloom_ir::{Program, pass};
+
+/// Returns a program on all lanes, simplified.
+pub(super) fn on_all_lanes(
+    program: &Program,
+    each: &[bool],
+    batching: impl Into<Batching>,
+) -> Result<Batch> {
+    let on_all = batch(program, each, batching);
+    let Batch { program, each } = on_all.map_err(|op| VmapFault::NoRule { op }.into_error())?;
+    let program = pass::simplify(program);
+    Ok(Batch { program, each })
+}
 
 /// A program whose last parameters are directions, on a number of lanes of them.
 pub(super) struct LanesProgram {
@@ -24,11 +36,10 @@ impl LanesProgram {
         nonzero: &[bool],
     ) -> Result<LanesProgram> {
         let each: Vec<bool> = (0..program.params.len()).map(|i| i >= n_shared).collect();
-        let on_all = batch(program, &each, n);
-        let Batch { program, each } = on_all.map_err(|op| VmapFault::NoRule { op }.into_error())?;
+        let Batch { program, each } = on_all_lanes(program, &each, n)?;
         let mut each = each.into_iter();
         Ok(LanesProgram {
-            program: pass::simplify(program),
+            program,
             results: nonzero
                 .iter()
                 .map(|nonzero| nonzero.then(|| each.next())?)

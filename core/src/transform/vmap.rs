@@ -1,5 +1,6 @@
 //! Batching: a function of one example becomes a function of many, its *lanes*, at once.
 
+use super::lanes_program::on_all_lanes;
 use super::outcome::TransformSite;
 use super::trace::{GraphPart, ScopeGuard, cut, stand_ins};
 use super::{LaneAxes, Outcome, VmapAxes, trace};
@@ -13,8 +14,7 @@ use crate::tensor::replay::{bind_shapes, replay_bound};
 use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree};
-use gradloom_ir::batch::{Batch, Batching, batch, check_mesh_axis};
-use gradloom_ir::pass;
+use gradloom_ir::batch::{Batch, Batching, check_mesh_axis};
 
 /// Returns the function that applies `f` to each lane of its argument.
 ///
@@ -223,10 +223,7 @@ fn on_lanes<R: Outcome>(
         })?;
     }
     let on_all = program.derived(Derivation::Batch(batching), || {
-        let on_all = batch(&program, &differs, batching);
-        let Batch { program, each } = on_all.map_err(|op| VmapFault::NoRule { op }.into_error())?;
-        let program = pass::simplify(program);
-        Ok(Batch { program, each })
+        on_all_lanes(&program, &differs, batching)
     })?;
     let Batch { program, each } = &*on_all;
     let all = args.into_iter().filter_map(|arg| match arg {

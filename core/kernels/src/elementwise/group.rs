@@ -83,9 +83,9 @@ impl Group {
             let sound = outs.iter().all(free) && apart && once;
             assert!(sound, "an instruction must not write a slot that it reads");
         }
-        let kinds: SmallVec<[FusedSum; 4]> = sums.iter().map(|sum| sum.2).collect();
+        let kinds = sums.iter().map(|sum| sum.2);
         assert!(
-            FusedSum::together(&kinds, n) && sums.iter().all(|sum| sum.0 < n_slots),
+            FusedSum::together(kinds.clone(), n) && sums.iter().all(|sum| sum.0 < n_slots),
             "the sums of a group must fit one grid and sum existing slots"
         );
         let input = |(dtype, layout): &(DType, Layout)| {
@@ -101,7 +101,7 @@ impl Group {
                 },
             }
         };
-        let grid = Grid::new(kinds.iter().copied());
+        let grid = Grid::new(kinds);
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
         Group {
             n,

@@ -126,18 +126,19 @@ impl FusedSum {
         }
     }
 
-    /// Returns whether one group of `n` elements can compute these sums.
-    pub fn together(sums: &[FusedSum], n: usize) -> bool {
+    /// Returns whether one group of `n` elements can compute these sums. Sums of one kind always fit together.
+    pub fn together(sums: impl Iterator<Item = FusedSum> + Clone, n: usize) -> bool {
         /// Least number of tasks of a large group with several kinds of sums.
         const TASKS: usize = 8;
-        match sums {
-            [] | [_] => true,
-            _ => {
-                let grid = Grid::new(sums.iter().copied());
-                grid.grain <= CHUNK && grid.task <= (2 * TASK).max(n / TASKS)
-            }
-        }
+        let grid = Grid::new(sums.clone());
+        let fits = grid.grain <= CHUNK && grid.task <= (2 * TASK).max(n / TASKS);
+        fits || are_one_kind(sums)
     }
+}
+
+fn are_one_kind(mut sums: impl Iterator<Item = FusedSum>) -> bool {
+    let first = sums.next();
+    sums.all(|sum| Some(sum) == first)
 }
 
 /// Division of a group into pieces, so that its sums see whole rows. It depends on shapes alone.
@@ -201,9 +202,10 @@ impl Order {
         let Some(first) = sums.clone().next() else {
             return Order::Any;
         };
-        let mixed = sums.clone().any(|sum| sum != first);
         match first {
-            _ if mixed => Order::Whole(sums.map(|s| lcm(s.grain(), s.unit())).fold(1, lcm)),
+            _ if !are_one_kind(sums.clone()) => {
+                Order::Whole(sums.map(|s| lcm(s.grain(), s.unit())).fold(1, lcm))
+            }
             FusedSum::All | FusedSum::Rows(_) => Order::Whole(first.grain()),
             FusedSum::Columns(of) => Order::Rows {
                 len: of.cols,
@@ -325,6 +327,15 @@ mod tests {
     }
 
     #[test]
+    fn sums_of_one_kind_fit_together() {
+        // One block of rows is the whole group.
+        let wide = FusedSum::Columns(Matrices::one(32, 5000));
+        assert!(FusedSum::together([wide; 2].into_iter(), 32 * 5000));
+        let mixed = [wide, FusedSum::Rows(5)];
+        assert!(!FusedSum::together(mixed.into_iter(), 32 * 5000));
+    }
+
+    #[test]
     fn sums_of_a_group_have_the_bits_of_a_reduction() {
         for shape in [
             [5, 77, 5],
@@ -353,7 +364,7 @@ mod tests {
                 let chosen = |i: &usize| subset >> i & 1 == 1;
                 let chosen: Vec<_> = (0..kinds.len()).filter(chosen).map(|i| kinds[i]).collect();
                 let sums: Vec<FusedSum> = chosen.iter().map(|kind| kind.0).collect();
-                if !FusedSum::together(&sums, 1 << 40) {
+                if !FusedSum::together(sums.iter().copied(), 1 << 40) {
                     continue;
                 }
                 for (sum, arb) in chosen {

@@ -15,7 +15,7 @@ pub(crate) trait Bytes: Copy {
     ///
     /// # Safety
     ///
-    /// There must be a vector at each address, and as many offsets as that takes.
+    /// `offsets` must have an element for each lane. The bytes of a vector must be at each of these offsets from `from`.
     unsafe fn load(from: *const u8, offsets: &[usize], every: usize) -> [Self; 4];
     /// # Safety
     ///
