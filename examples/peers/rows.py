@@ -1,4 +1,4 @@
-"""Times in JAX, PyTorch and ONNX Runtime the operations of the benchmark rows W13 to W19.
+"""Times in JAX, PyTorch and ONNX Runtime the operations of the benchmark rows W11 and W13 to W19.
 
     rows.py --peer jax|torch|onnxruntime [--rows W13,W14_sort1] [--threads 1] [--min-time 0.2]
                  [--check] [--first] [--cpu N] [--list]
@@ -17,7 +17,8 @@ Differences from the Rust rows that cannot be removed:
 - JAX ignores (or fills in for) an index out of range, PyTorch and Rust report it. JAX has int32 indices.
 - PyTorch has sorts and running maxima only together with their indices, and `jax.lax.top_k` has them too.
 - Results of JAX and PyTorch are new memory in each call, as those of Rust.
-- ONNX Runtime runs W17 only: the function of PyTorch, exported with its weights, and all optimisations.
+- ONNX Runtime runs W11_scores, W17 and W18_decode only: the function of PyTorch, exported with its weights, and all
+  optimisations. Its W18_decode returns the keys and values of the word instead of writing them into caches.
 """
 
 import argparse
@@ -31,7 +32,7 @@ import warnings
 def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--peer", choices=["jax", "torch", "onnxruntime"], required=True)
-    parser.add_argument("--rows", default="W13,W14,W15,W16,W17,W18,W19")
+    parser.add_argument("--rows", default="W11,W11_scores,W13,W14,W15,W16,W17,W18,W19")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--min-time", type=float, default=0.2)
     parser.add_argument("--check", action="store_true")
@@ -164,6 +165,18 @@ def seen(batch, longest, shortest):
     return (place < longest - row % (longest - shortest + 1)).reshape(batch, longest)
 
 
+# W11: two convolutions, each with its bias, and a map to classes.
+CONVNET = {
+    "conv1": lambda: fill(111, [16, 1, 3, 3], np.float32(1.0) / np.sqrt(np.float32(9.0))),
+    "conv1_b": lambda: np.zeros(16, np.float32),
+    "conv2": lambda: fill(112, [32, 16, 3, 3], np.float32(1.0) / np.sqrt(np.float32(144.0))),
+    "conv2_b": lambda: np.zeros(32, np.float32),
+    "classes": lambda: weight(113, 1568, 10),
+    "classes_b": lambda: np.zeros(10, np.float32),
+}
+CONVNET_RATE = 0.01
+
+
 # W19: the perceptron of W1 in f64.
 MLP_WIDTHS = [784, 512, 256, 10]
 MLP = {}
@@ -173,6 +186,10 @@ for layer, (inputs, outputs) in enumerate(zip(MLP_WIDTHS, MLP_WIDTHS[1:])):
 
 
 INPUTS = {
+    # W11
+    **CONVNET,
+    "digits": lambda: fill(110, [32, 1, 28, 28], 1.0),
+    "digit_labels": lambda: np.arange(32) * 7 % 10,
     **MODEL,
     **GPT,
     **CACHES,
@@ -261,6 +278,8 @@ INPUTS = {
 # ---- Rows: the operands of each, and its forms in each peer.
 
 ARGUMENTS = {
+    "W11": [*CONVNET, "digits", "digit_labels"],
+    "W11_scores": ["digits", *CONVNET],
     "W13_take_rows": ["table", "of_rows"],
     "W13_add_rows": ["table", "of_rows", "rows"],
     "W13_set_rows": ["table", "of_rows", "rows"],
@@ -352,11 +371,14 @@ ARGUMENTS = {
     "W19_jacobian50": ["form", "fifty"],
 }
 
+# Rows that ONNX Runtime runs, with the number of operands that are not weights.
+ONNX = {"W11_scores": 1, "W17_sentence": 2, "W17_batch": 2, "W18_decode": 1 + len(CACHES)}
+
 # Rows without a form in a peer, and notes on rows whose form is not a single operation.
 SKIPPED = {
     "jax": {},
     "torch": {},
-    "onnxruntime": {row: "not exported" for row in ARGUMENTS if not row.startswith("W17")},
+    "onnxruntime": {row: "not exported" for row in ARGUMENTS if row not in ONNX},
 }
 NOTES = {
     "onnxruntime": {},
@@ -498,6 +520,17 @@ def jax_peer():
         chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), next_ids[..., None], -1)
         return -chosen.mean()
 
+    def class_scores(x, *weights):
+        k1, b1, k2, b2, w, b = weights
+        for k, bias in ((k1, b1), (k2, b2)):
+            x = max_pool(jax.nn.relu(conv(x, k) + bias[:, None, None]))
+        return x.reshape(x.shape[0], -1) @ w + b
+
+    def class_step(*args):
+        *weights, x, labels = args
+        loss, grads = slopes(lambda ws: word_loss(class_scores(x, *ws), labels[:, None]))(weights)
+        return (loss, *(w - CONVNET_RATE * g for w, g in zip(weights, grads)))
+
     def slopes(f, n=1):
         """The value of `f` and its gradients for the first `n` operands."""
         both = jax.value_and_grad(f, argnums=tuple(range(n)))
@@ -580,6 +613,8 @@ def jax_peer():
     max_energy = lambda x: jnp.square(x.max(1)).sum()
 
     rows = {
+        "W11": class_step,
+        "W11_scores": class_scores,
         "W13_take_rows": {
             "x[i]": lambda x, i: x[i],
             "take": lambda x, i: jnp.take(x, i, axis=0),
@@ -757,7 +792,7 @@ def jax_peer():
     return rows, operand, prepare, np.asarray
 
 
-def torch_peer():
+def torch_peer(exported=False):
     import torch
     import torch.nn.functional as F
 
@@ -813,7 +848,17 @@ def torch_peer():
         mean = (h * share).sum(1) / share.sum(1)
         return mean / mean.norm(dim=-1, keepdim=True)
 
-    def gpt(ids, caches, weights):
+    def written(caches, news, at):
+        """The filled places of the caches, after writing those of the word in place."""
+        for cache, x in zip(caches, news):
+            cache[:, :, at : at + 1] = x
+        return (cache[:, :, : at + 1] for cache in caches)
+
+    def appended(caches, news, at):
+        """The same as new memory."""
+        return (torch.cat([cache[:, :, :at], x], 2) for cache, x in zip(caches, news))
+
+    def gpt(ids, caches, weights, keep=written):
         weights = iter(weights)
         take = lambda n: [next(weights) for _ in range(n)]
         norm = lambda x, gain, bias: F.layer_norm(x, [WIDTH], gain, bias, eps=1e-5)
@@ -826,9 +871,7 @@ def torch_peer():
             x = norm(h, g1, b1)
             q, k, v = (heads(F.linear(x, w, b)) for w, b in ((wq, bq), (wk, bk), (wv, bv)))
             if caches:
-                for cache, x in zip(caches[2 * layer : 2 * layer + 2], (k, v)):
-                    cache[:, :, at : at + 1] = x
-                k, v = (cache[:, :, : at + 1] for cache in caches[2 * layer : 2 * layer + 2])
+                k, v = keep(caches[2 * layer : 2 * layer + 2], (k, v), at)
                 y = F.scaled_dot_product_attention(q, k, v)
             else:
                 y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -840,6 +883,30 @@ def torch_peer():
     def decode(ids, *args):
         n = len(CACHES)
         return gpt(ids, args[:n], args[n:])
+
+    def class_scores(x, *weights):
+        k1, b1, k2, b2, w, b = weights
+        for k, bias in ((k1, b1), (k2, b2)):
+            x = F.max_pool2d(F.relu(F.conv2d(x, k, bias, padding=1)), 2)
+        return torch.addmm(b, x.flatten(1), w)
+
+    class ClassStep:
+        """A step of gradient descent, from the same weights in each call."""
+
+        def __init__(self, f):
+            self.f = f
+
+        def prepare(self, args):
+            *weights, x, labels = args
+            weights = [w.clone().requires_grad_() for w in weights]
+
+            def call():
+                loss = F.cross_entropy(self.f(x, *weights), labels)
+                grads = torch.autograd.grad(loss, weights)
+                with torch.no_grad():
+                    return (loss, *torch._foreach_add(weights, grads, alpha=-CONVNET_RATE))
+
+            return call
 
     class TextGradient:
         def prepare(self, args):
@@ -959,6 +1026,8 @@ def torch_peer():
     f32 = torch.float32
 
     rows = {
+        "W11": {"eager": ClassStep(class_scores), "compile": ClassStep(compiled(class_scores))},
+        "W11_scores": both(class_scores),
         "W13_take_rows": {
             "index_select": lambda x, i: x.index_select(0, i),
             "x[i]": lambda x, i: x[i],
@@ -1113,14 +1182,23 @@ def torch_peer():
         "W19_jacobian50": both(jacobian),
     }
 
+    if exported:
+        decode_appended = lambda ids, *args: gpt(ids, args[: len(CACHES)], args[len(CACHES) :], appended)
+        rows = {
+            "W11_scores": class_scores,
+            "W17_sentence": embed,
+            "W17_batch": embed,
+            "W18_decode": decode_appended,
+        }
+
     def operand(x):
         return torch.from_numpy(np.array(x, order="C"))
 
     def prepare(row, f, args):
-        if isinstance(f, (Pullback, TextGradient, Gradient)):
+        if isinstance(f, (Pullback, TextGradient, Gradient, ClassStep)):
             return f.prepare(args)
         # Compiled code and derivatives of functions take no tensors of the mode that forbids derivatives.
-        if row.startswith("W19"):
+        if row.startswith(("W11", "W19")):
             return lambda: f(*args)
 
         def call():
@@ -1138,29 +1216,29 @@ def onnxruntime_peer():
     import onnxruntime
     import torch
 
-    rows, operand, _, array = torch_peer()
+    rows, operand, _, _ = torch_peer(exported=True)
 
-    class Embedder(torch.nn.Module):
+    class Model(torch.nn.Module):
         def __init__(self, f, weights):
             super().__init__()
             self.f = f
             self.weights = torch.nn.ParameterList(weights)
 
-        def forward(self, ids, mask):
-            return self.f(ids, mask, *self.weights)
+        def forward(self, *inputs):
+            return self.f(*inputs, *self.weights)
 
     def prepare(row, f, args):
-        ids, mask, *weights = args
+        inputs, weights = args[: ONNX[row]], args[ONNX[row] :]
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = THREADS
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "model.onnx")
-            inputs = {"ids": ids, "mask": mask}
+            names = [f"input{i}" for i in range(len(inputs))]
             torch.onnx.export(
-                Embedder(f, weights).eval(), tuple(inputs.values()), path, input_names=list(inputs), dynamo=False
+                Model(f, weights).eval(), tuple(inputs), path, input_names=names, dynamo=False
             )
             session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        given = {name: x.numpy() for name, x in inputs.items()}
+        given = {name: x.numpy() for name, x in zip(names, inputs)}
         return lambda: session.run(None, given)[0]
 
     return rows, operand, prepare, np.asarray

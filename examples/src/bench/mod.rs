@@ -137,6 +137,11 @@ pub const WORKLOADS: &[Workload] = &[
         run: convnet::steps,
     },
     Workload {
+        name: "W11_scores",
+        about: "network with two convolutions, batch 32: scores of the classes",
+        run: convnet::class_scores,
+    },
+    Workload {
         name: "W12",
         about: "recurrent network, 64 steps: loss and gradient",
         run: recurrence::recurrent_gradients,
