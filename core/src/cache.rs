@@ -20,6 +20,7 @@
 use crate::graph::engine::Engine;
 use crate::plan::cache::report;
 pub use crate::plan::cache::{DEFAULT_CAPACITY, Stats};
+use crate::plan::limit::set_limit;
 
 /// Sets the largest number of plans that the cache keeps, and of recorded programs. With 0, every evaluation plans
 /// again, and every transform of a closure differentiates again.
@@ -50,6 +51,38 @@ pub fn clear() {
     drop(engine);
     report(&dropped);
     drop(programs);
+}
+
+/// Sets how many bytes the values of one evaluation may take at a time: its results and the values between. The tensors
+/// that it reads do not count. `None`, the default, is no limit.
+///
+/// A plan that would hold more drops values, and computes them again where they are read: those that are large, that are
+/// not read for a long time, and that are fast to compute. The bits of the results are the same. [`explain`](crate::explain())
+/// says how many bytes are held and which operations run again, and [`profile`](crate::profile()) how long these take. If
+/// a limit is out of reach, the plan with the fewest bytes that was found runs, and `explain` says so.
+///
+/// Loops, custom functions and programs for several devices are not computed again, and the memory in their bodies is not
+/// limited. All plans are dropped, since they were made for another limit.
+///
+/// ```
+/// use gradloom::prelude::*;
+/// use gradloom::{explain, set_memory_limit};
+///
+/// let loss = |x: &Tensor| (0..8).fold(x.clone(), |h, _| h.matmul(x).tanh()).sum(..);
+/// let x = Tensor::full([64, 64], 0.01f32);
+/// let free = grad(loss)(&x).to_vec::<f32>();
+/// set_memory_limit(Some(100 << 10));
+/// let slope = grad(loss)(&x);
+/// assert!(explain(&slope).to_string().contains("computed again"));
+/// assert_eq!(slope.to_vec::<f32>(), free);
+/// set_memory_limit(None);
+/// ```
+pub fn set_memory_limit(bytes: Option<usize>) {
+    let mut engine = Engine::lock();
+    set_limit(bytes.unwrap_or(usize::MAX));
+    let dropped = engine.cache.take_all();
+    drop(engine);
+    report(&dropped);
 }
 
 /// Returns the current size of the plan cache.

@@ -145,6 +145,7 @@
 //!   [`set_threads`]: sets the number of threads.
 //! - `dump`, with the feature `trace`: writes tensors and the named values of traced functions to disk.
 //! - [`release_memory`] frees the buffers that are cached for later results, and [`set_kept_memory`] limits them.
+//!   [`set_memory_limit`]: limits the memory of an evaluation, by computing values again.
 //! - [`report()`] tells how often traced functions were planned or recorded, why, and how long they
 //!   ran.
 //! - [`Error`]: the error type. An error is a panic at the line of the call, or an `Err` inside of
@@ -197,6 +198,7 @@ pub mod tree;
 
 pub use __private::SavedCotangents;
 pub use aval::Aval;
+pub use cache::set_memory_limit;
 pub use cost::{Cost, Formula, Term, Work};
 pub use custom::{CustomFunction, FunctionContext, custom_call};
 pub use element::Element;

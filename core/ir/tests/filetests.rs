@@ -5,6 +5,7 @@
 //! | `test parse` | the program as it prints |
 //! | `test verify` | the faults |
 //! | `test dce`, `test cse`, `test fold`, `test simplify`, `test means`, `test recompute` | the program after the pass |
+//! | `test rematerialize 1024` | the program that holds about so many bytes, in the order of its steps |
 //! | `test fuse` | the program in the order of its steps, and its groups |
 //! | `test jvp wrt=x,y` | the forward-mode program |
 //! | `test vjp wrt=x,y` | the primal program and the pullback |
@@ -94,6 +95,7 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         "simplify" => checked(pass::simplify(program)),
         "means" => checked(pass::without_means(program)),
         "recompute" => checked(pass::recompute(program)),
+        "rematerialize" => rematerialize(&program, words.next().and_then(|n| n.parse().ok())),
         "jvp" => {
             let jvp = ad::jvp(&program, &wrt(&program, words.next())?, ad::Calls::Joint);
             Ok(format!(
@@ -138,6 +140,23 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         "fuse" => fuse(program),
         _ => Err(format!("there is no test `{test}`")),
     }
+}
+
+fn rematerialize(program: &Program, limit: Option<u64>) -> Result<String, String> {
+    let limit = limit.ok_or("the header has no limit")?;
+    let steps = pass::fuse(program);
+    let Some(made) = pass::rematerialize(program, &steps, limit) else {
+        return Ok("out of reach".into());
+    };
+    let order = made.steps.concat();
+    if (0..order.len()).any(|i| order[i] != i) {
+        return Err(format!("the steps {:?} are out of order", made.steps));
+    }
+    let text = checked(made.program)?;
+    Ok(format!(
+        "{text}\nsteps {:?}\nagain {:?}, {} bytes",
+        made.steps, made.again, made.bytes
+    ))
 }
 
 /// Returns the program in the order of its steps, followed by its groups of several equations.

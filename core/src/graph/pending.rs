@@ -225,7 +225,7 @@ impl Graph {
     pub(crate) fn explain(&self) -> String {
         let lowered = self.lower();
         let plan = Plan::new(&lowered);
-        plan.explain(Some(&pass::to_plan(lowered.program)))
+        plan.explain(Some(&plan.program(&lowered.program)))
     }
 }
 

@@ -9,7 +9,7 @@ use super::numbers::Numbers;
 use super::{Donations, Lowered, Plan};
 use crate::Result;
 use crate::events::{self, Event};
-use gradloom_ir::{Program, pass};
+use gradloom_ir::Program;
 use gradloom_kernels::memory::Buffer;
 use gradloom_kernels::task::Leaf;
 use gradloom_kernels::timeline::{self, SliceKind};
@@ -96,7 +96,7 @@ impl CachedPlan {
     ) -> Result<()> {
         let tasks = self.tasks.get_or_init(|| {
             let program = self.source.as_ref();
-            let program = program.map(|(program, _)| pass::to_plan(program.clone()));
+            let program = program.map(|(program, _)| self.plan.program(program));
             self.plan.descriptions(program.as_ref())
         });
         let mut start = Instant::now();
@@ -130,7 +130,7 @@ impl CachedPlan {
     /// Describes the plan as text for people.
     pub(crate) fn explain(&self) -> String {
         let source = self.source.as_ref();
-        let program = source.map(|(program, _)| pass::to_plan(program.clone()));
+        let program = source.map(|(program, _)| self.plan.program(program));
         self.plan.explain(program.as_ref())
     }
 
@@ -228,7 +228,7 @@ impl Cache {
             equations: entry.plan.n_steps(),
             why,
         });
-        if self.plans.is_too_long(&entry.key) {
+        if self.plans.is_too_long(&entry.key) || !entry.plan.is_for_limit() {
             entry.evicted.store(true, Ordering::Relaxed);
             return entry;
         }

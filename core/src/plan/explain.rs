@@ -1,6 +1,7 @@
 //! Describes a plan as text.
 
 use super::Plan;
+use super::limit::Described;
 use crate::backend::{Eqns, TaskKind};
 use gradloom_ir::{Poly, Program, cost};
 use gradloom_kernels::task::{Region, RegionBase, Task};
@@ -46,6 +47,9 @@ impl Plan {
                 functions: a.functions + b.functions,
             });
         let _ = write!(text, "{total}");
+        if let Some(limited) = &self.limited {
+            let _ = write!(text, "{}", Described(limited, self.held()));
+        }
         for (i, (task, what)) in self.tasks.iter().zip(&self.kinds).enumerate() {
             let total = |regions: &[Region]| size(regions.iter().map(bytes).sum());
             let outs: Vec<String> = task.outs().iter().map(place).collect();
@@ -59,6 +63,7 @@ impl Plan {
             if let Some(work) = &works[i] {
                 let _ = write!(text, "{work}");
             }
+            text.push_str(self.again(&self.eqns[i]));
         }
         text
     }
@@ -76,11 +81,20 @@ pub(crate) struct TaskDescription {
 }
 
 impl Plan {
+    /// Returns a note for a task that computes values again.
+    fn again(&self, eqns: &[u32]) -> &'static str {
+        let limited = self.limited.as_ref();
+        match limited.is_some_and(|limited| limited.repeats(eqns)) {
+            true => " (again)",
+            false => "",
+        }
+    }
+
     /// Describes each task. `program` is as for [`explain`](Self::explain).
     pub(crate) fn descriptions(&self, program: Option<&Program>) -> Vec<TaskDescription> {
         let tasks = self.tasks.iter().zip(&self.kinds).zip(&self.eqns);
         let describe = |((task, kind), eqns): ((&Task, &TaskKind), &Eqns)| TaskDescription {
-            label: kind.to_string(),
+            label: format!("{kind}{}", self.again(eqns)),
             #[cfg(feature = "view")]
             values: program.map_or_else(Vec::new, |program| {
                 let outs = eqns.iter().flat_map(|i| &program.eqns[*i as usize].outs);
@@ -97,14 +111,14 @@ impl Plan {
 
 /// Arithmetic, according to the formulas of the ops.
 #[derive(Default)]
-struct TaskCost {
+pub(super) struct TaskCost {
     flops: i128,
     /// Evaluations of functions such as `exp`.
     functions: i128,
 }
 
 /// Returns the work of some equations, or `None` if that of one is unknown.
-fn work(program: &Program, eqns: &[u32]) -> Option<TaskCost> {
+pub(super) fn work(program: &Program, eqns: &[u32]) -> Option<TaskCost> {
     let eqns = eqns.iter().map(|i| program.eqns.get(*i as usize));
     let mut total = cost::Cost::ZERO;
     for eqn in eqns {
@@ -150,7 +164,7 @@ fn place(region: &Region) -> String {
 }
 
 /// Formats a size with a unit that keeps the number short.
-fn size(bytes: usize) -> String {
+pub(super) fn size(bytes: usize) -> String {
     match bytes {
         0..10_240 => format!("{bytes} B"),
         10_240..10_485_760 => format!("{:.1} KiB", bytes as f64 / 1024.0),

@@ -56,6 +56,8 @@ pub(super) fn assign_memory(
         first_safe,
         makers,
         n_equations: program.eqns.len(),
+        limit: usize::MAX,
+        limited: None,
     }
 }
 

@@ -13,6 +13,7 @@ mod epilogue;
 mod explain;
 mod groups;
 mod instructions;
+pub(crate) mod limit;
 mod liveness;
 pub(crate) mod lru;
 mod memory_plan;
@@ -70,6 +71,10 @@ pub(crate) struct Plan {
     /// Task that makes each result.
     makers: Box<[usize]>,
     n_equations: usize,
+    /// Memory limit that the plan was made for.
+    limit: usize,
+    /// Program of the plan, if the limit has changed it.
+    limited: Option<Box<limit::Limited>>,
 }
 
 /// Leaves of a run of a plan.
@@ -88,7 +93,7 @@ enum Out {
 }
 
 impl Plan {
-    /// Simplifies `lowered` and plans it.
+    /// Simplifies `lowered` and plans it, for the memory limit that is set.
     pub(crate) fn new(lowered: &Lowered) -> Plan {
         let program = pass::to_plan(lowered.program.clone());
         let leaves = &program.params[..program.params.len() - lowered.likes.len()];
@@ -96,15 +101,31 @@ impl Plan {
         let leaves: Vec<_> = avals
             .map(|aval| (aval.numel(), Layout::contiguous(aval.shape())))
             .collect();
-        Plan::of(&program, &leaves)
+        match limit::limit() {
+            usize::MAX => Plan::of(&program, &leaves),
+            limit => {
+                let steps = pass::fuse(&program);
+                let plan = Plan::of_steps(&program, steps.clone(), &leaves);
+                let plan = match plan.held() > limit {
+                    true => plan.within(limit, &program, &steps, &leaves),
+                    false => plan,
+                };
+                Plan { limit, ..plan }
+            }
+        }
     }
 
-    /// Plans a program.
+    /// Plans a program without a memory limit.
     ///
     /// `leaves` has the number of elements and the layout of each of the first parameters.
     pub(crate) fn of(program: &Program, leaves: &[(usize, Layout)]) -> Plan {
+        Plan::of_steps(program, pass::fuse(program), leaves)
+    }
+
+    /// Plans a program whose equations run in these steps.
+    fn of_steps(program: &Program, of: Vec<Vec<usize>>, leaves: &[(usize, Layout)]) -> Plan {
         let start = timeline::is_on().then(Instant::now);
-        let (build, places) = steps(program, leaves);
+        let (build, places) = steps(program, of, leaves);
         let plan = assign_memory(build, program, &places);
         if let Some(start) = start {
             let equations = program.eqns.len();
@@ -112,6 +133,19 @@ impl Plan {
             timeline::note("make a plan", kind, start, Instant::now());
         }
         plan
+    }
+
+    /// Returns the program that was planned, which is made again of the one before simplification.
+    pub(crate) fn program(&self, source: &Program) -> Program {
+        match &self.limited {
+            Some(limited) => limited.program.clone(),
+            None => pass::to_plan(source.clone()),
+        }
+    }
+
+    /// Returns whether the plan was made for the memory limit that is set.
+    pub(crate) fn is_for_limit(&self) -> bool {
+        self.limit == limit::limit()
     }
 
     /// Returns the number of equations of the simplified program.

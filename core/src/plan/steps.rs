@@ -23,15 +23,15 @@ pub(super) struct Planning<'a> {
     pub(super) numbers: GroupNumbers,
 }
 
-/// Plans a program whose first parameters are leaves.
+/// Plans a program in steps. The first parameters are leaves.
 ///
 /// Returns the tasks and the place of each value.
 pub(super) fn steps(
     program: &Program,
+    all: Vec<Vec<usize>>,
     leaves: &[(usize, Layout)],
 ) -> (TaskBuilder, SecondaryMap<Var, View>) {
     let mut build = TaskBuilder::default();
-    let all = pass::fuse(program);
     let mut places = Places::new(program, &all);
     for (i, (len, layout)) in leaves.iter().enumerate() {
         let leaf = program.params[i];

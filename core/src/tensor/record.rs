@@ -9,6 +9,7 @@ use crate::graph::trace_scope::{Scope, Scopes};
 use crate::graph::value::{NEVER, OpData, Shared, Value, ValueOperands, ValueSource};
 use crate::graph::{handle, recorded_numbers, recording, run};
 use crate::observe;
+use crate::plan::limit;
 use crate::tensor::batch_prefix::record_batched;
 use crate::tensor::infer_cache;
 use crate::tensor::infer_cache::{Inferred, Statics};
@@ -356,6 +357,9 @@ fn push_watched(mut value: UniqueArc<Value>) -> Result<Tensor> {
 /// The limit bounds the memory of a loop that reads no value, and the time to make its plans.
 pub(crate) const MAX_PENDING_OPS: u32 = 256;
 
+/// The same while a memory limit is set: the values between two parts stay in memory, and are not computed again.
+const MAX_LIMITED_OPS: u32 = 64 * MAX_PENDING_OPS;
+
 /// Computes a part of the chain that ends at `out`, if it has [`MAX_PENDING_OPS`].
 #[inline]
 fn bound_pending(out: &Tensor) {
@@ -371,10 +375,14 @@ fn run_pending(out: &Tensor) {
         return;
     }
     // The recorded depth is too large if a value in the chain has been realised since.
-    if pending::correct_depths(&out.0) < MAX_PENDING_OPS {
+    let most = match limit::limit() {
+        usize::MAX => MAX_PENDING_OPS,
+        _ => MAX_LIMITED_OPS,
+    };
+    if pending::correct_depths(&out.0) < most {
         return;
     }
-    let cut = pending::cut_of_chain(&out.0, MAX_PENDING_OPS / 2);
+    let cut = pending::cut_of_chain(&out.0, most / 2);
     // On failure the value stays a promise, and the error is returned when the user requests it.
     // Its consumers fail too, so they are not tried again.
     match run::realise(&[cut]) {

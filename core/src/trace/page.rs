@@ -7,7 +7,6 @@ use crate::raise::expect;
 use crate::tensor::replay::{Bound, Env};
 use crate::tree::leaves;
 use crate::{Result, Tensor, Tree};
-use gradloom_ir::pass;
 use gradloom_kernels::memory::Buffer;
 use gradloom_view::{Metadata, Page, PlanStep, PlanTable, SourceLine, Statistics, VarInfo};
 
@@ -104,7 +103,7 @@ impl<X: Tree, Y: Tree> Trace<X, Y> {
             likes: likes.collect(),
         };
         let plan = Plan::new(&lowered);
-        let simplified = pass::to_plan(program.clone());
+        let simplified = plan.program(program);
         let steps = plan
             .descriptions(Some(&simplified))
             .into_iter()

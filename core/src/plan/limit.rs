@@ -1,0 +1,124 @@
+//! Plans that hold fewer bytes at a time, because they compute some values again.
+
+use super::Plan;
+use super::explain::{TaskCost, size, work};
+use gradloom_ir::Program;
+use gradloom_ir::pass::{self, Rematerialized};
+use gradloom_kernels::memory::Layout;
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Maximum number of bytes that a plan should hold. `usize::MAX` is no limit.
+static LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Number of plans that are tried for one limit.
+const ATTEMPTS: usize = 8;
+
+pub(crate) fn limit() -> usize {
+    LIMIT.load(Ordering::Relaxed)
+}
+
+/// Sets the limit of later plans. The caller holds the lock of the cache and drops its plans.
+pub(crate) fn set_limit(bytes: usize) {
+    LIMIT.store(bytes, Ordering::Relaxed);
+}
+
+/// The program of a plan that was made for a limit which its plain form exceeds.
+pub(super) struct Limited {
+    limit: usize,
+    pub(super) program: Program,
+    /// Equations that compute a value again, ascending.
+    again: Vec<u32>,
+}
+
+impl Limited {
+    /// Returns whether each of some equations computes a value again.
+    pub(super) fn repeats(&self, eqns: &[u32]) -> bool {
+        !eqns.is_empty() && eqns.iter().all(|i| self.again.binary_search(i).is_ok())
+    }
+}
+
+/// Describes what the limit has changed, `held` being the bytes of a plan.
+pub(super) struct Described<'a>(pub(super) &'a Limited, pub(super) usize);
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Described(limited, held) = self;
+        let cost = work(&limited.program, &limited.again);
+        let n = limited.again.len();
+        write!(
+            f,
+            "\nmemory limit {}{}: {} held at a time; {n} equation{} computed again{}",
+            size(limited.limit),
+            if *held > limited.limit {
+                ", which is out of reach"
+            } else {
+                ""
+            },
+            size(*held),
+            if n == 1 { "" } else { "s" },
+            cost.unwrap_or(TaskCost::default())
+        )
+    }
+}
+
+impl Plan {
+    /// Returns the bytes that a run holds beside its leaves: results and intermediate values.
+    pub(super) fn held(&self) -> usize {
+        let results = self.needs.results.iter();
+        let results = results.map(|(dtype, len)| len.saturating_mul(dtype.size()));
+        results.fold(self.needs.arena, usize::saturating_add)
+    }
+
+    /// Returns a plan of the program that holds at most `limit` bytes, or as few as could be found.
+    ///
+    /// `steps` are those of `self`, which holds more.
+    pub(super) fn within(
+        self,
+        limit: usize,
+        program: &Program,
+        steps: &[Vec<usize>],
+        leaves: &[(usize, Layout)],
+    ) -> Plan {
+        // Plans store less than the estimates say, because more kernels are fused, or more, because views are copied.
+        let Some(whole) = pass::rematerialize(program, steps, u64::MAX) else {
+            return self;
+        };
+        let scale = whole.bytes as f64 / self.held() as f64;
+        let (mut low, mut high) = (0.0, whole.bytes as f64);
+        let mut target = limit as f64 * scale;
+        let mut best = self;
+        for _ in 0..ATTEMPTS {
+            let Some(made) = pass::rematerialize(program, steps, target as u64) else {
+                low = target;
+                target = (low + high) / 2.0;
+                continue;
+            };
+            let plan = Plan::limited(limit, made, leaves);
+            let held = plan.held();
+            if held < best.held() {
+                best = plan;
+            }
+            if best.held() <= limit {
+                break;
+            }
+            high = target;
+            let nearer = 0.98 * target * limit as f64 / held as f64;
+            target = match nearer > low {
+                true => nearer,
+                false => (low + high) / 2.0,
+            };
+        }
+        best
+    }
+
+    fn limited(limit: usize, made: Rematerialized, leaves: &[(usize, Layout)]) -> Plan {
+        let mut plan = Plan::of_steps(&made.program, made.steps, leaves);
+        plan.limited = Some(Box::new(Limited {
+            limit,
+            program: made.program,
+            again: made.again.iter().map(|i| *i as u32).collect(),
+        }));
+        plan
+    }
+}
