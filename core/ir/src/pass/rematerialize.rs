@@ -6,7 +6,7 @@
 //! reads are known.
 
 use crate::cost;
-use crate::{Eqn, Poly, Program, SecondaryMap, Var};
+use crate::{Eqn, Op, Poly, Program, SecondaryMap, Var};
 
 /// Equations of the result for each equation of the program, from which on the limit counts as out of reach.
 const MOST_EQUATIONS: usize = 3;
@@ -79,8 +79,8 @@ impl<'a> Steps<'a> {
                     all.of.insert(*out, n);
                     let of = eqn.op.is_view().then(|| all.root.get(eqn.args[0]).copied());
                     let root = of.flatten().unwrap_or(*out);
-                    // A view of a parameter takes no memory, and is always there.
-                    if eqn.op.is_view() && of.flatten().is_none() {
+                    // A view of a parameter takes no memory, and neither does a repeated number.
+                    if eqn.op == Op::Full || eqn.op.is_view() && of.flatten().is_none() {
                         continue;
                     }
                     all.root.insert(*out, root);
