@@ -5,6 +5,7 @@
 //! are reflected.
 
 use crate::float::Real;
+use crate::zeta::BERNOULLI;
 use crate::{Arith, Float, log, pow};
 use std::f64::consts::PI;
 
@@ -75,22 +76,25 @@ fn of_positive<A: Arith>(z: f64) -> f64 {
     let near = if low { near - log } else { near + log };
     // Stirling's series
     let w = 1.0 / z;
-    let series = (w * w).horner::<A, 8>([
-        -0.029550653594771242,
-        0.00641025641025641,
-        -0.0019175269175269176,
-        0.0008417508417508417,
-        -0.0005952380952380953,
-        0.0007936507936507937,
-        -0.002777777777777778,
-        0.08333333333333333,
-    ]);
+    let series = (w * w).horner::<A, 8>(STIRLING);
     let far = (z - 0.5).fma::<A>(log - 1.0, series.fma::<A>(w, 0.4189385332046728));
     if large { far } else { near }
 }
 
+/// Stirling's series of `log gamma` in `1 / z^2`, the highest power first.
+pub const STIRLING: [f64; 8] = [
+    -0.029550653594771242,
+    0.00641025641025641,
+    -0.0019175269175269176,
+    0.0008417508417508417,
+    -0.0005952380952380953,
+    0.0007936507936507937,
+    -0.002777777777777778,
+    0.08333333333333333,
+];
+
 /// `log gamma(1 + e) / e` for `-0.25 <= e <= 0.5`, the highest power first.
-const NEAR_1: [f64; 21] = [
+pub const NEAR_1: [f64; 21] = [
     -0.007827903758187479,
     0.028792237448304066,
     -0.05025335130400477,
@@ -255,18 +259,6 @@ pub fn polygamma<A: Arith, T: Float>(x: T, order: T) -> T {
 /// Returns the sum of `(x + k)^-s` over `k >= 0`, for `x >= 0` and `s >= 2` (Euler, Maclaurin).
 #[inline(always)]
 fn zeta<A: Arith>(s: f64, x: f64) -> f64 {
-    // B(2 j) / (2 j)!
-    const BERNOULLI: [f64; 9] = [
-        0.08333333333333333,
-        -0.001388888888888889,
-        3.306878306878307e-05,
-        -8.267195767195768e-07,
-        2.08767569878681e-08,
-        -5.284190138687493e-10,
-        1.3382536530684679e-11,
-        -3.3896802963225827e-13,
-        8.586062056277845e-15,
-    ];
     let mut y = x;
     let mut sum = 0.0;
     let mut i = 0;
@@ -286,5 +278,8 @@ fn zeta<A: Arith>(s: f64, x: f64) -> f64 {
         factor *= w * w * (j + 1.0) * (j + 2.0);
         i += 1;
     }
-    sum + (rest + last * y / (s - 1.0))
+    // An infinite y has no part in the sum.
+    let integral = last * y / (s - 1.0);
+    let integral = if last == 0.0 { 0.0 } else { integral };
+    sum + (rest + integral)
 }

@@ -353,7 +353,7 @@ fn uniform<const K: usize>(a: f64, x: f64) -> Part<K> {
 }
 
 /// Series of `eta` in `e`, the lowest power first.
-const ETA: [f64; 17] = [
+pub const ETA: [f64; 17] = [
     0.0,
     1.0,
     -0.3333333333333333,
@@ -374,7 +374,7 @@ const ETA: [f64; 17] = [
 ];
 
 /// Series of `C0`, `C1`, .. in `eta`, the lowest power first.
-const CORRECTIONS: [&[f64]; 5] = [
+pub const CORRECTIONS: [&[f64]; 5] = [
     &[
         -0.3333333333333333,
         0.08333333333333333,

@@ -119,8 +119,11 @@ pub mod tables {
     pub use crate::erf_inv::{
         CENTRE as QUANTILE_CENTRE, END as QUANTILE_END, TAIL as QUANTILE_TAIL,
     };
+    pub use crate::gamma::{NEAR_1 as LGAMMA_NEAR_1, STIRLING};
+    pub use crate::incomplete_gamma::{CORRECTIONS as GAMMA_CORRECTIONS, ETA as GAMMA_ETA};
     pub use crate::integrals::{
         DILOGARITHM, ENTIRE as EXPI_ENTIRE, EULER, NEGATIVE as EXPI_NEGATIVE,
         POSITIVE as EXPI_POSITIVE, ZETA_2,
     };
+    pub use crate::zeta::BERNOULLI as ZETA_BERNOULLI;
 }

@@ -73,23 +73,30 @@ fn of_order(s: f64, q: f64, order: f64) -> f64 {
     positive::<1>(s, r).value() + if is_odd { -below } else { below }
 }
 
+/// `B(2 j) / (2 j)!`, where `B` are the numbers of Bernoulli.
+pub const BERNOULLI: [f64; 9] = [
+    0.08333333333333333,
+    -0.001388888888888889,
+    3.306878306878307e-05,
+    -8.267195767195768e-07,
+    2.08767569878681e-08,
+    -5.284190138687493e-10,
+    1.3382536530684679e-11,
+    -3.3896802963225827e-13,
+    8.586062056277845e-15,
+];
+
 /// Returns the function of `s + t` for `q > 0`, by the formula of Euler and Maclaurin (DLMF 25.11.5).
 fn positive<const K: usize>(s: f64, q: f64) -> Jet<K> {
-    // B(2 j) / (2 j)!
-    const BERNOULLI: [f64; 9] = [
-        0.08333333333333333,
-        -0.001388888888888889,
-        3.306878306878307e-05,
-        -8.267195767195768e-07,
-        2.08767569878681e-08,
-        -5.284190138687493e-10,
-        1.3382536530684679e-11,
-        -3.3896802963225827e-13,
-        8.586062056277845e-15,
-    ];
     let power = |y: f64, lift: f64| {
-        let slope = Jet::<K>::line(0.0, -log::<Plain, f64>(y));
-        slope.exp_with(pow::<Plain, f64>(y, lift - s))
+        let slope = -log::<Plain, f64>(y);
+        let mut next = pow::<Plain, f64>(y, lift - s);
+        // A sum with products of 0 would be NaN where the power is infinite.
+        Jet::<K>(std::array::from_fn(|k| {
+            let this = next;
+            next = slope * next / (k + 1) as f64;
+            this
+        }))
     };
     let s_jet = Jet::<K>::line(s, 1.0);
     let mut sum = Jet::constant(0.0);

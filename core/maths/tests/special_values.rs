@@ -236,6 +236,11 @@ macro_rules! tests {
                 ] {
                     assert!(alike(maths::expn::<Fused, $t>(x, n), y), "{x}, {n}");
                 }
+                // A power of a number near 0 overflows, and that of infinity vanishes.
+                for n in [1.0, 2.0, 3.0] {
+                    assert_eq!(maths::zeta_ds::<Fused, $t>(80.0, 1e-20, n), inf);
+                    assert_eq!(maths::polygamma::<Fused, $t>(inf, n), 0.0);
+                }
                 // Orders of derivatives beyond the last are not known.
                 for found in [
                     maths::gammainc_da::<Fused, $t>(2.0, 1.0, 5.0),

@@ -120,6 +120,13 @@ fn ints(lens: &[usize]) -> Vec<i64> {
     lens.iter().map(|len| *len as i64).collect()
 }
 
+/// A graph that is an attribute of a node, and the names that its nodes read.
+#[derive(Debug)]
+pub(crate) struct Subgraph {
+    graph: Message,
+    read: Vec<String>,
+}
+
 /// The nodes and initializers of a graph.
 #[derive(Debug)]
 pub(crate) struct Graph {
@@ -231,6 +238,58 @@ impl Graph {
     ) -> [Value; 2] {
         let outs = dtypes.map(|dtype| self.fresh(dtype, shape));
         self.push(op, inputs, &[&outs[0].name, &outs[1].name], attributes);
+        outs
+    }
+
+    /// Returns a graph with parameters of these types. `body` appends its nodes and returns its results.
+    ///
+    /// The nodes may read other values, too. Constants belong to the whole model.
+    pub(crate) fn subgraph<E>(
+        &mut self,
+        params: &[(DType, Vec<usize>)],
+        body: impl FnOnce(&mut Graph, &[Value]) -> Result<Vec<Value>, E>,
+    ) -> Result<Subgraph, E> {
+        let params = params
+            .iter()
+            .map(|(dtype, shape)| self.fresh(*dtype, shape));
+        let params: Vec<Value> = params.collect();
+        let outer = std::mem::take(&mut self.nodes);
+        let outs = body(self, &params)?;
+        // A result is that of a node of the graph, and has a name of its own.
+        let copies = outs.iter().map(|x| self.same("Identity", &[x]));
+        let outs: Vec<Value> = copies.collect();
+        let nodes = std::mem::replace(&mut self.nodes, outer);
+        let mut graph = proto::graph("body", nodes.iter().map(|(node, _)| node));
+        let info = |x: &Value| proto::value_info(&x.name, x.dtype, &x.shape);
+        params.iter().for_each(|x| graph.message(11, &info(x)));
+        outs.iter().for_each(|x| graph.message(12, &info(x)));
+        let read = nodes.into_iter().flat_map(|(_, names)| names).collect();
+        Ok(Subgraph { graph, read })
+    }
+
+    /// Appends a node with graphs as attributes, and results of these types.
+    pub(crate) fn node_with(
+        &mut self,
+        op: &str,
+        inputs: &[&Value],
+        attributes: &[Attribute<'_>],
+        graphs: &[(&str, Subgraph)],
+        outs: &[(DType, Vec<usize>)],
+    ) -> Vec<Value> {
+        let outs = outs.iter().map(|(dtype, shape)| self.fresh(*dtype, shape));
+        let outs: Vec<Value> = outs.collect();
+        let names: Vec<&str> = outs.iter().map(|x| &*x.name).collect();
+        let of_graphs = graphs
+            .iter()
+            .map(|(name, of)| Attribute::Graph(name, &of.graph));
+        let attributes: Vec<_> = attributes.iter().copied().chain(of_graphs).collect();
+        self.push(op, inputs, &names, &attributes);
+        let read = graphs.iter().flat_map(|(_, of)| of.read.iter().cloned());
+        self.nodes
+            .last_mut()
+            .expect("a node is there")
+            .1
+            .extend(read);
         outs
     }
 

@@ -162,10 +162,8 @@ pub fn export(
         .map(|(i, x)| g.output(x, format!("result.{i}")))
         .collect();
 
-    let mut graph = Message::default();
     let (nodes, initializers) = g.finish();
-    nodes.iter().for_each(|node| graph.message(1, node));
-    graph.text(2, name);
+    let mut graph = proto::graph(name, &nodes);
     initializers.iter().for_each(|x| graph.message(5, x));
     let info = |x: &Value| proto::value_info(&x.name, x.dtype, &x.shape);
     inputs.iter().for_each(|x| graph.message(11, &info(x)));

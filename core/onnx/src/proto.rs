@@ -74,6 +74,7 @@ pub(crate) enum Attribute<'a> {
     Ints(&'a str, &'a [i64]),
     Float(&'a str, f32),
     Text(&'a str, &'a str),
+    Graph(&'a str, &'a Message),
 }
 
 /// `AttributeProto`.
@@ -94,6 +95,11 @@ fn attribute(of: &Attribute<'_>) -> Message {
             m.text(1, name);
             m.text(4, text);
             m.int(20, 3);
+        }
+        Attribute::Graph(name, graph) => {
+            m.text(1, name);
+            m.message(6, graph);
+            m.int(20, 5);
         }
         Attribute::Ints(name, all) => {
             m.text(1, name);
@@ -118,6 +124,14 @@ pub(crate) fn node(
     attributes
         .iter()
         .for_each(|of| m.message(5, &attribute(of)));
+    m
+}
+
+/// `GraphProto` without initializers.
+pub(crate) fn graph<'a>(name: &str, nodes: impl IntoIterator<Item = &'a Message>) -> Message {
+    let mut m = Message::default();
+    nodes.into_iter().for_each(|node| m.message(1, node));
+    m.text(2, name);
     m
 }
 

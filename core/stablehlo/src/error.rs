@@ -41,10 +41,12 @@ pub enum ExportError {
         /// The op.
         op: Op,
     },
-    /// Neither StableHLO nor its library CHLO has the function.
+    /// The export has no form of the op.
     NoForm {
         /// The op.
         op: Op,
+        /// The reason.
+        reason: &'static str,
     },
     /// A spec is of a value that is still to be reduced over an axis.
     Partial {
@@ -114,11 +116,8 @@ impl fmt::Display for ExportError {
             ExportError::OnlyTransposed { op } => {
                 write!(f, "`{op}` has no forward form: export its transpose")
             }
-            ExportError::NoForm { op } => {
-                write!(
-                    f,
-                    "`{op}` has no StableHLO form: it loops until it converges"
-                )
+            ExportError::NoForm { op, reason } => {
+                write!(f, "`{op}` has no StableHLO form: {reason}")
             }
             ExportError::Partial { spec } => {
                 write!(

@@ -30,6 +30,12 @@ fn ops_without_a_form_are_named_with_the_reason() {
         error("(x: f64[2]) { z = call[callee=`layer`] x return z }"),
         "`call` has no ONNX form: it calls a function whose program is not part of this one; export a trace"
     );
+    assert_eq!(
+        error(
+            "(n: i32[], x: f64[], ct: f64[]) { a = while_back[cond_forward_backward=<(n: i32[], x: f64[]) { zero = full[shape=[], value=0, dtype=i32] c = gt n, zero return c } | (n: i32[], x: f64[]) { one = full[shape=[], value=1, dtype=i32] m = sub n, one y = mul x, x return m, y, x } | (x: f64[], ct: f64[]) { a = mul ct, x return a }>, consts=0, carry=2] n, x, ct return a }"
+        ),
+        "`while_back` has no ONNX form: it is part of a derivative, and ONNX models are for inference"
+    );
 }
 
 #[test]

@@ -148,3 +148,48 @@ fn elementwise_ops_give_the_same_special_values() {
     }
     check(cases, Scale::OwnOr(1e-3));
 }
+
+/// Loops and branches in each other, which read operands of the outer ones.
+#[test]
+fn loops_and_branches_give_the_same_results() {
+    let vector = |x: [f64; 2]| Tensor::from(x);
+    let index = |i: i32| Tensor::scalar(i);
+    let rows = || Tensor::from_vec(vec![0.5, -1.0, 2.0, 0.25, 1.5, -0.75], [3, 2]);
+    let mut cases = Vec::new();
+    let mut add = |text: &str, args: Vec<Tensor>| {
+        let program: Program = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert!(gradloom_ir::verify(&program).is_empty(), "{program}");
+        let model = export(&program, "loops", &[]).unwrap();
+        let expected = expected(&program, &args).expect("the program is valid");
+        cases.push((job(program.to_string(), &model, args), expected));
+    };
+    // The slices and the stacked results of a reversed loop are reversed, and a state is a result twice.
+    for dtype in [DType::F64, DType::F32, DType::F16] {
+        let text = "(w: f64[2], c: f64[2], xs: f64[3, 2]) { h, a, ys, zs = scan[body=<(w: f64[2], c: f64[2], d: f64[2], x: f64[2]) { a = mul w, c h = add a, x return h, c, h, x }>, turns=3, consts=1, carry=2, reverse=true] w, c, c, xs return h, a, ys, zs }";
+        let args = [vector([0.5, 2.0]), vector([1.0, -1.5]), rows()];
+        add(
+            &text.replace("f64", dtype.name()),
+            args.map(|x| x.cast(dtype)).into(),
+        );
+    }
+    // Only the number of turns is known.
+    add(
+        "(w: f64[2], c: f64[2]) { h, ys = scan[body=<(w: f64[2], c: f64[2]) { a = mul w, c return a, w }>, turns=4, consts=1, carry=1, reverse=false] w, c return h, ys }",
+        vec![vector([0.5, 2.0]), vector([1.0, -1.5])],
+    );
+    // A condition that is false at once, and one that holds for some turns.
+    for n in [-1, 5] {
+        add(
+            "(n: i32[], x: f64[2]) { m, y = while[cond_body=<(n: i32[], x: f64[2]) { zero = full[shape=[], value=0, dtype=i32] c = gt n, zero return c } | (n: i32[], x: f64[2]) { one = full[shape=[], value=1, dtype=i32] m = sub n, one y = sin x return m, y }>, consts=0] n, x return m, y }",
+            vec![index(n), vector([0.5, 2.0])],
+        );
+    }
+    // An index out of range takes the nearest branch. A branch has a loop, whose body reads values of both outer programs.
+    for i in [-5, 0, 1, 2, 9] {
+        add(
+            "(i: i32[], w: f64[2], xs: f64[3, 2]) { y, z = switch[branches=<(w: f64[2], xs: f64[3, 2]) { return w, w } | (w: f64[2], xs: f64[3, 2]) { u = exp w y, z = scan[body=<(u: f64[2], w: f64[2], c: f64[2], x: f64[2]) { n = full[shape=[], value=3, dtype=i32] m, d = while[cond_body=<(w: f64[2], n: i32[], c: f64[2]) { zero = full[shape=[], value=0, dtype=i32] g = gt n, zero return g } | (w: f64[2], n: i32[], c: f64[2]) { one = full[shape=[], value=1, dtype=i32] m = sub n, one e = mul c, w return m, e }>, consts=1] w, n, c a = mul d, x b = add a, u return b, d }>, turns=3, consts=2, carry=1, reverse=false] u, w, w, xs q = sum[axes=[0], keepdims=false] z, like z return y, q } | (w: f64[2], xs: f64[3, 2]) { y = sin w z = mul w, y return y, z }>] i, w, xs return y, z }",
+            vec![index(i), vector([0.5, 2.0]), rows()],
+        );
+    }
+    check(cases, Scale::Largest);
+}

@@ -39,13 +39,28 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, &[u8])> {
     all
 }
 
-/// Returns the ONNX ops of a model, without the copies of the results.
+/// Returns the contents of the fields of a message with this number.
+fn contents(message: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {
+    let of_number = move |field: &(u64, &[u8])| field.0 == number;
+    fields(message).into_iter().filter(of_number).map(|f| f.1)
+}
+
+/// Adds the ONNX ops of a graph and of the graphs in its nodes, without the copies of the results.
+fn add_ops(graph: &[u8], ops: &mut BTreeSet<String>) {
+    for node in contents(graph, 1) {
+        let names = contents(node, 4);
+        let names = names.map(|name| String::from_utf8(name.to_vec()).expect("a name"));
+        ops.extend(names.filter(|name| name != "Identity"));
+        let graphs = contents(node, 5).flat_map(|attribute| contents(attribute, 6));
+        graphs.for_each(|graph| add_ops(graph, ops));
+    }
+}
+
+/// Returns the ONNX ops of a model.
 fn ops_of(model: &[u8]) -> BTreeSet<String> {
-    let contents = |bytes, number| fields(bytes).into_iter().filter(move |f| f.0 == number);
-    let nodes = contents(model, 7).flat_map(|(_, graph)| contents(graph, 1));
-    let names = nodes.flat_map(|(_, node)| contents(node, 4));
-    let names = names.map(|(_, name)| String::from_utf8(name.to_vec()).expect("a name"));
-    names.filter(|name| name != "Identity").collect()
+    let mut ops = BTreeSet::new();
+    contents(model, 7).for_each(|graph| add_ops(graph, &mut ops));
+    ops
 }
 
 /// Returns the sample programs of an op with a dtype.

@@ -7,7 +7,7 @@ use gradloom::sharding::{
 };
 use gradloom::trace::trace;
 use gradloom::{DType, Tensor, grad};
-use gradloom_ir::{Op, Program, Static, ad};
+use gradloom_ir::{Op, Program, Static, Var, ad};
 use gradloom_stablehlo::ExportError;
 use gradloom_tests::exported::{
     Scale, all_near, arguments, expected, report, samples, special_cases,
@@ -81,6 +81,19 @@ fn has_form(op: Op) -> bool {
     })
 }
 
+/// Returns the parameters for which a derivative exports: those of distributions have no slopes.
+fn with_slopes(mut wrt: Vec<Var>, derivative: &dyn Fn(&[Var]) -> Program) -> Vec<Var> {
+    let exports = |wrt: &[Var]| {
+        let exported = gradloom_stablehlo::export(&derivative(wrt), "f");
+        !matches!(exported, Err(ExportError::NoForm { .. }))
+    };
+    if !exports(&wrt) {
+        wrt.retain(|x| exports(&[*x]));
+    }
+    assert!(!wrt.is_empty());
+    wrt
+}
+
 fn ops() -> impl Iterator<Item = Op> {
     // A sample of a custom function names host code that does not exist.
     let all = Op::ALL.iter().chain(Op::evaluated_control()).copied();
@@ -114,7 +127,9 @@ fn every_derivative_gives_the_same_tangents() {
             if wrt.is_empty() || ad::reverse_only(&program).is_some() {
                 continue;
             }
-            let jvp = ad::jvp(&program, &wrt, ad::Calls::Joint).program;
+            let of = |wrt: &[Var]| ad::jvp(&program, wrt, ad::Calls::Joint).program;
+            let wrt = with_slopes(wrt, &of);
+            let jvp = of(&wrt);
             let tangents = wrt.iter().enumerate().map(|(k, x)| {
                 let shape = program.aval(*x).shape.known().expect("a known shape");
                 noise(&shape, 70 + k as u64)
@@ -138,6 +153,7 @@ fn every_pullback_gives_the_same_cotangents() {
             if wrt.is_empty() || ad::irreversible(&program).is_some() {
                 continue;
             }
+            let wrt = with_slopes(wrt, &|wrt| ad::vjp(&program, wrt).primal);
             let vjp = ad::vjp(&program, &wrt);
             let outs =
                 replay(&vjp.primal, &arguments(op, &program)).expect("the samples are valid");
@@ -161,6 +177,76 @@ fn elementwise_ops_give_the_same_special_values() {
     let (lgamma, others): (Vec<Case>, Vec<Case>) = cases.partition(|case| case.op == Op::Lgamma);
     check(&lgamma, Scale::OwnOr(0.1));
     check(&others, Scale::OwnOr(1e-3));
+}
+
+/// Returns a case of `f64` arguments, whose combinations are the elements.
+fn grid(text: &str, numbers: &[&[f64]]) -> Case {
+    let n: usize = numbers.iter().map(|all| all.len()).product();
+    let mut inner = n;
+    let args = numbers.iter().map(|all| {
+        inner /= all.len();
+        let element = |i: usize| all[i / inner % all.len()];
+        Tensor::from_vec((0..n).map(element).collect(), [n])
+    });
+    let args = args.collect();
+    let program: Program = text.replace("[n]", &format!("[{n}]")).parse().unwrap();
+    Case::new(program.eqns[program.eqns.len() - 1].op, program, args).expect("the op is total")
+}
+
+/// Ends of domains, and numbers on both sides of each change of the formula.
+#[test]
+fn functions_that_loop_give_the_same_values_in_every_region() {
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    let a = [
+        NAN, -1.0, 0.0, 1e-20, 1e-3, 0.3, 0.9, 1.0, 1.3, 3.0, 7.9, 8.0, 55.0, 900.0, 9e3, 2e4, 1e8,
+        INF,
+    ];
+    let x = [
+        NAN, -1.0, 0.0, 1e-300, 1e-20, 0.02, 0.7, 1.0, 1.4, 1.6, 3.1, 9.0, 50.0, 880.0, 9.1e3,
+        1.98e4, 2.02e4, 1.0001e8, INF,
+    ];
+    let shapes = [
+        NAN, -1.0, 0.0, 1e-20, 1e-3, 0.2, 1.0, 1.5, 7.5, 9.0, 150.0, 3e5, 2e10, 1e15, 1e40, INF,
+    ];
+    // XLA takes the least numbers as 0.
+    let parts = [
+        NAN, -0.5, 0.0, 1e-280, 1e-15, 1e-5, 0.03, 0.3, 0.5, 0.500001, 0.8, 0.99, 0.99999999, 1.0,
+        1.5,
+    ];
+    let orders = [
+        NAN, -INF, -1e9, -40.0, -3.0, -0.9, 0.0, 0.6, 1.0, 2.0, 3.5, 17.0, 300.0, 1e6, 1e20, INF,
+    ];
+    let powers = [
+        NAN, -1.0, 0.0, 0.5, 1.0, 1.000001, 1.5, 2.0, 3.0, 12.5, 80.0, 1e3, 1e20, INF,
+    ];
+    let starts = [
+        NAN, -INF, -1e3, -7.25, -3.0, -0.6, 0.0, 1e-20, 0.4, 1.0, 2.7, 90.0, 1e10, 1e200, INF,
+    ];
+    let of_two = |op: &str| format!("(a: f64[n], x: f64[n]) {{ y = {op} a, x return y }}");
+    let cases = [
+        grid(&of_two("gammainc"), &[&a, &x]),
+        grid(&of_two("gammaincc"), &[&a, &x]),
+        grid(&of_two("expn"), &[&x, &orders]),
+        grid(&of_two("zeta"), &[&powers, &starts]),
+        grid(
+            "(s: f64[n], q: f64[n], n: f64[n]) { y = zeta_ds s, q, n return y }",
+            &[&powers, &starts, &[NAN, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0]],
+        ),
+        grid(
+            "(a: f64[n], x: f64[n]) { z = scalar[value=0.0] like x y = gamma_density a, x, z return y }",
+            &[&a, &x],
+        ),
+        grid(
+            "(a: f64[n], b: f64[n], x: f64[n]) { y = betainc a, b, x return y }",
+            &[&shapes, &shapes, &parts],
+        ),
+        grid(
+            "(a: f64[n], b: f64[n], x: f64[n]) { z = scalar[value=0.0] like x y = beta_density a, b, x, z return y }",
+            &[&shapes, &shapes, &parts],
+        ),
+    ];
+    check(&cases, Scale::OwnOr(0.0));
 }
 
 #[test]

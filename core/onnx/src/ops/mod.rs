@@ -3,6 +3,7 @@
 //! Each op has a function of its name in one of the files of this module, is [`decomposed`] into ops that have one, or
 //! is in a list of ops without a form, with the reason. A new op does not compile without.
 
+mod control;
 mod elementwise;
 mod indexing;
 mod movement;
@@ -66,7 +67,7 @@ pub(crate) fn program(g: &mut Graph, program: &Program, args: &[Value]) -> Resul
 fn equation(g: &mut Graph, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Results {
     let of = Equation::new(program, eqn, args)?;
     match of.op.def().eval() {
-        Eval::Control(_) => control(g, &of),
+        Eval::Control(_) => control::lower(g, &of),
         Eval::Collective => of.refused("it works on the values of several devices"),
         Eval::Call => {
             of.refused("it calls a function whose program is not part of this one; export a trace")
@@ -89,27 +90,6 @@ fn equation(g: &mut Graph, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Re
             }
             Ok(outs)
         }
-    }
-}
-
-/// Appends an op that runs programs.
-fn control(g: &mut Graph, of: &Equation<'_>) -> Results {
-    match of.op {
-        // One program is run once, on the operands. Values that reverse mode keeps come after the results.
-        Op::Checkpoint | Op::CustomJvp | Op::CustomVjp | Op::Sharded => {
-            let programs = of.statics[0].programs().expect("the op runs programs");
-            let mut outs = program(g, &programs[0], &of.args)?;
-            outs.truncate(of.outs.len());
-            Ok(outs)
-        }
-        // The results have been computed by ops before it.
-        Op::Custom => Ok(of.args[..of.int(1) as usize].to_vec()),
-        Op::Scan | Op::While | Op::WhileBack | Op::Switch => {
-            of.refused("loops and branches do not export yet; write a loop of known length in Rust")
-        }
-        Op::ShardMap => of.refused("it is a program for each of several devices"),
-        Op::CustomLin => of.refused("it exists only to be transposed"),
-        _ => of.refused("it runs host code, which has no program"),
     }
 }
 

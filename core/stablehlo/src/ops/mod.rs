@@ -17,6 +17,8 @@ mod control;
 mod convolution;
 mod devices;
 mod elementwise;
+mod formula;
+mod incomplete;
 mod indexing;
 mod linalg;
 mod matmul;
@@ -110,7 +112,7 @@ fn equation(t: &mut Text, program: &Program, eqn: &Eqn, args: Vec<Value>) -> Res
 macro_rules! lower_ops {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
         fn primitive(t: &mut Text, of: &Equation<'_>) -> Results {
-            use {constants::*, convolution::*, devices::sharding_constraint, elementwise::*, indexing::*, linalg::*, matmul::*, movement::*};
+            use {constants::*, convolution::*, devices::sharding_constraint, elementwise::*, incomplete::*, indexing::*, linalg::*, matmul::*, movement::*};
             use {order::*, pool::*, random::*, reduce::*, scan::*, special::*};
             use {
                 decomposed as attention, decomposed as attention_jvp, decomposed as attention_lse,
@@ -123,11 +125,7 @@ macro_rules! lower_ops {
                 decomposed as softmax, decomposed as softmax_t, decomposed as stddev,
                 decomposed as var,
             };
-            use {
-                no_form as beta_density, no_form as betainc, no_form as betainc_dab, no_form as expn,
-                no_form as gamma_density, no_form as gammainc, no_form as gammainc_da,
-                no_form as gammaincc, no_form as zeta, no_form as zeta_ds,
-            };
+            use {no_form as betainc_dab, no_form as gammainc_da};
             let lowered: Lowered = match of.op {
                 $(Op::$op => $name(t, of).into(),)*
                 op => unreachable!("`{op}` runs programs or is a call"),
@@ -139,9 +137,12 @@ macro_rules! lower_ops {
 
 gradloom_ir::for_each_op!(lower_ops);
 
-/// Refuses an op that StableHLO does not have.
+/// Refuses a derivative in a parameter of a function that loops until it converges.
 fn no_form(_: &mut Text, of: &Equation<'_>) -> Results {
-    Err(ExportError::NoForm { op: of.op })
+    Err(ExportError::NoForm {
+        op: of.op,
+        reason: "it is a derivative in a parameter",
+    })
 }
 
 /// Appends the simpler ops that a composite op is made of.

@@ -18,7 +18,7 @@ fn wide(t: &mut Text, x: &Value, f: impl FnOnce(&mut Text, &Value) -> Value) -> 
 }
 
 /// Appends `x` with the sign of `of`.
-fn signed(t: &mut Text, x: &Value, of: &Value) -> Value {
+pub(super) fn signed(t: &mut Text, x: &Value, of: &Value) -> Value {
     let magnitude = t.abs(x);
     let negated = t.neg(&magnitude);
     let bits = t.bitcast(of, Element::I64);
@@ -189,7 +189,7 @@ fn quotient(t: &mut Text, of: &[[f64; 8]; 2], x: &Value) -> Value {
 }
 
 /// Appends `digamma(x)`, which is infinite at zeros.
-fn digamma_of(t: &mut Text, x: &Value) -> Value {
+pub(super) fn digamma_of(t: &mut Text, x: &Value) -> Value {
     let y = t.same("chlo.digamma", &[x]);
     let at_0 = t.over(-1, x);
     let is_0 = t.compare_to(Order::Eq, x, 0);
@@ -199,19 +199,7 @@ fn digamma_of(t: &mut Text, x: &Value) -> Value {
 /// Appends the sum of `(x + k)^-s` over `k >= 0` by the formula of Euler and Maclaurin, as kernels do.
 ///
 /// CHLO's `zeta` is NaN for large `s`.
-fn zeta(t: &mut Text, s: &Value, x: &Value) -> Value {
-    /// `B(2 j) / (2 j)!`
-    const BERNOULLI: [f64; 9] = [
-        1.0 / 12.0,
-        -1.0 / 720.0,
-        1.0 / 30240.0,
-        -1.0 / 1209600.0,
-        1.0 / 47900160.0,
-        -691.0 / 1307674368000.0,
-        1.0 / 74724249600.0,
-        -3617.0 / 10670622842880000.0,
-        43867.0 / 5109094217170944000.0,
-    ];
+pub(super) fn zeta_sum(t: &mut Text, s: &Value, x: &Value) -> Value {
     let power = t.neg(s);
     let mut y = x.clone();
     let mut sum = t.full_like(0, x);
@@ -226,7 +214,7 @@ fn zeta(t: &mut Text, s: &Value, x: &Value) -> Value {
     let factor = t.mul(&last, &w);
     let mut factor = t.mul(&factor, s);
     let mut rest = t.times(&last, 0.5);
-    for (i, number) in BERNOULLI.into_iter().enumerate() {
+    for (i, number) in tables::ZETA_BERNOULLI.into_iter().enumerate() {
         let term = t.times(&factor, number);
         rest = t.add(&rest, &term);
         for step in [2 * i + 1, 2 * i + 2] {
@@ -235,15 +223,42 @@ fn zeta(t: &mut Text, s: &Value, x: &Value) -> Value {
         }
         factor = t.mul(&factor, &square);
     }
-    let below = t.plus(s, -1);
-    let integral = t.mul(&last, &y);
-    let integral = t.div(&integral, &below);
+    // The factors may be infinite where the last power is 0.
+    let is_0 = t.compare_to(Order::Eq, &last, 0);
+    let rest = t.replace(&is_0, 0, &rest);
+    let less = t.plus(s, -1);
+    let power = t.neg(&less);
+    let integral = t.binary("power", &y, &power);
+    let integral = t.div(&integral, &less);
     let rest = t.add(&rest, &integral);
     t.add(&sum, &rest)
 }
 
+/// Appends the sum of `(x + k)^-s` over `k >= 0`, for an integer `s` where `x < 0`.
+///
+/// The terms below 0 are those at positive arguments, with another sign where `s` is not even.
+pub(super) fn hurwitz(t: &mut Text, s: &Value, x: &Value, is_even: &Value) -> Value {
+    let floor = t.unary("floor", x);
+    let r = t.sub(x, &floor);
+    let one = t.full_like(1, x);
+    let negative = t.compare_to(Order::Lt, x, 0);
+    let at = t.select(&negative, &r, x);
+    let sum = zeta_sum(t, s, &at);
+    let parts = [&r, x].map(|x| {
+        let from = t.sub(&one, x);
+        // The terms are not read elsewhere.
+        let from = t.select(&negative, &from, &one);
+        zeta_sum(t, s, &from)
+    });
+    let below = t.sub(&parts[0], &parts[1]);
+    let negated = t.neg(&below);
+    let below = t.select(is_even, &below, &negated);
+    let both = t.add(&sum, &below);
+    t.select(&negative, &both, &sum)
+}
+
 /// Appends a polynomial with these coefficients, the highest first.
-fn horner(t: &mut Text, terms: &[f64], at: &Value) -> Value {
+pub(super) fn horner(t: &mut Text, terms: &[f64], at: &Value) -> Value {
     let mut y = t.full_like(terms[0], at);
     for term in &terms[1..] {
         let next = t.mul(&y, at);
@@ -348,23 +363,7 @@ pub(super) fn polygamma(t: &mut Text, of: &Equation<'_>) -> Value {
         t.select(&odd, x, &negated)
     };
 
-    let floor = t.unary("floor", &x);
-    let r = t.sub(&x, &floor);
-    let one = t.full_like(1, &x);
-    let negative = t.compare_to(Order::Lt, &x, 0);
-    let at = t.select(&negative, &r, &x);
-    let sum = zeta(t, &s, &at);
-    let parts = [&r, &x].map(|x| {
-        let from = t.sub(&one, x);
-        // The terms are not read elsewhere.
-        let from = t.select(&negative, &from, &one);
-        zeta(t, &s, &from)
-    });
-    let below = t.sub(&parts[0], &parts[1]);
-    let below = signed(t, &below);
-    let both = t.add(&sum, &below);
-    let sum = t.select(&negative, &both, &sum);
-
+    let sum = hurwitz(t, &s, &x, &odd);
     let factorial = t.same("chlo.lgamma", &[&s]);
     let factorial = t.exp(&factorial);
     let y = t.mul(&factorial, &sum);
@@ -373,6 +372,8 @@ pub(super) fn polygamma(t: &mut Text, of: &Equation<'_>) -> Value {
     let is_0 = t.compare_to(Order::Eq, &n, 0);
     let y = t.select(&is_0, &of_0, &y);
     let is_order = t.compare_to(Order::Ge, &n, 0);
+    let finite = t.is_finite(&n);
+    let is_order = t.and(&is_order, &finite);
     let nan = t.full_like(f64::NAN, &y);
     let y = t.select(&is_order, &y, &nan);
     t.convert(&y, narrow)
