@@ -964,13 +964,18 @@ fn is_known(program: &Program) -> bool {
     })
 }
 
+fn has_constraint(program: &Program) -> bool {
+    let mut eqns = program.eqns.iter();
+    eqns.any(|eqn| {
+        let values = eqn.attrs.iter().map(|attr| program.attr(*attr));
+        let mut inner = values.filter_map(Static::programs).flatten();
+        eqn.op == Op::ShardingConstraint || inner.any(has_constraint)
+    })
+}
+
 /// Checks a program with random specs on all meshes. One with a constraint has a mesh of its own.
 fn check_randomly(program: &Program, args: &[NdArray], rng: &mut Rng, n: usize, tolerance: f64) {
-    if program
-        .eqns
-        .iter()
-        .any(|eqn| eqn.op == Op::ShardingConstraint)
-    {
+    if has_constraint(program) {
         return;
     }
     for mesh in meshes() {
