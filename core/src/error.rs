@@ -728,7 +728,10 @@ pub enum ShardingFault {
         mesh: String,
     },
     /// A spec is partial.
-    #[error("{spec} is partial: reduce the value by `all_reduce`")]
+    #[error(
+        "{spec} is partial, and a tensor outside of a program for devices is whole: leave `partial` out, and reduce the \
+         results of devices by `all_reduce`"
+    )]
     Partial {
         /// The spec.
         spec: String,

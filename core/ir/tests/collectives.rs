@@ -3,10 +3,11 @@
 
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::mesh::{MeshAxes, Tiling};
+use gradloom_ir::op::control::inline;
 use gradloom_ir::op::control::shard_map::explicit;
 use gradloom_ir::op::{NdArray, evaluate};
 use gradloom_ir::pass::{DeviceStep, segments};
-use gradloom_ir::{DType, Op, Program, Static, Symbol, Var, cost, verify};
+use gradloom_ir::{Builder, DType, Op, Program, Static, Symbol, Var, cost, verify};
 
 fn samples() -> Vec<Program> {
     let samples = Op::ShardMap.def().laws().samples.iter();
@@ -251,8 +252,12 @@ fn programs_that_do_not_fit_their_mesh_are_refused() {
             "mesh={d: 2}, ins=([{d}]), outs=([{d}])",
         ),
         refused(
-            "(x: f64[2]) { y = checkpoint[body=<(x: f64[2]) { y = all_reduce[reduce=sum, over={d: 2}] x return y }>, kept=0] x return y }",
+            "(x: f64[2]) { y = checkpoint[body=<(x: f64[2]) { y = scan[body=<(h: f64[2]) { y = all_reduce[reduce=sum, over={d: 2}] h return y }>, turns=2, consts=0, carry=1, reverse=false] x return y }>, kept=0] x return y }",
             "mesh={d: 2}, ins=([{d}]), outs=([{d}])",
+        ),
+        refused(
+            "(x: f64[2]) { y = checkpoint[body=<(x: f64[2]) { y = all_reduce[reduce=sum, over={d: 2}] x return y, x }>, kept=0] x return y }",
+            "mesh={d: 2}, ins=([{d}]), outs=([{}])",
         ),
         refused(
             "(x: f64[2]) { y = ppermute[pairs=[0, 2], over={d: 2}] x return y }",
@@ -272,12 +277,96 @@ fn programs_that_do_not_fit_their_mesh_are_refused() {
         "has no axis `e`",
         "has 2 devices in the mesh {d: 2}, expected 3",
         "`all_slice` over {d: 2} takes a value that is equal",
-        "`all_reduce` is in the program of a `checkpoint`",
+        "`all_reduce` is in the program of a `scan`",
         "has no device 2",
         "occurs twice",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
+}
+
+/// Returns the ops of each step.
+fn shown(steps: &[DeviceStep]) -> Vec<String> {
+    let of_step = |step: &DeviceStep| match step {
+        DeviceStep::Segment(segment) => {
+            let ops: Vec<String> = segment.eqns.iter().map(|e| e.op.to_string()).collect();
+            ops.join(" ")
+        }
+        DeviceStep::Collective(eqn) => format!("{}!", eqn.op),
+    };
+    steps.iter().map(of_step).collect()
+}
+
+/// Two layers, each of which a checkpoint computes.
+fn two_layers() -> String {
+    let layer = "checkpoint[body=<(x: f64[2], w: f64[2]) {
+        a = mul x, w
+        h = sin a
+        s = all_reduce[reduce=sum, over={d: 2}] h
+        y = exp s
+        return y
+    }>, kept=0]";
+    format!(
+        "(x: f64[2], u: f64[2], w: f64[2]) {{ h = {layer} x, u y = {layer} h, w z = square y return z }}"
+    )
+}
+
+#[test]
+fn a_pullback_of_checkpoints_keeps_their_operands_only() {
+    let body = two_layers();
+    let text = format!(
+        "(x: f64[2], u: f64[4], w: f64[4]) {{
+            z = shard_map[body=<{body}>, mesh={{d: 2}}, ins=([{{}}], [{{d}}], [{{d}}]), outs=([{{}}])] x, u, w
+            return z
+        }}"
+    );
+    let [forward, backward] = traffic(&text);
+    assert_eq!(forward, ["all_reduce 16", "all_reduce 16"]);
+    // Each layer is computed again, and its operand is equal on all devices, so its cotangent is added up.
+    assert_eq!(backward.len(), 4, "{backward:?}");
+    let program: Program = text.parse().unwrap();
+    let vjp = ad::vjp(&program, &floats(&program));
+    // The operands of both layers, and the result for the square.
+    let residuals = &vjp.primal.outs[vjp.n_outs..];
+    let made: Vec<&Var> = residuals
+        .iter()
+        .filter(|var| !program.params.contains(var))
+        .collect();
+    assert_eq!(made.len(), 2, "{}", vjp.primal);
+}
+
+#[test]
+fn a_checkpoint_is_computed_again_after_its_cotangents() {
+    // The gradient is taken inside of the program of a device, so all steps are those of one program.
+    let program: Program = two_layers().parse().unwrap();
+    let vjp = ad::vjp(&program, &program.params);
+    let mut b = Builder::new();
+    let mut param = |v: &Var| b.param(program.aval(*v).clone());
+    let params: Vec<Var> = program.params.iter().map(&mut param).collect();
+    let ct = param(&program.outs[0]);
+    let mut outs = inline(&mut b, &vjp.primal, &params);
+    let residuals = outs.split_off(vjp.n_outs);
+    outs.extend(inline(
+        &mut b,
+        &vjp.pullback,
+        &[residuals, vec![ct]].concat(),
+    ));
+    let whole = b.finish([params, vec![ct]].concat(), outs);
+    let (_, steps) = segments(&whole);
+    assert_eq!(
+        shown(&steps),
+        [
+            "mul sin",
+            "all_reduce!",
+            "exp mul sin",
+            "all_reduce!",
+            "exp square add mul mul sin cos",
+            "all_reduce!",
+            "exp mul mul mul mul mul sin cos",
+            "all_reduce!",
+            "exp mul mul mul mul",
+        ]
+    );
 }
 
 #[test]
@@ -296,18 +385,8 @@ fn a_program_has_a_segment_more_than_collectives_in_a_chain() {
     .parse()
     .unwrap();
     let (_, steps) = segments(&program);
-    let shown: Vec<String> = steps
-        .iter()
-        .map(|step| match step {
-            DeviceStep::Segment(segment) => {
-                let ops: Vec<String> = segment.eqns.iter().map(|e| e.op.to_string()).collect();
-                ops.join(" ")
-            }
-            DeviceStep::Collective(eqn) => format!("{}!", eqn.op),
-        })
-        .collect();
     assert_eq!(
-        shown,
+        shown(&steps),
         [
             "sin cos",
             "all_reduce!",

@@ -9,7 +9,7 @@ mod simulate;
 use gradloom_ir::op::{Eval, Fails, NdArray, evaluate, evaluate_with, indices};
 use gradloom_ir::sharding::{AxisRef, DimSharding, Mesh, Reduction, ShardingSpec};
 use gradloom_ir::spmd::{Constraints, Explanation, Sharded, Speed, SpmdError, shard};
-use gradloom_ir::{Attr, Aval, Builder, DType, Op, Program, Static, Var, ad, verify};
+use gradloom_ir::{Attr, Aval, Builder, DType, Op, Program, Programs, Static, Var, ad, verify};
 use simulate::{Rng, run_on_parts};
 use std::sync::Arc;
 
@@ -964,13 +964,18 @@ fn is_known(program: &Program) -> bool {
     })
 }
 
+fn has_constraint(program: &Program) -> bool {
+    let mut eqns = program.eqns.iter();
+    eqns.any(|eqn| {
+        let values = eqn.attrs.iter().map(|attr| program.attr(*attr));
+        let mut inner = values.filter_map(Static::programs).flatten();
+        eqn.op == Op::ShardingConstraint || inner.any(has_constraint)
+    })
+}
+
 /// Checks a program with random specs on all meshes. One with a constraint has a mesh of its own.
 fn check_randomly(program: &Program, args: &[NdArray], rng: &mut Rng, n: usize, tolerance: f64) {
-    if program
-        .eqns
-        .iter()
-        .any(|eqn| eqn.op == Op::ShardingConstraint)
-    {
+    if has_constraint(program) {
         return;
     }
     for mesh in meshes() {
@@ -1085,7 +1090,25 @@ fn random_program(n: usize, rng: &mut Rng) -> Program {
         .filter(|(_, is_read)| !**is_read)
         .map(|(var, _)| *var);
     let results = results.collect();
-    b.finish(params, results)
+    let program = b.finish(params, results);
+    match rng.below(3) {
+        0 if !program.outs.is_empty() => checkpointed(program),
+        _ => program,
+    }
+}
+
+/// Returns the program as that of a checkpoint, in another one. The pullback computes it again.
+fn checkpointed(mut program: Program) -> Program {
+    for _ in 0..2 {
+        let mut b = Builder::new();
+        let aval = |v: &Var| program.aval(*v).clone();
+        let params: Vec<Var> = program.params.iter().map(|v| b.param(aval(v))).collect();
+        let n_outs = program.outs.len();
+        let attrs = [b.attr(Programs::new(vec![program])), b.attr(0)];
+        let outs = b.emit_many(Op::Checkpoint, &attrs, &params, n_outs);
+        program = b.finish(params, outs);
+    }
+    program
 }
 
 /// Returns the results, or `None` if they depend on rounding or an op refuses its operands.

@@ -9,6 +9,7 @@ use gradloom_ir::mesh::{MeshAxes, Tiling};
 use gradloom_ir::op::collective::over;
 use gradloom_ir::op::control::ShardMapParts;
 use gradloom_ir::op::shape::known_axis;
+use gradloom_ir::pass::inline_checkpoints;
 use gradloom_ir::{Aval, Builder, DType, Eqn, Op, Program, SecondaryMap, Static, Var};
 
 /// Form of the arguments and results of a call.
@@ -95,6 +96,7 @@ pub(crate) fn lower(
     let map = &program.eqns[at];
     let statics: Vec<Static> = map.attrs.iter().map(|a| program.attr(*a).clone()).collect();
     let of = ShardMapParts::of(&statics);
+    let body = inline_checkpoints(of.body);
     let mut cx = Lowering {
         b: Builder::new(),
         mesh: of.mesh,
@@ -139,11 +141,10 @@ pub(crate) fn lower(
             };
             inner.insert(*param, local);
         }
-        of.body
-            .eqns
+        body.eqns
             .iter()
-            .for_each(|eqn| cx.eqn(of.body, eqn, &mut inner));
-        for ((out, local), tiling) in eqn.outs.iter().zip(&of.body.outs).zip(of.outs) {
+            .for_each(|eqn| cx.eqn(&body, eqn, &mut inner));
+        for ((out, local), tiling) in eqn.outs.iter().zip(&body.outs).zip(of.outs) {
             let local = *inner.get(*local).expect(BOUND);
             let value = match form {
                 Form::Whole => cx.gathered(local, tiling),

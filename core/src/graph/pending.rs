@@ -13,6 +13,7 @@ use crate::plan::Lowered;
 use crate::plan::Plan;
 use crate::plan::cache::CachedPlan;
 use crate::plan::numbers::Numbers;
+use gradloom_ir::op::control::shard_map::collective_in;
 use gradloom_ir::{Op, hash, pass};
 use gradloom_kernels::memory::Buffer;
 use smallvec::SmallVec;
@@ -186,8 +187,8 @@ impl Graph {
             return Ok(entry.clone());
         }
         let lowered = self.lower();
-        let mut ops = lowered.program.eqns.iter().map(|eqn| eqn.op);
-        if let Some(op) = ops.find(|op| op.collective().is_some()) {
+        let mut eqns = lowered.program.eqns.iter();
+        if let Some(op) = eqns.find_map(|eqn| collective_in(&lowered.program, eqn)) {
             return Err(ShardingFault::Outside.into_error(op.def().name()));
         }
         let plan = Plan::new(&lowered);

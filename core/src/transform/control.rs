@@ -16,6 +16,7 @@ use crate::tree::arithmetic::paths;
 use crate::tree::{leaves, with_physical};
 use crate::{Aval, DType, Result, Tensor, Tree, check};
 use gradloom_ir::{Builder, Op, Program, Programs, Static, Var, pass};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::slice;
 
@@ -671,9 +672,16 @@ pub(crate) fn without_shapes(part: GraphPart, n_inputs: usize) -> (Program, Vec<
     program
         .params
         .retain(|param| !shapes.iter().any(|(shape, _)| shape == param));
-    let captured = captured.into_iter().filter_map(Bound::into_tensor);
-    let program = pass::simplify(with_shapes(program, &shapes));
-    (program, captured.collect())
+    let mut program = pass::simplify(with_shapes(program, &shapes));
+    // Some values are read by other captured values only.
+    let args = program.eqns.iter().flat_map(|eqn| &eqn.args);
+    let read: BTreeSet<Var> = args.chain(&program.outs).copied().collect();
+    let tensors = captured.into_iter().filter_map(Bound::into_tensor);
+    let params = program.params.split_off(n_inputs);
+    let pairs = params.into_iter().zip(tensors);
+    let (params, captured): (Vec<Var>, _) = pairs.filter(|(var, _)| read.contains(var)).unzip();
+    program.params.extend(params);
+    (program, captured)
 }
 
 /// Returns a program in which some variables are constants of a known shape.

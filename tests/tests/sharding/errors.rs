@@ -1,10 +1,11 @@
 //! Messages of mistakes in meshes, specs and programs for devices.
 
 use super::Grid;
+use gradloom::checkpoint;
 use gradloom::prelude::*;
 use gradloom::sharding::{
     Mesh, Reduction, ShardingSpec, Specs, all_gather, all_reduce, all_to_all, axis_index,
-    broadcast, pmean, ppermute, reduce_scatter, shard_map, with_sharding,
+    broadcast, pmean, ppermute, reduce_scatter, shard_map, sharded, with_sharding,
 };
 use std::sync::Arc;
 
@@ -97,7 +98,44 @@ fn specs_that_do_not_fit_are_errors() {
     shard_map: `in_specs` has an entry for `w`, which names no tensor
     shard_map: `in_specs` has 2 entries, and none for a single tensor
     shard_map: `out_specs` has 2 entries, and none for a single tensor
-    shard_map: sharding<@m, [{}], partial={"a": sum}> is partial: reduce the value by `all_reduce`
+    shard_map: sharding<@m, [{}], partial={"a": sum}> is partial, and a tensor outside of a program for devices is whole: leave `partial` out, and reduce the results of devices by `all_reduce`
+    "#);
+}
+
+/// A whole tensor has no addends, one for each device.
+#[test]
+fn a_partial_spec_of_a_whole_tensor_is_an_error_of_each_call() {
+    let grid = Grid::new(&[2]);
+    let partial = ShardingSpec::replicated(&grid.mesh, 2);
+    let partial = &partial
+        .with_partial(&[("a".into(), Reduction::Sum)])
+        .unwrap();
+    let divided = |ins: Option<&ShardingSpec>, outs: Option<&ShardingSpec>| {
+        outside(|x| {
+            let f = sharded(
+                |x: &Tensor| x.sin(),
+                &grid.mesh,
+                ins.cloned(),
+                outs.cloned(),
+            );
+            f(x)
+        })
+    };
+    let all = [
+        outside(|x| x.shard(partial)),
+        outside(|x| x.reshard(partial)),
+        outside(|x| with_sharding(x, partial)),
+        divided(Some(partial), None),
+        divided(None, Some(partial)),
+        failed(rows(), partial, |x| x.clone()),
+    ];
+    insta::assert_snapshot!(all.join("\n"), @r#"
+    shard: sharding<@m, [{}, {}], partial={"a": sum}> is partial, and a tensor outside of a program for devices is whole: leave `partial` out, and reduce the results of devices by `all_reduce`
+    reshard: sharding<@m, [{}, {}], partial={"a": sum}> is partial, and a tensor outside of a program for devices is whole: leave `partial` out, and reduce the results of devices by `all_reduce`
+    with_sharding: sharding<@m, [{}, {}], partial={"a": sum}> is partial, and a tensor outside of a program for devices is whole: leave `partial` out, and reduce the results of devices by `all_reduce`
+    sharded: sharding<@m, [{}, {}], partial={"a": sum}> is partial, and a tensor outside of a program for devices is whole: leave `partial` out, and reduce the results of devices by `all_reduce`
+    sharded: sharding<@m, [{}, {}], partial={"a": sum}> is partial, and a tensor outside of a program for devices is whole: leave `partial` out, and reduce the results of devices by `all_reduce`
+    shard_map: sharding<@m, [{}, {}], partial={"a": sum}> is partial, and a tensor outside of a program for devices is whole: leave `partial` out, and reduce the results of devices by `all_reduce`
     "#);
 }
 
@@ -140,13 +178,16 @@ fn programs_that_devices_cannot_run_are_errors() {
             gradloom::fori_loop(0..2, |_, h: &Tensor| all_reduce(h, "a", Reduction::Sum), x)
         }),
         failed(rows(), None, |x| {
-            gradloom::checkpoint(|x: &Tensor| all_gather(x, "a", 0))(x)
+            gradloom::checkpoint(|x: &Tensor| {
+                let all = |h: &Tensor, _: &Tensor| (all_reduce(h, "a", Reduction::Sum), ());
+                gradloom::scan(all, x, x).0
+            })(x)
         }),
         failed(rows(), None, |x| x * x.sum(..).item::<f64>()),
     ];
     insta::assert_snapshot!(all.join("\n"), @r#"
     shard_map: `all_reduce` is in the program of a `scan`, where devices do not meet; write the loop in Rust, or move the collective out of it
-    shard_map: `all_gather` is in the program of a `checkpoint`, where devices do not meet; write the loop in Rust, or move the collective out of it
+    shard_map: `all_reduce` is in the program of a `scan`, where devices do not meet; write the loop in Rust, or move the collective out of it
     this value differs between the lanes of `vmap`, the turns of a loop or the devices of `shard_map`, so it cannot be read there: write `select` or `cond` for a choice, and return what you want to read
     "#);
 }
@@ -198,7 +239,11 @@ fn a_value_of_a_device_cannot_be_used_outside() {
     };
     let y = shard_map(leak, &grid.mesh, grid.rows(), None)(&x);
     assert_eq!(y.to_vec::<f64>(), [0.0, 0.0]);
-    let leaked = kept.unwrap() + 1.0;
-    let error = leaked.try_to_vec::<f64>().unwrap_err();
+    let leaked = || slot.borrow().as_ref().expect("it is kept") + 1.0;
+    let error = leaked().try_to_vec::<f64>().unwrap_err();
+    insta::assert_snapshot!(error, @"all_reduce: it works on the values of several devices, so call it inside of a function that `shard_map` runs");
+    let y = shard_map(checkpoint(leak), &grid.mesh, grid.rows(), None)(&x);
+    assert_eq!(y.to_vec::<f64>(), [0.0, 0.0]);
+    let error = leaked().try_to_vec::<f64>().unwrap_err();
     insta::assert_snapshot!(error, @"all_reduce: it works on the values of several devices, so call it inside of a function that `shard_map` runs");
 }

@@ -9,10 +9,11 @@ use gradloom::sharding::{
     AxisRef, DimSharding, Reduction, ShardingSpec, Specs, all_gather, all_reduce, all_to_all,
     axis_index, broadcast, pmean, ppermute, reduce_scatter, shard_map,
 };
-use gradloom::{DType, Tensor, jvp, vjp, vmap};
+use gradloom::{Checkpoint, DType, Tensor, jvp, vjp, vmap};
 use gradloom_tests::noise;
 use gradloom_tests::rng::{Rng, seeds};
 use std::fmt;
+use std::ops::Range;
 
 /// Default number of programs.
 const PROGRAMS: u64 = 300;
@@ -57,6 +58,8 @@ struct Drawn {
     /// For each argument, the shape of a part, and how it is divided.
     args: Vec<([usize; 2], Split)>,
     steps: Vec<Step>,
+    /// Ranges of steps that a checkpoint computes. One that begins in another one ends in it.
+    checkpoints: Vec<Range<usize>>,
     /// The values that are results, and how they are divided.
     outs: Vec<(usize, Split)>,
 }
@@ -70,7 +73,11 @@ impl fmt::Display for Drawn {
         for (i, step) in self.steps.iter().enumerate() {
             writeln!(f, "  {}: {step:?}", i + self.args.len())?;
         }
-        write!(f, "  {:?}", self.outs)
+        write!(
+            f,
+            "  checkpoints {:?}, results {:?}",
+            self.checkpoints, self.outs
+        )
     }
 }
 
@@ -157,10 +164,24 @@ fn drawn(seed: u64) -> Drawn {
         (*value, split_by(&union(&values[*value].varies, &more), rng))
     });
     let outs = outs.collect();
+    let mut checkpoints: Vec<Range<usize>> = Vec::new();
+    for _ in 0..rng.below(4) {
+        let start = rng.below(steps.len());
+        let new = start..start + 1 + rng.below(steps.len() - start);
+        let is_apart = |old: &Range<usize>| new.end <= old.start || old.end <= new.start;
+        let is_in = |a: &Range<usize>, b: &Range<usize>| a.start >= b.start && a.end <= b.end;
+        if checkpoints
+            .iter()
+            .all(|old| *old != new && (is_apart(old) || is_in(old, &new) || is_in(&new, old)))
+        {
+            checkpoints.push(new);
+        }
+    }
     Drawn {
         grid,
         args,
         steps,
+        checkpoints,
         outs,
     }
 }
@@ -259,34 +280,72 @@ fn step(grid: &Grid, values: &[Known], rng: &mut Rng) -> Option<Vec<(Step, Known
     }
 }
 
-/// Records the steps.
+/// Records all steps.
 fn record(drawn: &Drawn, args: &[Tensor]) -> Vec<Tensor> {
     let mut values = args.to_vec();
-    for step in &drawn.steps {
-        let v = |i: &usize| &values[*i];
-        let y = match step {
-            Step::Sin(x) => v(x).sin(),
-            Step::Tanh(x) => v(x).tanh(),
-            Step::Square(x) => v(x).square(),
-            Step::Scale(x) => v(x) * -0.5,
-            Step::Add(x, y) => v(x) + v(y),
-            Step::Sub(x, y) => v(x) - v(y),
-            Step::Mul(x, y) => v(x) * v(y),
-            Step::Transpose(x) => v(x).transpose(),
-            Step::Index(x, axes) => v(x) * (axis_index(&axes[..]).cast(DType::F64) * 0.25 + 1.0),
-            Step::Reduce(x, axes, reduction) => all_reduce(v(x), &axes[..], *reduction),
-            Step::Mean(x, axes) => pmean(v(x), &axes[..]),
-            Step::Gather(x, axes, axis) => all_gather(v(x), &axes[..], *axis as isize),
-            Step::Scatter(x, axes, axis) => reduce_scatter(v(x), &axes[..], *axis as isize - 2),
-            Step::AllToAll(x, axes, split, concat) => {
-                all_to_all(v(x), &axes[..], *split as isize, *concat as isize)
-            }
-            Step::Permute(x, axes, pairs) => ppermute(v(x), &axes[..], pairs),
-            Step::Broadcast(x, axes, root) => broadcast(v(x), &axes[..], *root),
-        };
-        values.push(y);
-    }
+    record_range(drawn, 0..drawn.steps.len(), &drawn.checkpoints, &mut values);
     drawn.outs.iter().map(|(i, _)| values[*i].clone()).collect()
+}
+
+/// Records some steps, given the checkpoints in their range, and appends their values.
+///
+/// A checkpoint takes half of the values as arguments, and captures the others.
+fn record_range(
+    drawn: &Drawn,
+    range: Range<usize>,
+    checkpoints: &[Range<usize>],
+    values: &mut Vec<Tensor>,
+) {
+    let mut at = range.start;
+    while at < range.end {
+        let starting = checkpoints.iter().filter(|inner| inner.start == at);
+        let Some(inner) = starting.max_by_key(|inner| inner.end) else {
+            values.push(record_step(&drawn.steps[at], values));
+            at += 1;
+            continue;
+        };
+        let within = |other: &&Range<usize>| other.start >= at && other.end <= inner.end;
+        let within: Vec<Range<usize>> = checkpoints.iter().filter(within).cloned().collect();
+        let within: Vec<_> = within.into_iter().filter(|other| other != inner).collect();
+        let n_given = values.len() / 2;
+        let block = |given: &Vec<Tensor>| {
+            let mut all = [&given[..], &values[n_given..]].concat();
+            record_range(drawn, inner.clone(), &within, &mut all);
+            all.split_off(values.len())
+        };
+        let mut block = Checkpoint::new(block);
+        if inner.end % 2 == 0 {
+            block = block.keep(&["all_reduce", "mul"]);
+        }
+        let new = block.call(&values[..n_given].to_vec());
+        values.extend(new);
+        at = inner.end;
+    }
+}
+
+/// Records a step on earlier values.
+fn record_step(step: &Step, values: &[Tensor]) -> Tensor {
+    let v = |i: &usize| &values[*i];
+    match step {
+        Step::Sin(x) => v(x).sin(),
+        Step::Tanh(x) => v(x).tanh(),
+        Step::Square(x) => v(x).square(),
+        Step::Scale(x) => v(x) * -0.5,
+        Step::Add(x, y) => v(x) + v(y),
+        Step::Sub(x, y) => v(x) - v(y),
+        Step::Mul(x, y) => v(x) * v(y),
+        Step::Transpose(x) => v(x).transpose(),
+        Step::Index(x, axes) => v(x) * (axis_index(&axes[..]).cast(DType::F64) * 0.25 + 1.0),
+        Step::Reduce(x, axes, reduction) => all_reduce(v(x), &axes[..], *reduction),
+        Step::Mean(x, axes) => pmean(v(x), &axes[..]),
+        Step::Gather(x, axes, axis) => all_gather(v(x), &axes[..], *axis as isize),
+        Step::Scatter(x, axes, axis) => reduce_scatter(v(x), &axes[..], *axis as isize - 2),
+        Step::AllToAll(x, axes, split, concat) => {
+            all_to_all(v(x), &axes[..], *split as isize, *concat as isize)
+        }
+        Step::Permute(x, axes, pairs) => ppermute(v(x), &axes[..], pairs),
+        Step::Broadcast(x, axes, root) => broadcast(v(x), &axes[..], *root),
+    }
 }
 
 /// A number and its tangent.

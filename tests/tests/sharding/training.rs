@@ -1,9 +1,11 @@
 //! Steps of training on several devices are those on one.
 
 use super::{Grid, assert_near};
+use gradloom::checkpoint;
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
 use gradloom::sharding::{Reduction, ShardingSpec, all_reduce, pmean, shard_map};
+use gradloom::tree;
 use gradloom_tests::noise;
 
 #[derive(Clone, Tree)]
@@ -109,5 +111,103 @@ fn tensor_parallel_steps_are_those_of_one_device() {
             value_and_grad(f)(net)
         };
         train(&format!("tensor parallel on {sizes:?}"), step, &x, &y);
+    }
+}
+
+/// A block of a transformer. The heads, and then the hidden values, are divided over devices.
+#[derive(Clone, Tree)]
+struct Block {
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    o: Tensor,
+    u: Tensor,
+    w: Tensor,
+}
+
+/// Length of a head.
+const HEAD: usize = 2;
+
+impl Block {
+    fn noise(seed: u64) -> Block {
+        let (width, inner) = (6, 12 * HEAD);
+        let weights = |i: u64, shape: &[usize]| noise(shape, 10 * seed + i) * 0.5;
+        Block {
+            q: weights(0, &[width, inner]),
+            k: weights(1, &[width, inner]),
+            v: weights(2, &[width, inner]),
+            o: weights(3, &[inner, width]),
+            u: weights(4, &[width, inner]),
+            w: weights(5, &[inner, width]),
+        }
+    }
+
+    /// Returns the output, given the sum over devices.
+    fn apply(&self, x: &Tensor, sum: impl Fn(&Tensor) -> Tensor) -> Tensor {
+        let (batch, len) = (x.dim(0), x.dim(1));
+        let heads = |w: &Tensor| {
+            let y = x.matmul(w).reshape([batch, len, w.dim(1) / HEAD, HEAD]);
+            y.swap_axes(1, 2)
+        };
+        let (q, k, v) = (heads(&self.q), heads(&self.k), heads(&self.v));
+        let y = q.causal_attention(&k, &v).swap_axes(1, 2);
+        let x = x + sum(&y.reshape([batch, len, self.o.dim(0)]).matmul(&self.o));
+        &x + sum(&x.matmul(&self.u).gelu().matmul(&self.w))
+    }
+}
+
+#[test]
+fn tensor_parallel_blocks_with_checkpoints_train_as_on_one_device() {
+    for sizes in [&[2][..], &[4], &[2, 2], &[2, 3]] {
+        let grid = Grid::new(sizes);
+        let (x, y) = (noise(&[4, 3, 6], 5), noise(&[4, 3, 6], 6));
+        let last = *grid.names.last().unwrap();
+        let spec = |dims: &[&[&str]]| Some(ShardingSpec::split(&grid.mesh, dims).unwrap());
+        let columns = || spec(&[&[], &[last]]);
+        let rows = || spec(&[&[last], &[]]);
+        let of_block = [
+            ("q", columns()),
+            ("k", columns()),
+            ("v", columns()),
+            ("o", rows()),
+            ("u", columns()),
+            ("w", rows()),
+        ];
+        let others = &grid.names[..grid.names.len() - 1];
+        type Argument = (Block, Block, Tensor, Tensor);
+        let on_devices = |(first, second, x, y): &Argument| {
+            let sum = |x: &Tensor| all_reduce(x, last, Reduction::Sum);
+            let block = checkpoint(|(of, x): &(Block, Tensor)| of.apply(x, sum));
+            let x = block(&(first.clone(), x.clone()));
+            let x = block(&(second.clone(), x));
+            pmean(&(x - y).square().mean(..), others)
+        };
+        let specs = (of_block.clone(), of_block, spec(&[others]), spec(&[others]));
+        let map = shard_map(on_devices, &grid.mesh, specs, None);
+        let on_one = |(first, second): &(Block, Block)| {
+            let x = second.apply(&first.apply(&x, Tensor::clone), Tensor::clone);
+            (x - &y).square().mean(..)
+        };
+        let whole = |(first, second): &(Block, Block)| {
+            map(&(first.clone(), second.clone(), x.clone(), y.clone()))
+        };
+        let start = (Block::noise(1), Block::noise(2));
+        let (mut found, mut expected) = (start.clone(), start);
+        for step in 0..3 {
+            let (loss, slopes) = value_and_grad(whole)(&found);
+            let (expected_loss, expected_slopes) = value_and_grad(on_one)(&expected);
+            assert_near(&loss, &expected_loss, "loss");
+            let pairs = tree::leaves_with_paths(&slopes).into_iter();
+            let pairs = pairs.zip(tree::leaves_with_paths(&expected_slopes));
+            for ((path, slope), (_, expected)) in pairs {
+                assert_near(
+                    &slope,
+                    &expected,
+                    &format!("{sizes:?}, step {step}: {path}"),
+                );
+            }
+            found = tree::map2(&found, &slopes, |w, slope| w - slope * 0.1);
+            expected = tree::map2(&expected, &expected_slopes, |w, slope| w - slope * 0.1);
+        }
     }
 }

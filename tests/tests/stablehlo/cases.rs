@@ -6,7 +6,7 @@ use gradloom::sharding::{
     ppermute, reduce_scatter, shard_map, sharded,
 };
 use gradloom::trace::trace;
-use gradloom::{DType, Tensor, grad};
+use gradloom::{DType, Tensor, checkpoint, grad};
 use gradloom_ir::{Op, Program, Static, Var, ad};
 use gradloom_stablehlo::ExportError;
 use gradloom_tests::exported::{
@@ -261,6 +261,8 @@ fn programs_for_a_mesh_of_one_device_run() {
         sum * moved + sent + axis_index("a").cast(DType::F64)
     };
     let map = |x: &Tensor| shard_map(body, &mesh, &rows, &rows)(x);
+    let again = |x: &Tensor| shard_map(checkpoint(body), &mesh, &rows, &rows)(x);
+    let slope_again = |x: &Tensor| grad(|x: &Tensor| again(x).square().sum(..))(x);
     let divided = |x: &Tensor| sharded(|x: &Tensor| x.sin().sum(0), &mesh, &rows, None)(x);
     let slope = |x: &Tensor| grad(|x: &Tensor| map(x).square().sum(..))(x);
     let case = |op: Op, f: &dyn Fn(&Tensor) -> Tensor| {
@@ -279,6 +281,8 @@ fn programs_for_a_mesh_of_one_device_run() {
         case(Op::ShardMap, &map),
         case(Op::Sharded, &divided),
         case(Op::ShardMap, &slope),
+        case(Op::ShardMap, &again),
+        case(Op::ShardMap, &slope_again),
     ];
     check(&cases, Scale::Largest);
 }

@@ -93,6 +93,6 @@ pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], short: Op)
 /// The definition of the op.
 pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&of.axes(0, of.rank()), |row| {
-        row[first_best(row, |x, y| x > y)]
+        row[first_best(row, |x, y| x > y || x.is_nan())]
     })
 }

@@ -73,6 +73,6 @@ pub(super) static OP: Nonlinear = Nonlinear {
 /// The definition of the op.
 pub(super) fn reference(of: &Application<'_>) -> NdArray {
     of.reduce(&of.axes(0, of.rank()), |row| {
-        row[first_best(row, |x, y| x < y)]
+        row[first_best(row, |x, y| x < y || x.is_nan())]
     })
 }

@@ -26,12 +26,12 @@ pub use means::without_means;
 pub use recompute::recompute;
 pub use rematerialize::{Rematerialized, rematerialize};
 pub use residuals::choose_residuals;
-pub use segments::{DeviceStep, segments, without_variance};
+pub use segments::{DeviceStep, inline_checkpoints, segments, without_variance};
 pub use signature::{Arg, Group, constants};
 pub use stored::read_stored;
 pub use widen::widen;
 
-use crate::{Op, Program, SecondaryMap, Var};
+use crate::{Eqn, Op, Program, SecondaryMap, Static, Var};
 
 /// Replaces the results of `custom` equations by the operands that hold their values.
 ///
@@ -40,22 +40,7 @@ pub fn without_rules(mut program: Program) -> Program {
     if !program.eqns.iter().any(|eqn| eqn.op == Op::Custom) {
         return program;
     }
-    let mut to: SecondaryMap<Var, Var> = SecondaryMap::new();
-    let find = |to: &SecondaryMap<Var, Var>, var: Var| to.get(var).copied().unwrap_or(var);
-    program.eqns.retain_mut(|eqn| {
-        for arg in &mut eqn.args {
-            *arg = find(&to, *arg);
-        }
-        if eqn.op == Op::Custom {
-            for (out, value) in eqn.outs.iter().zip(&eqn.args) {
-                to.insert(*out, *value);
-            }
-        }
-        eqn.op != Op::Custom
-    });
-    for out in &mut program.outs {
-        *out = find(&to, *out);
-    }
+    replace_by_operands(&mut program, |_, eqn| eqn.op == Op::Custom);
     // A program that is kept must not keep the contexts of the calls.
     for attr in &mut program.attrs {
         if attr.code().is_some_and(|code| code.get().key().is_none()) {
@@ -63,6 +48,28 @@ pub fn without_rules(mut program: Program) -> Program {
         }
     }
     program
+}
+
+/// Replaces the results of some equations by their operands. The condition is given the static arguments, and an equation.
+fn replace_by_operands(program: &mut Program, is_replaced: impl Fn(&[Static], &Eqn) -> bool) {
+    let Program {
+        eqns, outs, attrs, ..
+    } = program;
+    let mut to: SecondaryMap<Var, Var> = SecondaryMap::new();
+    let find = |to: &SecondaryMap<Var, Var>, var: Var| to.get(var).copied().unwrap_or(var);
+    eqns.retain_mut(|eqn| {
+        for arg in &mut eqn.args {
+            *arg = find(&to, *arg);
+        }
+        let is_replaced = is_replaced(attrs, eqn);
+        if is_replaced {
+            to.extend(eqn.outs.iter().copied().zip(eqn.args.iter().copied()));
+        }
+        !is_replaced
+    });
+    for out in outs {
+        *out = find(&to, *out);
+    }
 }
 
 /// Returns a simplified program that a plan can be made of: its ops compute in dtypes with kernels.

@@ -1,6 +1,9 @@
 //! Cuts the program of a `shard_map` at its collectives.
 
-use crate::{Builder, Eqn, Op, Program, SecondaryMap, Static, Var, pass};
+use super::replace_by_operands;
+use crate::op::control::shard_map::exchanging;
+use crate::op::control::{checkpoint, inline};
+use crate::{Attr, Builder, Entity, Eqn, Op, Program, Programs, SecondaryMap, Static, Var, pass};
 
 /// A step that all devices take before the next one.
 #[derive(Clone, Debug)]
@@ -15,10 +18,12 @@ pub enum DeviceStep {
 /// Cuts the program of a `shard_map` in steps that devices take together.
 ///
 /// Each value is computed as early as possible, so a program has one segment more than the longest chain of its
-/// collectives. Returns the program as well, of which the steps have the variables and static arguments.
+/// collectives. The program of a checkpoint is an exception: it begins when all operands are computed, so a pullback does
+/// not compute it again before it needs to. Returns the program as well, of which the steps have the variables and static arguments.
 pub fn segments(program: &Program) -> (Program, Vec<DeviceStep>) {
-    let program = pass::to_plan(without_variance(program));
+    let mut program = pass::to_plan(without_variance(&inline_checkpoints(program)));
     let level = levels(&program);
+    replace_by_operands(&mut program, is_gate);
     let of = |eqn: &Eqn| level.get(eqn.outs[0]).copied().unwrap_or(0);
     let last = program.eqns.iter().map(of).max().unwrap_or(0);
     let mut steps = Vec::new();
@@ -110,25 +115,60 @@ fn segment(program: &Program, eqns: &[&Eqn], is_first: bool) -> Option<Program> 
 /// `all_gather`.
 pub fn without_variance(program: &Program) -> Program {
     let mut program = program.clone();
-    let mut same: SecondaryMap<Var, Var> = SecondaryMap::new();
-    let resolve = |same: &SecondaryMap<Var, Var>, var: Var| same.get(var).copied().unwrap_or(var);
-    let no = crate::Attr(program.attrs.len() as u32);
-    program.attrs.push(Static::Bool(false));
-    program.eqns.retain_mut(|eqn| {
-        for arg in &mut eqn.args {
-            *arg = resolve(&same, *arg);
-        }
-        match eqn.op {
-            Op::Pvary => {
-                same.insert(eqn.out(), eqn.args[0]);
+    replace_by_operands(&mut program, |_, eqn| eqn.op == Op::Pvary);
+    let Program { eqns, attrs, .. } = &mut program;
+    for eqn in eqns {
+        let (at, value) = match eqn.op {
+            Op::AllGather => (2, Static::Bool(false)),
+            Op::Checkpoint => {
+                let body = attrs[eqn.attrs[0].index()].programs();
+                let body = body.expect("a checkpoint has a body").iter();
+                (
+                    0,
+                    Programs::new(body.map(without_variance).collect()).into(),
+                )
             }
-            Op::AllGather => eqn.attrs[2] = no,
-            _ => {}
-        }
-        eqn.op != Op::Pvary
-    });
-    for out in &mut program.outs {
-        *out = resolve(&same, *out);
+            _ => continue,
+        };
+        attrs.push(value);
+        eqn.attrs[at] = Attr::from_index(attrs.len() - 1);
     }
     program
+}
+
+/// Returns the program with the programs of checkpoints that have collectives in their place.
+///
+/// They read their operands through a *gate*, a checkpoint whose results are its operands. So none of their values is computed before
+/// all operands are, such as the cotangents in a pullback, and none is merged with an equal one of the forward pass.
+pub fn inline_checkpoints(program: &Program) -> Program {
+    let mut program = program.clone();
+    let inlined = |program: &Program| {
+        pass::replace_some(program, |_, b, eqn| {
+            let body = exchanging(program, eqn)?;
+            let mut gate = Builder::new();
+            let params = body
+                .params
+                .iter()
+                .map(|x| gate.param(body.aval(*x).clone()));
+            let params: Vec<Var> = params.collect();
+            let args = match params.len() {
+                // An equation binds something.
+                0 => Vec::new(),
+                _ => checkpoint::emit(b, gate.finish(params.clone(), params), 0, &eqn.args),
+            };
+            let mut outs = inline(b, body, &args);
+            outs.truncate(eqn.outs.len());
+            Some(outs)
+        })
+    };
+    while let Some(next) = inlined(&program) {
+        program = next;
+    }
+    program
+}
+
+/// Returns whether an equation is a checkpoint whose results are its operands.
+fn is_gate(attrs: &[Static], eqn: &Eqn) -> bool {
+    let body = || attrs[eqn.attrs[0].index()].programs();
+    eqn.op == Op::Checkpoint && body().is_some_and(|body| body[0].outs == body[0].params)
 }

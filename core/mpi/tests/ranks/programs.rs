@@ -2,10 +2,14 @@
 
 use crate::collectives::{Agreement, assert_agrees, data};
 use crate::launch::{Test, succeeds};
+use gradloom::checkpoint;
 use gradloom::events::{self, Event};
 use gradloom::optim::{Adam, AdamState};
 use gradloom::prelude::*;
-use gradloom::sharding::{Mesh, ShardingSpec, Speed, pmean, sharded};
+use gradloom::sharding::{
+    Mesh, Reduction, ShardingSpec, Speed, all_gather, all_reduce, axis_index, pmean,
+    reduce_scatter, shard_map, sharded,
+};
 use gradloom::tree;
 use gradloom_mpi::World;
 use std::sync::Arc;
@@ -15,6 +19,12 @@ pub(crate) const TESTS: &[Test] = &[
         name: "programs_are_those_of_simulated_devices",
         ranks: &[1, 2, 4],
         rank: programs,
+        check: succeeds,
+    },
+    Test {
+        name: "checkpoints_with_collectives_are_those_of_simulated_devices",
+        ranks: &[1, 2, 4],
+        rank: checkpoints,
         check: succeeds,
     },
     Test {
@@ -133,6 +143,38 @@ fn programs() {
             scores.matmul(q)
         });
     }
+}
+
+/// Two layers that a checkpoint computes, with columns and then rows of weights on each rank, and their gradient.
+fn checkpoints() {
+    let world = World::new().unwrap();
+    let mesh = Arc::new(Mesh::new("m", &[("x", world.size())]).unwrap());
+    let spec = |dims: &[&[&str]]| ShardingSpec::split(&mesh, dims).unwrap();
+    let (columns, rows) = (spec(&[&[], &["x"]]), spec(&[&["x"]]));
+    let sum = |x: &Tensor| all_reduce(x, "x", Reduction::Sum);
+    let layer = checkpoint(|(x, u, w): &(Tensor, Tensor, Tensor)| {
+        let scale = axis_index("x").cast(DType::F32) * 0.25 + 1.0;
+        let inner = checkpoint(|h: &Tensor| sum(&h.matmul(w)).tanh());
+        let y = inner(&(x.matmul(u) * scale).tanh());
+        // Collectives along the last axis, which moves to the front.
+        let parts = reduce_scatter(&y, "x", 1);
+        y + all_gather(&parts, "x", 1)
+    });
+    let f = |(x, u, w): &(Tensor, Tensor, Tensor)| {
+        let block = |x: Tensor| layer(&(x, u.clone(), w.clone()));
+        let loss = |x: &Tensor| block(block(x.clone())).square().mean(..);
+        let (loss, slope) = value_and_grad(loss)(x);
+        (loss, sum(&slope))
+    };
+    let specs = (None, columns, rows);
+    let args = (
+        data(DType::F32, &[3, 4]),
+        data(DType::F32, &[4, 8]),
+        data(DType::F32, &[8, 4]),
+    );
+    let simulated = shard_map(f, &mesh, specs.clone(), None)(&args);
+    let found = world.shard_map(f, &mesh, specs, None).call(&args).unwrap();
+    close(&found, &simulated, "layers with checkpoints");
 }
 
 /// A perceptron whose first weights are divided by columns, and the second ones by rows.

@@ -47,7 +47,7 @@ pub(super) static SHARD_MAP: shard_map::ShardMap = shard_map::ShardMap;
 pub(super) static SHARDED: sharded::Sharded = sharded::Sharded;
 pub(super) static HOST_KERNEL: custom_code::HostKernel = custom_code::HostKernel;
 
-use crate::{Aval, Builder, Dim, Eqn, Fault, Program, Static, Var};
+use crate::{Aval, Builder, Dim, Eqn, Fault, Program, Shape, Static, Var};
 
 /// The rules that an op that runs programs has beside those of all ops.
 pub trait Control: Sync {
@@ -152,14 +152,10 @@ pub(crate) fn avals(program: &Program, vars: &[Var]) -> Vec<Aval> {
 
 /// Returns the aval of all slices along a new axis 0.
 pub(crate) fn stacked(one: &Aval, len: usize) -> Aval {
-    let dims = one.shape.dims().unwrap_or_default().iter().copied();
+    let dims = one.shape.dims();
     Aval {
         dtype: one.dtype,
-        shape: [Dim::Known(len)]
-            .into_iter()
-            .chain(dims)
-            .collect::<Vec<_>>()
-            .into(),
+        shape: Shape(dims.map(|dims| [&[Dim::Known(len)][..], dims].concat())),
     }
 }
 

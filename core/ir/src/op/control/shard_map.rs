@@ -45,6 +45,8 @@ control_op!(
         "(x: f64[3]) { y = shard_map[body=<(x: f64[1]) { a = sin x b = ppermute[pairs=[0, 1, 1, 2], over={d: 3}] a y = mul b, x return y }>, mesh={d: 3}, ins=([{d}]), outs=([{d}])] x return y }",
         "(x: f64[4], i: i64[4]) { y, j = shard_map[body=<(x: f64[2], i: i64[2]) { k = axis_index[over={d: 2}] j = add i, k f = cast[dtype=f64] j, like j y = mul x, f t = all_reduce[reduce=sum, over={d: 2}] j return y, t }>, mesh={d: 2}, ins=([{d}], [{d}]), outs=([{d}], [{}])] x, i return y, j }",
         "(x: f64[2], w: f64[1]) { y = shard_map[body=<(x: f64[1], w: f64[1]) { v = pvary[over={d: 2}] w y = mul x, v return y }>, mesh={d: 2}, ins=([{d}], [{}]), outs=([{d}])] x, w return y }",
+        // Devices meet in checkpoints. The first one keeps a value, and has results of which one is equal on the devices.
+        "(x: f64[4, 2], w: f64[2]) { y, z = shard_map[body=<(x: f64[2, 2], w: f64[2]) { t, u, v = checkpoint[body=<(x: f64[2, 2], w: f64[2]) { h = matmul x, w, like x, like w s = sin h t = all_reduce[reduce=sum, over={d: 2}] s u = exp s v = square w return t, u, v, h }>, kept=1] x, w y = mul t, u z = checkpoint[body=<(t: f64[2], v: f64[2]) { a = mul t, v b = checkpoint[body=<(a: f64[2]) { c = sin a b = all_gather[axis=0, over={d: 2}, varying=false] c return b }>, kept=0] a return b }>, kept=0] u, v return y, z }>, mesh={d: 2}, ins=([{d}, {}], [{}]), outs=([{d}], [{}])] x, w return y, z }",
         // A result that is equal on the devices, but of which each stands for a part.
         "(w: f64[2]) { y = shard_map[body=<(w: f64[2]) { y = exp w return y }>, mesh={d: 2}, ins=([{}]), outs=([{d}])] w return y }",
     ]
@@ -158,7 +160,7 @@ pub fn variance(
     mesh: &MeshAxes,
     ins: &[Tiling],
 ) -> Result<SecondaryMap<Var, AxisSet>, String> {
-    variance_by(body, mesh, ins, |_, _| None)
+    variance_by(body, mesh, of_params(body, mesh, ins)?, |_, _, _| None)
 }
 
 /// As [`variance`], but a result of a loop or a branch varies only with the operands that it depends on.
@@ -169,26 +171,72 @@ fn variance_through_loops(
     mesh: &MeshAxes,
     ins: &[Tiling],
 ) -> Result<SecondaryMap<Var, AxisSet>, String> {
-    variance_by(body, mesh, ins, |eqn, varies| of_loop(body, eqn, varies))
+    variance_by(body, mesh, of_params(body, mesh, ins)?, of_loop)
 }
 
-/// Returns the variance of all values. `of_each` may give that of each result of an equation.
-fn variance_by(
+fn of_params(
     body: &Program,
     mesh: &MeshAxes,
     ins: &[Tiling],
-    of_each: impl Fn(&Eqn, &SecondaryMap<Var, AxisSet>) -> Option<Vec<AxisSet>>,
 ) -> Result<SecondaryMap<Var, AxisSet>, String> {
-    let mut varies = SecondaryMap::new();
-    for (param, tiling) in body.params.iter().zip(ins) {
-        varies.insert(*param, tiling.axes(mesh)?);
-    }
+    let params = body.params.iter().zip(ins);
+    params
+        .map(|(param, tiling)| Ok((*param, tiling.axes(mesh)?)))
+        .collect()
+}
+
+/// A function that may give the variance of each result of an equation.
+type OfEach = fn(&Program, &Eqn, &SecondaryMap<Var, AxisSet>) -> Option<Vec<AxisSet>>;
+
+/// Returns the variance of all values, given that of the parameters.
+fn variance_by(
+    body: &Program,
+    mesh: &MeshAxes,
+    mut varies: SecondaryMap<Var, AxisSet>,
+    of_each: OfEach,
+) -> Result<SecondaryMap<Var, AxisSet>, String> {
     for eqn in &body.eqns {
-        let found = of_results(body, eqn, mesh, &varies)?;
-        let found = of_each(eqn, &varies).unwrap_or_else(|| vec![found; eqn.outs.len()]);
+        let found = match checkpointed(body, eqn) {
+            Some(inner) => of_checkpoint(inner, eqn, mesh, &varies, of_each)?,
+            None => {
+                let found = of_results(body, eqn, mesh, &varies)?;
+                let each = of_each(body, eqn, &varies);
+                each.unwrap_or_else(|| vec![found; eqn.outs.len()])
+            }
+        };
         varies.extend(eqn.outs.iter().copied().zip(found));
     }
     Ok(varies)
+}
+
+/// Returns the program of a checkpoint: it runs once, so devices may meet in it.
+fn checkpointed<'a>(program: &'a Program, eqn: &Eqn) -> Option<&'a Program> {
+    let programs = || program.attr(eqn.attrs[0]).programs();
+    (eqn.op == Op::Checkpoint)
+        .then(programs)?
+        .map(|all| &all[0])
+}
+
+/// Returns the program of a checkpoint that has a collective in it.
+pub(crate) fn exchanging<'a>(program: &'a Program, eqn: &Eqn) -> Option<&'a Program> {
+    checkpointed(program, eqn).filter(|_| collective_in(program, eqn).is_some())
+}
+
+/// Returns the axes along which the results of the program of a checkpoint vary.
+fn of_checkpoint(
+    inner: &Program,
+    eqn: &Eqn,
+    mesh: &MeshAxes,
+    varies: &SecondaryMap<Var, AxisSet>,
+    of_each: OfEach,
+) -> Result<Vec<AxisSet>, String> {
+    let of = |varies: &SecondaryMap<Var, AxisSet>, var: &Var| {
+        varies.get(*var).copied().unwrap_or_default()
+    };
+    let params = inner.params.iter().zip(&eqn.args);
+    let params = params.map(|(param, arg)| (*param, of(varies, arg)));
+    let varies = variance_by(inner, mesh, params.collect(), of_each)?;
+    Ok(inner.outs.iter().map(|out| of(&varies, out)).collect())
 }
 
 /// Returns the axes along which each result of a loop or a branch without collectives varies, or `None` for another
@@ -303,18 +351,18 @@ fn of_results(
     }
 }
 
-/// Returns a collective in the programs that an equation runs. A `shard_map` has a mesh of its own.
-fn collective_in(program: &Program, eqn: &Eqn) -> Option<Op> {
-    if eqn.op == Op::ShardMap {
-        return None;
+/// Returns the op of an equation if it is a collective, or one in the programs that it runs. A `shard_map` has a mesh of
+/// its own.
+pub fn collective_in(program: &Program, eqn: &Eqn) -> Option<Op> {
+    match eqn.op {
+        Op::ShardMap => return None,
+        op if op.collective().is_some() => return Some(op),
+        _ => {}
     }
     let programs = eqn.attrs.iter().filter_map(|a| program.attr(*a).programs());
     programs.flatten().find_map(|inner| {
         let mut eqns = inner.eqns.iter();
-        eqns.find_map(|eqn| match eqn.op.collective() {
-            Some(_) => Some(eqn.op),
-            None => collective_in(inner, eqn),
-        })
+        eqns.find_map(|eqn| collective_in(inner, eqn))
     })
 }
 
@@ -355,24 +403,15 @@ pub fn explicit(
     ins: &[Tiling],
     outs: &[Tiling],
 ) -> Result<Program, String> {
-    let mut cx = Explicit {
-        b: Builder::after(body),
-        mesh,
-        varies: SecondaryMap::new(),
-        smooth: SecondaryMap::new(),
-        marked: BTreeMap::new(),
-        gathered: SecondaryMap::new(),
-        same: SecondaryMap::new(),
-    };
-    for (param, tiling) in body.params.iter().zip(ins) {
-        cx.varies.insert(*param, tiling.axes(mesh)?);
-        if cx.is_float(*param) {
-            cx.smooth.insert(*param, ());
-        }
-    }
-    for eqn in &body.eqns {
-        cx.eqn(body, eqn)?;
-    }
+    let of_params = ins.iter().zip(&body.params).map(|(tiling, param)| {
+        let dtype = body.aval(*param).dtype;
+        Ok((
+            tiling.axes(mesh)?,
+            dtype.is_none_or(|dtype| dtype.is_float()),
+        ))
+    });
+    let of_params: Vec<(AxisSet, bool)> = of_params.collect::<Result<_, String>>()?;
+    let mut cx = Explicit::of_program(body, mesh, of_params)?;
     let mut found = Vec::with_capacity(outs.len());
     for (out, tiling) in body.outs.iter().zip(outs) {
         let out = cx.resolve(*out);
@@ -396,7 +435,35 @@ struct Explicit<'a> {
     same: SecondaryMap<Var, Var>,
 }
 
-impl Explicit<'_> {
+impl<'a> Explicit<'a> {
+    /// Emits the equations of a program. It is given the axes along which each parameter varies, and whether it may have
+    /// a tangent.
+    fn of_program(
+        body: &Program,
+        mesh: &'a MeshAxes,
+        params: impl IntoIterator<Item = (AxisSet, bool)>,
+    ) -> Result<Explicit<'a>, String> {
+        let mut cx = Explicit {
+            b: Builder::after(body),
+            mesh,
+            varies: SecondaryMap::new(),
+            smooth: SecondaryMap::new(),
+            marked: BTreeMap::new(),
+            gathered: SecondaryMap::new(),
+            same: SecondaryMap::new(),
+        };
+        for (param, (axes, is_smooth)) in body.params.iter().zip(params) {
+            cx.varies.insert(*param, axes);
+            if is_smooth {
+                cx.smooth.insert(*param, ());
+            }
+        }
+        for eqn in &body.eqns {
+            cx.eqn(body, eqn)?;
+        }
+        Ok(cx)
+    }
+
     fn of(&self, var: Var) -> AxisSet {
         self.varies.get(var).copied().unwrap_or_default()
     }
@@ -413,6 +480,11 @@ impl Explicit<'_> {
         let mut eqn = eqn.clone();
         for arg in &mut eqn.args {
             *arg = self.resolve(*arg);
+        }
+        if let Some(inner) = checkpointed(body, &eqn)
+            && !self.is_uniform(body, &eqn, inner)?
+        {
+            return self.checkpoint(inner, eqn);
         }
         let found = of_results(body, &eqn, self.mesh, &self.varies)?;
         let n_data = eqn.data().len();
@@ -442,6 +514,31 @@ impl Explicit<'_> {
         if eqn.op == Op::AllGather && rule(body, &eqn) == Some(Variance::Drops) {
             self.gathered.insert(eqn.out(), eqn.clone());
         }
+        self.b.append(eqn);
+        Ok(())
+    }
+
+    /// Returns whether all operands of a checkpoint may vary along the same axes: no result varies along more axes then.
+    fn is_uniform(&self, body: &Program, eqn: &Eqn, inner: &Program) -> Result<bool, String> {
+        let found = of_checkpoint(inner, eqn, self.mesh, &self.varies, |_, _, _| None)?;
+        let all = of_operands(eqn, &self.varies);
+        Ok(collective_in(body, eqn).is_none() && found.iter().all(|own| *own == all))
+    }
+
+    /// Appends a checkpoint whose program is explicit itself.
+    fn checkpoint(&mut self, inner: &Program, mut eqn: Eqn) -> Result<(), String> {
+        let params = eqn.args.iter();
+        let params = params.map(|x| (self.of(*x), self.smooth.contains(*x)));
+        let cx = Explicit::of_program(inner, self.mesh, params)?;
+        let outs: Vec<Var> = inner.outs.iter().map(|out| cx.resolve(*out)).collect();
+        for (out, inner) in eqn.outs.iter().zip(&outs) {
+            self.varies.insert(*out, cx.of(*inner));
+            if cx.smooth.contains(*inner) {
+                self.smooth.insert(*out, ());
+            }
+        }
+        let program = cx.b.finish(inner.params.clone(), outs);
+        eqn.attrs[0] = self.b.attr(Programs::new(vec![program]));
         self.b.append(eqn);
         Ok(())
     }
@@ -526,39 +623,11 @@ impl ShardMap {
                 device.insert(*param, part);
             }
         }
-        let value = |device: &SecondaryMap<Var, NdArray>, v: Var| {
-            let value = device.get(v);
-            value
-                .expect("a variable is bound before it is read")
-                .clone()
-        };
-        for eqn in &body.eqns {
-            let Some(collective) = eqn.op.collective() else {
-                for device in &mut devices {
-                    let args: Vec<_> = eqn.args.iter().map(|v| value(device, *v)).collect();
-                    let found = eqn_results(body, eqn, args);
-                    device.extend(eqn.outs.iter().copied().zip(found));
-                }
-                continue;
-            };
-            let statics: Vec<Static> = eqn.attrs.iter().map(|a| body.attr(*a).clone()).collect();
-            let along = mesh.positions(over(eqn.op, &statics)).expect(CHECKED);
-            for group in mesh.groups(&along) {
-                let arg = |device: &usize| match eqn.args.first() {
-                    Some(x) => value(&devices[*device], *x),
-                    None => NdArray::build(&[], |_| 0.0),
-                };
-                let args: Vec<NdArray> = group.iter().map(arg).collect();
-                for (i, device) in group.iter().enumerate() {
-                    let found = (collective.combine)(&statics, &args, i);
-                    devices[*device].insert(eqn.out(), found);
-                }
-            }
-        }
+        run(body, mesh, &mut devices);
         let whole = |(i, (out, tiling)): (usize, (&Var, &Tiling))| {
             let mut y = NdArray::build(&of.outs[i], |_| f64::NAN);
             for (i, device) in devices.iter().enumerate().rev() {
-                let part = value(device, *out);
+                let part = value(device, out);
                 let start = tiling.start(mesh, i, &part.shape).expect(CHECKED);
                 for index in crate::op::indices(&part.shape) {
                     let at = index.iter().zip(&start).map(|(i, start)| i + start);
@@ -568,6 +637,53 @@ impl ShardMap {
             y
         };
         body.outs.iter().zip(outs).enumerate().map(whole).collect()
+    }
+}
+
+fn value(device: &SecondaryMap<Var, NdArray>, v: &Var) -> NdArray {
+    let value = device.get(*v);
+    value
+        .expect("a variable is bound before it is read")
+        .clone()
+}
+
+/// Runs a program on the values of all devices.
+fn run(body: &Program, mesh: &MeshAxes, devices: &mut [SecondaryMap<Var, NdArray>]) {
+    for eqn in &body.eqns {
+        if let Some(inner) = exchanging(body, eqn) {
+            let params = |device: &SecondaryMap<Var, NdArray>| {
+                let args = eqn.args.iter().map(|x| value(device, x));
+                inner.params.iter().copied().zip(args).collect()
+            };
+            let mut within: Vec<SecondaryMap<Var, NdArray>> = devices.iter().map(params).collect();
+            run(inner, mesh, &mut within);
+            for (device, within) in devices.iter_mut().zip(&within) {
+                let found = inner.outs.iter().map(|out| value(within, out));
+                device.extend(eqn.outs.iter().copied().zip(found));
+            }
+            continue;
+        }
+        let Some(collective) = eqn.op.collective() else {
+            for device in &mut *devices {
+                let args: Vec<_> = eqn.args.iter().map(|x| value(device, x)).collect();
+                let found = eqn_results(body, eqn, args);
+                device.extend(eqn.outs.iter().copied().zip(found));
+            }
+            continue;
+        };
+        let statics: Vec<Static> = eqn.attrs.iter().map(|a| body.attr(*a).clone()).collect();
+        let along = mesh.positions(over(eqn.op, &statics));
+        for group in mesh.groups(&along.expect("the rules of the op check the axes")) {
+            let arg = |device: &usize| match eqn.args.first() {
+                Some(x) => value(&devices[*device], x),
+                None => NdArray::build(&[], |_| 0.0),
+            };
+            let args: Vec<NdArray> = group.iter().map(arg).collect();
+            for (i, device) in group.iter().enumerate() {
+                let found = (collective.combine)(&statics, &args, i);
+                devices[*device].insert(eqn.out(), found);
+            }
+        }
     }
 }
 
