@@ -1,7 +1,7 @@
 //! Plans that hold fewer bytes at a time, because they compute some values again.
 
 use super::Plan;
-use super::explain::{TaskCost, size, work};
+use super::explain::{size, work};
 use gradloom_ir::Program;
 use gradloom_ir::pass::{self, Rematerialized};
 use gradloom_kernels::memory::Layout;
@@ -57,7 +57,7 @@ impl fmt::Display for Described<'_> {
             },
             size(*held),
             if n == 1 { "" } else { "s" },
-            cost.unwrap_or(TaskCost::default())
+            cost.unwrap_or_default()
         )
     }
 }
