@@ -7,6 +7,7 @@
 use crate::memory::element::Element;
 use crate::memory::layout::Layout;
 use crate::memory::scratch::{Plain, with_scratch};
+use crate::movement::blocks::{Columns, RowBlock, WIDE};
 use crate::movement::copy;
 use crate::simd::lanes::{CHUNK, Pairwise, sum};
 use crate::simd::leveled::leveled;
@@ -44,6 +45,11 @@ const TASK_BYTES: usize = 1 << 18;
 pub(crate) trait Reduction<T>: Copy + Send + Sync + 'static {
     /// Result of folding no elements.
     const EMPTY: T;
+    /// Returns the number of elements from which [`row`](Self::row) is faster than folding columns of rows.
+    #[inline(always)]
+    fn least_row(self) -> usize {
+        MIDDLE + 1
+    }
     fn pair(self, x: T, y: T) -> T;
     /// Folds elements to `first`, in sequence if the order matters.
     #[inline(always)]
@@ -136,6 +142,10 @@ impl Reduction<bool> for All {
 impl<T: Number> Reduction<T> for Sum {
     const EMPTY: T = T::ZERO;
     #[inline(always)]
+    fn least_row(self) -> usize {
+        if T::TYPE.is_float() { 8 } else { MIDDLE + 1 }
+    }
+    #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.plus(y)
     }
@@ -149,6 +159,10 @@ impl<T: Number> Reduction<T> for Sum {
 
 impl<T: Number> Reduction<T> for Max {
     const EMPTY: T = T::ZERO;
+    #[inline(always)]
+    fn least_row(self) -> usize {
+        8
+    }
     #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.greater(y)
@@ -169,6 +183,10 @@ impl<T: Number> Reduction<T> for Max {
 
 impl<T: Number> Reduction<T> for Min {
     const EMPTY: T = T::ZERO;
+    #[inline(always)]
+    fn least_row(self) -> usize {
+        8
+    }
     #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.less(y)
@@ -384,6 +402,13 @@ pub(crate) fn fold<T: Element, R: Reduction<T>>(
         fold_tall(xs, [r, b], out, how);
         return;
     }
+    if (2..NARROW_COLS).contains(&b) && r * b <= NARROW_MATRIX && size_of::<T>() >= 4 {
+        let matrices = TASK_BYTES / (size_of::<T>() * r * b);
+        let results = matrices.next_multiple_of(64) * b;
+        return for_each_chunk(out, results, nanos, |task, out| {
+            fold_narrow(&xs[task * results * r..], [r, b], out, how);
+        });
+    }
     let results = results_of_a_task::<T>([a, r, b]);
     for_each_chunk(out, results, nanos, |task, out| {
         let start = task * results;
@@ -405,10 +430,114 @@ fn results_of_a_task<T>([a, r, b]: [usize; 3]) -> usize {
     }
 }
 
+fn fold_rows<T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
+    match (r, size_of::<T>()) {
+        (2..=7, _) | (8, ..8) => fold_short_rows(xs, r, out, how),
+        (..=MIDDLE, 4..) if r < how.least_row() => fold_middle_rows(xs, r, out, how),
+        _ => fold_long_rows(xs, r, out, how),
+    }
+}
+
 leveled! {
-    fn fold_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
+    fn fold_long_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
         for (y, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
             *y = how.row::<S>(row);
+        }
+    }
+}
+
+leveled! {
+    fn fold_middle_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
+        match size_of::<T>() {
+            4 => by_columns::<S, T, 16>(xs, r, out, how),
+            _ => by_columns::<S, T, 8>(xs, r, out, how),
+        }
+    }
+}
+
+leveled! {
+    fn fold_short_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
+        match r {
+            2 => fold_short::<T, 2>(xs, out, how),
+            3 => fold_short::<T, 3>(xs, out, how),
+            4 => fold_short::<T, 4>(xs, out, how),
+            5 => fold_short::<T, 5>(xs, out, how),
+            6 => fold_short::<T, 6>(xs, out, how),
+            7 => fold_short::<T, 7>(xs, out, how),
+            _ => fold_short::<T, 8>(xs, out, how),
+        }
+    }
+}
+
+/// Folds rows of `R` elements, up to 8. The lanes of vectors are rows.
+///
+/// The order is that of longer rows: the upper half of the elements is folded into the lower half until one is left.
+#[inline(always)]
+fn fold_short<T: Element, const R: usize>(xs: &[T], out: &mut [T], how: impl Reduction<T>) {
+    for (y, row) in out.iter_mut().zip(xs.as_chunks::<R>().0) {
+        let mut x = *row;
+        fold_upper::<T, R, 4>(&mut x, how);
+        fold_upper::<T, R, 2>(&mut x, how);
+        fold_upper::<T, R, 1>(&mut x, how);
+        *y = x[0];
+    }
+}
+
+/// Folds elements `HALF..2 * HALF` into the first ones, as far as there are any.
+#[inline(always)]
+fn fold_upper<T: Element, const R: usize, const HALF: usize>(
+    x: &mut [T; R],
+    how: impl Reduction<T>,
+) {
+    for i in 0..HALF {
+        if i + HALF < R {
+            x[i] = how.pair(x[i], x[i + HALF]);
+        }
+    }
+}
+
+/// Number of elements of rows that are transposed to be folded.
+const MIDDLE: usize = 64;
+
+/// Folds rows of up to [`MIDDLE`] elements, of which `N` fill a line. The lanes of vectors are rows.
+#[inline(always)]
+fn by_columns<S: Simd, T: Element, const N: usize>(
+    xs: &[T],
+    r: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    let width = WIDE * N;
+    let mut cols = Columns::<T, N, { MIDDLE * WIDE }>([[T::default(); N]; MIDDLE * WIDE]);
+    for (i, out) in out.chunks_mut(width).enumerate() {
+        read_columns::<S, T, N>(&xs[i * width * r..], r, out.len(), &mut cols.0);
+        let cols = cols.0.as_flattened_mut();
+        let mut half = r.next_power_of_two() / 2;
+        let mut len = r;
+        while half > 0 {
+            let (low, high) = cols[..len * width].split_at_mut(half * width);
+            for (x, y) in low.iter_mut().zip(&*high) {
+                *x = how.pair(*x, *y);
+            }
+            (len, half) = (half, half / 2);
+        }
+        out.copy_from_slice(&cols[..out.len()]);
+    }
+}
+
+/// Writes the columns of the first `n_rows` rows of `r` elements. A column has [`WIDE`] lines.
+#[inline(always)]
+fn read_columns<S: Simd, T: Element, const N: usize>(
+    xs: &[T],
+    r: usize,
+    n_rows: usize,
+    cols: &mut [[T; N]],
+) {
+    for group in 0..n_rows.div_ceil(N) {
+        let xs = &xs[group * N * r..];
+        let block = RowBlock::<T, N>::new(N.min(n_rows - group * N), r);
+        for first in (0..r).step_by(N) {
+            block.read::<S, WIDE>(&xs[first..], &mut cols[first * WIDE + group..]);
         }
     }
 }
@@ -461,6 +590,52 @@ fn fold_tall<T: Element>(xs: &[T], [r, b]: [usize; 2], out: &mut [T], how: impl 
             width *= 2;
         }
         out.copy_from_slice(&totals[0].0[..n]);
+    }
+}
+
+/// Number of columns from which the columns of each matrix are folded alone.
+const NARROW_COLS: usize = 16;
+
+/// Maximum number of elements of a matrix that is folded together with others.
+const NARROW_MATRIX: usize = 256;
+
+leveled! {
+    /// Folds the columns of matrices of `r` rows and few columns. The lanes of vectors are matrices.
+    fn fold_narrow<S, T: Element>(
+        xs: &[T],
+        rb: [usize; 2],
+        out: &mut [T],
+        how: impl Reduction<T>,
+    ) {
+        match size_of::<T>() {
+            4 => narrow::<S, T, 16>(xs, rb, out, how),
+            _ => narrow::<S, T, 8>(xs, rb, out, how),
+        }
+    }
+}
+
+#[inline(always)]
+fn narrow<S: Simd, T: Element, const N: usize>(
+    xs: &[T],
+    [r, b]: [usize; 2],
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    const LEN: usize = NARROW_MATRIX * WIDE;
+    let width = WIDE * N;
+    let mut cols = Columns::<T, N, LEN>([[T::default(); N]; LEN]);
+    let mut totals = Strip([T::default(); STRIP]);
+    for (i, out) in out.chunks_mut(b * width).enumerate() {
+        let n = out.len() / b;
+        read_columns::<S, T, N>(&xs[i * width * r * b..], r * b, n, &mut cols.0);
+        let cols = &cols.0.as_flattened()[..r * b * width];
+        let totals = &mut totals.0[..b * width];
+        fold_strip(cols, b * width, r, totals, how);
+        for (lane, out) in out.chunks_exact_mut(b).enumerate() {
+            for (y, totals) in out.iter_mut().zip(totals.chunks_exact(width)) {
+                *y = totals[lane];
+            }
+        }
     }
 }
 
@@ -684,8 +859,52 @@ pub(crate) fn arg_extremum<T: Number>(
     });
 }
 
+fn arg_rows<T: Number>(
+    xs: &[T],
+    r: usize,
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy,
+    most: impl Reduction<T>,
+) {
+    match (r, size_of::<T>()) {
+        (2..=7, _) | (8, 4) => arg_short_rows(xs, r, out, wins),
+        (9..=MIDDLE, 4) => arg_middle_rows(xs, r, out, wins),
+        _ => arg_long_rows(xs, r, out, wins, most),
+    }
+}
+
 leveled! {
-    fn arg_rows<S, T: Number>(
+    fn arg_short_rows<S, T: Number>(
+        xs: &[T],
+        r: usize,
+        out: &mut [i64],
+        wins: impl Fn(T, T) -> bool + Copy,
+    ) {
+        match r {
+            2 => arg_short::<T, 2>(xs, out, wins),
+            3 => arg_short::<T, 3>(xs, out, wins),
+            4 => arg_short::<T, 4>(xs, out, wins),
+            5 => arg_short::<T, 5>(xs, out, wins),
+            6 => arg_short::<T, 6>(xs, out, wins),
+            7 => arg_short::<T, 7>(xs, out, wins),
+            _ => arg_short::<T, 8>(xs, out, wins),
+        }
+    }
+}
+
+leveled! {
+    fn arg_middle_rows<S, T: Number>(
+        xs: &[T],
+        r: usize,
+        out: &mut [i64],
+        wins: impl Fn(T, T) -> bool + Copy,
+    ) {
+        arg_by_columns::<S, T, 16>(xs, r, out, wins);
+    }
+}
+
+leveled! {
+    fn arg_long_rows<S, T: Number>(
         xs: &[T],
         r: usize,
         out: &mut [i64],
@@ -712,6 +931,49 @@ leveled! {
     }
 }
 
+/// Writes the first index of the extremum of each row of `R` elements. The lanes of vectors are rows.
+#[inline(always)]
+fn arg_short<T: Number, const R: usize>(
+    xs: &[T],
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    for (at, row) in out.iter_mut().zip(xs.as_chunks::<R>().0) {
+        let (mut best, mut place) = (row[0], 0u32);
+        for i in 1..R {
+            let won = wins(row[i], best);
+            best = if won { row[i] } else { best };
+            place = if won { i as u32 } else { place };
+        }
+        *at = i64::from(place);
+    }
+}
+
+/// Writes the first index of the extremum of rows of up to [`MIDDLE`] elements, of which `N` fill a line.
+#[inline(always)]
+fn arg_by_columns<S: Simd, T: Number, const N: usize>(
+    xs: &[T],
+    r: usize,
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    let width = WIDE * N;
+    let mut cols = Columns::<T, N, { MIDDLE * WIDE }>([[T::ZERO; N]; MIDDLE * WIDE]);
+    let mut best = [T::ZERO; 64];
+    let (mut at, mut places) = ([0; 64], [0; 64]);
+    let (best, at, places) = (&mut best[..width], &mut at[..width], &mut places[..width]);
+    for (i, out) in out.chunks_mut(width).enumerate() {
+        read_columns::<S, T, N>(&xs[i * width * r..], r, out.len(), &mut cols.0);
+        let cols = &cols.0.as_flattened()[..r * width];
+        best.copy_from_slice(&cols[..width]);
+        arg_columns(cols, width, best, at, places, wins);
+        out.copy_from_slice(&places[..out.len()]);
+    }
+}
+
+/// Number of rows of a strip whose indices are counted from the same one.
+const ARG_ROWS: usize = 256;
+
 leveled! {
     fn arg_strip<A, T: Number>(
         xs: &[T],
@@ -720,19 +982,85 @@ leveled! {
         out: &mut [i64],
         wins: impl Fn(T, T) -> bool + Copy,
     ) {
-        let mut best = [T::ZERO; STRIP];
-        let best = &mut best[..out.len()];
+        let mut best = Strip([T::ZERO; STRIP]);
+        let mut at = Strip([0; STRIP]);
+        let (best, at) = (&mut best.0[..out.len()], &mut at.0[..out.len()]);
         best.copy_from_slice(&xs[column..][..out.len()]);
-        out.fill(0);
-        for (i, row) in xs.chunks_exact(stride).enumerate().skip(1) {
-            let row = &row[column..][..out.len()];
-            for ((at, best), &x) in out.iter_mut().zip(best.iter_mut()).zip(row) {
-                let won = wins(x, *best);
-                *best = if won { x } else { *best };
-                *at = if won { i as i64 } else { *at };
-            }
+        arg_columns(&xs[column..], stride, best, at, out, wins);
+    }
+}
+
+/// Writes the first index of the extremum of columns, of which the first elements are in `best`.
+///
+/// Rows are `stride` apart, and the last one may be incomplete. `best` and `at` are overwritten.
+#[inline(always)]
+fn arg_columns<T: Number>(
+    xs: &[T],
+    stride: usize,
+    best: &mut [T],
+    at: &mut [u32],
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    out.fill(0);
+    let rows = xs.len().div_ceil(stride);
+    for first in (1..rows).step_by(ARG_ROWS) {
+        let some = ARG_ROWS.min(rows - first);
+        at.fill(0);
+        let mut i = 0;
+        while i < some {
+            let from = &xs[(first + i) * stride..];
+            let number = i as u32 + 1;
+            i += match some - i {
+                8.. => arg_more::<T, 8>(from, stride, number, best, at, wins),
+                _ => arg_more::<T, 1>(from, stride, number, best, at, wins),
+            };
+        }
+        for (out, at) in out.iter_mut().zip(&*at) {
+            let new = first as i64 + i64::from(*at) - 1;
+            *out = if *at > 0 { new } else { *out };
         }
     }
+}
+
+/// Compares `N` rows with the best elements of columns, and returns `N`. The rows have numbers from `first` on.
+#[inline(always)]
+fn arg_more<T: Number, const N: usize>(
+    xs: &[T],
+    stride: usize,
+    first: u32,
+    best: &mut [T],
+    at: &mut [u32],
+    wins: impl Fn(T, T) -> bool + Copy,
+) -> usize {
+    let n = best.len();
+    let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
+    let step = |mut found: (T, u32), x: [T; N]| {
+        for i in 0..N {
+            let won = wins(x[i], found.0);
+            let number = first + i as u32;
+            found = (
+                if won { x[i] } else { found.0 },
+                if won { number } else { found.1 },
+            );
+        }
+        found
+    };
+    // The length of a piece is a constant, so its loop has no columns that are compared alone.
+    let split = rows.map(|row| row.as_chunks::<32>());
+    let (pieces, rest) = best.as_chunks_mut::<32>();
+    let (places, rest_at) = at.as_chunks_mut::<32>();
+    for (i, (best, at)) in pieces.iter_mut().zip(places).enumerate() {
+        let rows: [&[T; 32]; N] = std::array::from_fn(|row| &split[row].0[i]);
+        for j in 0..32 {
+            (best[j], at[j]) = step((best[j], at[j]), std::array::from_fn(|row| rows[row][j]));
+        }
+    }
+    let rows = split.map(|(_, row)| &row[..rest.len()]);
+    for (j, (best, at)) in rest.iter_mut().zip(rest_at).enumerate() {
+        (*best, *at) = step((*best, *at), std::array::from_fn(|row| rows[row][j]));
+    }
+    N
 }
 
 #[cfg(test)]
@@ -744,7 +1072,7 @@ mod tests {
     use std::cmp::Ordering;
     use std::fmt::Debug;
 
-    const SIZES: [[usize; 3]; 17] = [
+    const SIZES: [[usize; 3]; 36] = [
         [1, 1, 1],
         [2, 0, 3],
         [0, 2, 3],
@@ -762,6 +1090,25 @@ mod tests {
         [2, 3, 129],
         [1, 600, 21],
         [1, 3, 1100],
+        [70, 2, 1],
+        [70, 3, 1],
+        [33, 4, 1],
+        [70, 5, 1],
+        [70, 6, 1],
+        [71, 7, 1],
+        [70, 8, 1],
+        [70, 9, 1],
+        [131, 13, 1],
+        [70, 16, 1],
+        [65, 17, 1],
+        [70, 33, 1],
+        [130, 64, 1],
+        [70, 65, 1],
+        [70, 5, 2],
+        [130, 40, 3],
+        [65, 17, 15],
+        [33, 1, 7],
+        [64, 128, 2],
     ];
 
     /// Calls `check` with each column of the middle axis and the index of its result.
@@ -915,6 +1262,60 @@ mod tests {
                         "{by:?} {arb:?} {i}"
                     );
                 });
+            }
+        }
+    }
+
+    fn folded(xs: &[f32], arb: [usize; 3], by: Fold) -> Vec<u32> {
+        let mut found = vec![9.0; arb[0] * arb[2]];
+        let kernel = fold_axis(DType::F32, arb, by);
+        kernel(&[Data::F32(xs)], &mut [DataMut::F32(&mut found)]).unwrap();
+        found.iter().map(|x| x.to_bits()).collect()
+    }
+
+    #[test]
+    fn rows_of_up_to_64_elements_are_folded_in_halves() {
+        let number = |i: usize| (i * 7919 % 1013) as f32 / 97.0 - 4.0;
+        for r in 2..=64 {
+            let a = 150;
+            let xs: Vec<f32> = (0..a * r).map(number).collect();
+            for by in [Fold::Sum, Fold::Product] {
+                let want = xs.chunks(r).map(|row| {
+                    let mut x = row.to_vec();
+                    let mut half = r.next_power_of_two() / 2;
+                    while half > 0 {
+                        for i in half..x.len() {
+                            match by {
+                                Fold::Sum => x[i - half] += x[i],
+                                _ => x[i - half] *= x[i],
+                            }
+                        }
+                        x.truncate(half);
+                        half /= 2;
+                    }
+                    x[0].to_bits()
+                });
+                let want: Vec<u32> = want.collect();
+                assert_eq!(folded(&xs, [a, r, 1], by), want, "{by:?} of {r}");
+            }
+        }
+    }
+
+    #[test]
+    fn matrices_are_folded_to_the_bits_of_each_alone() {
+        let number = |i: usize| (i * 7919 % 1013) as f32 / 97.0 - 4.0;
+        for [a, r, b] in [
+            [70, 5, 2],
+            [130, 40, 3],
+            [65, 17, 15],
+            [200, 100, 2],
+            [64, 3, 4],
+        ] {
+            let xs: Vec<f32> = (0..a * r * b).map(number).collect();
+            for by in [Fold::Sum, Fold::Product, Fold::Max] {
+                let alone = xs.chunks(r * b).flat_map(|xs| folded(xs, [1, r, b], by));
+                let alone: Vec<u32> = alone.collect();
+                assert_eq!(folded(&xs, [a, r, b], by), alone, "{by:?} of {a} {r} {b}");
             }
         }
     }

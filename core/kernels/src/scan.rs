@@ -5,14 +5,17 @@
 
 use crate::memory::element::Element;
 use crate::memory::scratch::{Plain, with_scratch};
+use crate::movement::blocks::{Columns, RowBlock};
 use crate::simd::leveled::leveled;
 use crate::simd::number::{Float, Number};
+use crate::simd::vector::Simd;
 use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
 use gradloom_ir::DType;
+use std::marker::PhantomData;
 
-/// Approximate number of elements of one row that a thread combines in a microsecond.
-const PER_MICRO: usize = 800;
+/// Approximate number of elements of rows that a thread combines in a microsecond.
+const PER_MICRO: usize = 2000;
 
 /// Number of elements of a result that a thread computes, at least.
 const TASK: usize = 1 << 14;
@@ -25,6 +28,9 @@ const STRIP: usize = 16;
 
 /// Number of rows that are scanned at a time.
 const ROWS: usize = 4;
+
+/// Number of rows up to which each is scanned alone.
+const FEW: usize = 3;
 
 /// Number of elements that each element of a row is folded with before results are.
 const SPAN: usize = 16;
@@ -52,7 +58,11 @@ pub enum Scan {
 trait Rule<T>: Copy + Send + Sync + 'static {
     fn first(self, x: [T; 2]) -> T;
     fn next(self, y: T, x: [T; 2], before: [T; 2]) -> T;
-    /// Returns whether elements may be folded in any order and more than once.
+    /// Returns whether a result is computed from the one before and the first operand alone.
+    fn is_fold(self) -> bool {
+        false
+    }
+    /// Returns whether elements may also be folded in any order and more than once.
     fn is_extreme(self) -> bool {
         false
     }
@@ -70,6 +80,10 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Fo
     #[inline(always)]
     fn next(self, y: T, x: [T; 2], _: [T; 2]) -> T {
         (self.0)(y, x[0])
+    }
+    #[inline(always)]
+    fn is_fold(self) -> bool {
+        true
     }
 }
 
@@ -163,18 +177,36 @@ pub fn log_sum_exp(dtype: DType, len: usize, reverse: bool) -> Prepared {
     fn typed<T: Float>(len: usize, reverse: bool) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| {
             let len = len.max(1);
-            let rows = TASK.div_ceil(len) * len;
-            for_each_chunk(out, rows, 20 * out.len(), |task, out| {
-                log_sum_exp_rows(&xs[task * rows..][..out.len()], len, reverse, out);
+            let rows = rows_of_a_task(out.len() / len, len) * len;
+            for_each_chunk(out, rows, 4 * out.len(), |task, out| {
+                log_sum_exp_rows(&xs[task * rows..], len, reverse, out);
             });
         })
     }
     on_float!(dtype, typed(len, reverse))
 }
 
+/// Returns the number of rows that a task scans.
+///
+/// Vectors have lanes for up to 16 rows. Fewer and longer rows are divided among more threads.
+fn rows_of_a_task(n_rows: usize, len: usize) -> usize {
+    let together = match n_rows {
+        ..32 => ROWS,
+        ..128 => 8,
+        _ => 16,
+    };
+    TASK.div_ceil(len).next_multiple_of(together)
+}
+
 leveled! {
     fn log_sum_exp_rows<S, T: Float>(xs: &[T], len: usize, reverse: bool, out: &mut [T]) {
-        for (xs, out) in xs.chunks_exact(len).zip(out.chunks_exact_mut(len)) {
+        let whole = whole_blocks::<T>(out.len() / len) * len;
+        let (many, few) = out.split_at_mut(whole);
+        match size_of::<T>() {
+            4 => by_columns::<S, T, 16>(xs, len, reverse, many, LogSumExp::<S, T, 16>::new()),
+            _ => by_columns::<S, T, 8>(xs, len, reverse, many, LogSumExp::<S, T, 8>::new()),
+        }
+        for (xs, out) in xs[whole..].chunks_exact(len).zip(few.chunks_exact_mut(len)) {
             let place = order(len, reverse);
             // The sum of the elements so far is `sum * exp(most)`.
             let (mut most, mut sum) = (xs[place(0)], T::ONE);
@@ -196,6 +228,110 @@ leveled! {
     }
 }
 
+/// Scan of many rows at once, column by column.
+trait Lanes<T, const N: usize>: Copy {
+    /// Returns the results of the next column. `is_first` restarts the scan.
+    fn next(&mut self, x: [T; N], is_first: bool) -> [T; N];
+}
+
+/// Results of a [`Folded`] or [`Extreme`] rule.
+#[derive(Clone, Copy)]
+struct Folds<R, T, const N: usize>(R, [T; N]);
+
+impl<T: Element, R: Rule<T>, const N: usize> Lanes<T, N> for Folds<R, T, N> {
+    #[inline(always)]
+    fn next(&mut self, x: [T; N], is_first: bool) -> [T; N] {
+        if is_first {
+            self.1 = x;
+        } else {
+            for i in 0..N {
+                self.1[i] = self.0.next(self.1[i], [x[i]; 2], [x[i]; 2]);
+            }
+        }
+        self.1
+    }
+}
+
+/// Scan for logarithms of sums. The sum of the elements so far is `sum * exp(most)`.
+#[derive(Clone, Copy)]
+struct LogSumExp<S, T, const N: usize> {
+    most: [T; N],
+    sum: [T; N],
+    level: PhantomData<S>,
+}
+
+impl<S, T: Float, const N: usize> LogSumExp<S, T, N> {
+    #[inline(always)]
+    fn new() -> Self {
+        LogSumExp {
+            most: [T::ZERO; N],
+            sum: [T::ONE; N],
+            level: PhantomData,
+        }
+    }
+}
+
+impl<S: Simd, T: Float, const N: usize> Lanes<T, N> for LogSumExp<S, T, N> {
+    #[inline(always)]
+    fn next(&mut self, x: [T; N], is_first: bool) -> [T; N] {
+        if is_first {
+            (self.most, self.sum) = (x, [T::ONE; N]);
+            return x;
+        }
+        let mut y = x;
+        for i in 0..N {
+            let (x, most, sum) = (x[i], self.most[i], self.sum[i]);
+            let above = x > most;
+            let (least, most) = if above { (most, x) } else { (x, most) };
+            // Both may be the same infinity.
+            let factor = least.minus(most).exp::<S>();
+            let factor = if least == most { T::ONE } else { factor };
+            let raised = sum.times(factor).plus(T::ONE);
+            let sum = if above { raised } else { sum.plus(factor) };
+            (self.most[i], self.sum[i]) = (most, sum);
+            y[i] = most.plus(sum.log::<S>());
+        }
+        y
+    }
+}
+
+/// Returns the number of rows that are scanned column by column. The others are few.
+fn whole_blocks<T>(n_rows: usize) -> usize {
+    let few = n_rows % (64 / size_of::<T>());
+    n_rows - if few <= FEW { few } else { 0 }
+}
+
+/// Scans rows of `r` elements, `N` rows at a time.
+///
+/// Columns of `N` elements are transposed in registers, so that the lanes of vectors are rows.
+#[inline(always)]
+fn by_columns<S: Simd, T: Element, const N: usize>(
+    xs: &[T],
+    r: usize,
+    reverse: bool,
+    out: &mut [T],
+    lanes: impl Lanes<T, N>,
+) {
+    let mut x = Columns::<T, N, N>([[T::default(); N]; N]);
+    for (i, out) in out.chunks_mut(N * r).enumerate() {
+        let xs = &xs[i * N * r..];
+        let block = RowBlock::<T, N>::new(out.len() / r, r);
+        let mut lanes = lanes;
+        let mut done = 0;
+        while done < r {
+            let n = N.min(r - done);
+            let first = if reverse { r - done - n } else { done };
+            block.read::<S, 1>(&xs[first..], &mut x.0);
+            for k in 0..n {
+                let j = if reverse { n - 1 - k } else { k };
+                x.0[j] = lanes.next(x.0[j], done + k == 0);
+            }
+            block.write::<S>(&x, n, &mut out[first..]);
+            done += n;
+        }
+    }
+}
+
 /// Sizes and direction of a scan.
 #[derive(Clone, Copy)]
 struct Sizes {
@@ -204,6 +340,14 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// Returns whether rows are scanned faster by columns, which takes two transpositions.
+    fn by_columns<T>(self, rule: impl Rule<T>) -> bool {
+        let bytes = self.arb[1] * size_of::<T>();
+        // Lines of rows that are a multiple of a page apart share one set of the cache.
+        let is_cheap = size_of::<T>() == 4 && bytes >= 128 && !bytes.is_multiple_of(4096);
+        rule.is_extreme() && self.arb[1] >= 8 || rule.is_fold() && is_cheap
+    }
+
     fn unary<T: Element + Plain>(self, rule: impl Rule<T>) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| self.run([xs, xs], out, rule))
     }
@@ -212,20 +356,27 @@ impl Sizes {
         if out.is_empty() {
             return;
         }
-        let [_, r, b] = self.arb;
-        let len = TASK.div_ceil(r * b) * r * b;
-        let nanos = match b {
-            1 => out.len() * 1000 / PER_MICRO,
-            _ => size_of_val(out) / 8,
+        let [a, r, b] = self.arb;
+        let (len, nanos) = match b {
+            1 => (rows_of_a_task(a, r) * r, out.len() * 1000 / PER_MICRO),
+            _ => (TASK.div_ceil(r * b) * r * b, size_of_val(out) / 8),
         };
         for_each_chunk(out, len, nanos, |task, out| {
             let args = args.map(|xs| &xs[task * len..][..out.len()]);
             match b {
-                1 if rule.is_extreme() && r > 2 * SPAN => with_scratch([r], |[scratch]| {
-                    for (xs, out) in args[0].chunks_exact(r).zip(out.chunks_exact_mut(r)) {
-                        scan_row(xs, [out, scratch], self.reverse, rule);
+                1 if self.by_columns::<T>(rule) => {
+                    let (many, few) = out.split_at_mut(whole_blocks::<T>(out.len() / r) * r);
+                    scan_blocks(args[0], r, self.reverse, many, rule);
+                    let args = args.map(|xs| &xs[many.len()..]);
+                    if !rule.is_extreme() || r <= 2 * SPAN {
+                        return scan_rows(args, r, self.reverse, few, rule);
                     }
-                }),
+                    with_scratch([r], |[scratch]| {
+                        for (xs, out) in args[0].chunks_exact(r).zip(few.chunks_exact_mut(r)) {
+                            scan_row(xs, [out, scratch], self.reverse, rule);
+                        }
+                    });
+                }
                 1 => scan_rows(args, r, self.reverse, out, rule),
                 2..WIDE => scan_narrow(args, [r, b], self.reverse, out, rule),
                 _ => scan_columns(args, [r, b], self.reverse, out, rule),
@@ -238,6 +389,23 @@ impl Sizes {
 #[inline(always)]
 fn order(r: usize, reverse: bool) -> impl Fn(usize) -> usize {
     move |i| if reverse { r - 1 - i } else { i }
+}
+
+leveled! {
+    /// Scans many rows by a rule that [folds](Rule::is_fold) or is [extreme](Rule::is_extreme), column by column.
+    fn scan_blocks<S, T: Element>(
+        xs: &[T],
+        r: usize,
+        reverse: bool,
+        out: &mut [T],
+        rule: impl Rule<T>,
+    ) {
+        let none = T::default();
+        match size_of::<T>() {
+            4 => by_columns::<S, T, 16>(xs, r, reverse, out, Folds(rule, [none; 16])),
+            _ => by_columns::<S, T, 8>(xs, r, reverse, out, Folds(rule, [none; 8])),
+        }
+    }
 }
 
 leveled! {
@@ -432,7 +600,7 @@ fn strip<T: Element, const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Scan, recurrence, scan};
+    use super::{Scan, log_sum_exp, recurrence, scan};
     use crate::memory::{Data, DataMut};
     use gradloom_ir::DType;
 
@@ -451,7 +619,21 @@ mod tests {
             -3.0,
             7.0,
         ];
-        for (a, r) in [(1, 1), (3, 31), (4, 33), (5, 40), (9, 100), (4, 257)] {
+        let sizes = [
+            (1, 1),
+            (3, 31),
+            (4, 33),
+            (5, 40),
+            (9, 100),
+            (4, 257),
+            (5, 8),
+            (16, 32),
+            (19, 47),
+            (20, 16),
+            (35, 1024),
+            (140, 130),
+        ];
+        for (a, r) in sizes {
             let finite = |x: f32| if x.is_nan() && a != 5 { 2.0 } else { x };
             let xs: Vec<f32> = (0..a * r)
                 .map(|i| finite(numbers[i * 7919 % 1009 % 11]))
@@ -484,6 +666,49 @@ mod tests {
                 check("min", of(Scan::Min), &|x, y| -most(-x, -y));
                 let kernel = recurrence(DType::F32, [a, r, 1], reverse, false);
                 check("recurrence", kernel, &|y, x| x + x * y);
+            }
+        }
+    }
+
+    #[test]
+    fn logarithms_of_sums_are_those_of_the_definition() {
+        let numbers = [0.5f64, -2.0, 300.0, f64::NEG_INFINITY, -0.0, 3.0, -700.0];
+        for (a, r) in [
+            (1, 1),
+            (2, 5),
+            (4, 3),
+            (5, 40),
+            (16, 16),
+            (21, 70),
+            (130, 9),
+        ] {
+            let mut xs: Vec<f64> = (0..a * r).map(|i| numbers[i * 7919 % 1009 % 7]).collect();
+            // Infinities and NaN in rows of their own, at the start and later.
+            for (row, x) in [(1, f64::INFINITY), (2, f64::NAN), (3, f64::NEG_INFINITY)] {
+                if row < a {
+                    xs[row * r..][..r.div_ceil(2)].fill(x);
+                    xs[row * r + r / 2] = x;
+                }
+            }
+            for reverse in [false, true] {
+                let mut found = vec![9.0; a * r];
+                let kernel = log_sum_exp(DType::F64, r, reverse);
+                kernel(&[Data::F64(&xs)], &mut [DataMut::F64(&mut found)]).unwrap();
+                for (xs, found) in xs.chunks(r).zip(found.chunks(r)) {
+                    for i in 0..r {
+                        let so_far = if reverse { &xs[i..] } else { &xs[..=i] };
+                        let most = so_far.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                        let sum: f64 = so_far.iter().map(|x| (x - most).exp()).sum();
+                        let want = match so_far.iter().any(|x| x.is_nan()) {
+                            true => f64::NAN,
+                            false if most.is_infinite() => most,
+                            false => most + sum.ln(),
+                        };
+                        let same = found[i] == want || found[i].is_nan() && want.is_nan();
+                        let close = (found[i] - want).abs() <= 1e-13 * want.abs().max(1.0);
+                        assert!(same || close, "{a} {r} {reverse} {i}: {} {want}", found[i]);
+                    }
+                }
             }
         }
     }

@@ -8,10 +8,12 @@
 //! Units of up to 8 bytes are transposed in registers, a block of as many rows and columns as units fit
 //! in a line at a time. Longer units are copied one by one.
 
+use crate::memory::element::Element;
 use crate::simd::bytes::{Bytes, LANE, OneLane};
 use crate::simd::leveled::leveled;
 use crate::simd::vector::{Simd, fence, non_temporal};
 use smallvec::SmallVec;
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Size of a cache line in bytes.
@@ -31,7 +33,7 @@ const SETS: usize = 1024;
 const ONE_SET: usize = 4096;
 
 /// Number of lines of a row that are written together if rows lie in the same set of the L1 cache.
-const WIDE: usize = 4;
+pub(crate) const WIDE: usize = 4;
 
 /// Number of units along rows and columns of a tile of longer units.
 const TILE: usize = 16;
@@ -647,6 +649,94 @@ fn turn<V: Bytes, U>(mut x: [V; LANE]) -> [V; LANE] {
         n *= 2;
     }
     x
+}
+
+/// Lines of `N` elements.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(crate) struct Columns<T, const N: usize, const LEN: usize>(pub(crate) [[T; N]; LEN]);
+
+/// Up to `N` rows whose columns are read and written, where `N` elements fill a line.
+pub(crate) struct RowBlock<T, const N: usize> {
+    n_rows: usize,
+    stride: usize,
+    /// Offset of each row in bytes. Rows after the last one repeat it.
+    offsets: [usize; N],
+    elements: PhantomData<T>,
+}
+
+impl<T: Element, const N: usize> RowBlock<T, N> {
+    /// Describes `n_rows` rows that are `stride` elements apart.
+    #[inline(always)]
+    pub(crate) fn new(n_rows: usize, stride: usize) -> RowBlock<T, N> {
+        assert!((1..=N).contains(&n_rows) && N * size_of::<T>() == LINE);
+        // No offset overflows.
+        assert!(stride < usize::MAX / (2 * LINE));
+        let mut offsets = [0; N];
+        for (row, offset) in offsets.iter_mut().enumerate() {
+            *offset = row.min(n_rows - 1) * stride * size_of::<T>();
+        }
+        RowBlock {
+            n_rows,
+            stride,
+            offsets,
+            elements: PhantomData,
+        }
+    }
+
+    /// Reads the first `N` columns to lines of `to` that are `EVERY` lines apart: 1 or [`WIDE`].
+    ///
+    /// Elements after the end of `xs` have any value.
+    #[inline(always)]
+    pub(crate) fn read<S: Simd, const EVERY: usize>(&self, xs: &[T], to: &mut [[T; N]]) {
+        assert!(to.len() > (N - 1) * EVERY);
+        let lines = match EVERY {
+            1 => &LINES,
+            WIDE => &ROWS,
+            _ => unreachable!("lines are next to each other or {WIDE} apart"),
+        };
+        let to = (to.as_mut_ptr().cast::<u8>(), &lines[..]);
+        if (self.n_rows - 1) * self.stride + N <= xs.len() {
+            let from = (xs.as_ptr().cast::<u8>(), &self.offsets[..]);
+            // SAFETY: `N` elements are a line (`new`). There is one at the offset of each row, and there
+            // are lines of the result, as asserted.
+            return unsafe { transpose::<S::Bytes, T, false>(from, to, [N, N]) };
+        }
+        let mut lines = Columns::<T, N, N>([[T::default(); N]; N]);
+        for (line, offset) in lines.0.iter_mut().zip(&self.offsets) {
+            let row = xs.get(offset / size_of::<T>()..).unwrap_or_default();
+            let n = row.len().min(N);
+            line[..n].copy_from_slice(&row[..n]);
+        }
+        let from = (lines.0.as_ptr().cast::<u8>(), &LINES[..]);
+        // SAFETY: as above.
+        unsafe { transpose::<S::Bytes, T, false>(from, to, [N, N]) }
+    }
+
+    /// Writes the first `n_cols` columns.
+    #[inline(always)]
+    pub(crate) fn write<S: Simd>(&self, from: &Columns<T, N, N>, n_cols: usize, out: &mut [T]) {
+        assert!(n_cols <= N && (self.n_rows - 1) * self.stride + n_cols <= out.len());
+        let from = (from.0.as_ptr().cast::<u8>(), &LINES[..]);
+        let to = out.as_mut_ptr().cast::<u8>();
+        if n_cols == N {
+            let to = (to, &self.offsets[..]);
+            // SAFETY: `N` elements are a line (`new`), and there is space for one at the offset of each row,
+            // as asserted.
+            return unsafe { transpose::<S::Bytes, T, false>(from, to, [self.n_rows, N]) };
+        }
+        let mut lines = Columns::<T, N, N>([[T::default(); N]; N]);
+        let start = lines.0.as_mut_ptr().cast::<u8>();
+        // SAFETY: there are `N` lines of `N` elements, and space for `n_cols` elements at the offset of each
+        // row, as asserted.
+        unsafe {
+            transpose::<S::Bytes, T, false>(from, (start, &LINES), [self.n_rows, N]);
+            for (line, at) in lines.0.iter().zip(&self.offsets[..self.n_rows]) {
+                let bytes = n_cols * size_of::<T>();
+                short(line.as_ptr().cast(), to.add(*at), bytes);
+            }
+        }
+    }
 }
 
 /// Copies up to a line of bytes with two loads and two stores.

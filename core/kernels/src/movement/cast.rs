@@ -89,8 +89,8 @@ pub(crate) trait ConvertFrom<T> {
 pub(crate) struct Byte(u8);
 
 macro_rules! of {
-    ($($from:ident: |$x:ident| $number:expr, $is:expr, $half:expr;)*) => {$(
-        of!(@ $from |$x| $number => f32 f64 i32 i64 i8 u8);
+    ($($from:ident: |$x:ident| $number:expr, $is:expr, $half:expr => $($to:ident)*;)*) => {$(
+        of!(@ $from |$x| $number => $($to)*);
 
         impl ConvertFrom<$from> for bf16 {
             #[inline(always)]
@@ -122,13 +122,92 @@ macro_rules! of {
 }
 
 of! {
-    f32: |x| x, x != 0.0, x;
-    f64: |x| x, x != 0.0, x;
-    bf16: |x| x.widen(), x.widen() != 0.0, x.widen();
-    f16: |x| x.widen(), x.widen() != 0.0, x.widen();
-    i32: |x| x, x != 0, f64::from(x);
-    i64: |x| x, x != 0, x as f64;
-    i8: |x| x, x != 0, f32::from(x);
-    u8: |x| x, x != 0, f32::from(x);
-    bool: |x| u8::from(x), x, f32::from(u8::from(x));
+    f32: |x| x, x != 0.0, x => f32 f64 i32 i64 i8 u8;
+    f64: |x| x, x != 0.0, x => f32 f64;
+    bf16: |x| x.widen(), x.widen() != 0.0, x.widen() => f32 f64 i32 i64 i8 u8;
+    f16: |x| x.widen(), x.widen() != 0.0, x.widen() => f32 f64 i32 i64 i8 u8;
+    i32: |x| x, x != 0, f64::from(x) => f32 f64 i32 i64 i8 u8;
+    i64: |x| x, x != 0, x as f64 => f32 f64 i32 i64 i8 u8;
+    i8: |x| x, x != 0, f32::from(x) => f32 f64 i32 i64 i8 u8;
+    u8: |x| x, x != 0, f32::from(x) => f32 f64 i32 i64 i8 u8;
+    bool: |x| u8::from(x), x, f32::from(u8::from(x)) => f32 f64 i32 i64 i8 u8;
+}
+
+/// Truncates an `f64`, by way of an integer type that vectors of floats are converted to.
+macro_rules! truncated {
+    ($($to:ident by $int:ident;)*) => {$(
+        impl ConvertFrom<f64> for $to {
+            #[inline(always)]
+            fn of(x: f64) -> $to {
+                // The greatest float below the bound of `i64`.
+                const MOST: f64 = if $to::BITS == 64 {
+                    9_223_372_036_854_774_784.0
+                } else {
+                    $to::MAX as f64
+                };
+                const LEAST: f64 = $to::MIN as f64;
+                let number = if x.is_nan() { 0.0 } else { x };
+                let number = if number > MOST { MOST } else { number };
+                let number = if number < LEAST { LEAST } else { number };
+                // SAFETY: the number is not NaN, and it is between two numbers of `$to`, so it is in the range
+                // of `$int`.
+                let int = unsafe { number.to_int_unchecked::<$int>() } as $to;
+                if x > MOST { $to::MAX } else { int }
+            }
+        }
+    )*};
+}
+
+truncated! { i32 by i32; i64 by i64; i8 by i32; u8 by i32; }
+
+#[cfg(test)]
+mod tests {
+    use super::{ConvertFrom, cast};
+
+    #[test]
+    fn floats_are_truncated_and_saturate() {
+        let mut xs = vec![
+            f64::NAN,
+            -f64::NAN,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::MAX,
+            f64::MIN,
+        ];
+        for bound in [
+            0.0,
+            127.0,
+            128.0,
+            255.0,
+            256.0,
+            2_147_483_647.0,
+            2_147_483_648.0,
+            2f64.powi(62),
+            2f64.powi(63),
+            2f64.powi(64),
+        ] {
+            for off in [-1.0, -0.5, -0.0, 0.5, 0.99, 1.0] {
+                xs.extend([bound + off, -(bound + off)]);
+            }
+            xs.extend([
+                bound.next_up(),
+                bound.next_down(),
+                -bound.next_up(),
+                -bound.next_down(),
+            ]);
+        }
+        fn check<T: ConvertFrom<f64> + Copy + PartialEq + Default + std::fmt::Debug>(
+            xs: &[f64],
+            of: impl Fn(f64) -> T,
+        ) {
+            let mut found = vec![T::default(); xs.len()];
+            cast(xs, &mut found);
+            let want: Vec<T> = xs.iter().map(|x| of(*x)).collect();
+            assert_eq!(found, want, "{xs:?}");
+        }
+        check(&xs, |x| x as i32);
+        check(&xs, |x| x as i64);
+        check(&xs, |x| x as i8);
+        check(&xs, |x| x as u8);
+    }
 }

@@ -1,6 +1,6 @@
 //! Kernels that only move elements.
 
-mod blocks;
+pub(crate) mod blocks;
 pub mod cast;
 pub(crate) mod copy;
 pub mod gather;

@@ -187,7 +187,8 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn above(self, other: Self) -> bool {
-                (self > other) | (self.is_nan() & !other.is_nan())
+                // Two comparisons, as vectors have them.
+                !(self <= other) & !other.is_nan()
             }
             #[inline(always)]
             fn greatest<const N: usize>(self, others: [Self; N]) -> Self {
@@ -208,7 +209,7 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn below(self, other: Self) -> bool {
-                (self < other) | (self.is_nan() & !other.is_nan())
+                !(self >= other) & !other.is_nan()
             }
         }
 
