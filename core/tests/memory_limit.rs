@@ -3,6 +3,9 @@
 use gradloom::prelude::*;
 use gradloom::{explain, set_memory_limit, value_and_grad};
 
+/// A function of an input and the weights of layers.
+type Function = fn(&(Tensor, Vec<Tensor>)) -> Tensor;
+
 /// Returns a matrix of small numbers.
 fn matrix(seed: u64, shape: [usize; 2]) -> Tensor {
     Key::new(seed).normal(shape, DType::F32) * 0.1
@@ -67,7 +70,7 @@ fn held(text: &str) -> f64 {
 fn a_limit_changes_the_memory_of_a_plan_and_no_bit_of_its_results() {
     let layers = (0..12).map(|i| matrix(i, [64, 64])).collect::<Vec<_>>();
     let args = (matrix(99, [512, 64]), layers);
-    let functions: [(&str, fn(&(Tensor, Vec<Tensor>)) -> Tensor); 3] =
+    let functions: [(&str, Function); 3] =
         [("network", network), ("skips", skips), ("mixed", mixed)];
     for (name, f) in functions {
         let call = || value_and_grad(f)(&args);
