@@ -402,11 +402,15 @@ pub(crate) fn fold<T: Element, R: Reduction<T>>(
         fold_tall(xs, [r, b], out, how);
         return;
     }
-    if (2..NARROW_COLS).contains(&b) && r * b <= NARROW_MATRIX && size_of::<T>() >= 4 {
-        let matrices = TASK_BYTES / (size_of::<T>() * r * b);
-        let results = matrices.next_multiple_of(64) * b;
+    if let Some(results) = results_of_narrow::<T>([a, r, b]) {
         return for_each_chunk(out, results, nanos, |task, out| {
             fold_narrow(&xs[task * results * r..], [r, b], out, how);
+        });
+    }
+    if size_of::<T>() == 1 && r > 1 && (2..NARROW_COLS).contains(&b) && r * b <= BOOLS {
+        let results = TASK_BYTES / (r * b) * b;
+        return for_each_chunk(out, results, nanos, |task, out| {
+            fold_narrow_bools(&xs[task * results * r..], [r, b], out, how);
         });
     }
     let results = results_of_a_task::<T>([a, r, b]);
@@ -433,7 +437,9 @@ fn results_of_a_task<T>([a, r, b]: [usize; 3]) -> usize {
 fn fold_rows<T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
     match (r, size_of::<T>()) {
         (2..=7, _) | (8, ..8) => fold_short_rows(xs, r, out, how),
-        (..=MIDDLE, 4..) if r < how.least_row() => fold_middle_rows(xs, r, out, how),
+        (..=MIDDLE, 4..) if r < how.least_row() && out.len() >= MANY => {
+            fold_middle_rows(xs, r, out, how)
+        }
         _ => fold_long_rows(xs, r, out, how),
     }
 }
@@ -495,6 +501,9 @@ fn fold_upper<T: Element, const R: usize, const HALF: usize>(
         }
     }
 }
+
+/// Number of rows or matrices from which they are transposed to be folded.
+const MANY: usize = 16;
 
 /// Number of elements of rows that are transposed to be folded.
 const MIDDLE: usize = 64;
@@ -599,42 +608,102 @@ const NARROW_COLS: usize = 16;
 /// Maximum number of elements of a matrix that is folded together with others.
 const NARROW_MATRIX: usize = 256;
 
+/// Returns the number of results of a task on matrices that are small and have few columns.
+///
+/// Returns `None` if the columns of each matrix are folded alone.
+fn results_of_narrow<T>([a, r, b]: [usize; 3]) -> Option<usize> {
+    let many = a >= MANY && a * r * b >= MANY * NARROW_MATRIX;
+    let narrow = many && (2..NARROW_COLS).contains(&b) && r * b <= NARROW_MATRIX;
+    let matrices = TASK_BYTES / (size_of::<T>() * r * b);
+    (narrow && size_of::<T>() >= 4).then(|| matrices.next_multiple_of(64) * b)
+}
+
 leveled! {
-    /// Folds the columns of matrices of `r` rows and few columns. The lanes of vectors are matrices.
+    /// Folds the columns of narrow matrices. The lanes of vectors are matrices.
     fn fold_narrow<S, T: Element>(
         xs: &[T],
         rb: [usize; 2],
         out: &mut [T],
         how: impl Reduction<T>,
     ) {
+        let fold = |cols: &[T], totals: &mut [T]| fold_strip(cols, totals.len(), rb[0], totals, how);
         match size_of::<T>() {
-            4 => narrow::<S, T, 16>(xs, rb, out, how),
-            _ => narrow::<S, T, 8>(xs, rb, out, how),
+            4 => narrow::<S, T, T, 16>(xs, rb, out, fold),
+            _ => narrow::<S, T, T, 8>(xs, rb, out, fold),
         }
     }
 }
 
+leveled! {
+    /// Writes the indices of extrema of the columns of narrow matrices.
+    fn arg_narrow<S, T: Number>(
+        xs: &[T],
+        rb: [usize; 2],
+        out: &mut [i64],
+        wins: impl Fn(T, T) -> bool + Copy,
+    ) {
+        let find = |cols: &[T], places: &mut [i64]| arg_strip(cols, places.len(), 0, places, wins);
+        match size_of::<T>() {
+            4 => narrow::<S, T, i64, 16>(xs, rb, out, find),
+            _ => narrow::<S, T, i64, 8>(xs, rb, out, find),
+        }
+    }
+}
+
+/// Calls `fold` with matrices side by side, of which row `i` has column `j` of the first matrix, then of the second.
 #[inline(always)]
-fn narrow<S: Simd, T: Element, const N: usize>(
+fn narrow<S: Simd, T: Element, U: Copy + Default, const N: usize>(
     xs: &[T],
     [r, b]: [usize; 2],
-    out: &mut [T],
-    how: impl Reduction<T>,
+    out: &mut [U],
+    fold: impl Fn(&[T], &mut [U]),
 ) {
     const LEN: usize = NARROW_MATRIX * WIDE;
     let width = WIDE * N;
     let mut cols = Columns::<T, N, LEN>([[T::default(); N]; LEN]);
-    let mut totals = Strip([T::default(); STRIP]);
+    let mut totals = Strip([U::default(); STRIP]);
     for (i, out) in out.chunks_mut(b * width).enumerate() {
         let n = out.len() / b;
         read_columns::<S, T, N>(&xs[i * width * r * b..], r * b, n, &mut cols.0);
-        let cols = &cols.0.as_flattened()[..r * b * width];
         let totals = &mut totals.0[..b * width];
-        fold_strip(cols, b * width, r, totals, how);
+        fold(&cols.0.as_flattened()[..r * b * width], totals);
         for (lane, out) in out.chunks_exact_mut(b).enumerate() {
             for (y, totals) in out.iter_mut().zip(totals.chunks_exact(width)) {
                 *y = totals[lane];
             }
+        }
+    }
+}
+
+/// Maximum number of bools of a narrow matrix that is folded in halves.
+const BOOLS: usize = 4096;
+
+leveled! {
+    /// Folds the columns of narrow matrices of bools: the last half of the rows into the first one, until one is left.
+    fn fold_narrow_bools<S, T: Element>(
+        xs: &[T],
+        rb: [usize; 2],
+        out: &mut [T],
+        how: impl Reduction<T>,
+    ) {
+        let [r, b] = rb;
+        let mut part = [T::default(); BOOLS];
+        for (xs, out) in xs.chunks_exact(r * b).zip(out.chunks_exact_mut(b)) {
+            let mut rows = r - r / 2;
+            let (first, last) = xs.split_at(rows * b);
+            part[..first.len()].copy_from_slice(first);
+            for (y, x) in part.iter_mut().zip(last) {
+                *y = how.pair(*y, *x);
+            }
+            while rows > 1 {
+                let kept = rows - rows / 2;
+                let (first, last) = part[..rows * b].split_at_mut(kept * b);
+                for (y, x) in first.iter_mut().zip(&*last) {
+                    *y = how.pair(*y, *x);
+                }
+                rows = kept;
+            }
+            out.copy_from_slice(&part[..b]);
         }
     }
 }
@@ -843,6 +912,11 @@ pub(crate) fn arg_extremum<T: Number>(
         return;
     }
     let nanos = size_of_val(xs) / BYTES_PER_NANO * 2;
+    if let Some(results) = results_of_narrow::<T>([a, r, b]) {
+        return for_each_chunk(out, results, nanos, |task, out| {
+            arg_narrow(&xs[task * results * r..], [r, b], out, wins);
+        });
+    }
     let results = results_of_a_task::<T>([a, r, b]);
     for_each_chunk(out, results, nanos, |task, mut out| {
         let mut start = task * results;
@@ -868,7 +942,7 @@ fn arg_rows<T: Number>(
 ) {
     match (r, size_of::<T>()) {
         (2..=7, _) | (8, 4) => arg_short_rows(xs, r, out, wins),
-        (9..=MIDDLE, 4) => arg_middle_rows(xs, r, out, wins),
+        (9..=MIDDLE, 4) if out.len() >= MANY => arg_middle_rows(xs, r, out, wins),
         _ => arg_long_rows(xs, r, out, wins, most),
     }
 }
@@ -1104,9 +1178,9 @@ mod tests {
         [70, 33, 1],
         [130, 64, 1],
         [70, 65, 1],
-        [70, 5, 2],
+        [570, 5, 2],
         [130, 40, 3],
-        [65, 17, 15],
+        [265, 17, 15],
         [33, 1, 7],
         [64, 128, 2],
     ];
@@ -1305,11 +1379,11 @@ mod tests {
     fn matrices_are_folded_to_the_bits_of_each_alone() {
         let number = |i: usize| (i * 7919 % 1013) as f32 / 97.0 - 4.0;
         for [a, r, b] in [
-            [70, 5, 2],
+            [570, 5, 2],
             [130, 40, 3],
-            [65, 17, 15],
+            [265, 17, 15],
             [200, 100, 2],
-            [64, 3, 4],
+            [464, 3, 4],
         ] {
             let xs: Vec<f32> = (0..a * r * b).map(number).collect();
             for by in [Fold::Sum, Fold::Product, Fold::Max] {

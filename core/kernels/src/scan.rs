@@ -345,7 +345,7 @@ impl Sizes {
         let bytes = self.arb[1] * size_of::<T>();
         // Lines of rows that are a multiple of a page apart share one set of the cache.
         let is_cheap = size_of::<T>() == 4 && bytes >= 128 && !bytes.is_multiple_of(4096);
-        rule.is_extreme() && self.arb[1] >= 8 || rule.is_fold() && is_cheap
+        rule.is_extreme() && bytes >= 64 || rule.is_fold() && is_cheap
     }
 
     fn unary<T: Element + Plain>(self, rule: impl Rule<T>) -> Prepared {

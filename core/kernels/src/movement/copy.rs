@@ -75,6 +75,47 @@ impl Scatter {
         self.combine(xs, out, |_, x| x);
     }
 
+    /// Returns whether the part consists of contiguous rows in the order of memory.
+    pub(crate) fn is_ascending(&self) -> bool {
+        let (mut reach, stride) = self.inner;
+        let outer = self.runs.iter().rev();
+        let mut ascends = |&(len, stride): &(usize, usize)| {
+            let ascends = stride >= reach;
+            reach += len.saturating_sub(1) * stride;
+            ascends
+        };
+        stride == 1 && outer.map(|run| ascends(run)).all(|ascends| ascends)
+    }
+
+    /// Writes the whole result, of which the part [ascends](Self::is_ascending).
+    ///
+    /// `read(i, row)` writes a row, which starts with element `i` of the part. Other elements are `value`.
+    pub(crate) fn write_rows<T: Element>(
+        &self,
+        out: &mut [T],
+        value: T,
+        read: impl Fn(usize, &mut [T]),
+    ) {
+        let (len, mut done) = (self.inner.0, 0);
+        for row in 0..self.layout.numel() / len.max(1) {
+            let at = self.start(row);
+            out[done..at].fill(value);
+            read(row * len, &mut out[at..at + len]);
+            done = at + len;
+        }
+        out[done..].fill(value);
+    }
+
+    /// Returns the index of the first element of a row.
+    fn start(&self, row: usize) -> usize {
+        let (mut at, mut rest) = (self.layout.offset, row);
+        for &(len, stride) in self.runs.iter().rev() {
+            at += rest % len * stride;
+            rest /= len;
+        }
+        at
+    }
+
     /// Replaces each element of the part by its combination with that of `xs`, which is in row-major order.
     pub(crate) fn combine<T: Element>(&self, xs: &[T], out: &mut [T], by: impl Fn(T, T) -> T) {
         if self.layout.numel() == 0 {
@@ -83,12 +124,7 @@ impl Scatter {
         let (len, stride) = self.inner;
         let lens: Vec<usize> = self.runs.iter().map(|run| run.0).collect();
         for (row, piece) in xs.chunks_exact(len).enumerate().take(numel(&lens)) {
-            let mut at = self.layout.offset;
-            let mut rest = row;
-            for &(len, stride) in self.runs.iter().rev() {
-                at += rest % len * stride;
-                rest /= len;
-            }
+            let at = self.start(row);
             if stride == 1 {
                 for (y, &x) in out[at..at + len].iter_mut().zip(piece) {
                     *y = by(*y, x);
@@ -107,6 +143,9 @@ mod tests {
     use super::Copy;
     use crate::memory::element::Element;
     use crate::memory::layout::Layout;
+    use crate::memory::{Data, DataMut};
+    use crate::movement::{scatter_onto, scatter_view};
+    use gradloom_ir::{DType, Static};
     use half::f16;
 
     /// Random numbers below a bound.
@@ -223,6 +262,53 @@ mod tests {
                 axes.swap(i, random.below(rank));
             }
             check_all(&layout.permute(&axes), len);
+        }
+    }
+
+    #[test]
+    fn parts_of_filled_tensors_are_written_from_views() {
+        let parts: [(&[usize], &[usize]); 5] = [
+            (&[40, 50], &[1, 2]),
+            (&[33], &[1]),
+            (&[3, 9, 70], &[1, 2, 1]),
+            (&[2, 5, 4, 40], &[2, 1, 3, 1]),
+            (&[0, 40], &[1, 1]),
+        ];
+        for (shape, steps) in parts {
+            let part = |before: usize, after: usize| {
+                let step = |axis: usize| {
+                    if axis + 1 == shape.len() {
+                        1
+                    } else {
+                        steps[axis]
+                    }
+                };
+                let whole = (0..shape.len()).map(|i| before + shape[i] * step(i) + after);
+                let whole = Layout::contiguous(&whole.collect::<Vec<_>>());
+                let axes = 0..shape.len();
+                let part = axes.fold(whole.clone(), |part, axis| {
+                    part.narrow(axis, before, shape[axis], step(axis))
+                });
+                (part, whole.numel())
+            };
+            for (to, from) in [((0, 0), (1, 3)), ((2, 5), (0, 1)), ((7, 0), (3, 3))] {
+                let ((to, len), (from, n)) = (part(to.0, to.1), part(from.0, from.1));
+                let data: Vec<f32> = (0..n).map(|i| i as f32).collect();
+                let mut want = vec![0.5; len];
+                for (to, from) in positions(&to).into_iter().zip(positions(&from)) {
+                    want[to] = data[from];
+                }
+                let value = Static::Float(0.5);
+                let mut found = vec![9.0; len];
+                let kernel = scatter_view(DType::F32, &from, &to, &value).unwrap();
+                kernel(&[Data::F32(&data)], &mut [DataMut::F32(&mut found)]).unwrap();
+                assert_eq!(found, want, "{from:?} to {to:?}");
+                let dense: Vec<f32> = positions(&from).iter().map(|i| data[*i]).collect();
+                let mut found = vec![9.0; len];
+                let kernel = scatter_onto(DType::F32, &to, &value);
+                kernel(&[Data::F32(&dense)], &mut [DataMut::F32(&mut found)]).unwrap();
+                assert_eq!(found, want, "to {to:?}");
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use crate::memory::{Data, Element, Layout};
 use crate::task::{Prepared, map};
 use blocks::Blocks;
 use copy::{Copy, Scatter};
+use gather::Gather;
 use gradloom_ir::{DType, Static};
 use std::ops::Range;
 
@@ -35,6 +36,9 @@ pub fn copy(dtype: DType, layout: &Layout) -> Prepared {
 /// Number of elements from which jumps between cache lines cost more than a copy.
 const JUMPS: usize = 1024;
 
+/// Number of elements of a row from which finding its place takes less time than copying it.
+const LONG_ROW: usize = 32;
+
 /// Returns whether reading the layout in row-major order jumps between cache lines.
 pub fn jumps(dtype: DType, layout: &Layout) -> bool {
     layout.numel() >= JUMPS
@@ -42,21 +46,44 @@ pub fn jumps(dtype: DType, layout: &Layout) -> bool {
         && Blocks::new(&layout.runs(), dtype.size()).is_some_and(|blocks| blocks.jumps())
 }
 
-/// Writes the operand to the elements that `to` selects of a tensor of zeros.
-pub fn scatter(dtype: DType, to: &Layout) -> Prepared {
-    scatter_onto(dtype, to, &Static::Int(0))
-}
-
 /// Writes the operand to the elements that `to` selects of a tensor filled with a number.
 pub fn scatter_onto(dtype: DType, to: &Layout, value: &Static) -> Prepared {
     fn typed<T: Element>(scatter: Scatter, value: &Static) -> Prepared {
         let value = T::from_static(value);
+        let ascends = scatter.is_ascending();
         map(move |ys: &[T], out: &mut [T]| {
+            if ascends {
+                return scatter.write_rows(out, value, |i, row| {
+                    row.copy_from_slice(&ys[i..][..row.len()]);
+                });
+            }
             out.fill(value);
             scatter.run(ys, out);
         })
     }
     on_element!(dtype, typed(Scatter::new(to), value))
+}
+
+/// As [`scatter_onto`], for an operand laid out as `from`.
+///
+/// Returns `None` if a copy in row-major order would be faster.
+pub fn scatter_view(dtype: DType, from: &Layout, to: &Layout, value: &Static) -> Option<Prepared> {
+    fn typed<T: Element>(from: Gather, scatter: Scatter, value: &Static) -> Prepared {
+        let value = T::from_static(value);
+        map(move |xs: &[T], out: &mut [T]| {
+            scatter.write_rows(out, value, |i, row| match from.run(i, row.len()) {
+                Some(at) => row.copy_from_slice(&xs[at..][..row.len()]),
+                None => from.read(xs, i, row),
+            });
+        })
+    }
+    let scatter = Scatter::new(to);
+    let long = to.shape.last().is_some_and(|len| *len >= LONG_ROW);
+    if !long || !scatter.is_ascending() || jumps(dtype, from) {
+        return None;
+    }
+    let from = Gather::new(from);
+    Some(on_element!(dtype, typed(from, scatter, value)))
 }
 
 /// Concatenates: takes `pieces[i]` elements of operand `i` in turn, until the result is full.

@@ -94,12 +94,26 @@ pub(super) fn slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     flipped(b, &of.x().with(part), &reversed)
 }
 
+/// Writes a view to the elements that `to` selects of a tensor filled with a number.
+fn scattered(b: &mut TaskBuilder, x: &View, out: &Aval, to: &Layout, value: &Static) -> View {
+    let of_view = match x.layout.is_contiguous() {
+        true => None,
+        false => movement::scatter_view(out.dtype(), &x.layout, to, value),
+    };
+    match of_view {
+        Some(kernel) => b.strided_kernel(&[x], out, kernel),
+        None => {
+            let x = b.contiguous(x);
+            b.kernel(&[&x], out, movement::scatter_onto(out.dtype(), to, value))
+        }
+    }
+}
+
 /// Writes the operand to the selected part of a tensor of zeros: the transpose of `slice`.
 pub(super) fn slice_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let (to, reversed) = narrow(&Layout::contiguous(of.shape()), of, of.x().shape());
     let y = flipped(b, of.x(), &reversed);
-    let y = b.contiguous(&y);
-    b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
+    scattered(b, &y, of.out(), &to, &Static::Int(0))
 }
 
 /// Writes or adds the second operand to the selected part of the first.
@@ -128,8 +142,7 @@ pub(super) fn select_index(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
 pub(super) fn select_index_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let (axis, index) = at_index(of, of.shape());
     let to = Layout::contiguous(of.shape()).take(axis, index);
-    let y = b.contiguous(of.x());
-    b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
+    scattered(b, of.x(), of.out(), &to, &Static::Int(0))
 }
 
 /// Lowers `dynamic_slice` and `dynamic_slice_like`.
@@ -226,8 +239,7 @@ pub(super) fn diagonal_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let len = of.x().shape()[of.x().rank() - 1];
     let offset = int(of.value(StaticKind::Offset));
     let to = on_diagonal(&Layout::contiguous(of.shape()), offset, len);
-    let y = b.contiguous(of.x());
-    b.kernel(&[&y], of.out(), movement::scatter(of.out().dtype(), &to))
+    scattered(b, of.x(), of.out(), &to, &Static::Int(0))
 }
 
 pub(super) use {diagonal as diag_t, diagonal_t as diag};
@@ -328,9 +340,7 @@ fn padded(b: &mut TaskBuilder, of: &Equation<'_>, value: &Static) -> View {
     let kept = kept(of, of.x().shape(), of.shape());
     let part = of.x().with(without_removed(&of.x().layout, &kept));
     let to = without_padding(&Layout::contiguous(of.shape()), &kept);
-    let from = b.contiguous(&part);
-    let kernel = movement::scatter_onto(of.out().dtype(), &to, value);
-    b.kernel(&[&from], of.out(), kernel)
+    scattered(b, &part, of.out(), &to, value)
 }
 
 pub(super) fn pad(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
@@ -348,8 +358,7 @@ pub(super) fn pad_zeros_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
         return part;
     }
     let to = without_removed(&Layout::contiguous(of.shape()), &kept);
-    let from = b.contiguous(&part);
-    b.kernel(&[&from], of.out(), movement::scatter(of.out().dtype(), &to))
+    scattered(b, &part, of.out(), &to, &Static::Int(0))
 }
 
 /// Joins operands along an axis.
