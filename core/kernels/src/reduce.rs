@@ -1014,9 +1014,9 @@ fn arg_short<T: Number, const R: usize>(
 ) {
     for (at, row) in out.iter_mut().zip(xs.as_chunks::<R>().0) {
         let (mut best, mut place) = (row[0], 0u32);
-        for i in 1..R {
-            let won = wins(row[i], best);
-            best = if won { row[i] } else { best };
+        for (i, &x) in row.iter().enumerate().skip(1) {
+            let won = wins(x, best);
+            best = if won { x } else { best };
             place = if won { i as u32 } else { place };
         }
         *at = i64::from(place);
@@ -1110,11 +1110,11 @@ fn arg_more<T: Number, const N: usize>(
     let n = best.len();
     let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
     let step = |mut found: (T, u32), x: [T; N]| {
-        for i in 0..N {
-            let won = wins(x[i], found.0);
+        for (i, x) in x.into_iter().enumerate() {
+            let won = wins(x, found.0);
             let number = first + i as u32;
             found = (
-                if won { x[i] } else { found.0 },
+                if won { x } else { found.0 },
                 if won { number } else { found.1 },
             );
         }

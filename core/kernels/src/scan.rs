@@ -192,7 +192,7 @@ pub fn log_sum_exp(dtype: DType, len: usize, reverse: bool) -> Prepared {
 fn rows_of_a_task(n_rows: usize, len: usize) -> usize {
     let together = match n_rows {
         ..32 => ROWS,
-        ..128 => 8,
+        32..128 => 8,
         _ => 16,
     };
     TASK.div_ceil(len).next_multiple_of(together)
@@ -244,8 +244,8 @@ impl<T: Element, R: Rule<T>, const N: usize> Lanes<T, N> for Folds<R, T, N> {
         if is_first {
             self.1 = x;
         } else {
-            for i in 0..N {
-                self.1[i] = self.0.next(self.1[i], [x[i]; 2], [x[i]; 2]);
+            for (y, x) in self.1.iter_mut().zip(x) {
+                *y = self.0.next(*y, [x; 2], [x; 2]);
             }
         }
         self.1

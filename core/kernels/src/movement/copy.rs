@@ -78,13 +78,12 @@ impl Scatter {
     /// Returns whether the part consists of contiguous rows in the order of memory.
     pub(crate) fn is_ascending(&self) -> bool {
         let (mut reach, stride) = self.inner;
-        let outer = self.runs.iter().rev();
-        let mut ascends = |&(len, stride): &(usize, usize)| {
+        let ascends = |&(len, stride): &(usize, usize)| {
             let ascends = stride >= reach;
             reach += len.saturating_sub(1) * stride;
             ascends
         };
-        stride == 1 && outer.map(|run| ascends(run)).all(|ascends| ascends)
+        stride == 1 && self.runs.iter().rev().all(ascends)
     }
 
     /// Writes the whole result, of which the part [ascends](Self::is_ascending).

@@ -186,8 +186,11 @@ macro_rules! floats {
                 n.is_power_of_two().then(|| 1.0 / n as $t)
             }
             #[inline(always)]
+            #[expect(
+                clippy::neg_cmp_op_on_partial_ord,
+                reason = "true if one is NaN, which takes no comparison more"
+            )]
             fn above(self, other: Self) -> bool {
-                // Two comparisons, as vectors have them.
                 !(self <= other) & !other.is_nan()
             }
             #[inline(always)]
@@ -208,6 +211,10 @@ macro_rules! floats {
                 if any_nan(self, others) { $t::NAN } else { least }
             }
             #[inline(always)]
+            #[expect(
+                clippy::neg_cmp_op_on_partial_ord,
+                reason = "true if one is NaN, which takes no comparison more"
+            )]
             fn below(self, other: Self) -> bool {
                 !(self >= other) & !other.is_nan()
             }
