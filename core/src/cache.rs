@@ -69,7 +69,7 @@ pub fn clear() {
 /// use gradloom::{explain, set_memory_limit};
 ///
 /// let loss = |x: &Tensor| (0..8).fold(x.clone(), |h, _| h.matmul(x).tanh()).sum(..);
-/// let x = Tensor::full([64, 64], 0.01f32);
+/// let x = Tensor::full([64, 64], 0.01, DType::F32);
 /// let free = grad(loss)(&x).to_vec::<f32>();
 /// set_memory_limit(Some(100 << 10));
 /// let slope = grad(loss)(&x);

@@ -186,6 +186,60 @@ fn run_vjp(vjp: &ad::Vjp, args: &[NdArray], cts: &[NdArray]) -> (Vec<NdArray>, V
     (outs, evaluate(&vjp.pullback, &given))
 }
 
+/// Moves equations behind those that bind their `Like` operands, of which steps read only the shapes.
+fn in_order(mut program: Program) -> Program {
+    let mut bound = program.params.clone();
+    let mut rest = std::mem::take(&mut program.eqns);
+    while !rest.is_empty() {
+        let ready = rest
+            .iter()
+            .position(|eqn| eqn.args.iter().all(|x| bound.contains(x)));
+        let eqn = rest.remove(ready.expect("the equations have an order"));
+        bound.extend(&eqn.outs);
+        program.eqns.push(eqn);
+    }
+    program
+}
+
+#[test]
+fn values_that_are_computed_again_change_no_bit_of_the_results() {
+    let mut random = Random(6);
+    let mut repeated = 0;
+    for _ in 0..1000 {
+        let n = 8 + random.below(40);
+        let program = program(&mut random, n);
+        let value = program.params.clone();
+        let joint = ad::jvp(&program, &value, ad::Calls::Joint).program;
+        for program in [program, joint] {
+            let steps = pass::fuse(&program);
+            let args: Vec<NdArray> = program.params.iter().map(|_| vector(&mut random)).collect();
+            let expected = evaluate(&program, &args);
+            let free =
+                pass::rematerialize(&program, &steps, u64::MAX).expect("nothing is repeated");
+            assert_eq!(free.again, []);
+            for percent in [90, 70, 50, 30] {
+                let limit = free.bytes * percent / 100;
+                let Some(made) = pass::rematerialize(&program, &steps, limit) else {
+                    continue;
+                };
+                let of = || format!("{program}\n{}", made.program);
+                let order = made.steps.concat();
+                assert!(
+                    order.iter().copied().eq(0..made.program.eqns.len()),
+                    "{}",
+                    of()
+                );
+                assert!(made.bytes <= free.bytes, "{}", of());
+                let again = in_order(made.program.clone());
+                assert_eq!(verify(&again), Vec::<String>::new(), "{}", of());
+                same_bits(&expected, &evaluate(&again, &args), &of);
+                repeated += usize::from(!made.again.is_empty());
+            }
+        }
+    }
+    assert!(repeated > 500, "{repeated} programs compute a value again");
+}
+
 #[test]
 fn cotangents_of_points_change_no_bit_of_the_others() {
     let mut random = Random(4);

@@ -257,6 +257,16 @@ fn keeps_its_promises(program: &Program) -> Result<(), String> {
     accepted("cse", &pass::cse(program.clone()))?;
     accepted("fold", &pass::fold(program.clone()))?;
     accepted("simplify", &pass::simplify(program.clone()))?;
+    let mut avals = program.avals.iter();
+    if avals.all(|(_, aval)| aval.shape.known().is_some()) {
+        let steps = pass::fuse(program);
+        for limit in [0, 64, 256] {
+            let made = pass::rematerialize(program, &steps, limit);
+            if made.is_some_and(|made| made.program.outs.len() != program.outs.len()) {
+                return Err(format!("{limit} bytes: other results"));
+            }
+        }
+    }
     let may_differ = |v: &&Var| program.aval(**v).dtype.is_none_or(DType::is_float);
     let wrt: Vec<Var> = program.params.iter().filter(may_differ).copied().collect();
     for calls in [ad::Calls::Joint, ad::Calls::Split] {

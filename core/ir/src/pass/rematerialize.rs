@@ -6,7 +6,7 @@
 //! reads are known.
 
 use crate::cost;
-use crate::{Eqn, Op, Poly, Program, SecondaryMap, Var};
+use crate::{Eqn, Poly, Program, SecondaryMap, Var};
 
 /// Equations of the result for each equation of the program, from which on the limit counts as out of reach.
 const MOST_EQUATIONS: usize = 3;
@@ -77,12 +77,14 @@ impl<'a> Steps<'a> {
             for eqn in step.iter().map(|i| &program.eqns[*i]) {
                 for out in &eqn.outs {
                     all.of.insert(*out, n);
-                    let of = eqn.op.is_view().then(|| all.root.get(eqn.args[0]).copied());
-                    let root = of.flatten().unwrap_or(*out);
+                    let root = match eqn.op.is_view() {
+                        false => Some(*out),
+                        true => eqn.args.first().and_then(|x| all.root.get(*x).copied()),
+                    };
                     // A view of a parameter takes no memory, and neither does a repeated number.
-                    if eqn.op == Op::Full || eqn.op.is_view() && of.flatten().is_none() {
+                    let Some(root) = root else {
                         continue;
-                    }
+                    };
                     all.root.insert(*out, root);
                     push(&mut all.views, root, *out);
                 }
@@ -424,16 +426,19 @@ impl<'a> Run<'a> {
 
     /// Returns the program without equations whose results nothing reads.
     fn finish(mut self) -> Rematerialized {
-        let mut is_read: SecondaryMap<Var, ()> = SecondaryMap::new();
         for out in &mut self.out.outs {
             *out = self.copy.get(*out).copied().unwrap_or(*out);
-            is_read.insert(*out, ());
+        }
+        let mut maker: SecondaryMap<Var, usize> = SecondaryMap::new();
+        for (i, eqn) in self.out.eqns.iter().enumerate() {
+            maker.extend(eqn.outs.iter().map(|out| (*out, i)));
         }
         let mut keeps = vec![false; self.out.eqns.len()];
-        for (i, eqn) in self.out.eqns.iter().enumerate().rev() {
-            keeps[i] = eqn.outs.iter().any(|out| is_read.get(*out).is_some());
-            if keeps[i] {
-                is_read.extend(eqn.args.iter().map(|arg| (*arg, ())));
+        let mut read = self.out.outs.clone();
+        while let Some(var) = read.pop() {
+            if let Some(i) = maker.get(var).filter(|i| !keeps[**i]) {
+                keeps[*i] = true;
+                read.extend(&self.out.eqns[*i].args);
             }
         }
         let mut place = Vec::with_capacity(keeps.len());
