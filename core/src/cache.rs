@@ -68,10 +68,10 @@ pub fn clear() {
 /// use gradloom::prelude::*;
 /// use gradloom::{explain, set_memory_limit};
 ///
-/// let loss = |x: &Tensor| (0..8).fold(x.clone(), |h, _| h.matmul(x).tanh()).sum(..);
-/// let x = Tensor::full([64, 64], 0.01, DType::F32);
+/// let (x, w) = (Tensor::eye(64, DType::F32), Tensor::full([64, 64], 0.01, DType::F32));
+/// let loss = |x: &Tensor| (0..16).fold(x.clone(), |h, _| h.matmul(&w).tanh()).sum(..);
 /// let free = grad(loss)(&x).to_vec::<f32>();
-/// set_memory_limit(Some(100 << 10));
+/// set_memory_limit(Some(200 << 10));
 /// let slope = grad(loss)(&x);
 /// assert!(explain(&slope).to_string().contains("computed again"));
 /// assert_eq!(slope.to_vec::<f32>(), free);

@@ -115,4 +115,13 @@ fn a_limit_changes_the_memory_of_a_plan_and_no_bit_of_its_results() {
         set_memory_limit(None);
         assert!(!explain(&call()).to_string().contains("memory limit"));
     }
+    // The terms of this gradient are added at the end, so all are held.
+    let repeated = |x: &Tensor| (0..16).fold(x.clone(), |h, _| h.matmul(x).tanh()).sum(..);
+    set_memory_limit(Some(1));
+    let text = explain(&gradloom::grad(repeated)(&matrix(0, [64, 64]))).to_string();
+    assert!(
+        text.contains("memory limit 1 B, which is out of reach"),
+        "{text}"
+    );
+    set_memory_limit(None);
 }

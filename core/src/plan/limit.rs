@@ -109,6 +109,14 @@ impl Plan {
                 false => (low + high) / 2.0,
             };
         }
+        // The report names a limit for which nothing better was found.
+        if best.limited.is_none() {
+            best.limited = Some(Box::new(Limited {
+                limit,
+                program: program.clone(),
+                again: Vec::new(),
+            }));
+        }
         best
     }
 
