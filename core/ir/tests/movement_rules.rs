@@ -384,6 +384,35 @@ fn a_slice_has_the_length_of_its_range_and_lies_inside_its_operand() {
 }
 
 #[test]
+fn a_part_has_as_many_axes_as_starts_even_if_its_sizes_are_unknown() {
+    check(&[
+        (
+            "x: f32[B, 4], s: i64[1]",
+            "y = dynamic_slice[sizes=`n`] x, s",
+            "f32[?, ?]",
+        ),
+        (
+            "x: f32[B], s: i64[2]",
+            "y = dynamic_slice[sizes=`n`] x, s",
+            "dynamic_slice: the rank is 1, expected at least 2, the number of `starts`: \
+             the left operand is f32[B], the right operand is i64[2]",
+        ),
+        (
+            "x: f32[], s: i64[]",
+            "y = dynamic_slice[sizes=`n`] x, s",
+            "dynamic_slice: the rank is 0, expected at least 1, the number of `starts`: \
+             the left operand is f32[], the right operand is i64[]",
+        ),
+        (
+            "x: f32[..], s: i64[1]",
+            "y = dynamic_slice[sizes=[2, 3]] x, s",
+            "dynamic_slice: the number of `starts` is 1, expected 2, the number of `sizes`: \
+             the left operand is f32[..], the right operand is i64[1]",
+        ),
+    ]);
+}
+
+#[test]
 fn joined_operands_agree_in_the_other_axes() {
     check(&[
         (

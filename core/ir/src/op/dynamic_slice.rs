@@ -36,16 +36,23 @@ pub(super) static OP: Nonlinear = Nonlinear {
     statics: &[StaticKind::Shape.named("sizes")],
     shape: |statics, args| {
         let sizes = shape::lengths(&statics[0])?;
-        let (Some(sizes), Some(dims)) = (sizes.dims(), args[0].shape.dims()) else {
-            let rank = args[0].shape.dims().map(<[_]>::len);
-            return Ok(Shape(rank.map(|rank| vec![Dim::Unknown; rank])));
+        let n = sizes.dims().map(<[_]>::len);
+        check_starts(&args[1].shape, n)?;
+        let Some(dims) = args[0].shape.dims() else {
+            return Ok(Shape(None));
         };
-        check_starts(&args[1].shape, Some(sizes.len()))?;
-        let Some(rest) = dims.get(sizes.len()..) else {
+        let (needed, of_what) = match n {
+            Some(n) => (n, "`sizes`"),
+            None => (number_of_starts(&args[1].shape).unwrap_or(0), "`starts`"),
+        };
+        let Some(rest) = dims.get(needed..) else {
             return Err(Fault::Rank {
                 found: dims.len(),
-                expected: format!("at least {}, the number of `sizes`", sizes.len()),
+                expected: format!("at least {needed}, the number of {of_what}"),
             });
+        };
+        let Some(sizes) = sizes.dims() else {
+            return Ok(Shape(Some(vec![Dim::Unknown; dims.len()])));
         };
         let part = [sizes, rest].concat();
         check_fits(dims, &part)?;
@@ -115,6 +122,15 @@ fn check_starts(starts: &Shape, n: Option<usize>) -> Result<(), Fault> {
     }
 }
 
+/// The number of starts, if the shape has it. A start of rank 0 is one.
+fn number_of_starts(starts: &Shape) -> Option<usize> {
+    match starts.dims()? {
+        [] => Some(1),
+        [len] => len.known(),
+        _ => None,
+    }
+}
+
 /// Checks that no axis of a part is longer than that of the whole.
 fn check_fits(whole: &[Dim], part: &[Dim]) -> Result<(), Fault> {
     for (axis, (whole, part)) in whole.iter().zip(part).enumerate() {
@@ -144,13 +160,8 @@ pub(super) fn check_part(whole: &Shape, starts: &Shape, part: &Shape) -> Result<
     }
     check_fits(whole, part)?;
     check_starts(starts, None)?;
-    let n = match starts.dims() {
-        Some([]) => 1,
-        Some([len]) => match len.known() {
-            Some(n) => n,
-            None => return Ok(()),
-        },
-        _ => return Ok(()),
+    let Some(n) = number_of_starts(starts) else {
+        return Ok(());
     };
     if n > whole.len() {
         return Err(Fault::Rank {
