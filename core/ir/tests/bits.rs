@@ -215,7 +215,7 @@ fn values_that_are_computed_again_change_no_bit_of_the_results() {
             let args: Vec<NdArray> = program.params.iter().map(|_| vector(&mut random)).collect();
             let expected = evaluate(&program, &args);
             let free =
-                pass::rematerialize(&program, &steps, u64::MAX).expect("nothing is repeated");
+                pass::rematerialize(&program, &steps, u128::MAX).expect("nothing is repeated");
             assert_eq!(free.again, []);
             for percent in [90, 70, 50, 30] {
                 let limit = free.bytes * percent / 100;

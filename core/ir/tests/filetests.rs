@@ -142,7 +142,7 @@ fn run(header: &str, body: &str) -> Result<String, String> {
     }
 }
 
-fn rematerialize(program: &Program, limit: Option<u64>) -> Result<String, String> {
+fn rematerialize(program: &Program, limit: Option<u128>) -> Result<String, String> {
     let limit = limit.ok_or("the header has no limit")?;
     let steps = pass::fuse(program);
     let Some(made) = pass::rematerialize(program, &steps, limit) else {

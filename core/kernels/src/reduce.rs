@@ -444,6 +444,21 @@ fn fold_rows<T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<
     }
 }
 
+/// Calls a function that is generic in the type of elements and in the length of rows, 2 to 8.
+macro_rules! of_length {
+    ($r:expr, $f:ident($($arg:expr),*)) => {
+        match $r {
+            2 => $f::<_, 2>($($arg),*),
+            3 => $f::<_, 3>($($arg),*),
+            4 => $f::<_, 4>($($arg),*),
+            5 => $f::<_, 5>($($arg),*),
+            6 => $f::<_, 6>($($arg),*),
+            7 => $f::<_, 7>($($arg),*),
+            _ => $f::<_, 8>($($arg),*),
+        }
+    };
+}
+
 leveled! {
     fn fold_long_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
         for (y, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
@@ -463,15 +478,7 @@ leveled! {
 
 leveled! {
     fn fold_short_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
-        match r {
-            2 => fold_short::<T, 2>(xs, out, how),
-            3 => fold_short::<T, 3>(xs, out, how),
-            4 => fold_short::<T, 4>(xs, out, how),
-            5 => fold_short::<T, 5>(xs, out, how),
-            6 => fold_short::<T, 6>(xs, out, how),
-            7 => fold_short::<T, 7>(xs, out, how),
-            _ => fold_short::<T, 8>(xs, out, how),
-        }
+        of_length!(r, fold_short(xs, out, how));
     }
 }
 
@@ -954,15 +961,7 @@ leveled! {
         out: &mut [i64],
         wins: impl Fn(T, T) -> bool + Copy,
     ) {
-        match r {
-            2 => arg_short::<T, 2>(xs, out, wins),
-            3 => arg_short::<T, 3>(xs, out, wins),
-            4 => arg_short::<T, 4>(xs, out, wins),
-            5 => arg_short::<T, 5>(xs, out, wins),
-            6 => arg_short::<T, 6>(xs, out, wins),
-            7 => arg_short::<T, 7>(xs, out, wins),
-            _ => arg_short::<T, 8>(xs, out, wins),
-        }
+        of_length!(r, arg_short(xs, out, wins));
     }
 }
 

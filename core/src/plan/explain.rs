@@ -1,7 +1,6 @@
 //! Describes a plan as text.
 
 use super::Plan;
-use super::limit::Described;
 use crate::backend::{Eqns, TaskKind};
 use gradloom_ir::{Poly, Program, cost};
 use gradloom_kernels::task::{Region, RegionBase, Task};
@@ -20,12 +19,6 @@ impl Plan {
             self.tasks.len(),
             if self.tasks.len() == 1 { "" } else { "s" },
         );
-        let results: usize = self
-            .needs
-            .results
-            .iter()
-            .map(|(dtype, len)| len * dtype.size())
-            .sum();
         let made = self.tasks.iter().flat_map(|task| task.outs());
         let made: usize = made
             .filter(|r| r.base == RegionBase::Arena)
@@ -34,7 +27,7 @@ impl Plan {
         let mut text = format!(
             "{} equations in {n} task{s}; results {}, intermediate values {} in an arena of {}",
             self.n_equations,
-            size(results),
+            size(self.result_bytes()),
             size(made),
             size(self.needs.arena)
         );
@@ -47,9 +40,7 @@ impl Plan {
                 functions: a.functions + b.functions,
             });
         let _ = write!(text, "{total}");
-        if let Some(limited) = &self.limited {
-            let _ = write!(text, "{}", Described(limited, self.held()));
-        }
+        text.push_str(&self.limit_line());
         for (i, (task, what)) in self.tasks.iter().zip(&self.kinds).enumerate() {
             let total = |regions: &[Region]| size(regions.iter().map(bytes).sum());
             let outs: Vec<String> = task.outs().iter().map(place).collect();

@@ -5,7 +5,6 @@ use super::explain::{size, work};
 use gradloom_ir::Program;
 use gradloom_ir::pass::{self, Rematerialized};
 use gradloom_kernels::memory::Layout;
-use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Maximum number of bytes that a plan should hold. `usize::MAX` is no limit.
@@ -25,7 +24,6 @@ pub(crate) fn set_limit(bytes: usize) {
 
 /// The program of a plan that was made for a limit which its plain form exceeds.
 pub(super) struct Limited {
-    limit: usize,
     pub(super) program: Program,
     /// Equations that compute a value again, ascending.
     again: Vec<u32>,
@@ -38,36 +36,31 @@ impl Limited {
     }
 }
 
-/// Describes what the limit has changed, `held` being the bytes of a plan.
-pub(super) struct Described<'a>(pub(super) &'a Limited, pub(super) usize);
+impl Plan {
+    /// Returns the bytes that a run holds beside its leaves: results and intermediate values.
+    pub(super) fn held(&self) -> usize {
+        self.result_bytes().saturating_add(self.needs.arena)
+    }
 
-impl fmt::Display for Described<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Described(limited, held) = self;
-        let cost = work(&limited.program, &limited.again);
+    /// Returns a line on what the limit has changed, or nothing.
+    pub(super) fn limit_line(&self) -> String {
+        let Some(limited) = &self.limited else {
+            return String::new();
+        };
+        let held = self.held();
         let n = limited.again.len();
-        write!(
-            f,
+        format!(
             "\nmemory limit {}{}: {} held at a time; {n} equation{} computed again{}",
-            size(limited.limit),
-            if *held > limited.limit {
+            size(self.limit),
+            if held > self.limit {
                 ", which is out of reach"
             } else {
                 ""
             },
-            size(*held),
+            size(held),
             if n == 1 { "" } else { "s" },
-            cost.unwrap_or_default()
+            work(&limited.program, &limited.again).unwrap_or_default()
         )
-    }
-}
-
-impl Plan {
-    /// Returns the bytes that a run holds beside its leaves: results and intermediate values.
-    pub(super) fn held(&self) -> usize {
-        let results = self.needs.results.iter();
-        let results = results.map(|(dtype, len)| len.saturating_mul(dtype.size()));
-        results.fold(self.needs.arena, usize::saturating_add)
     }
 
     /// Returns a plan of the program that holds at most `limit` bytes, or as few as could be found.
@@ -81,7 +74,7 @@ impl Plan {
         leaves: &[(usize, Layout)],
     ) -> Plan {
         // Plans store less than the estimates say, because more kernels are fused, or more, because views are copied.
-        let Some(whole) = pass::rematerialize(program, steps, u64::MAX) else {
+        let Some(whole) = pass::rematerialize(program, steps, u128::MAX) else {
             return self;
         };
         let scale = whole.bytes as f64 / self.held() as f64;
@@ -89,12 +82,12 @@ impl Plan {
         let mut target = limit as f64 * scale;
         let mut best = self;
         for _ in 0..ATTEMPTS {
-            let Some(made) = pass::rematerialize(program, steps, target as u64) else {
+            let Some(made) = pass::rematerialize(program, steps, target as u128) else {
                 low = target;
                 target = (low + high) / 2.0;
                 continue;
             };
-            let plan = Plan::limited(limit, made, leaves);
+            let plan = Plan::limited(made, leaves);
             let held = plan.held();
             if held < best.held() {
                 best = plan;
@@ -112,7 +105,6 @@ impl Plan {
         // The report names a limit for which nothing better was found.
         if best.limited.is_none() {
             best.limited = Some(Box::new(Limited {
-                limit,
                 program: program.clone(),
                 again: Vec::new(),
             }));
@@ -120,10 +112,9 @@ impl Plan {
         best
     }
 
-    fn limited(limit: usize, made: Rematerialized, leaves: &[(usize, Layout)]) -> Plan {
-        let mut plan = Plan::of_steps(&made.program, made.steps, leaves);
+    fn limited(made: Rematerialized, leaves: &[(usize, Layout)]) -> Plan {
+        let mut plan = Plan::of_steps(&made.program, &made.steps, leaves);
         plan.limited = Some(Box::new(Limited {
-            limit,
             program: made.program,
             again: made.again.iter().map(|i| *i as u32).collect(),
         }));

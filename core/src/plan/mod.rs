@@ -105,7 +105,7 @@ impl Plan {
             usize::MAX => Plan::of(&program, &leaves),
             limit => {
                 let steps = pass::fuse(&program);
-                let plan = Plan::of_steps(&program, steps.clone(), &leaves);
+                let plan = Plan::of_steps(&program, &steps, &leaves);
                 let plan = match plan.held() > limit {
                     true => plan.within(limit, &program, &steps, &leaves),
                     false => plan,
@@ -119,11 +119,11 @@ impl Plan {
     ///
     /// `leaves` has the number of elements and the layout of each of the first parameters.
     pub(crate) fn of(program: &Program, leaves: &[(usize, Layout)]) -> Plan {
-        Plan::of_steps(program, pass::fuse(program), leaves)
+        Plan::of_steps(program, &pass::fuse(program), leaves)
     }
 
     /// Plans a program whose equations run in these steps.
-    fn of_steps(program: &Program, of: Vec<Vec<usize>>, leaves: &[(usize, Layout)]) -> Plan {
+    fn of_steps(program: &Program, of: &[Vec<usize>], leaves: &[(usize, Layout)]) -> Plan {
         let start = timeline::is_on().then(Instant::now);
         let (build, places) = steps(program, of, leaves);
         let plan = assign_memory(build, program, &places);
@@ -246,6 +246,13 @@ impl Plan {
     /// Returns the number of results.
     pub(crate) fn n_results(&self) -> usize {
         self.outs.len()
+    }
+
+    /// Returns the size of all results in bytes.
+    fn result_bytes(&self) -> usize {
+        let results = self.needs.results.iter();
+        let results = results.map(|(dtype, len)| len.saturating_mul(dtype.size()));
+        results.fold(0, usize::saturating_add)
     }
 
     /// Returns the number of elements that the tasks read and write.

@@ -28,11 +28,11 @@ pub(super) struct Planning<'a> {
 /// Returns the tasks and the place of each value.
 pub(super) fn steps(
     program: &Program,
-    all: Vec<Vec<usize>>,
+    all: &[Vec<usize>],
     leaves: &[(usize, Layout)],
 ) -> (TaskBuilder, SecondaryMap<Var, View>) {
     let mut build = TaskBuilder::default();
-    let mut places = Places::new(program, &all);
+    let mut places = Places::new(program, all);
     for (i, (len, layout)) in leaves.iter().enumerate() {
         let leaf = program.params[i];
         let dtype = aval(program, leaf).dtype();
@@ -48,7 +48,7 @@ pub(super) fn steps(
         numbers: GroupNumbers::default(),
     };
     let mut done = vec![false; program.eqns.len()];
-    for (n, step) in all.into_iter().enumerate() {
+    for (n, step) in all.iter().enumerate() {
         match step[..] {
             [i] if !program.eqns[i].op.def().facts().elementwise
                 || may_fail(program, &program.eqns[i], &planning.constants) =>
@@ -59,9 +59,9 @@ pub(super) fn steps(
                 }
             }
             _ => {
-                let sums = sums(program, &step, &planning.consumers);
+                let sums = sums(program, step, &planning.consumers);
                 sums.iter().for_each(|(i, _)| done[*i] = true);
-                group(&mut planning, &step, &sums);
+                group(&mut planning, step, &sums);
             }
         }
     }

@@ -72,6 +72,18 @@ fn replace_by_operands(program: &mut Program, is_replaced: impl Fn(&[Static], &E
     }
 }
 
+/// Adds a variable with the aval and the line of `var`, for an equation that computes it again. `next` is a free number.
+fn with_copy_of(program: &mut Program, var: Var, next: &mut u32) -> Var {
+    let copy = Var(*next);
+    *next += 1;
+    let aval = program.aval(var).clone();
+    program.avals.insert(copy, aval);
+    if let Some(line) = program.lines.get(var).copied() {
+        program.lines.insert(copy, line);
+    }
+    copy
+}
+
 /// Returns a simplified program that a plan can be made of: its ops compute in dtypes with kernels.
 ///
 /// All shapes must be known.

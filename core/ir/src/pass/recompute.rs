@@ -1,6 +1,6 @@
 //! Large values that are computed again where they are read, because that is faster than storing them.
 
-use super::{dce, fuse};
+use super::{dce, fuse, with_copy_of};
 use crate::hash::HashMap;
 use crate::op::Count;
 use crate::{Eqn, Program, SecondaryMap, Var};
@@ -127,16 +127,9 @@ impl Copies {
             return *var;
         }
         let mut eqn = self.reading_copies(i, step);
-        let (from, copy) = (eqn.out(), Var(self.next));
-        self.next += 1;
-        let program = &mut self.program;
-        let aval = program.aval(from).clone();
-        program.avals.insert(copy, aval);
-        if let Some(line) = program.lines.get(from).copied() {
-            program.lines.insert(copy, line);
-        }
+        let copy = with_copy_of(&mut self.program, eqn.out(), &mut self.next);
         eqn.outs[0] = copy;
-        program.eqns.push(eqn);
+        self.program.eqns.push(eqn);
         self.known.insert((i, step), copy);
         copy
     }

@@ -5,13 +5,16 @@
 //! again. Kirisame et al.: Dynamic tensor rematerialization, 2021, choose in the same way at run time. Here all later
 //! reads are known.
 
+use super::residuals::known_bytes;
+use super::with_copy_of;
 use crate::cost;
 use crate::{Eqn, Poly, Program, SecondaryMap, Var};
 
-/// Equations of the result for each equation of the program, from which on the limit counts as out of reach.
+/// Maximum number of equations of the result for each equation of the program. More of them mean that the limit is out of
+/// reach.
 const MOST_EQUATIONS: usize = 3;
 
-/// Equations that are added up for the cost of computing one value again, at most.
+/// Maximum number of steps whose costs are added up to estimate that of computing one value again.
 const DEEPEST: usize = 64;
 
 /// A program in which some values are computed again.
@@ -23,7 +26,7 @@ pub struct Rematerialized {
     /// The equations that compute a value again, ascending.
     pub again: Vec<usize>,
     /// Estimated number of bytes that are held at a time: results and intermediate values.
-    pub bytes: u64,
+    pub bytes: u128,
 }
 
 /// Drops and recomputes values, so that results and intermediate values take about `limit` bytes at a time.
@@ -34,7 +37,7 @@ pub struct Rematerialized {
 pub fn rematerialize(
     program: &Program,
     steps: &[Vec<usize>],
-    limit: u64,
+    limit: u128,
 ) -> Option<Rematerialized> {
     let mut run = Run::new(program, steps, limit);
     for step in 0..steps.len() {
@@ -162,14 +165,8 @@ impl<'a> Steps<'a> {
         })
     }
 
-    fn bytes(&self, var: Var) -> u64 {
-        let aval = self.program.aval(var);
-        let lens = aval.shape.known().unwrap_or_default();
-        let size = aval.dtype.map_or(0, |dtype| dtype.size());
-        let numel = lens
-            .iter()
-            .try_fold(size as u64, |n, len| n.checked_mul(*len as u64));
-        numel.unwrap_or(u64::MAX)
+    fn bytes(&self, var: Var) -> u128 {
+        known_bytes(self.program, var).unwrap_or_default()
     }
 
     /// Estimates the seconds of a step on one core: 20 G arithmetic operations, 1 G functions and 8 GB of traffic.
@@ -187,7 +184,7 @@ impl<'a> Steps<'a> {
             }
         }
         let operands = self.operands(step).into_iter().map(|var| self.bytes(var));
-        Some(seconds + operands.sum::<u64>() as f64 / 8e9)
+        Some(seconds + operands.sum::<u128>() as f64 / 8e9)
     }
 }
 
@@ -201,14 +198,14 @@ fn push<T>(lists: &mut SecondaryMap<Var, Vec<T>>, var: Var, entry: T) {
 /// A run through the steps.
 struct Run<'a> {
     steps: Steps<'a>,
-    limit: u64,
+    limit: u128,
     /// Step that runs.
     at: usize,
     /// Roots in memory, in order of their computation.
     held: Vec<Var>,
     /// Bytes of the roots in memory, and the most so far.
-    bytes: u64,
-    most: u64,
+    bytes: u128,
+    most: u128,
     /// Number of steps that are about to read each root.
     pins: SecondaryMap<Var, u32>,
     /// The current copy of each variable in memory.
@@ -221,7 +218,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(program: &'a Program, steps: &'a [Vec<usize>], limit: u64) -> Run<'a> {
+    fn new(program: &'a Program, steps: &'a [Vec<usize>], limit: u128) -> Run<'a> {
         let mut out = program.clone();
         out.eqns.clear();
         Run {
@@ -314,7 +311,7 @@ impl<'a> Run<'a> {
             for out in &mut eqn.outs {
                 let var = *out;
                 if again {
-                    *out = self.fresh(var);
+                    *out = with_copy_of(&mut self.out, var, &mut self.next);
                 }
                 inner.push((var, *out));
             }
@@ -333,34 +330,17 @@ impl<'a> Run<'a> {
         self.out_steps.push(written.collect());
     }
 
-    fn fresh(&mut self, var: Var) -> Var {
-        let copy = Var(self.next);
-        self.next += 1;
-        let aval = self.out.aval(var).clone();
-        self.out.avals.insert(copy, aval);
-        if let Some(line) = self.out.lines.get(var).copied() {
-            self.out.lines.insert(copy, line);
-        }
-        copy
-    }
-
     /// Takes memory for new roots. Other roots are dropped if the limit would be exceeded.
     fn hold(&mut self, roots: &[Var]) {
-        for root in roots {
-            let bytes = self.steps.bytes(*root);
-            while self.bytes.saturating_add(bytes) > self.limit
-                && let Some(least) = self.least_worth()
-            {
-                self.drop(least);
-            }
-            self.bytes = self.bytes.saturating_add(bytes);
-            self.most = self.most.max(self.bytes);
-            self.held.push(*root);
-            self.pins.insert(*root, 1);
+        let bytes: u128 = roots.iter().map(|root| self.steps.bytes(*root)).sum();
+        while self.bytes + bytes > self.limit
+            && let Some(least) = self.least_worth()
+        {
+            self.drop(least);
         }
-        for root in roots {
-            self.pins.insert(*root, 0);
-        }
+        self.bytes += bytes;
+        self.most = self.most.max(self.bytes);
+        self.held.extend(roots);
     }
 
     fn drop(&mut self, root: Var) {
@@ -375,19 +355,13 @@ impl<'a> Run<'a> {
     /// it takes to compute it again.
     fn least_worth(&self) -> Option<Var> {
         let gain = |root: &Var| {
-            let (bytes, read) = (
-                self.steps.bytes(*root),
-                self.steps.next_read(*root, self.at),
-            );
+            let bytes = self.steps.bytes(*root);
             let is_pinned = self.pins.get(*root).is_some_and(|pins| *pins > 0);
-            if is_pinned || bytes == 0 || read == Some(usize::MAX) {
+            let is_result = self.steps.last_read(*root) == Some(usize::MAX);
+            if is_pinned || is_result || bytes == 0 {
                 return None;
             }
-            // A result is held to the end.
-            if self.steps.last_read(*root) == Some(usize::MAX) {
-                return None;
-            }
-            let Some(read) = read else {
+            let Some(read) = self.steps.next_read(*root, self.at) else {
                 return Some((f64::INFINITY, *root));
             };
             let seconds = self.seconds(*root, read, &mut Vec::new())?;
@@ -425,6 +399,8 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the program without equations whose results nothing reads.
+    ///
+    /// In the order of steps, an equation may precede those of its `Like` operands.
     fn finish(mut self) -> Rematerialized {
         for out in &mut self.out.outs {
             *out = self.copy.get(*out).copied().unwrap_or(*out);

@@ -191,7 +191,7 @@ fn cone<'a>(
 }
 
 /// Returns the size of a value in bytes, or `None` if its dtype or shape is unknown.
-fn known_bytes(program: &Program, v: Var) -> Option<u128> {
+pub(super) fn known_bytes(program: &Program, v: Var) -> Option<u128> {
     let aval = program.aval(v);
     let (shape, size) = (aval.shape.known()?, aval.dtype?.size());
     // The shape of a parameter is not checked, so the product may overflow.

@@ -19,7 +19,8 @@ pub enum DeviceStep {
 ///
 /// Each value is computed as early as possible, so a program has one segment more than the longest chain of its
 /// collectives. The program of a checkpoint is an exception: it begins when all operands are computed, so a pullback does
-/// not compute it again before it needs to. Returns the program as well, of which the steps have the variables and static arguments.
+/// not compute it again before it needs to. Returns the program as well, of which the steps have the variables and static
+/// arguments.
 pub fn segments(program: &Program) -> (Program, Vec<DeviceStep>) {
     let mut program = pass::to_plan(without_variance(&inline_checkpoints(program)));
     let level = levels(&program);
@@ -138,8 +139,9 @@ pub fn without_variance(program: &Program) -> Program {
 
 /// Returns the program with the programs of checkpoints that have collectives in their place.
 ///
-/// They read their operands through a *gate*, a checkpoint whose results are its operands. So none of their values is computed before
-/// all operands are, such as the cotangents in a pullback, and none is merged with an equal one of the forward pass.
+/// They read their operands through a *gate*, a checkpoint whose results are its operands. So none of their values is
+/// computed before all operands are, such as the cotangents in a pullback, and none is merged with an equal one of the
+/// forward pass.
 pub fn inline_checkpoints(program: &Program) -> Program {
     let mut program = program.clone();
     let inlined = |program: &Program| {

@@ -686,7 +686,7 @@ impl<T: Element, const N: usize> RowBlock<T, N> {
 
     /// Reads the first `N` columns to lines of `to` that are `EVERY` lines apart: 1 or [`WIDE`].
     ///
-    /// Elements after the end of `xs` have any value.
+    /// Elements beyond the end of `xs` are unspecified.
     #[inline(always)]
     pub(crate) fn read<S: Simd, const EVERY: usize>(&self, xs: &[T], to: &mut [[T; N]]) {
         assert!(to.len() > (N - 1) * EVERY);
