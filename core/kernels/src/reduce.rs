@@ -12,7 +12,7 @@ use crate::movement::copy;
 use crate::simd::lanes::{CHUNK, Pairwise, sum};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
-use crate::simd::vector::{Simd, prefetch};
+use crate::simd::vector::{LANES, Simd, prefetch};
 use crate::task::{Prepared, map};
 use crate::threads::{for_each_chunk, threads};
 use gradloom_ir::DType;
@@ -238,6 +238,24 @@ pub fn fold_axis(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
         }
     }
     on_number!(dtype, typed(arb, by))
+}
+
+/// Adds up the middle axis, `[a, r, b]` to `[a, b]`, with the bits of the sums of contiguous rows of `r` elements.
+pub fn sum_across(dtype: DType, arb: [usize; 3]) -> Prepared {
+    fn typed<T: Number>(arb: [usize; 3]) -> Prepared {
+        map(move |xs: &[T], out: &mut [T]| {
+            let [a, r, b] = arb;
+            if b == 1 || r * a * b == 0 {
+                return fold(xs, arb, out, Sum);
+            }
+            let nanos = size_of_val(xs) / BYTES_PER_NANO;
+            let results = results_of_a_task::<T>(arb);
+            for_each_chunk(out, results, nanos, |task, out| {
+                sums_across(xs, [r, b], task * results, out);
+            });
+        })
+    }
+    on_number!(dtype, typed(arb))
 }
 
 /// Reduces the middle axis of the elements of a layout: `[a, r, b]` to `[a, b]`.
@@ -733,6 +751,99 @@ fn fold_columns<T: Element>(
     }
 }
 
+/// Number of columns whose lanes are added up together. The L1 cache holds them.
+const ACROSS: usize = 64;
+
+leveled! {
+    /// Adds up the columns of `[a, r, b]` that have the results of `[a, b]` from `start` on, in the order of rows.
+    fn sums_across<S, T: Number>(xs: &[T], rb: [usize; 2], start: usize, out: &mut [T]) {
+        let [r, b] = rb;
+        let mut lanes = [[T::ZERO; ACROSS]; LANES];
+        let mut done = 0;
+        while done < out.len() {
+            let (matrix, column) = ((start + done) / b, (start + done) % b);
+            let n = (out.len() - done).min(b - column).min(ACROSS);
+            let xs = &xs[matrix * r * b..][..r * b];
+            sum_chunks(&xs[column..], b, r, &mut out[done..done + n], &mut lanes);
+            done += n;
+        }
+    }
+}
+
+/// Adds up columns of `rows` rows that are `stride` apart, in the order of [`sum`].
+#[inline(always)]
+fn sum_chunks<T: Number>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    out: &mut [T],
+    lanes: &mut [[T; ACROSS]; LANES],
+) {
+    let n = out.len();
+    if rows <= CHUNK {
+        return out.copy_from_slice(&sum_chunk(xs, stride, rows, n, lanes)[..n]);
+    }
+    let mut tree = Pairwise::new([T::ZERO; ACROSS]);
+    let plus = |mut x: [T; ACROSS], y: [T; ACROSS]| {
+        add_columns(&mut x, &y);
+        x
+    };
+    for first in (0..rows).step_by(CHUNK) {
+        let len = CHUNK.min(rows - first);
+        tree.push(
+            sum_chunk(&xs[first * stride..], stride, len, n, lanes),
+            plus,
+        );
+    }
+    let total = tree.finish(plus).expect("there are rows");
+    out.copy_from_slice(&total[..n]);
+}
+
+/// Returns the sums of `n` columns of up to [`CHUNK`] rows. The other elements have any value.
+#[inline(always)]
+fn sum_chunk<T: Number>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    n: usize,
+    lanes: &mut [[T; ACROSS]; LANES],
+) -> [T; ACROSS] {
+    let mut len = rows.min(LANES);
+    for (i, lane) in lanes[..len].iter_mut().enumerate() {
+        lane[..n].copy_from_slice(&xs[i * stride..][..n]);
+        for i in (i + LANES..rows).step_by(LANES) {
+            add_columns(lane, &xs[i * stride..][..n]);
+        }
+    }
+    let mut half = len.next_power_of_two() / 2;
+    while half > 0 {
+        let (low, high) = lanes[..len].split_at_mut(half);
+        for (x, y) in low.iter_mut().zip(&*high) {
+            add_columns(x, y);
+        }
+        (len, half) = (half, half / 2);
+    }
+    lanes[0]
+}
+
+/// Adds elements to those of the first columns.
+#[inline(always)]
+fn add_columns<T: Number>(to: &mut [T; ACROSS], xs: &[T]) {
+    // The loop over all columns has a constant length.
+    match <&[T; ACROSS]>::try_from(xs) {
+        Ok(xs) => {
+            for i in 0..ACROSS {
+                to[i] = to[i].plus(xs[i]);
+            }
+        }
+        Err(_) => {
+            for (y, x) in to.iter_mut().zip(xs) {
+                *y = y.plus(*x);
+            }
+        }
+    }
+}
+
 /// Folds columns of `rows` rows that are `stride` apart.
 ///
 /// Rows of a block are folded in sequence, and the totals of blocks in the pairs of [`Pairwise`].
@@ -1138,7 +1249,7 @@ fn arg_more<T: Number, const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::{BoolFold, Fold, arg_fold, fold_axis, fold_bools, fold_view};
+    use super::{BoolFold, Fold, arg_fold, fold_axis, fold_bools, fold_view, sum_across};
     use crate::memory::{Data, DataMut, Layout};
     use crate::simd::number::Number;
     use gradloom_ir::DType;
@@ -1189,6 +1300,32 @@ mod tests {
         for i in 0..a * b {
             let column = (0..r).map(|row| xs[(i / b * r + row) * b + i % b]);
             check(i, column.collect());
+        }
+    }
+
+    #[test]
+    fn sums_across_rows_have_the_bits_of_sums_of_rows() {
+        let long = [
+            [1, 1023, 66],
+            [2, 1025, 3],
+            [1, 2048, 130],
+            [3, 3100, 5],
+            [1, 5000, 65],
+        ];
+        for [a, r, b] in SIZES.into_iter().chain(long) {
+            let mut xs: Vec<f32> = (0..a * r * b)
+                .map(|i| (i * 7919 % 1009) as f32 / 7.0 - 60.0)
+                .collect();
+            xs.iter_mut().step_by(29).for_each(|x| *x = -0.0);
+            let mut rows = Vec::new();
+            columns(&xs, [a, r, b], |_, column| rows.extend(column));
+            let (mut found, mut want) = (vec![9.0f32; a * b], vec![7.0f32; a * b]);
+            let kernel = sum_across(DType::F32, [a, r, b]);
+            kernel(&[Data::F32(&xs)], &mut [DataMut::F32(&mut found)]).unwrap();
+            let kernel = fold_axis(DType::F32, [a * b, r, 1], Fold::Sum);
+            kernel(&[Data::F32(&rows)], &mut [DataMut::F32(&mut want)]).unwrap();
+            let bits = |xs: &[f32]| xs.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+            assert_eq!(bits(&found), bits(&want), "{:?}", [a, r, b]);
         }
     }
 

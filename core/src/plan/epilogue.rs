@@ -88,7 +88,7 @@ pub(super) fn group(
 /// Finds the latest product whose whole result is an operand, if no task has read it.
 ///
 /// Returns the task, and the index of the operand.
-fn product(build: &TaskBuilder, args: &[View], len: usize) -> Option<(usize, usize)> {
+pub(super) fn product(build: &TaskBuilder, args: &[View], len: usize) -> Option<(usize, usize)> {
     let whole = |place: &View| {
         let root = &build.storages[place.root as usize];
         root.kind == StorageKind::Made && root.len == len && place.layout.is_contiguous()

@@ -5,13 +5,15 @@ use super::instructions::{Instructions, Members, instructions};
 use super::steps::Planning;
 use super::{BOUND, aval, epilogue};
 use crate::Aval;
+use crate::DType;
 use crate::backend::InPlace;
+use crate::backend::TaskBuilder;
 use crate::backend::TaskKind;
 use crate::backend::View;
 use crate::backend::cpu;
 use gradloom_ir::Program;
-use gradloom_kernels::elementwise::FusedSum;
 use gradloom_kernels::elementwise::compile;
+use gradloom_kernels::elementwise::{self, FusedSum};
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::movement;
 use gradloom_kernels::reduce;
@@ -41,13 +43,8 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     let mut inputs: Vec<View> = Vec::new();
     for var in eqns().flat_map(|eqn| eqn.data()) {
         if let (Some(place), None) = (places.get(*var), numbers.get(*var)) {
-            let place = place.broadcast_to(shape);
-            let place = match movement::jumps(place.dtype(), &place.layout) {
-                true => build.contiguous(&place),
-                false => place,
-            };
             numbers.set(*var, inputs.len());
-            inputs.push(place);
+            inputs.push(place.broadcast_to(shape));
         }
     }
     for (i, eqn) in eqns().enumerate() {
@@ -91,15 +88,24 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         used,
         compiled,
     } = instructions(&members);
-    let args: Vec<View> = used.iter().map(|i| inputs[*i].clone()).collect();
-    let layouts: Vec<_> = args.iter().map(|x| (x.dtype(), x.layout.clone())).collect();
+    let mut args: Vec<View> = used.iter().map(|i| inputs[*i].clone()).collect();
+    let sums_of: Vec<FusedSum> = summed.iter().map(|(_, sum)| *sum).collect();
+    let jumps = |x: &View| movement::jumps(x.dtype(), &x.layout);
+    let copied: Vec<usize> = match epilogue::product(build, &args, out.numel()) {
+        None => elementwise::copied(&layouts(&args), &sums_of),
+        // An epilogue gets its elements in the order of the product.
+        Some(_) => (0..args.len()).filter(|i| jumps(&args[*i])).collect(),
+    };
+    for i in copied {
+        args[i] = copy_without_repetition(build, &args[i]);
+    }
     let value = |i: usize| args.len() + i;
     let stored: Vec<_> = results.iter().map(|i| (value(*i), dtype_of(*i))).collect();
     let totals: Vec<_> = summed
         .iter()
         .map(|(i, sum)| (value(*i), dtype_of(*i), *sum))
         .collect();
-    let kernel = compile::group(out.numel(), &layouts, &steps, &stored, &totals);
+    let kernel = compile::group(out.numel(), &layouts(&args), &steps, &stored, &totals);
     let what = match step {
         [i] if sums.is_empty() => TaskKind::Op(program.eqns[*i].op),
         _ => TaskKind::Group {
@@ -140,6 +146,18 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         };
         places.insert(var, place.with(Layout::contiguous(out.shape())));
     }
+}
+
+fn layouts(args: &[View]) -> Vec<(DType, Layout)> {
+    let layout = |x: &View| (x.dtype(), x.layout.clone());
+    args.iter().map(layout).collect()
+}
+
+/// Copies a view in row-major order, with one copy of the elements that it repeats.
+fn copy_without_repetition(build: &mut TaskBuilder, x: &View) -> View {
+    let repeated = (0..x.rank()).filter(|axis| x.layout.strides[*axis] == 0);
+    let once = repeated.fold(x.clone(), |x, axis| x.narrow(axis, 0, 1));
+    build.contiguous(&once).broadcast_to(x.shape())
 }
 
 /// Returns the sums over members that the group can compute: equation and kind of each.

@@ -71,6 +71,63 @@ fn sums_in_a_fused_loop_equal_sums_of_the_stored_values() {
 }
 
 #[test]
+fn axes_that_change_places_give_the_bits_of_a_copy() {
+    let orders: [(&[usize], &[i64]); 8] = [
+        (&[70, 130], &[1, 0]),
+        (&[1030, 33], &[1, 0]),
+        (&[33, 17, 40], &[2, 0, 1]),
+        (&[33, 17, 40], &[2, 1, 0]),
+        (&[4, 64, 48], &[0, 2, 1]),
+        (&[5, 18, 3, 50], &[3, 2, 1, 0]),
+        (&[5, 18, 3, 50], &[0, 3, 1, 2]),
+        (&[2, 70, 65, 4], &[2, 0, 3, 1]),
+    ];
+    for (shape, order) in orders {
+        let x = numbers(shape, 1);
+        let moved = x.permute(order.to_vec());
+        let copy = Tensor::from(moved.to_vec::<f32>()).reshape(moved.shape());
+        let results = |x: &Tensor| {
+            // The result may be in the memory of this operand.
+            let other = numbers(x.shape(), 2);
+            evaluate(&other).unwrap();
+            let y = x * 1.5 + &other;
+            let last = order.len() as i64 - 1;
+            let sums = vec![x.sum(last), x.sum(0), y.sum(last), y.sum(0), y.sum(..)];
+            drop(other);
+            [vec![y], sums].concat()
+        };
+        for threads in [1, 2] {
+            set_threads(threads);
+            assert_eq!(
+                bits(&results(&x.permute(order.to_vec()))),
+                bits(&results(&copy)),
+                "{shape:?}"
+            );
+            assert_eq!(
+                bits(&results(&x.permute(order.to_vec()))[..1]),
+                bits(&results(&copy)[..1])
+            );
+        }
+    }
+}
+
+#[test]
+fn an_operand_that_is_also_read_transposed_is_not_overwritten() {
+    let results = |copies: bool| {
+        let x = numbers(&[200, 200], 4);
+        evaluate(&x).unwrap();
+        let t = match copies {
+            true => Tensor::from(x.transpose().to_vec::<f32>()).reshape([200, 200]),
+            false => x.transpose(),
+        };
+        let y = (&t - &x * 0.5).exp() + t;
+        drop(x);
+        bits(&[y])
+    };
+    assert_eq!(results(false), results(true));
+}
+
+#[test]
 fn operands_may_have_any_strides() {
     let x = numbers(&[60, 40], 3);
     let results = || {

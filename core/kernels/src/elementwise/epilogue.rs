@@ -6,6 +6,7 @@
 
 use crate::elementwise::group::{ComputedOperand, Group};
 use crate::elementwise::tile::{Order, gcd};
+use crate::elementwise::walk::Span;
 use crate::gemm;
 use crate::gemm::{Batch, Epilogue, FinalBlock, Gemm};
 use crate::task::Prepared;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 ///
 /// # Errors
 ///
-/// Returns the group if its sums need pieces that the product cannot provide.
+/// Returns the group if its sums or its operands need pieces that the product cannot provide.
 pub fn follow(
     product: &Arc<Batch>,
     dtype: DType,
@@ -29,11 +30,11 @@ pub fn follow(
     into: Option<usize>,
 ) -> Result<Prepared, Box<Group>> {
     match Pieces::new(product, group.order()) {
-        Some(cut) => Ok(on_number!(
+        Some(cut) if !group.has_tiles() => Ok(on_number!(
             dtype,
             kernel(product.clone(), group, cut, at, into)
         )),
-        None => Err(Box::new(group)),
+        _ => Err(Box::new(group)),
     }
 }
 
@@ -72,11 +73,7 @@ impl Pieces {
     ///
     /// A range of whole rows ends at a multiple of the grain; the elements after it belong to the
     /// next range, except at the end.
-    fn spans<T>(
-        self,
-        len: usize,
-        part: FinalBlock<T>,
-    ) -> impl Iterator<Item = (usize, usize, *mut u8)> {
+    fn spans<T>(self, len: usize, part: FinalBlock<T>) -> impl Iterator<Item = (Span, *mut u8)> {
         let Pieces { n, grain, .. } = self;
         let FinalBlock {
             result,
@@ -95,12 +92,13 @@ impl Pieces {
             1 => first,
             _ => result.wrapping_add(from),
         };
-        let once = whole.then_some((from, to, start.cast()));
+        let once = whole.then_some((Span::new(from, to), start.cast()));
         let each = if whole { 0..0 } else { rows.clone() };
         let each = each.map(move |row| {
             let at = row * n;
             let first = first.wrapping_add((row - rows.start) * stride);
-            (at + columns.start, at + columns.end, first.cast())
+            let span = Span::new(at + columns.start, at + columns.end);
+            (span, first.cast())
         });
         once.into_iter().chain(each)
     }

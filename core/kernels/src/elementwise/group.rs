@@ -3,14 +3,16 @@
 //! - An instruction is the loop of one op, or of several, over a *piece*: at most a chunk of
 //!   elements.
 //! - A *slot* is a pointer to the current piece of an operand, a result or a register.
-//! - A contiguous operand is read in place; any other is gathered piece by piece.
+//! - A contiguous operand is read in place. One whose axes change places is copied by tiles ([`Walk`]), and
+//!   any other is gathered piece by piece.
 //! - A *register* is a chunk of scratch in the L1 cache, which holds an intermediate value.
 //!
 //! So a group reads each operand once and writes each result once. Every element has the bits that
 //! the ops would compute one by one.
 
 use crate::elementwise::bytecode::{Instr, Slot};
-use crate::elementwise::tile::{CHUNK, FusedSum, Grid, Order, on_total};
+use crate::elementwise::tile::{CHUNK, FusedSum, Grid, Order, lcm, on_total};
+use crate::elementwise::walk::{Span, Walk};
 use crate::memory::aligned_vec::ALIGN;
 use crate::memory::data::{Data, DataMut, WIDEST, on_bytes};
 use crate::memory::layout::Layout;
@@ -21,6 +23,7 @@ use crate::threads::for_each;
 use gradloom_ir::DType;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::ops::Range;
 
 /// Access to an operand, broadcast to the shape of the group.
 enum Input {
@@ -28,6 +31,8 @@ enum Input {
     Direct { size: usize },
     /// One repeated element, at index `at`: a register holds a chunk of it.
     Splat { at: usize },
+    /// Copied by tiles to scratch, from this byte on.
+    Tiled { size: usize, start: usize },
     /// Any other layout: a chunk is read in place if it is contiguous, else gathered into a
     /// register.
     Gather { dtype: DType, gather: Gather },
@@ -40,6 +45,8 @@ const SLOTS: usize = 32;
 pub struct Group {
     n: usize,
     grid: Grid,
+    /// Order of the elements, if there are operands that are read by tiles.
+    walk: Option<Walk>,
     inputs: Box<[Input]>,
     /// Element sizes of the results, in bytes.
     outputs: Box<[usize]>,
@@ -88,9 +95,14 @@ impl Group {
             FusedSum::together(kinds.clone(), n) && sums.iter().all(|sum| sum.0 < n_slots),
             "the sums of a group must fit one grid and sum existing slots"
         );
-        let input = |(dtype, layout): &(DType, Layout)| {
+        let walk = Walk::new(n, inputs, Order::of(kinds.clone()));
+        let input = |(i, (dtype, layout)): (usize, &(DType, Layout))| {
+            let size = dtype.size();
             if layout.is_contiguous() {
-                return Input::Direct { size: dtype.size() };
+                return Input::Direct { size };
+            }
+            if let Some(start) = walk.as_ref().and_then(|walk| walk.start(i)) {
+                return Input::Tiled { size, start };
             }
             let gather = Gather::new(layout);
             match gather.splat() {
@@ -103,11 +115,13 @@ impl Group {
         };
         let grid = Grid::new(kinds);
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
+        let few = grid.piece(0, n) == n && n_slots as usize <= SLOTS;
         Group {
             n,
-            one_piece: n > 0 && grid.piece(0, n) == n && n_slots as usize <= SLOTS,
+            one_piece: n > 0 && few && walk.is_none(),
             grid,
-            inputs: inputs.iter().map(input).collect(),
+            inputs: inputs.iter().enumerate().map(input).collect(),
+            walk,
             outputs: outputs.iter().map(|d| d.size()).collect(),
             instrs: instrs.into(),
             sums: sums.into(),
@@ -132,14 +146,38 @@ impl Group {
             return self.run_piece(args, outs);
         }
         let ends = self.ends(args, outs, None);
+        if let Some(walk) = &self.walk {
+            let n_tiles = walk.n_tiles();
+            return for_each(n_tiles.div_ceil(walk.task), self.nanos(), |task| {
+                let from = task * walk.task;
+                let tiles = from..n_tiles.min(from + walk.task);
+                // SAFETY: tiles do not overlap, so one thread writes each element of a result. Tasks
+                // end where the sums need it (`Walk`).
+                unsafe { self.run_tiles(walk, &ends, tiles) };
+            });
+        }
         let n_tasks = self.n.div_ceil(self.grid.task);
         for_each(n_tasks, self.nanos(), |task| {
             let from = task * self.grid.task;
             let to = self.n.min(from + self.grid.task);
-            let span = (from, to, std::ptr::null_mut());
+            let span = (Span::new(from, to), std::ptr::null_mut());
             // SAFETY: the spans of tasks do not overlap, so one thread writes each element of a
             // result. `task` is a multiple of what the sums need (`Grid`).
             unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) };
+        });
+    }
+
+    /// Runs some tiles.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run_spans`](Self::run_spans) with the spans of these tiles.
+    unsafe fn run_tiles(&self, walk: &Walk, ends: &GroupOperands<'_>, tiles: Range<usize>) {
+        walk.spans(&ends.args, tiles, |start, spans| {
+            let spans = spans.map(|span| (span, start));
+            // SAFETY: the caller guarantees the requirements. The elements of a tile are in scratch when
+            // its spans run.
+            unsafe { self.run_spans(ends, std::ptr::null_mut(), spans) };
         });
     }
 
@@ -166,6 +204,7 @@ impl Group {
         for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
             let own = register(self.n_registers as usize + i);
             slots[i] = match (input, *arg) {
+                (Input::Tiled { .. }, _) => unreachable!("a group with tiles is not one piece"),
                 (Input::Direct { size }, Data::Same(out)) => {
                     assert!(self.outputs[out] == *size);
                     // SAFETY: the result holds `n` elements of the same size (asserted), and the
@@ -222,6 +261,27 @@ impl Group {
     /// Returns the estimated run time on one thread, from a fixed rate per instruction and element.
     pub(crate) fn nanos(&self) -> usize {
         self.n.saturating_mul(self.instrs.len()) / 4
+    }
+
+    /// Returns whether operands are read by tiles.
+    pub(crate) fn has_tiles(&self) -> bool {
+        self.walk.is_some()
+    }
+
+    /// Returns the number of elements whose multiples end parts of the group that can be computed one
+    /// after the other.
+    ///
+    /// Returns `None` if the elements are not computed in order.
+    pub(crate) fn multiple(&self) -> Option<usize> {
+        let elements = match self.order() {
+            Order::Any => 1,
+            Order::Whole(piece) => piece,
+            Order::Rows { block, .. } => block,
+        };
+        match &self.walk {
+            None => Some(elements),
+            Some(walk) => walk.is_in_order().then(|| lcm(elements, walk.unit())),
+        }
     }
 
     /// Returns the order in which the sums need the elements.
@@ -311,7 +371,14 @@ impl Group {
             totals,
             taken: None,
         };
-        let span = (from, to, std::ptr::null_mut());
+        if let Some(walk) = &self.walk {
+            assert!(walk.is_in_order(), "the rows of a chain are in order");
+            let tiles = walk.number(from)..walk.number(to);
+            // SAFETY: the caller guarantees the requirements of `run_spans` for the span. The tiles lie
+            // in it, because it ends at multiples of `multiple`.
+            return unsafe { self.run_tiles(walk, &ends, tiles) };
+        }
+        let span = (Span::new(from, to), std::ptr::null_mut());
         // SAFETY: the caller guarantees the requirements of `run_spans` for this span.
         unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) }
     }
@@ -320,7 +387,7 @@ impl Group {
     pub(crate) fn reads(&self, operand: usize) -> Option<usize> {
         match self.inputs[operand] {
             Input::Direct { size } => Some(size),
-            Input::Splat { .. } | Input::Gather { .. } => None,
+            Input::Splat { .. } | Input::Tiled { .. } | Input::Gather { .. } => None,
         }
     }
 
@@ -340,8 +407,8 @@ impl Group {
         self.outputs.get(result).copied()
     }
 
-    /// Runs over spans `(from, to, first)`, where `first` is the address of element `from` of the
-    /// [`ComputedOperand`].
+    /// Runs over spans, each with the address of its first element of the [`ComputedOperand`], or the start
+    /// of the scratch of its tile.
     ///
     /// `result` is the start of the result that may share memory with that operand.
     ///
@@ -354,7 +421,7 @@ impl Group {
         &self,
         ends: &GroupOperands<'_>,
         result: *mut u8,
-        spans: impl Iterator<Item = (usize, usize, *mut u8)>,
+        spans: impl Iterator<Item = (Span, *mut u8)>,
     ) {
         let GroupOperands { args, taken, .. } = ends;
         let mut scratch = scratch::take(&SCRATCH);
@@ -377,8 +444,12 @@ impl Group {
         let mut filled: SmallVec<[Option<RegisterContent>; 8]> =
             SmallVec::from_elem(None, args.len());
         let n_args = args.len();
-        for (from, to, first) in spans {
+        for (span, first) in spans {
+            let Span { from, to, in_tile } = span;
             for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+                if let Input::Tiled { size, start } = input {
+                    slots[i] = first.wrapping_add(start + in_tile * size);
+                }
                 if let Input::Direct { size } = input {
                     slots[i] = match (taken, arg) {
                         (Some(taken), _) if taken.operand == i => first,
@@ -453,7 +524,7 @@ impl Group {
                     unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
                 }
                 for ((slot, input), arg) in slots.iter_mut().zip(&self.inputs).zip(args) {
-                    if let Input::Direct { size } = input
+                    if let Input::Direct { size } | Input::Tiled { size, .. } = input
                         && !matches!(arg, Data::Same(_))
                     {
                         *slot = slot.wrapping_add(n * size);

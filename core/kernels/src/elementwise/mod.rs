@@ -8,7 +8,9 @@ pub mod epilogue;
 pub mod group;
 pub mod quotient;
 pub(crate) mod tile;
+mod walk;
 
 pub use bytecode::CompiledLoop;
 pub use group::Group;
 pub use tile::{CHUNK, FusedSum, Matrices, gcd};
+pub use walk::copied;

@@ -155,7 +155,7 @@ pub(crate) struct Grid {
 }
 
 /// Approximate number of elements of a task for one thread.
-const TASK: usize = 16 * CHUNK;
+pub(crate) const TASK: usize = 16 * CHUNK;
 
 impl Grid {
     pub(crate) fn new(sums: impl Iterator<Item = FusedSum> + Clone) -> Grid {
@@ -282,7 +282,7 @@ fn add_to_block<T: Number>(xs: &[T], at: usize, totals: &mut [T]) {
 }
 
 /// Returns the least common multiple of lengths above zero.
-fn lcm(a: usize, b: usize) -> usize {
+pub(crate) fn lcm(a: usize, b: usize) -> usize {
     a / gcd(a, b) * b
 }
 

@@ -1,7 +1,7 @@
 //! Tasks that can run on a block of rows at a time, as stages of a chain.
 
 use crate::elementwise::group::Group;
-use crate::elementwise::tile::{Order, gcd};
+use crate::elementwise::tile::gcd;
 use crate::memory::data::{Data, DataMut};
 use crate::memory::fault::KernelFault;
 use crate::rows::forward::RowMode;
@@ -49,11 +49,7 @@ impl Fusable {
             Fusable::Rows(kernel) => return (kernel.n_rows == n_rows).then_some(1),
         };
         let cols = group.len().checked_div(n_rows).filter(|cols| *cols > 0)?;
-        let elements = match group.order() {
-            Order::Any => 1,
-            Order::Whole(piece) => piece,
-            Order::Rows { block, .. } => block,
-        };
+        let elements = group.multiple()?;
         (cols * n_rows == group.len()).then(|| elements / gcd(elements, cols))
     }
 

@@ -27,9 +27,36 @@ pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by
     };
     let rounds = dtype.is_float() && matches!(by, Fold::Sum | Fold::Product);
     match rounds {
+        true if by == Fold::Sum && is_across(x, axes) => {
+            let dense = &|arb| reduce::sum_across(dtype, arb);
+            fold_in_memory_order(b, x, axes, out, Kernels { dense, ..kernels })
+        }
         true => fold_by(b, x, axes, out, kernels),
-        false => fold_exactly(b, x, axes, out, kernels),
+        false => fold_in_memory_order(b, x, axes, out, kernels),
     }
+}
+
+/// Returns whether rows are reduced that lie across those of a contiguous operand, in the same order.
+fn is_across(x: &View, axes: &[usize]) -> bool {
+    let order = memory_order(x);
+    let mut moved = order.clone();
+    moved.retain(|axis| axes.contains(axis));
+    let memory = x.permute(&order);
+    let reduced: Vec<usize> = (0..order.len())
+        .filter(|i| axes.contains(&order[*i]))
+        .collect();
+    let is_one = |shape: &[usize], axes: &[usize]| {
+        neighbours(shape, axes)
+            .iter()
+            .filter(|group| group.1)
+            .count()
+            == 1
+    };
+    !x.layout.is_contiguous()
+        && memory.layout.is_contiguous()
+        && moved.is_sorted()
+        && is_one(memory.shape(), &reduced)
+        && matches!(neighbours(x.shape(), axes)[..], [(_, false), (_, true)])
 }
 
 /// Reduces `axes` of bools.
@@ -38,7 +65,7 @@ fn fold_bools(b: &mut TaskBuilder, of: &Equation<'_>, by: BoolFold) -> View {
         dense: &|arb| reduce::fold_bools(arb, by),
         view: &|_, _| None,
     };
-    fold_exactly(b, of.x(), &of.axes(), of.out(), kernels)
+    fold_in_memory_order(b, of.x(), &of.axes(), of.out(), kernels)
 }
 
 /// Kernels of a reduction of the middle axis of `[a, r, b]`.
@@ -50,10 +77,10 @@ struct Kernels<'a> {
     view: &'a dyn Fn(&Layout, [usize; 3]) -> Option<Prepared>,
 }
 
-/// Reduces `axes` with kernels whose results do not depend on the order of the elements.
+/// Reduces `axes` with kernels whose results do not depend on the order of the axes.
 ///
 /// The elements are read in the order of memory, so an operand whose axes change places is not copied.
-fn fold_exactly(
+fn fold_in_memory_order(
     b: &mut TaskBuilder,
     x: &View,
     axes: &[usize],
