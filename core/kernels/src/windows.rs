@@ -150,6 +150,34 @@ impl Windows {
         neighbours(&self.axes[MAX_AXES - 1])
     }
 
+    /// Returns whether windows have two rows and two columns, and do not overlap.
+    pub(crate) fn are_squares(&self) -> bool {
+        let [planes, rows, columns] = &self.axes;
+        let pairs = [rows, columns]
+            .iter()
+            .all(|axis| neighbours(axis) == Some(2));
+        pairs && self.n_windows() > 0 && neighbours(planes) == Some(1) && planes.count == planes.len
+    }
+
+    /// Returns the windows of the results whose sums are the transpose of sums over these windows.
+    ///
+    /// Returns `None` if these are further apart than 1, or do not overlap.
+    pub(crate) fn transposed(&self) -> Option<Windows> {
+        let apart = |axis: &WindowAxis| axis.count > 1 && axis.stride != 1;
+        if self.are_tiles() || self.axes.iter().any(apart) {
+            return None;
+        }
+        let axes = self.axes.map(|axis| WindowAxis {
+            len: axis.count,
+            count: axis.len,
+            before: ((axis.window - 1) * axis.dilation) as i64 - axis.before,
+            ..axis
+        });
+        // A single window may have any stride.
+        let axes = axes.map(|axis| WindowAxis { stride: 1, ..axis });
+        Some(Windows { axes })
+    }
+
     /// Returns whether each element of the plane is in exactly one window.
     pub(crate) fn are_tiles(&self) -> bool {
         let tiles = |axis: &WindowAxis| neighbours(axis) == Some(axis.window);

@@ -347,6 +347,19 @@ impl TaskBuilder {
         }
     }
 
+    /// Returns the elements in the order in which a kernel reads them, copied by another kernel.
+    pub(crate) fn packed(&mut self, x: &View, kernel: Prepared) -> View {
+        let out = Aval::new(x.dtype, x.shape());
+        let args = vec![self.part(x)];
+        self.task(
+            TaskKind::Copy(self.op),
+            args,
+            &[out],
+            TaskWork::Whole(kernel),
+        )
+        .remove(0)
+    }
+
     /// Returns the same elements as all of a root that a task makes, copied if necessary.
     pub(crate) fn whole(&mut self, x: &View) -> View {
         let root = &self.storages[x.root as usize];

@@ -21,6 +21,9 @@ const BLOCK_BYTES: usize = 1 << 16;
 /// Largest size in bytes of one block of a value. Values that need larger blocks go through memory.
 const MOST_BYTES: usize = 1 << 18;
 
+/// Number of blocks of a chain that computes much for each row, so that threads can share it.
+const BLOCKS: usize = 8;
+
 /// Largest number of operands, and of results, of a task that runs without an allocation.
 const FEW: usize = 8;
 
@@ -135,7 +138,13 @@ fn block<'a>(
             row_bytes = row_bytes.max(row * root.dtype.size());
         }
     }
+    let heavy = |(work, ..): MemberParts<'_>| work.is_heavy();
+    let most = match members.clone().any(heavy) {
+        true => n_rows.div_ceil(BLOCKS),
+        false => n_rows,
+    };
     let block = (BLOCK_BYTES / row_bytes)
+        .min(most)
         .max(1)
         .checked_next_multiple_of(grain)?;
     (block.saturating_mul(row_bytes) <= MOST_BYTES).then_some([n_rows, block])

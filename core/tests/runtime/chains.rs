@@ -238,3 +238,34 @@ fn a_wrong_label_is_an_error_in_a_chain() {
     let error = evaluate(&grad).unwrap_err().to_string();
     assert!(error.contains("cross_entropy"), "{error}");
 }
+
+#[test]
+fn layers_of_a_convolutional_network_are_one_chain() {
+    for dtype in [DType::F32, DType::F64] {
+        let some = |shape: &[usize], seed| numbers(shape, seed).cast(dtype);
+        let (x, w, b) = (
+            some(&[9, 2, 30, 29], 1),
+            some(&[12, 2, 3, 3], 2),
+            some(&[12, 1, 1], 3),
+        );
+        let second = some(&[10, 12, 3, 3], 4);
+        let layer = |x: &Tensor, w: &Tensor| x.conv_same(w, 1);
+        let results = || {
+            let y = (layer(&x, &w) + &b).relu().max_pool([2, 2], 2, 0);
+            vec![layer(&y, &second).avg_pool([3, 3], 2, 1), y]
+        };
+        check("convolutions", results);
+        let loss = |w: &Tensor| {
+            let y = (layer(&x, w) + &b).relu().max_pool([2, 2], 2, 0);
+            layer(&y, &second).square().sum(..)
+        };
+        check("gradient of convolutions", || {
+            let (value, gradient) = value_and_grad(loss)(&w);
+            vec![value, gradient]
+        });
+    }
+    let (x, w) = (numbers(&[16, 4, 64, 64], 1), numbers(&[8, 4, 3, 3], 2));
+    let y = x.conv_same(&w, 1).relu().max_pool([2, 2], 2, 0);
+    let (n, text) = tasks(&[y]);
+    assert!(n <= 2, "{text}");
+}

@@ -15,11 +15,11 @@ mod products;
 use crate::gemm::{self, Batch, Gemm, Matrix};
 use crate::memory::aligned_vec::AlignedVec;
 use crate::memory::scratch::{Plain, Scratch, with_scratch, with_slices};
-use crate::task::Prepared;
+use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
 use crate::windows::{Windows, part};
 use gradloom_ir::DType;
-use padded::Padded;
+use padded::{Padded, Rows};
 
 /// Sizes of a convolution `z = conv(x, w)`.
 #[derive(Clone, Copy, Debug)]
@@ -100,14 +100,14 @@ impl Conv {
             .unwrap_or(1)
     }
 
-    /// Returns the estimated time on one thread.
-    fn nanos<T: Gemm>(&self) -> usize {
+    /// Returns the estimated time on one thread for some elements of the batch.
+    fn nanos<T: Gemm>(&self, batch: usize) -> usize {
         let mkn = [self.outer, self.depth(), self.windows.n_windows()];
         let one = match self.has_few_pairs() {
             true => mkn.iter().product::<usize>() / 4,
             false => T::nanos(mkn),
         };
-        one.saturating_mul(self.batch * self.groups)
+        one.saturating_mul(batch * self.groups)
     }
 
     /// Calls `f` with the first window and the number of windows of each block.
@@ -149,30 +149,59 @@ fn product<T: Gemm>(
     gemm::run(&batch, a, b, out, add, None);
 }
 
-/// Returns the kernel of `conv(x, w)`.
-pub fn conv(dtype: DType, of: Conv) -> Prepared {
-    fn typed<T: Gemm + Plain>(of: Conv) -> Prepared {
+/// A kernel that has an operand of weights, which another one may copy first.
+pub struct Kernels {
+    /// Kernel that copies the weights in the order in which the other one reads them: as many numbers.
+    pub weights: Option<Prepared>,
+    /// Kernel on the other operand and the weights. It computes as many elements of the batch as there
+    /// are.
+    pub kernel: Prepared,
+    /// Estimated time on one thread for an element of the batch.
+    pub nanos: usize,
+}
+
+/// Returns the kernels of `conv(x, w)`.
+pub fn conv(dtype: DType, of: Conv) -> Kernels {
+    fn typed<T: Gemm + Plain>(of: Conv) -> Kernels {
         let padded = Padded::of_results(&of.windows);
-        Box::new(move |args, outs| {
-            let z = T::slice_mut(&mut outs[0]);
-            convolve(&of, &padded, T::slice(args[0]), T::slice(args[1]), z);
-            Ok(())
+        let direct = !of.is_empty() && of.is_direct(&padded, of.inner);
+        kernels::<T>(of, direct.then_some(pack_results), move |x, w, z| {
+            convolve(&of, &padded, x, w, z);
         })
     }
     on_number!(dtype, typed(of))
 }
 
-/// Returns the kernel of the transpose in `x`, on `z` and `w`.
-pub fn input_t(dtype: DType, of: Conv) -> Prepared {
-    fn typed<T: Gemm + Plain>(of: Conv) -> Prepared {
+/// Returns the kernels of the transpose in `x`, on `z` and `w`.
+pub fn input_t(dtype: DType, of: Conv) -> Kernels {
+    fn typed<T: Gemm + Plain>(of: Conv) -> Kernels {
         let padded = Padded::of_inputs(&of.windows);
-        Box::new(move |args, outs| {
-            let x = T::slice_mut(&mut outs[0]);
-            inputs(&of, &padded, T::slice(args[0]), T::slice(args[1]), x);
-            Ok(())
+        let direct = !of.is_empty() && of.is_direct(&padded, of.outer);
+        kernels::<T>(of, direct.then_some(pack_inputs), move |z, w, x| {
+            inputs(&of, &padded, z, w, x);
         })
     }
     on_number!(dtype, typed(of))
+}
+
+/// Kernel on an operand and weights.
+fn kernels<T: Gemm>(
+    of: Conv,
+    pack: Option<fn(&Conv, &[T], &mut [T])>,
+    kernel: impl Fn(&[T], &[T], &mut [T]) + Send + Sync + 'static,
+) -> Kernels {
+    Kernels {
+        weights: pack.map(|pack| map(move |w: &[T], packed: &mut [T]| pack(&of, w, packed))),
+        kernel: Box::new(move |args, outs| {
+            kernel(
+                T::slice(args[0]),
+                T::slice(args[1]),
+                T::slice_mut(&mut outs[0]),
+            );
+            Ok(())
+        }),
+        nanos: of.nanos::<T>(1),
+    }
 }
 
 /// Returns the kernel of the transpose in `w`, on `x` and `z`.
@@ -190,52 +219,64 @@ pub fn weight_t(dtype: DType, of: Conv) -> Prepared {
 
 /// Sums over the windows of planes with padding, for each part of the channels of results.
 ///
-/// `ins` and `outs` are the numbers of channels of a group, and `weight` returns the weight for a group,
-/// a channel of results, and an element of the windows of all `ins`.
+/// `ins` and `outs` are the numbers of channels of a group, and `packed` has the weights of each part of
+/// each group.
 fn sum_windows<T: Gemm + Plain>(
     of: &Conv,
     padded: &Padded,
     [ins, outs]: [usize; 2],
     x: &[T],
-    weight: impl Fn(usize, usize, usize) -> T,
+    packed: &[T],
     out: &mut [T],
 ) {
-    thread_local! {
-        static WEIGHTS: Scratch = const { Scratch::new(AlignedVec::new()) };
-    }
-    let n_parts = of.n_parts(outs);
-    let n_of_part = outs / n_parts;
-    let len = of.sizes()[1] / n_parts;
-    with_slices(&WEIGHTS, [of.groups * of.sizes()[1]], |[packed]| {
-        for (i, packed) in packed.chunks_exact_mut(len).enumerate() {
-            let (group, first) = (i / n_parts, i % n_parts * n_of_part);
-            padded::pack(n_of_part, packed, |channel, tap| {
-                weight(group, first + channel, tap)
-            });
-        }
-        let (packed, n_out) = (&*packed, out.len() / (of.batch * of.groups * n_parts));
-        for_each_chunk(out, n_out, of.nanos::<T>() / n_parts, |i, out| {
-            let n_x = x.len() / (of.batch * of.groups);
-            let weights = part(packed, i % (of.groups * n_parts), len);
-            with_scratch([padded.scratch_len(ins)], |[planes]| {
-                padded.copy(part(x, i / n_parts, n_x), &mut planes[..ins * padded.len()]);
-                padded.sum(planes, weights, n_of_part, out);
-            });
+    let n_x = ins * padded.n_elements();
+    let (batch, n_parts) = (x.len() / (n_x * of.groups), of.n_parts(outs));
+    let nanos = of.nanos::<T>(batch) / n_parts;
+    let (n_out, n_w) = (out.len() / (batch * of.groups * n_parts), of.sizes()[1]);
+    for_each_chunk(out, n_out, nanos, |i, out| {
+        let weights = part(packed, i % (of.groups * n_parts), n_w / n_parts);
+        with_scratch([padded.scratch_len(ins)], |[planes]| {
+            padded.copy(part(x, i / n_parts, n_x), &mut planes[..ins * padded.len()]);
+            padded.sum(planes, weights, outs / n_parts, out);
         });
     });
 }
 
+/// Copies the weights of a convolution for [`sum_windows`].
+fn pack_results<T: Gemm>(of: &Conv, w: &[T], packed: &mut [T]) {
+    let (channel, block) = (of.depth(), [of.depth(); 2]);
+    pack(of, of.outer, w, Rows { channel, block }, packed);
+}
+
+/// Copies the weights of the transpose in `x` for [`sum_windows`].
+fn pack_inputs<T: Gemm>(of: &Conv, w: &[T], packed: &mut [T]) {
+    let channel = of.windows.n_taps();
+    let block = [channel, of.depth()];
+    pack(of, of.inner, w, Rows { channel, block }, packed);
+}
+
+/// Copies the weights of each part of each group, with `n` channels of results.
+fn pack<T: Gemm>(of: &Conv, n: usize, w: &[T], rows: Rows, packed: &mut [T]) {
+    let (n_parts, n_w) = (of.n_parts(n), of.sizes()[1]);
+    let n_of_part = n / n_parts;
+    for (i, packed) in packed.chunks_exact_mut(n_w / n_parts).enumerate() {
+        let w = &part(w, i / n_parts, n_w)[i % n_parts * n_of_part * rows.channel..];
+        padded::pack(n_of_part, w, rows, packed);
+    }
+}
+
+/// The weights are [packed](pack_results) if the convolution is direct.
 fn convolve<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], w: &[T], z: &mut [T]) {
     if of.is_empty() {
         return z.fill(T::ZERO);
     }
     let ([n_x, n_w, n_z], depth) = (of.sizes(), of.depth());
     if of.is_direct(padded, of.inner) {
-        let weight = |group, outer, tap| w[group * n_w + outer * depth + tap];
-        return sum_windows(of, padded, [of.inner, of.outer], x, weight, z);
+        return sum_windows(of, padded, [of.inner, of.outer], x, w, z);
     }
     let n_windows = of.windows.n_windows();
-    for_each_chunk(z, n_z, of.nanos::<T>(), |i, z| {
+    let nanos = of.nanos::<T>(z.len() / (n_z * of.groups));
+    for_each_chunk(z, n_z, nanos, |i, z| {
         let (x, w) = (part(x, i, n_x), part(w, i % of.groups, n_w));
         let mut times = |columns: &[T], first: usize, n: usize| {
             let stride = columns.len() / depth;
@@ -259,21 +300,18 @@ fn convolve<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], w: &[T], z: &m
     });
 }
 
+/// The weights are [packed](pack_inputs) if the convolution is direct.
 fn inputs<T: Gemm + Plain>(of: &Conv, padded: &Padded, z: &[T], w: &[T], x: &mut [T]) {
     if of.is_empty() {
         return x.fill(T::ZERO);
     }
     let ([n_x, n_w, n_z], depth) = (of.sizes(), of.depth());
     if of.is_direct(padded, of.outer) {
-        let n_taps = of.windows.n_taps();
-        let weight = |group, inner, at| {
-            let (outer, tap) = (at / n_taps, at % n_taps);
-            w[group * n_w + outer * depth + inner * n_taps + tap]
-        };
-        return sum_windows(of, padded, [of.outer, of.inner], z, weight, x);
+        return sum_windows(of, padded, [of.outer, of.inner], z, w, x);
     }
     let n_windows = of.windows.n_windows();
-    for_each_chunk(x, n_x, of.nanos::<T>(), |i, x| {
+    let nanos = of.nanos::<T>(x.len() / (n_x * of.groups));
+    for_each_chunk(x, n_x, nanos, |i, x| {
         let (z, w) = (part(z, i, n_z), part(w, i % of.groups, n_w));
         let times = |columns: &mut [T], first: usize, n: usize| {
             product(
@@ -313,10 +351,10 @@ fn weights<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], z: &[T], w: &mu
         weights_of_part((of, padded), (x, z), group, members, w);
     };
     if n_parts == 1 {
-        return for_each_chunk(w, n_w, of.nanos::<T>(), of_part);
+        return for_each_chunk(w, n_w, of.nanos::<T>(of.batch), of_part);
     }
     with_slices(&TOTALS, [n_parts * w.len()], |[totals]| {
-        for_each_chunk(totals, n_w, of.nanos::<T>(), of_part);
+        for_each_chunk(totals, n_w, of.nanos::<T>(of.batch), of_part);
         let mut totals = totals.chunks_exact(w.len());
         if let Some(first) = totals.next() {
             w.copy_from_slice(first);

@@ -125,10 +125,10 @@ impl Padded {
         at % stride * self.row_len()[1] + at / stride
     }
 
-    /// Returns the offset of the first window of row `i` of the results.
-    pub(super) fn first(&self, i: usize) -> usize {
+    /// Returns the offset of the first window of a row of the results: its plane, and its index there.
+    pub(super) fn first(&self, [plane, row]: [usize; 2]) -> usize {
         let [planes, rows, _] = &self.axes;
-        self.row(i / rows.count * planes.stride, i % rows.count * rows.stride)
+        self.row(plane * planes.stride, row * rows.stride)
     }
 
     /// Returns the offsets of the elements of a window from its first one.
@@ -139,9 +139,14 @@ impl Padded {
     pub(super) fn taps(&self) -> &[usize] {
         let [planes, rows, columns] = self.counts();
         let farthest = self.taps.iter().max().expect("a window has elements");
-        let end = self.first(planes * rows - 1) + farthest + columns;
+        let end = self.first([planes - 1, rows - 1]) + farthest + columns;
         assert!(end <= self.len(), "windows lie inside the padding");
         &self.taps
+    }
+
+    /// Returns the number of elements of a plane.
+    pub(super) fn n_elements(&self) -> usize {
+        self.axes.iter().map(|axis| axis.len).product()
     }
 
     /// Returns the number of elements of a plane with its padding.
@@ -185,27 +190,46 @@ impl Padded {
 }
 
 /// Maximum number of output channels of a tile.
-const ROWS: usize = 6;
+///
+/// The level has twice as many registers if a vector has 64 bytes.
+const fn max_height<V>() -> usize {
+    if size_of::<V>() == 64 { 8 } else { 6 }
+}
 
-/// Number of results of a row for which the weights of a tile are read again and again.
-const STRETCH: usize = 64;
+/// Number of vectors of results for which the weights of a tile are read again and again.
+const STRETCH: usize = 24;
 
 /// Returns the first output channel of each tile and the number of its channels.
-fn tiles(n: usize) -> impl Iterator<Item = (usize, usize)> {
-    let n_tiles = n.div_ceil(ROWS);
+fn tiles<V>(n: usize) -> impl Iterator<Item = (usize, usize)> {
+    let n_tiles = n.div_ceil(max_height::<V>());
     (0..n_tiles).map(move |i| (i * n / n_tiles, (i + 1) * n / n_tiles - i * n / n_tiles))
 }
 
-/// Copies the weights of `n` output channels so that those of a tile, for one element of the windows, are
-/// neighbours.
-///
-/// `weight` returns the weight of an output channel and an element of the windows of all input channels.
-pub(super) fn pack<T: Copy>(n: usize, packed: &mut [T], weight: impl Fn(usize, usize) -> T) {
-    let depth = packed.len() / n;
-    for (first, rows) in tiles(n) {
-        let packed = &mut packed[first * depth..][..rows * depth];
-        for (i, to) in packed.chunks_exact_mut(rows).enumerate() {
-            (first..).zip(to).for_each(|(row, to)| *to = weight(row, i));
+/// Weights of output channels, each a row of numbers for blocks of neighbouring elements.
+#[derive(Clone, Copy)]
+pub(super) struct Rows {
+    /// Distance between the weights of neighbouring output channels.
+    pub(super) channel: usize,
+    /// Number of elements of a block, and the distance between blocks.
+    pub(super) block: [usize; 2],
+}
+
+leveled! {
+    /// Copies the weights of `n` output channels so that those of a tile, for one element of the
+    /// windows, are neighbours.
+    pub(super) fn pack<S, T: Number>(n: usize, w: &[T], rows: Rows, packed: &mut [T]) {
+        let depth = packed.len() / n;
+        let [block, distance] = rows.block;
+        for (first, height) in tiles::<T::Vectors<S>>(n) {
+            let packed = &mut packed[first * depth..][..height * depth];
+            for row in 0..height {
+                let w = &w[(first + row) * rows.channel..];
+                let blocks = packed.chunks_exact_mut(height * block);
+                for (packed, w) in blocks.zip(w.chunks(distance)) {
+                    let to = packed[row..].iter_mut().step_by(height);
+                    to.zip(&w[..block]).for_each(|(to, w)| *to = *w);
+                }
+            }
         }
     }
 }
@@ -218,18 +242,25 @@ leveled! {
         let len = outer.len * rows.len * columns.len;
         let zero = <T::Vectors<S>>::splat(T::ZERO);
         map::<T::Vectors<S>, 0>([], padded, false, Splat(zero));
+        if inside.is_empty() || rows.inside().is_empty() {
+            // The padding is so negative that no element has a position.
+            return;
+        }
+        let distance = rows.step * of.row(0, 1);
         for (plane, padded) in (planes.chunks_exact(len)).zip(padded.chunks_exact_mut(of.len())) {
-            for (p, r) in outer.inside().flat_map(|p| rows.inside().map(move |r| (p, r))) {
-                let from = &plane[(p * rows.len + r) * columns.len..][inside.clone()];
-                let to = &mut padded[of.row(outer.position(p), rows.position(r))..];
-                if inside.is_empty() {
-                    // The padding is so negative that no element of a row has a position.
-                } else if dense {
-                    let to = &mut to[columns.position(inside.start)..][..from.len()];
-                    map::<T::Vectors<S>, 1>([from], to, false, Identity);
-                } else {
-                    for (x, column) in from.iter().zip(inside.clone()) {
-                        to[of.column(columns.position(column))] = *x;
+            for p in outer.inside() {
+                let from = &plane[(p * rows.len + rows.inside().start) * columns.len..];
+                let from = from.chunks_exact(columns.len).take(rows.inside().len());
+                let first = of.row(outer.position(p), rows.position(rows.inside().start));
+                for (from, to) in from.zip(padded[first..].chunks_mut(distance)) {
+                    let from = &from[inside.clone()];
+                    if dense {
+                        let to = &mut to[columns.position(inside.start)..][..from.len()];
+                        map::<T::Vectors<S>, 1>([from], to, false, Identity);
+                    } else {
+                        for (x, column) in from.iter().zip(inside.clone()) {
+                            to[of.column(columns.position(column))] = *x;
+                        }
                     }
                 }
             }
@@ -258,89 +289,129 @@ leveled! {
         assert!(of.scratch_len(n_channels) <= padded.len(), "the scratch has space for vectors");
         let n_windows = planes * rows * columns;
         assert_eq!(out.len(), n * n_windows);
-        for row in 0..planes * rows {
-            for start in (0..columns).step_by(STRETCH) {
-                let len = STRETCH.min(columns - start);
-                for (channel, height) in tiles(n) {
-                    let x = &padded[of.first(row) + start..];
-                    let weights = &weights[channel * depth..][..height * depth];
-                    let to = &mut out[channel * n_windows + row * columns + start..];
-                    let tile = Tile { of, x, weights, n_windows, len };
-                    // SAFETY: all windows lie inside the padding (`taps`), and the scratch is longer
-                    // than the planes by at least what the vectors of a strip exceed.
-                    unsafe {
-                        match height {
-                            1 => tile.strips::<T::Vectors<S>, 1>(to),
-                            2 => tile.strips::<T::Vectors<S>, 2>(to),
-                            3 => tile.strips::<T::Vectors<S>, 3>(to),
-                            4 => tile.strips::<T::Vectors<S>, 4>(to),
-                            5 => tile.strips::<T::Vectors<S>, 5>(to),
-                            _ => tile.strips::<T::Vectors<S>, ROWS>(to),
-                        }
-                    }
+        let mut places = [Place::default(); STRETCH];
+        let (mut row, mut start, mut window) = ([0; 2], 0, 0);
+        while window < n_windows {
+            let mut len = 0;
+            while len < STRETCH && window < n_windows {
+                let n = <T::Vectors<S>>::N.min(columns - start);
+                places[len] = Place { element: of.first(row) + start, window, n };
+                (len, start, window) = (len + 1, start + n, window + n);
+                if start == columns {
+                    (row[1], start) = (row[1] + 1, 0);
                 }
+                if row[1] == rows {
+                    row = [row[0] + 1, 0];
+                }
+            }
+            for (channel, height) in tiles::<T::Vectors<S>>(n) {
+                let weights = &weights[channel * depth..][..height * depth];
+                let out = &mut out[channel * n_windows..][..height * n_windows];
+                let tile = Tile { of, x: padded, weights, n_windows };
+                // SAFETY: all windows lie inside the padding (`taps`), and the scratch is longer
+                // than the planes by at least what the vectors of a strip exceed. The places are
+                // windows of all planes.
+                unsafe { tile.all::<T::Vectors<S>>(&places[..len], height, out) };
             }
         }
     }
 }
 
-/// Part of a row of results, for neighbouring output channels.
+/// Place of a vector of results.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// First element of the first window.
+    element: usize,
+    /// Index of the first window, and the number of windows.
+    window: usize,
+    n: usize,
+}
+
+/// Results of neighbouring output channels.
 struct Tile<'a, T> {
     of: &'a Padded,
-    /// The planes, from the first element of the first window on.
+    /// The planes.
     x: &'a [T],
     weights: &'a [T],
     /// Distance between the results of neighbouring channels.
     n_windows: usize,
-    /// Number of results of each channel.
-    len: usize,
 }
 
 impl<T: Number> Tile<'_, T> {
-    /// Writes the results of `M` channels.
+    /// Writes the results of `height` channels: as many vectors at a time as registers hold.
     ///
     /// # Safety
     ///
-    /// Each channel must have as many elements from each offset on as whole vectors cover.
+    /// The planes must have a vector at each element of the windows of each of the places, and `out`
+    /// the results of the channels there.
     #[inline(always)]
-    unsafe fn strips<V: Vector<T = T>, const M: usize>(&self, out: &mut [T]) {
-        assert!((M - 1) * self.n_windows + self.len <= out.len());
-        let mut done = 0;
-        while done < self.len {
-            let left = self.len - done;
-            // SAFETY: the caller guarantees the vectors.
-            done += unsafe {
-                match left.div_ceil(V::N) {
-                    3.. if M <= 2 && V::N < STRETCH / 2 => self.strip::<V, M, 4>(done, out),
-                    2.. => self.strip::<V, M, 2>(done, out),
-                    _ => self.strip::<V, M, 1>(done, out),
-                }
-            };
+    unsafe fn all<V: Vector<T = T>>(&self, places: &[Place], height: usize, out: &mut [T]) {
+        let wide = max_height::<V>() > 6;
+        // SAFETY: the caller guarantees the vectors and the results.
+        unsafe {
+            match height {
+                1 => self.strips::<V, 1, 8>(places, out),
+                2 => self.strips::<V, 2, 4>(places, out),
+                3 => self.strips::<V, 3, 3>(places, out),
+                4 => self.strips::<V, 4, 3>(places, out),
+                5 if wide => self.strips::<V, 5, 3>(places, out),
+                5 => self.strips::<V, 5, 2>(places, out),
+                6 if wide => self.strips::<V, 6, 3>(places, out),
+                6 => self.strips::<V, 6, 2>(places, out),
+                7 => self.strips::<V, 7, 3>(places, out),
+                _ => self.strips::<V, 8, 3>(places, out),
+            }
         }
     }
 
-    /// Writes up to `K` vectors of results of `M` channels, and returns the number of their elements.
+    /// Writes the results of `M` channels, `K` vectors at a time.
     ///
     /// # Safety
     ///
-    /// As for [`Tile::strips`]. `out` must have the results of `M` channels.
+    /// As for [`Tile::all`].
+    #[inline(always)]
+    unsafe fn strips<V: Vector<T = T>, const M: usize, const K: usize>(
+        &self,
+        places: &[Place],
+        out: &mut [T],
+    ) {
+        let (strips, rest) = places.as_chunks::<K>();
+        // SAFETY: the caller guarantees the vectors and the results.
+        unsafe {
+            for places in strips {
+                self.strip::<V, M, K>(places, out);
+            }
+            for place in rest {
+                self.strip::<V, M, 1>(&[*place], out);
+            }
+        }
+    }
+
+    /// Writes `K` vectors of results of `M` channels.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Tile::all`].
     #[inline(always)]
     unsafe fn strip<V: Vector<T = T>, const M: usize, const K: usize>(
         &self,
-        done: usize,
+        places: &[Place; K],
         out: &mut [T],
-    ) -> usize {
+    ) {
         let mut sums = [[V::splat(T::ZERO); K]; M];
         let mut weights = self.weights.as_ptr();
-        let mut plane = self.x[done..].as_ptr();
+        let mut plane = [self.x.as_ptr(); K];
+        for k in 0..K {
+            plane[k] = self.x[places[k].element..].as_ptr();
+        }
         for _ in 0..self.weights.len() / (M * self.of.taps.len()) {
             for tap in &self.of.taps {
-                // SAFETY: the caller guarantees `K` vectors from each offset on, and there are `M`
-                // weights for each element of the windows.
+                // SAFETY: the caller guarantees `K` vectors for each element of the windows, and there
+                // are `M` weights for it.
                 unsafe {
                     let mut x = [V::splat(T::ZERO); K];
-                    for (k, x) in x.iter_mut().enumerate() {
-                        *x = V::load(plane.wrapping_add(*tap + k * V::N));
+                    for k in 0..K {
+                        x[k] = V::load(plane[k].wrapping_add(*tap));
                     }
                     for (m, sums) in sums.iter_mut().enumerate() {
                         let weight = V::splat(*weights.add(m));
@@ -351,22 +422,29 @@ impl<T: Number> Tile<'_, T> {
                     weights = weights.add(M);
                 }
             }
-            plane = plane.wrapping_add(self.of.len());
+            for plane in &mut plane {
+                *plane = plane.wrapping_add(self.of.len());
+            }
         }
-        // Indices, because an iterator over part of the sums would keep them in memory.
+        let n_windows = self.n_windows;
+        let inside = |place: &Place| place.window + place.n <= n_windows && place.n <= V::N;
+        assert!(places.iter().all(inside) && M * n_windows <= out.len());
+        let whole = places.iter().all(|place| place.n == V::N);
+        let out = out.as_mut_ptr();
+        // The bodies are small and have indices, so that the loops are unrolled: otherwise the sums
+        // would be kept in memory.
         for m in 0..M {
-            let out = &mut out[m * self.n_windows..][..self.len];
             for k in 0..K {
-                let out = &mut out[(done + k * V::N).min(self.len)..];
-                // SAFETY: `out` has the elements of a vector, or those that are stored.
+                let to = out.wrapping_add(m * n_windows + places[k].window);
+                // SAFETY: each channel has `n_windows` results, and those of a place lie among them,
+                // as asserted.
                 unsafe {
-                    match out.len() >= V::N {
-                        true => sums[m][k].store(out.as_mut_ptr()),
-                        false => sums[m][k].store_some(out.as_mut_ptr(), out.len()),
+                    match whole {
+                        true => sums[m][k].store(to),
+                        false => sums[m][k].store_some(to, places[k].n),
                     }
                 }
             }
         }
-        (K * V::N).min(self.len - done)
     }
 }

@@ -97,7 +97,7 @@ impl<T: Number> Products<'_, T> {
         let (whole, rest) = (columns - columns % LANES, columns % LANES);
         for row in 0..planes * rows {
             let z = self.z[row * columns..].as_ptr();
-            let x = self.planes[of.first(row)..].as_ptr();
+            let x = self.planes[of.first([row / rows, row % rows])..].as_ptr();
             for column in (0..whole).step_by(LANES) {
                 // SAFETY: `z` has the results of `M` channels, and all windows of the row lie inside
                 // the padding (`taps`).

@@ -1,7 +1,9 @@
 //! Tests of convolutions whose columns are several blocks, against sums over all terms.
 
-use super::{Conv, DIRECT_PAIRS, MIN_WINDOWS, Padded, convolve, inputs, weights};
+use super::{Conv, DIRECT_PAIRS, Kernels, MIN_WINDOWS, Padded, conv, input_t, weights};
+use crate::memory::{Data, DataMut};
 use crate::windows::Windows;
+use gradloom_ir::DType;
 use gradloom_ir::op::windows::WindowAxis;
 
 /// Returns integers that vary, so that all sums are exact.
@@ -50,6 +52,15 @@ fn axis(len: usize, window: usize, stride: usize, dilation: usize, before: i64) 
     }
 }
 
+fn run(kernels: Kernels, [x, w]: [&[f64]; 2], out: &mut [f64]) {
+    let mut packed = w.to_vec();
+    if let Some(pack) = kernels.weights {
+        pack(&[Data::F64(w)], &mut [DataMut::F64(&mut packed)]).unwrap();
+    }
+    let args = [Data::F64(x), Data::F64(&packed)];
+    (kernels.kernel)(&args, &mut [DataMut::F64(out)]).unwrap();
+}
+
 fn check(batch: usize, groups: usize, inner: usize, outer: usize, axes: [WindowAxis; 2]) {
     let of = Conv {
         batch,
@@ -68,8 +79,8 @@ fn check(batch: usize, groups: usize, inner: usize, outer: usize, axes: [WindowA
         z_sums[o] += x[i] * w[k];
     });
     let [mut x_found, mut w_found, mut z_found] = [n_x, n_w, n_z].map(|n| vec![9.0; n]);
-    convolve(&of, &Padded::of_results(&of.windows), &x, &w, &mut z_found);
-    inputs(&of, &Padded::of_inputs(&of.windows), &z, &w, &mut x_found);
+    run(conv(DType::F64, of), [&x, &w], &mut z_found);
+    run(input_t(DType::F64, of), [&z, &w], &mut x_found);
     weights(&of, &Padded::of_results(&of.windows), &x, &z, &mut w_found);
     assert!(z_found == z_sums, "{of:?}");
     assert!(x_found == x_sums, "{of:?}");

@@ -45,6 +45,9 @@ pub struct Stage {
 /// Approximate number of bytes per row-wise result that one thread computes at a time.
 const TASK_BYTES: usize = 1 << 17;
 
+/// Approximate number of nanoseconds for the rows that one thread computes at a time, at most.
+const TASK_NANOS: usize = 100_000;
+
 /// Returns the kernel that runs `stages` in order on `block` of `n_rows` rows at a time.
 ///
 /// `block` must be a multiple of the [row multiple](Fusable::row_multiple) of each stage. `outs` are the dtypes and
@@ -84,8 +87,8 @@ pub fn chain(
         row_bytes = row_bytes.max(most);
         let large = |row: usize, last: bool| last && non_temporal(row * n_rows);
         modes.push(match &stage.work {
-            Fusable::Rows(_) => {
-                nanos += n_rows * most / 16;
+            Fusable::Rows(kernel) => {
+                nanos += n_rows * kernel.nanos.unwrap_or(most / 16);
                 let made = !matches!(stage.args[0], StageOperand::Arg(_));
                 StageMode::Rows {
                     non_temporal: results.iter().any(|r| large(r.1, r.3)),
@@ -129,7 +132,8 @@ pub fn chain(
             }
         });
     }
-    let task = (TASK_BYTES / row_bytes).max(1).next_multiple_of(block);
+    let task = (TASK_BYTES / row_bytes).min(TASK_NANOS.saturating_mul(n_rows) / nanos.max(1));
+    let task = task.max(1).next_multiple_of(block);
     let chain = Chain {
         stages: stages.into_iter().zip(modes).collect(),
         n_rows,

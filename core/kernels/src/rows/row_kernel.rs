@@ -53,6 +53,11 @@ impl Fusable {
         (cols * n_rows == group.len()).then(|| elements / gcd(elements, cols))
     }
 
+    /// Returns whether the time for a row may be far longer than that of reading and writing it.
+    pub fn is_heavy(&self) -> bool {
+        matches!(self, Fusable::Rows(kernel) if kernel.nanos.is_some())
+    }
+
     /// Returns the kernel that runs on all rows. `bytes` are the sizes of the results.
     pub fn prepare(self, bytes: impl Iterator<Item = usize>) -> Prepared {
         match self {
@@ -79,6 +84,8 @@ pub struct RowKernel {
     pub(crate) outs: Vec<Option<usize>>,
     /// Operand that is checked before any row is computed, with the check.
     check: Option<(usize, CheckFn)>,
+    /// Estimated time on one thread for a row, if it is not that of reading and writing it.
+    pub(crate) nanos: Option<usize>,
     rows: RowsFn,
     last: Option<LastFn>,
 }
@@ -109,9 +116,27 @@ impl RowKernel {
             args: args.into(),
             outs: outs.into(),
             check: None,
+            nanos: None,
             rows: Box::new(rows),
             last: None,
         }
+    }
+
+    /// Creates a kernel on rows from one that computes as many rows as it gets, and that cannot fail.
+    ///
+    /// `args` and `out` are elements per row; an operand with `None` is read as a whole. `nanos` is the
+    /// estimated time on one thread for a row, if it is not that of reading and writing it.
+    pub fn independent(
+        n_rows: usize,
+        args: impl Into<Vec<Option<usize>>>,
+        out: usize,
+        nanos: Option<usize>,
+        kernel: Prepared,
+    ) -> RowKernel {
+        let rows = RowKernel::new(n_rows, args, [Some(out)], move |args, outs, _| {
+            kernel(args, outs).expect("a kernel on independent rows cannot fail");
+        });
+        RowKernel { nanos, ..rows }
     }
 
     /// Adds a check of an operand that runs before any row is computed.

@@ -81,6 +81,15 @@ pub(crate) trait Vector: Copy {
     fn times(self, other: Self) -> Self;
     /// Returns `self * b + c`, rounded as the arithmetic of the level does.
     fn fma(self, b: Self, c: Self) -> Self;
+    /// Returns the [greater](Number::greater) of each pair.
+    fn greater(self, other: Self) -> Self;
+    /// Returns the numbers of `x` where `self` is [above](Number::above) `other`, and those of `y`
+    /// elsewhere.
+    fn choose_above(self, other: Self, x: Self, y: Self) -> Self;
+    /// Returns the numbers of `self` and `other`, in turn.
+    fn interleave(self, other: Self) -> [Self; 2];
+    /// Returns the numbers with an even index and those with an odd one, of `self` followed by `other`.
+    fn deinterleave(self, other: Self) -> [Self; 2];
 }
 
 /// SIMD vector of floats.
@@ -275,6 +284,37 @@ impl<T: Number> Vector for Array<T> {
         let mut out = c;
         for i in 0..WIDTH {
             out.0[i] = self.0[i].fma::<Base>(b.0[i], c.0[i]);
+        }
+        out
+    }
+    #[inline(always)]
+    fn greater(self, other: Self) -> Self {
+        self.zip(other, T::greater)
+    }
+    #[inline(always)]
+    fn choose_above(self, other: Self, x: Self, y: Self) -> Self {
+        let mut out = y;
+        for i in 0..WIDTH {
+            let above = self.0[i].above(other.0[i]);
+            out.0[i] = if above { x.0[i] } else { y.0[i] };
+        }
+        out
+    }
+    #[inline(always)]
+    fn interleave(self, other: Self) -> [Self; 2] {
+        let mut out = [self, other];
+        for i in 0..WIDTH {
+            out[2 * i / WIDTH].0[2 * i % WIDTH] = self.0[i];
+            out[2 * i / WIDTH].0[2 * i % WIDTH + 1] = other.0[i];
+        }
+        out
+    }
+    #[inline(always)]
+    fn deinterleave(self, other: Self) -> [Self; 2] {
+        let (both, mut out) = ([self, other], [self, other]);
+        for i in 0..WIDTH {
+            out[0].0[i] = both[2 * i / WIDTH].0[2 * i % WIDTH];
+            out[1].0[i] = both[2 * i / WIDTH].0[2 * i % WIDTH + 1];
         }
         out
     }

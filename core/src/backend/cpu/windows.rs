@@ -7,6 +7,7 @@ use gradloom_ir::StaticKind;
 use gradloom_ir::op::windows;
 use gradloom_kernels::conv::{self, Conv};
 use gradloom_kernels::pool;
+use gradloom_kernels::rows::row_kernel::RowKernel;
 use gradloom_kernels::task::Prepared;
 use gradloom_kernels::windows::Windows;
 
@@ -22,39 +23,93 @@ fn sizes(of: &Equation<'_>, x: &[usize], w: &[usize], z: &[usize]) -> Conv {
     }
 }
 
-/// Adds a kernel on contiguous copies of both operands.
-fn of_two(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Prepared) -> View {
-    let [x, y] = [of.x(), of.y()].map(|x| b.contiguous(x));
-    b.kernel(&[&x, &y], of.out(), kernel)
+/// Adds kernels of a convolution, which compute each element of the batch from one of `x`.
+fn convolution(b: &mut TaskBuilder, of: &Equation<'_>, kernels: conv::Kernels) -> View {
+    let [x, mut w] = [of.x(), of.y()].map(|x| b.contiguous(x));
+    if let Some(pack) = kernels.weights {
+        w = b.packed(&w, pack);
+    }
+    let nanos = Some(kernels.nanos);
+    let args = [(&x, Rows::Same), (&w, Rows::All)];
+    rows(b, of, x.shape()[0], args, nanos, kernels.kernel)
+}
+
+/// Minimum number of rows of a kernel that may run on some of them at a time.
+///
+/// With fewer rows, threads share them.
+const MIN_ROWS: usize = 8;
+
+/// Adds a kernel that computes each of `n_rows` rows from that row of some operands.
+fn rows<const N: usize>(
+    b: &mut TaskBuilder,
+    of: &Equation<'_>,
+    n_rows: usize,
+    args: [(&View, Rows); N],
+    nanos: Option<usize>,
+    kernel: Prepared,
+) -> View {
+    let views = args.map(|(x, _)| x);
+    if n_rows < MIN_ROWS {
+        return b.kernel(&views, of.out(), kernel);
+    }
+    let row = |shape: &[usize]| shape.iter().product::<usize>() / n_rows;
+    let of_args = args.map(|(x, rows)| matches!(rows, Rows::Same).then(|| row(x.shape())));
+    let kernel = RowKernel::independent(n_rows, of_args, row(of.shape()), nanos, kernel);
+    b.by_row(&views, std::slice::from_ref(of.out()), kernel)
+        .remove(0)
+}
+
+/// Rows of an operand that a kernel reads for a row of its result.
+#[derive(Clone, Copy)]
+enum Rows {
+    Same,
+    All,
 }
 
 pub(super) fn conv(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let sizes = sizes(of, of.x().shape(), of.y().shape(), of.shape());
-    of_two(b, of, conv::conv(of.out().dtype(), sizes))
+    convolution(b, of, conv::conv(of.out().dtype(), sizes))
 }
 
 /// Lowers `conv_input_t` and `conv_transpose`.
 pub(super) fn conv_input_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let sizes = sizes(of, of.shape(), of.y().shape(), of.x().shape());
-    of_two(b, of, conv::input_t(of.out().dtype(), sizes))
+    convolution(b, of, conv::input_t(of.out().dtype(), sizes))
 }
 
 pub(super) use conv_input_t as conv_transpose;
 
 pub(super) fn conv_weight_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let sizes = sizes(of, of.x().shape(), of.shape(), of.y().shape());
-    of_two(b, of, conv::weight_t(of.out().dtype(), sizes))
+    let [x, z] = [of.x(), of.y()].map(|x| b.contiguous(x));
+    b.kernel(&[&x, &z], of.out(), conv::weight_t(of.out().dtype(), sizes))
 }
 
-/// Returns the windows of a pooling op from the shape `x` to `y`.
-fn pooling(of: &Equation<'_>, x: &[usize], y: &[usize]) -> Windows {
-    Windows::new(&windows::pool_axes(of.statics, x, y))
+/// Returns the windows of a pooling op from the shape `x` to `y`, and the number of rows: indices of the
+/// first axis, unless windows slide along it.
+fn pooling(of: &Equation<'_>, x: &[usize], y: &[usize]) -> (Windows, usize) {
+    let axes = windows::pool_axes(of.statics, x, y);
+    let n_rows = if axes.len() < x.len() { x[0] } else { 1 };
+    (Windows::new(&axes), n_rows)
 }
 
-/// Adds a kernel on a contiguous copy of the operand.
-fn of_one(b: &mut TaskBuilder, of: &Equation<'_>, kernel: Prepared) -> View {
+/// Adds a kernel on rows of the operand.
+fn of_one(b: &mut TaskBuilder, of: &Equation<'_>, n_rows: usize, kernel: Prepared) -> View {
     let x = b.contiguous(of.x());
-    b.kernel(&[&x], of.out(), kernel)
+    rows(b, of, n_rows, [(&x, Rows::Same)], None, kernel)
+}
+
+/// Adds a kernel on rows of both operands.
+fn of_two(b: &mut TaskBuilder, of: &Equation<'_>, n_rows: usize, kernel: Prepared) -> View {
+    let [x, y] = [of.x(), of.y()].map(|x| b.contiguous(x));
+    rows(
+        b,
+        of,
+        n_rows,
+        [(&x, Rows::Same), (&y, Rows::Same)],
+        None,
+        kernel,
+    )
 }
 
 /// Returns the number that sums over windows are divided by, if they are means.
@@ -63,30 +118,30 @@ fn divisor(of: &Equation<'_>, windows: &Windows) -> Option<usize> {
 }
 
 pub(super) fn sum_pool(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let windows = pooling(of, of.x().shape(), of.shape());
+    let (windows, n_rows) = pooling(of, of.x().shape(), of.shape());
     let over = divisor(of, &windows);
-    of_one(b, of, pool::sum(of.out().dtype(), windows, over))
+    of_one(b, of, n_rows, pool::sum(of.out().dtype(), windows, over))
 }
 
 pub(super) fn sum_pool_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let windows = pooling(of, of.shape(), of.x().shape());
+    let (windows, n_rows) = pooling(of, of.shape(), of.x().shape());
     let over = divisor(of, &windows);
-    of_one(b, of, pool::sum_t(of.out().dtype(), windows, over))
+    of_one(b, of, n_rows, pool::sum_t(of.out().dtype(), windows, over))
 }
 
 pub(super) fn max_pool(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let windows = pooling(of, of.x().shape(), of.shape());
-    of_one(b, of, pool::max(of.out().dtype(), windows))
+    let (windows, n_rows) = pooling(of, of.x().shape(), of.shape());
+    of_one(b, of, n_rows, pool::max(of.out().dtype(), windows))
 }
 
 pub(super) fn max_pool_jvp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let windows = pooling(of, of.y().shape(), of.shape());
-    of_two(b, of, pool::max_jvp(of.out().dtype(), windows))
+    let (windows, n_rows) = pooling(of, of.y().shape(), of.shape());
+    of_two(b, of, n_rows, pool::max_jvp(of.out().dtype(), windows))
 }
 
 pub(super) fn max_pool_vjp(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let windows = pooling(of, of.y().shape(), of.x().shape());
-    of_two(b, of, pool::max_vjp(of.out().dtype(), windows))
+    let (windows, n_rows) = pooling(of, of.y().shape(), of.x().shape());
+    of_two(b, of, n_rows, pool::max_vjp(of.out().dtype(), windows))
 }
 
 /// Repeats each element along an additional axis after each of the last axes.
@@ -106,9 +161,6 @@ pub(super) fn upsample(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 pub(super) fn upsample_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let factors = of.value(StaticKind::Window);
     let axes = windows::upsample_axes(factors, of.x().shape(), of.shape());
-    of_one(
-        b,
-        of,
-        pool::sum(of.out().dtype(), Windows::new(&axes), None),
-    )
+    let kernel = pool::sum(of.out().dtype(), Windows::new(&axes), None);
+    of_one(b, of, 1, kernel)
 }

@@ -50,6 +50,10 @@ macro_rules! vector {
         total: |$whole:ident| $total:expr;
         greatest: |$all:ident| $greatest:expr;
         scaled: |$p:ident, $e:ident| $scaled:expr;
+        greater: |$g:ident, $h:ident| $greater:expr;
+        choose_above: |$left:ident, $right:ident, $if_above:ident, $if_not:ident| $choose_above:expr;
+        interleave: |$even:ident, $odd:ident| $interleave:expr;
+        deinterleave: |$low:ident, $high:ident| $deinterleave:expr;
     ) => {
         impl Vector for $v {
             type T = $t;
@@ -143,6 +147,30 @@ macro_rules! vector {
             fn times(self, other: $v) -> $v {
                 // SAFETY: the CPU has the instruction (`vector!`).
                 unsafe { $mul(self, other) }
+            }
+            #[inline(always)]
+            fn greater(self, $h: $v) -> $v {
+                let $g = self;
+                // SAFETY: the CPU has the instructions (`vector!`).
+                unsafe { $greater }
+            }
+            #[inline(always)]
+            fn choose_above(self, $right: $v, $if_above: $v, $if_not: $v) -> $v {
+                let $left = self;
+                // SAFETY: the CPU has the instructions (`vector!`).
+                unsafe { $choose_above }
+            }
+            #[inline(always)]
+            fn interleave(self, $odd: $v) -> [$v; 2] {
+                let $even = self;
+                // SAFETY: the CPU has the instructions (`vector!`).
+                unsafe { $interleave }
+            }
+            #[inline(always)]
+            fn deinterleave(self, $high: $v) -> [$v; 2] {
+                let $low = self;
+                // SAFETY: the CPU has the instructions (`vector!`).
+                unsafe { $deinterleave }
             }
         }
 
@@ -311,6 +339,28 @@ vector! {
     total: |x| total8(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x)));
     greatest: |x| greatest8(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x)));
     scaled: |x, n| _mm512_scalef_ps(x, n);
+    greater: |x, y| {
+        // The instruction orders -0 below 0, but prefers a number to NaN.
+        let most = _mm512_range_ps::<0b0101>(x, y);
+        let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, y);
+        _mm512_mask_blend_ps(nan, most, _mm512_set1_ps(f32::NAN))
+    };
+    choose_above: |x, y, a, b| {
+        // Not at most: greater, or one of the two is NaN.
+        let above = _mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x, y);
+        let above = _mm512_mask_cmp_ps_mask::<_CMP_ORD_Q>(above, y, y);
+        _mm512_mask_blend_ps(above, b, a)
+    };
+    interleave: |x, y| {
+        let low = _mm512_set_epi32(23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+        let high = _mm512_set_epi32(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8);
+        [_mm512_permutex2var_ps(x, low, y), _mm512_permutex2var_ps(x, high, y)]
+    };
+    deinterleave: |x, y| {
+        let even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+        let odd = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+        [_mm512_permutex2var_ps(x, even, y), _mm512_permutex2var_ps(x, odd, y)]
+    };
 }
 
 vector! {
@@ -325,6 +375,28 @@ vector! {
     total: |x| total4(_mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd::<1>(x)));
     greatest: |x| greatest4(_mm256_max_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd::<1>(x)));
     scaled: |x, n| _mm512_scalef_pd(x, n);
+    greater: |x, y| {
+        // The instruction orders -0 below 0, but prefers a number to NaN.
+        let most = _mm512_range_pd::<0b0101>(x, y);
+        let nan = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, y);
+        _mm512_mask_blend_pd(nan, most, _mm512_set1_pd(f64::NAN))
+    };
+    choose_above: |x, y, a, b| {
+        // Not at most: greater, or one of the two is NaN.
+        let above = _mm512_cmp_pd_mask::<_CMP_NLE_UQ>(x, y);
+        let above = _mm512_mask_cmp_pd_mask::<_CMP_ORD_Q>(above, y, y);
+        _mm512_mask_blend_pd(above, b, a)
+    };
+    interleave: |x, y| {
+        let low = _mm512_set_epi64(11, 3, 10, 2, 9, 1, 8, 0);
+        let high = _mm512_set_epi64(15, 7, 14, 6, 13, 5, 12, 4);
+        [_mm512_permutex2var_pd(x, low, y), _mm512_permutex2var_pd(x, high, y)]
+    };
+    deinterleave: |x, y| {
+        let even = _mm512_set_epi64(14, 12, 10, 8, 6, 4, 2, 0);
+        let odd = _mm512_set_epi64(15, 13, 11, 9, 7, 5, 3, 1);
+        [_mm512_permutex2var_pd(x, even, y), _mm512_permutex2var_pd(x, odd, y)]
+    };
 }
 
 // The AVX2 versions split 2^n into two factors, so that only the last product may be denormal.
@@ -347,6 +419,29 @@ vector! {
         let lifted = _mm256_mul_ps(x, _mm256_castsi256_ps(n));
         _mm256_mul_ps(lifted, _mm256_set1_ps(f32::from_bits((127 - 64) << 23)))
     };
+    greater: |x, y| {
+        // The instruction returns its second operand if both are zeros, which may differ in sign.
+        let most = _mm256_and_ps(_mm256_max_ps(x, y), _mm256_max_ps(y, x));
+        let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(x, y);
+        _mm256_blendv_ps(most, _mm256_set1_ps(f32::NAN), nan)
+    };
+    choose_above: |x, y, a, b| {
+        // Not at most: greater, or one of the two is NaN.
+        let above = _mm256_cmp_ps::<_CMP_NLE_UQ>(x, y);
+        let above = _mm256_and_ps(above, _mm256_cmp_ps::<_CMP_ORD_Q>(y, y));
+        _mm256_blendv_ps(b, a, above)
+    };
+    interleave: |x, y| {
+        let [a, b] = [_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y)];
+        [_mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b)]
+    };
+    deinterleave: |x, y| {
+        let even = _mm256_castps_pd(_mm256_shuffle_ps::<0x88>(x, y));
+        let odd = _mm256_castps_pd(_mm256_shuffle_ps::<0xDD>(x, y));
+        let even = _mm256_permute4x64_pd::<0xD8>(even);
+        let odd = _mm256_permute4x64_pd::<0xD8>(odd);
+        [_mm256_castpd_ps(even), _mm256_castpd_ps(odd)]
+    };
 }
 
 vector! {
@@ -365,5 +460,26 @@ vector! {
         let n = _mm256_add_epi64(_mm256_slli_epi64::<52>(n), _mm256_set1_epi64x((1023 + 512) << 52));
         let lifted = _mm256_mul_pd(x, _mm256_castsi256_pd(n));
         _mm256_mul_pd(lifted, _mm256_set1_pd(f64::from_bits((1023 - 512) << 52)))
+    };
+    greater: |x, y| {
+        // The instruction returns its second operand if both are zeros, which may differ in sign.
+        let most = _mm256_and_pd(_mm256_max_pd(x, y), _mm256_max_pd(y, x));
+        let nan = _mm256_cmp_pd::<_CMP_UNORD_Q>(x, y);
+        _mm256_blendv_pd(most, _mm256_set1_pd(f64::NAN), nan)
+    };
+    choose_above: |x, y, a, b| {
+        // Not at most: greater, or one of the two is NaN.
+        let above = _mm256_cmp_pd::<_CMP_NLE_UQ>(x, y);
+        let above = _mm256_and_pd(above, _mm256_cmp_pd::<_CMP_ORD_Q>(y, y));
+        _mm256_blendv_pd(b, a, above)
+    };
+    interleave: |x, y| {
+        let [a, b] = [_mm256_unpacklo_pd(x, y), _mm256_unpackhi_pd(x, y)];
+        [_mm256_permute2f128_pd::<0x20>(a, b), _mm256_permute2f128_pd::<0x31>(a, b)]
+    };
+    deinterleave: |x, y| {
+        let even = _mm256_permute4x64_pd::<0xD8>(_mm256_unpacklo_pd(x, y));
+        let odd = _mm256_permute4x64_pd::<0xD8>(_mm256_unpackhi_pd(x, y));
+        [even, odd]
     };
 }
