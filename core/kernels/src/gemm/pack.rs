@@ -48,7 +48,10 @@ impl<T: Copy> MatrixPtr<T> {
 /// Products of matrices with contiguous rows and vectors, one after another in memory.
 #[cfg_attr(
     not(target_arch = "x86_64"),
-    expect(dead_code, reason = "tiles of other CPUs multiply no small matrices with vectors")
+    expect(
+        dead_code,
+        reason = "tiles of other CPUs multiply no small matrices with vectors"
+    )
 )]
 pub(crate) struct MatVecs<T> {
     pub(crate) n_products: usize,
