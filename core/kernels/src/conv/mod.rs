@@ -184,10 +184,13 @@ pub fn input_t(dtype: DType, of: Conv) -> Kernels {
     on_number!(dtype, typed(of))
 }
 
-/// Kernel on an operand and weights.
+/// Copies weights in the order in which a kernel reads them.
+type Pack<T> = fn(&Conv, &[T], &mut [T]);
+
+/// Returns a kernel on an operand and weights, and the one that copies the weights first.
 fn kernels<T: Gemm>(
     of: Conv,
-    pack: Option<fn(&Conv, &[T], &mut [T])>,
+    pack: Option<Pack<T>>,
     kernel: impl Fn(&[T], &[T], &mut [T]) + Send + Sync + 'static,
 ) -> Kernels {
     Kernels {

@@ -393,6 +393,10 @@ impl<T: Number> Tile<'_, T> {
     ///
     /// As for [`Tile::all`].
     #[inline(always)]
+    #[expect(
+        clippy::needless_range_loop,
+        reason = "loops with indices are unrolled, and the sums stay in registers"
+    )]
     unsafe fn strip<V: Vector<T = T>, const M: usize, const K: usize>(
         &self,
         places: &[Place; K],
