@@ -170,11 +170,11 @@ impl Windows {
         let axes = self.axes.map(|axis| WindowAxis {
             len: axis.count,
             count: axis.len,
+            // A single window may have any stride.
+            stride: 1,
             before: ((axis.window - 1) * axis.dilation) as i64 - axis.before,
             ..axis
         });
-        // A single window may have any stride.
-        let axes = axes.map(|axis| WindowAxis { stride: 1, ..axis });
         Some(Windows { axes })
     }
 
@@ -251,5 +251,29 @@ pub(crate) fn into_plane<T: Copy>(
     match stride {
         1 => (plane[..run.len].iter_mut().zip(windows)).for_each(|(x, y)| f(x, *y)),
         _ => (plane.iter_mut().step_by(stride).zip(windows)).for_each(|(x, y)| f(x, *y)),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use gradloom_ir::op::windows::WindowAxis;
+
+    /// Returns an axis with as many windows as fit, with padding of `before` at both ends.
+    pub(crate) fn axis(
+        len: usize,
+        window: usize,
+        stride: usize,
+        dilation: usize,
+        before: i64,
+    ) -> WindowAxis {
+        let end = len as i64 + 2 * before - ((window - 1) * dilation + 1) as i64;
+        WindowAxis {
+            len,
+            count: (end / stride as i64 + 1) as usize,
+            window,
+            stride,
+            dilation,
+            before,
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::{Conv, DIRECT_PAIRS, Kernels, MIN_WINDOWS, Padded, conv, input_t, weights};
 use crate::memory::{Data, DataMut};
 use crate::windows::Windows;
+use crate::windows::tests::axis;
 use gradloom_ir::DType;
 use gradloom_ir::op::windows::WindowAxis;
 
@@ -37,18 +38,6 @@ fn each_term(of: &Conv, axes: [WindowAxis; 2], mut f: impl FnMut(usize, usize, u
                 }
             }
         }
-    }
-}
-
-fn axis(len: usize, window: usize, stride: usize, dilation: usize, before: i64) -> WindowAxis {
-    let end = len as i64 + 2 * before - ((window - 1) * dilation + 1) as i64;
-    WindowAxis {
-        len,
-        count: (end / stride as i64 + 1) as usize,
-        window,
-        stride,
-        dilation,
-        before,
     }
 }
 

@@ -480,24 +480,10 @@ mod tests {
     use crate::elementwise::tile::{FusedSum, Matrices};
     use crate::memory::element::Element;
     use crate::memory::{Data, DataMut, Layout};
-    use crate::movement;
+    use crate::movement::copy::Copy;
+    use crate::movement::copy::tests::permutations;
     use crate::threads::set_threads;
     use gradloom_ir::{DType, Op};
-
-    /// Returns all orders of `0..n`.
-    fn orders(n: usize) -> Vec<Vec<usize>> {
-        let Some(last) = n.checked_sub(1) else {
-            return vec![vec![]];
-        };
-        let insert = |order: Vec<usize>| {
-            (0..n).map(move |at| {
-                let mut order = order.clone();
-                order.insert(at, last);
-                order
-            })
-        };
-        orders(last).into_iter().flat_map(insert).collect()
-    }
 
     /// Returns `cast(x) + y` of the shape of `layout`, and its sums.
     fn compute(
@@ -528,8 +514,7 @@ mod tests {
 
     fn dense<T: Element>(xs: &[T], layout: &Layout, zero: T) -> Vec<T> {
         let mut out = vec![zero; layout.numel()];
-        let copy = movement::copy::Copy::new(layout, size_of::<T>());
-        copy.run(xs, &mut out);
+        Copy::new(layout, size_of::<T>()).run(xs, &mut out);
         out
     }
 
@@ -553,7 +538,7 @@ mod tests {
             let n = whole.numel();
             let xs: Vec<T> = (0..n).map(&of).collect();
             let ys: Vec<f32> = (0..n).map(|i| (i * 7919 % 1009) as f32 / 7.0).collect();
-            for order in orders(shape.len()) {
+            for order in permutations(shape.len()) {
                 let x = whole.permute(&order);
                 let cols = *x.shape.last().unwrap();
                 let rows = n / cols;

@@ -138,7 +138,7 @@ impl Scatter {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::Copy;
     use crate::memory::element::Element;
     use crate::memory::layout::Layout;
@@ -189,7 +189,7 @@ mod tests {
     }
 
     /// Returns all orders of `n` axes.
-    fn permutations(n: usize) -> Vec<Vec<usize>> {
+    pub(crate) fn permutations(n: usize) -> Vec<Vec<usize>> {
         let Some(last) = n.checked_sub(1) else {
             return vec![Vec::new()];
         };

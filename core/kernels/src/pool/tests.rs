@@ -4,24 +4,12 @@ use super::{max, max_jvp, max_vjp, sum, sum_t};
 use crate::memory::{Data, DataMut};
 use crate::simd::level::tests::at_each_level;
 use crate::task::Prepared;
-use crate::windows::Windows;
+use crate::windows::{self, Windows};
 use gradloom_ir::DType;
 use gradloom_ir::op::windows::WindowAxis;
 
 fn axis(len: usize, window: usize, stride: usize, before: i64) -> WindowAxis {
-    dilated(len, window, [stride, 1], before)
-}
-
-fn dilated(len: usize, window: usize, [stride, dilation]: [usize; 2], before: i64) -> WindowAxis {
-    let end = len as i64 + 2 * before - ((window - 1) * dilation + 1) as i64;
-    WindowAxis {
-        len,
-        count: (end / stride as i64 + 1) as usize,
-        window,
-        stride,
-        dilation,
-        before,
-    }
+    windows::tests::axis(len, window, stride, 1, before)
 }
 
 /// Planes with sides that fill vectors and that do not, and windows of each kind of loop.
@@ -38,8 +26,14 @@ fn cases() -> Vec<Vec<WindowAxis>> {
         cases.push(vec![axis(4, 4, 4, 0), axis(side, 4, 4, 1)]);
         cases.push(vec![axis(7, 1, 2, 0), axis(side, 5, 2, 2)]);
         cases.push(vec![axis(9, 5, 1, 2), axis(side, 1, 2, 0)]);
-        cases.push(vec![dilated(9, 2, [1, 3], 1), dilated(side, 3, [1, 2], 2)]);
-        cases.push(vec![dilated(9, 2, [2, 2], 0), dilated(side, 2, [2, 2], 1)]);
+        cases.push(vec![
+            windows::tests::axis(9, 2, 1, 3, 1),
+            windows::tests::axis(side, 3, 1, 2, 2),
+        ]);
+        cases.push(vec![
+            windows::tests::axis(9, 2, 2, 2, 0),
+            windows::tests::axis(side, 2, 2, 2, 1),
+        ]);
         cases.push(vec![axis(side, 2, 1, 4)]);
         cases.push(vec![
             axis(4, 2, 2, 0),
