@@ -19,7 +19,7 @@ use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
 use crate::windows::{Windows, part};
 use gradloom_ir::DType;
-use padded::{Padded, Rows};
+use padded::{Padded, Rows, Sums};
 
 /// Sizes of a convolution `z = conv(x, w)`.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +89,12 @@ impl Conv {
         let fits = padded.n_columns() >= FULL_ROW && n * padded.len() <= PLANES;
         let dense = padded.steps().iter().all(|step| *step == 1);
         self.has_few_pairs() || (fits && dense && !self.windows.are_elements())
+    }
+
+    /// Returns the sums over planes with padding of `n` channels, if they need no columns.
+    fn direct<T: Gemm>(&self, padded: Padded, n: usize) -> Option<Sums> {
+        let direct = !self.is_empty() && self.is_direct(&padded, n);
+        direct.then(|| Sums::new::<T>(padded))
     }
 
     /// Returns the number of parts into which `n` channels of results are split for threads.
@@ -163,10 +169,10 @@ pub struct Kernels {
 /// Returns the kernels of `conv(x, w)`.
 pub fn conv(dtype: DType, of: Conv) -> Kernels {
     fn typed<T: Gemm + Plain>(of: Conv) -> Kernels {
-        let padded = Padded::of_results(&of.windows);
-        let direct = !of.is_empty() && of.is_direct(&padded, of.inner);
-        kernels::<T>(of, direct.then_some(pack_results), move |x, w, z| {
-            convolve(&of, &padded, x, w, z);
+        let sums = of.direct::<T>(Padded::of_results(&of.windows), of.inner);
+        let pack: Option<Pack<T>> = sums.is_some().then_some(pack_results);
+        kernels::<T>(of, pack, move |x, w, z| {
+            convolve(&of, sums.as_ref(), x, w, z)
         })
     }
     on_number!(dtype, typed(of))
@@ -175,11 +181,9 @@ pub fn conv(dtype: DType, of: Conv) -> Kernels {
 /// Returns the kernels of the transpose in `x`, on `z` and `w`.
 pub fn input_t(dtype: DType, of: Conv) -> Kernels {
     fn typed<T: Gemm + Plain>(of: Conv) -> Kernels {
-        let padded = Padded::of_inputs(&of.windows);
-        let direct = !of.is_empty() && of.is_direct(&padded, of.outer);
-        kernels::<T>(of, direct.then_some(pack_inputs), move |z, w, x| {
-            inputs(&of, &padded, z, w, x);
-        })
+        let sums = of.direct::<T>(Padded::of_inputs(&of.windows), of.outer);
+        let pack: Option<Pack<T>> = sums.is_some().then_some(pack_inputs);
+        kernels::<T>(of, pack, move |z, w, x| inputs(&of, sums.as_ref(), z, w, x))
     }
     on_number!(dtype, typed(of))
 }
@@ -226,12 +230,13 @@ pub fn weight_t(dtype: DType, of: Conv) -> Prepared {
 /// each group.
 fn sum_windows<T: Gemm + Plain>(
     of: &Conv,
-    padded: &Padded,
+    sums: &Sums,
     [ins, outs]: [usize; 2],
     x: &[T],
     packed: &[T],
     out: &mut [T],
 ) {
+    let padded = &sums.planes;
     let n_x = ins * padded.n_elements();
     let (batch, n_parts) = (x.len() / (n_x * of.groups), of.n_parts(outs));
     let nanos = of.nanos::<T>(batch) / n_parts;
@@ -240,7 +245,7 @@ fn sum_windows<T: Gemm + Plain>(
         let weights = part(packed, i % (of.groups * n_parts), n_w / n_parts);
         with_scratch([padded.scratch_len(ins)], |[planes]| {
             padded.copy(part(x, i / n_parts, n_x), &mut planes[..ins * padded.len()]);
-            padded.sum(planes, weights, outs / n_parts, out);
+            sums.write(planes, weights, outs / n_parts, out);
         });
     });
 }
@@ -268,14 +273,14 @@ fn pack<T: Gemm>(of: &Conv, n: usize, w: &[T], rows: Rows, packed: &mut [T]) {
     }
 }
 
-/// The weights are [packed](pack_results) if the convolution is direct.
-fn convolve<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], w: &[T], z: &mut [T]) {
+/// The weights are [packed](pack_results) if there are sums without columns.
+fn convolve<T: Gemm + Plain>(of: &Conv, sums: Option<&Sums>, x: &[T], w: &[T], z: &mut [T]) {
     if of.is_empty() {
         return z.fill(T::ZERO);
     }
     let ([n_x, n_w, n_z], depth) = (of.sizes(), of.depth());
-    if of.is_direct(padded, of.inner) {
-        return sum_windows(of, padded, [of.inner, of.outer], x, w, z);
+    if let Some(sums) = sums {
+        return sum_windows(of, sums, [of.inner, of.outer], x, w, z);
     }
     let n_windows = of.windows.n_windows();
     let nanos = of.nanos::<T>(z.len() / (n_z * of.groups));
@@ -303,14 +308,14 @@ fn convolve<T: Gemm + Plain>(of: &Conv, padded: &Padded, x: &[T], w: &[T], z: &m
     });
 }
 
-/// The weights are [packed](pack_inputs) if the convolution is direct.
-fn inputs<T: Gemm + Plain>(of: &Conv, padded: &Padded, z: &[T], w: &[T], x: &mut [T]) {
+/// The weights are [packed](pack_inputs) if there are sums without columns.
+fn inputs<T: Gemm + Plain>(of: &Conv, sums: Option<&Sums>, z: &[T], w: &[T], x: &mut [T]) {
     if of.is_empty() {
         return x.fill(T::ZERO);
     }
     let ([n_x, n_w, n_z], depth) = (of.sizes(), of.depth());
-    if of.is_direct(padded, of.outer) {
-        return sum_windows(of, padded, [of.outer, of.inner], z, w, x);
+    if let Some(sums) = sums {
+        return sum_windows(of, sums, [of.outer, of.inner], z, w, x);
     }
     let n_windows = of.windows.n_windows();
     let nanos = of.nanos::<T>(x.len() / (n_x * of.groups));

@@ -180,11 +180,27 @@ impl Padded {
     pub(super) fn counts(&self) -> [usize; MAX_AXES] {
         self.axes.map(|axis| axis.count)
     }
+}
+
+/// Sums over the windows of planes with padding.
+pub(super) struct Sums {
+    /// The planes.
+    pub(super) planes: Padded,
+    /// Vectors of results.
+    places: Vec<Place>,
+}
+
+impl Sums {
+    /// Returns the sums over the windows of planes.
+    pub(super) fn new<T: Number>(planes: Padded) -> Sums {
+        let places = places::<T>(&planes);
+        Sums { planes, places }
+    }
 
     /// Writes the sums of the products of weights and elements of each window, for `n` output channels.
     ///
     /// `padded` has the planes of all input channels and `weights` is [packed](pack).
-    pub(super) fn sum<T: Number>(&self, padded: &[T], weights: &[T], n: usize, out: &mut [T]) {
+    pub(super) fn write<T: Number>(&self, padded: &[T], weights: &[T], n: usize, out: &mut [T]) {
         sum_rows(self, padded, weights, n, out);
     }
 }
@@ -279,52 +295,55 @@ impl<V: Vector> Map<V, 0, 1> for Splat<V> {
     }
 }
 
-leveled! {
-    fn sum_rows<S, T: Number>(of: &Padded, padded: &[T], weights: &[T], n: usize, out: &mut [T]) {
-        let [planes, rows, columns] = of.counts();
-        let n_taps = of.taps().len();
-        let depth = weights.len() / n;
-        let n_channels = depth / n_taps;
-        assert_eq!(weights.len(), n * n_channels * n_taps);
-        assert!(of.scratch_len(n_channels) <= padded.len(), "the scratch has space for vectors");
-        let n_windows = planes * rows * columns;
-        assert_eq!(out.len(), n * n_windows);
-        let mut places = [Place::default(); STRETCH];
-        let (mut row, mut start, mut window) = ([0; 2], 0, 0);
-        while window < n_windows {
-            let mut len = 0;
-            while len < STRETCH && window < n_windows {
-                let n = <T::Vectors<S>>::N.min(columns - start);
-                places[len] = Place { element: of.first(row) + start, window, n };
-                (len, start, window) = (len + 1, start + n, window + n);
-                if start == columns {
-                    (row[1], start) = (row[1] + 1, 0);
-                }
-                if row[1] == rows {
-                    row = [row[0] + 1, 0];
-                }
-            }
-            for (channel, height) in tiles::<T::Vectors<S>>(n) {
-                let weights = &weights[channel * depth..][..height * depth];
-                let out = &mut out[channel * n_windows..][..height * n_windows];
-                let tile = Tile { of, x: padded, weights, n_windows };
-                // SAFETY: all windows lie inside the padding (`taps`), and the scratch is longer
-                // than the planes by at least what the vectors of a strip exceed. The places are
-                // windows of all planes.
-                unsafe { tile.all::<T::Vectors<S>>(&places[..len], height, out) };
-            }
-        }
-    }
-}
-
 /// Place of a vector of results.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Place {
     /// First element of the first window.
     element: usize,
     /// Index of the first window, and the number of windows.
     window: usize,
     n: usize,
+}
+
+leveled! {
+    /// Returns the vectors of the level that hold the results of a channel.
+    fn places<S, T: Number>(of: &Padded) -> Vec<Place> {
+        let [planes, rows, columns] = of.counts();
+        let lanes = <T::Vectors<S>>::N;
+        let rows_of_planes = (0..planes).flat_map(|plane| (0..rows).map(move |row| [plane, row]));
+        let of_row = |(i, row)| {
+            (0..columns).step_by(lanes).map(move |start| Place {
+                element: of.first(row) + start,
+                window: i * columns + start,
+                n: lanes.min(columns - start),
+            })
+        };
+        rows_of_planes.enumerate().flat_map(of_row).collect()
+    }
+}
+
+leveled! {
+    fn sum_rows<S, T: Number>(of: &Sums, padded: &[T], weights: &[T], n: usize, out: &mut [T]) {
+        let planes = &of.planes;
+        let n_taps = planes.taps().len();
+        let depth = weights.len() / n;
+        let n_channels = depth / n_taps;
+        assert_eq!(weights.len(), n * n_channels * n_taps);
+        assert!(planes.scratch_len(n_channels) <= padded.len(), "the scratch has space for vectors");
+        let n_windows = planes.counts().iter().product();
+        assert_eq!(out.len(), n * n_windows);
+        for places in of.places.chunks(STRETCH) {
+            for (channel, height) in tiles::<T::Vectors<S>>(n) {
+                let weights = &weights[channel * depth..][..height * depth];
+                let out = &mut out[channel * n_windows..][..height * n_windows];
+                let tile = Tile { of: planes, x: padded, weights, n_windows };
+                // SAFETY: all windows lie inside the padding (`taps`), and the scratch is longer
+                // than the planes by at least what the vectors of a strip exceed. The places are
+                // windows of all planes.
+                unsafe { tile.all::<T::Vectors<S>>(places, height, out) };
+            }
+        }
+    }
 }
 
 /// Results of neighbouring output channels.
