@@ -1,6 +1,8 @@
 //! Reads elements of a strided layout in row-major order.
 
 use crate::memory::layout::Layout;
+use crate::simd::leveled::leveled;
+use crate::simd::number::Number;
 use smallvec::SmallVec;
 
 /// A layout, prepared for reading in row-major order.
@@ -91,7 +93,7 @@ impl Gather {
             let (now, later) = out.split_at_mut(n);
             let start = first + at * stride;
             match stride {
-                0 => now.fill(data[start]),
+                0 => fill(data[start], now),
                 1 => now.copy_from_slice(&data[start..start + n]),
                 2 => every::<2, T>(&data[start..], now),
                 3 => every::<3, T>(&data[start..], now),
@@ -127,6 +129,36 @@ impl Gather {
     }
 }
 
+/// Number of elements from which vectors of the level fill faster than those that every CPU has.
+const LONG: usize = 64;
+
+/// Fills a row with a number.
+fn fill<T: Copy>(x: T, out: &mut [T]) {
+    /// Fills numbers of the size of `T`.
+    fn sized<T: Copy, N: Number>(x: &T, out: &mut [T]) {
+        assert_eq!(size_of::<T>(), size_of::<N>());
+        assert_eq!(align_of::<T>(), align_of::<N>());
+        // SAFETY: the sizes and alignments are equal, and all bits are numbers. Only `x` is written.
+        unsafe {
+            let x = *std::ptr::from_ref(x).cast::<N>();
+            let out = std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<N>(), out.len());
+            fill_numbers(x, out);
+        }
+    }
+    match (size_of::<T>(), align_of::<T>()) {
+        _ if out.len() < LONG => out.fill(x),
+        (4, 4) => sized::<T, f32>(&x, out),
+        (8, 8) => sized::<T, f64>(&x, out),
+        _ => out.fill(x),
+    }
+}
+
+leveled! {
+    fn fill_numbers<S, T: Number>(x: T, out: &mut [T]) {
+        out.fill(x);
+    }
+}
+
 /// Copies every `N`-th element, with vectors.
 fn every<const N: usize, T: Copy>(xs: &[T], out: &mut [T]) {
     let (whole, last) = out.split_at_mut(out.len().min(xs.len() / N));
@@ -153,6 +185,34 @@ fn repeat<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
 mod tests {
     use super::Gather;
     use crate::memory::layout::Layout;
+
+    #[test]
+    fn every_few_elements_are_read() {
+        for stride in 0..6 {
+            for n in [0, 1, 2, 3, 15, 16, 17, 31, 32, 33, 70] {
+                let layout = Layout {
+                    offset: 3,
+                    shape: [2, n].as_slice().into(),
+                    strides: [n * stride + 1, stride].as_slice().into(),
+                };
+                let element = |i: usize| 3 + i / n * (n * stride + 1) + i % n * stride;
+                let expected: Vec<usize> = (0..2 * n).map(element).collect();
+                let last = expected.last().map_or(0, |last| last + 1);
+                let (gather, all) = (Gather::new(&layout), 0..2 * n);
+                // The last element that is read may be the last one that there is.
+                let (wide, narrow): (Vec<usize>, Vec<u32>) =
+                    (0..last).map(|i| (i, i as u32)).unzip();
+                let bytes: Vec<u8> = (0..last).map(|i| i as u8).collect();
+                let (mut xs, mut ys, mut zs) = (vec![0; 2 * n], vec![0; 2 * n], vec![0; 2 * n]);
+                gather.read(&wide, 0, &mut xs);
+                gather.read(&narrow, 0, &mut ys);
+                gather.read(&bytes, 0, &mut zs);
+                assert_eq!(xs, expected);
+                assert!(all.clone().all(|i| ys[i] as usize == expected[i]));
+                assert!(all.clone().all(|i| zs[i] == expected[i] as u8));
+            }
+        }
+    }
 
     #[test]
     fn repeated_rows_can_be_read_from_any_element() {
