@@ -72,17 +72,17 @@ pub(super) static OP: Nonlinear = Nonlinear {
 /// Emits the tangent of a maximum or minimum `y`: the mean of `dx` over the elements equal to `y`.
 ///
 /// `short` is the comparison that is true for elements other than `y`: `Lt` for a maximum. If `y`
-/// is NaN, no element is equal to it and none compares to it, so the tangent is NaN.
+/// is NaN, the tangent is NaN.
 pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], short: Op) -> Option<Var> {
     let (dx, x, y) = (dx[0]?, eqn.args[0], eqn.out());
     let [axes, keepdims] = [eqn.attrs[0], eqn.attrs[1]];
     let extremum = b.sum_t(y, x, axes, keepdims);
-    let hit = b.binary(Op::Eq, x, extremum);
     let short = b.binary(short, x, extremum);
     let [zero, one] = [0.0, 1.0].map(|n| b.scalar(n, x));
-    let hits = b.select(hit, one, extremum);
-    let hits = b.select(short, zero, hits);
+    let hits = b.select(short, zero, one);
     let n_hits = b.sum(hits, x, axes, keepdims);
+    let is_number = b.binary(Op::Eq, y, y);
+    let n_hits = b.select(is_number, n_hits, y);
     // Linear ops do not broadcast, so the zeros need the shape of `dx`.
     let zeros = b.zeros_like(x);
     let dx = b.select(short, zeros, dx);
