@@ -8,6 +8,7 @@ use crate::derivative::Wrt;
 use crate::input::{Func, Kind, OutShape, Param, classify, text};
 use crate::report::Errors;
 use gradloom_ir::Poly;
+use gradloom_ir::ad::Hvp;
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
@@ -31,10 +32,17 @@ pub(crate) enum LoopUse {
     All,
     Reverse,
     Forward,
+    /// The second-order companion.
+    Second,
 }
 
 impl LoopUse {
-    pub(crate) const ALL: [LoopUse; 3] = [LoopUse::All, LoopUse::Reverse, LoopUse::Forward];
+    pub(crate) const ALL: [LoopUse; 4] = [
+        LoopUse::All,
+        LoopUse::Reverse,
+        LoopUse::Forward,
+        LoopUse::Second,
+    ];
 }
 
 /// Statements of a companion, and the value that they compute.
@@ -53,6 +61,8 @@ pub(crate) struct EmitCx<'a> {
     pub(crate) calls: &'a CachedCallEmitter<'a>,
     /// Companions with loops of their own.
     pub(crate) loop_uses: &'a [LoopUse],
+    /// The second-order program, if there is one.
+    pub(crate) hvp: Option<&'a Hvp>,
     /// Parameters that callers may differentiate, if these are more than those of the public
     /// companions.
     pub(crate) callers: Option<&'a Wrt>,
@@ -75,6 +85,7 @@ impl EmitCx<'_> {
             LoopUse::All => &self.names.loops,
             LoopUse::Reverse => &self.names.reverse_loops,
             LoopUse::Forward => &self.names.forward_loops,
+            LoopUse::Second => &self.names.second_loops,
         }
     }
 

@@ -44,11 +44,12 @@ pub(crate) struct ItemNames {
     pub(crate) pure: Ident,
     /// Copy of the body that queries rustc for types.
     pub(crate) spots: Ident,
-    /// Functions that register the compiled loops of all companions, and of those in reverse and
-    /// forward mode.
+    /// Functions that register the compiled loops of all companions, and of those in reverse mode,
+    /// in forward mode and of second order.
     pub(crate) loops: Ident,
     pub(crate) reverse_loops: Ident,
     pub(crate) forward_loops: Ident,
+    pub(crate) second_loops: Ident,
     pub(crate) saved: Ident,
     pub(crate) grads: Ident,
     /// Function that the tests of `check` call, and their module.
@@ -104,6 +105,7 @@ impl ItemNames {
             loops: ident(format!("{hidden}loops")),
             reverse_loops: ident(format!("{hidden}reverse_loops")),
             forward_loops: ident(format!("{hidden}forward_loops")),
+            second_loops: ident(format!("{hidden}second_loops")),
             annotations: ident(format!("__{upper}ANNOTATIONS")),
             answers: ident(format!("{hidden}answers")),
             pure: ident(format!("__{upper}PURE")),

@@ -1,21 +1,21 @@
 //! Emits compiled loops over the elementwise groups of a function and of its derivatives.
 //!
 //! Plans are made once shapes are known, but at compile time they seldom are. The groups are
-//! therefore a guess: shapes that are not known to differ are assumed to be equal, as in most
-//! programs. The run time looks up each group of a plan by what it computes, and uses the compiled
+//! therefore those of [guessed shapes](super::guessed_shapes). The run time looks up each group of a plan by what it computes, and uses the compiled
 //! loop if there is one. A wrong guess costs code size, never correctness.
 
 use crate::derivative::Wrt;
 use crate::emit::cx::{EmitCx, LoopUse};
+use crate::feature::guessed_shapes::guessed;
 use crate::program::Body;
-use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::op::{Equal, Eval, Operands};
+use gradloom_ir::ad::{self, Calls, Hvp};
+use gradloom_ir::op::Eval;
 use gradloom_ir::pass::{self, Arg, Group};
 use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// Limits on the operands and results of a loop, set by the types of the run time.
 const MOST: (usize, usize) = (12, 4);
@@ -44,7 +44,9 @@ enum Extent {
 impl Loops {
     /// Collects the groups of the programs that plans are made of; a body traced at run time has
     /// none.
-    pub(crate) fn new(body: &Body) -> Loops {
+    ///
+    /// `hvp` is the second-order program of the function, if it has one.
+    pub(crate) fn new(body: &Body, hvp: Option<&Hvp>) -> Loops {
         let mut loops = Loops {
             groups: BTreeMap::new(),
             n_ops: 0,
@@ -57,6 +59,15 @@ impl Loops {
             let active = Wrt::public().active(flow);
             for block in &flow.flow.blocks {
                 loops.add_program(&block.program, &block.wrt(&active), extent);
+            }
+        }
+        if let Some(hvp) = hvp {
+            // The value is not returned, and callers may drop the gradients.
+            let n_gradients = hvp.nonzero.iter().filter(|nonzero| **nonzero).count();
+            for unread in [1, 1 + n_gradients] {
+                let mut program = hvp.program.clone();
+                program.outs.drain(..unread);
+                loops.add(program, LoopUse::Second);
             }
         }
         loops
@@ -105,9 +116,14 @@ impl Loops {
         self.groups.len() >= MOST_LOOPS || self.n_ops >= MOST_OPS
     }
 
-    /// Adds the groups of a program.
+    /// Adds the groups of a program, as they are for small values and for large ones.
     fn add(&mut self, program: Program, used: LoopUse) {
-        let program = values(pass::simplify(guess(pass::simplify(program))));
+        let program = guessed(program);
+        self.add_groups(pass::recompute(program.clone()), used);
+        self.add_groups(program, used);
+    }
+
+    fn add_groups(&mut self, program: Program, used: LoopUse) {
         let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
         for (i, eqn) in program.eqns.iter().enumerate() {
             for var in eqn.data() {
@@ -226,50 +242,6 @@ fn joint(vjp: &ad::Vjp) -> Program {
         args: eqn.args.iter().map(renamed).collect(),
     }));
     program.outs.extend(pullback.outs.iter().map(renamed));
-    program
-}
-
-/// Replaces every broadcast between unknown shapes by the identity, which it is if the shapes are
-/// equal. Its `Like` operands have both shapes.
-fn guess(mut program: Program) -> Program {
-    let mut same: HashMap<Var, Var> = HashMap::new();
-    for eqn in &mut program.eqns {
-        for arg in &mut eqn.args {
-            *arg = same.get(arg).copied().unwrap_or(*arg);
-        }
-        let unknown = |var: &Var| {
-            let aval = program.avals.get(*var);
-            aval.is_none_or(|aval| aval.shape.known().is_none())
-        };
-        if is_broadcast(eqn.op) && unknown(&eqn.outs[0]) {
-            same.insert(eqn.outs[0], eqn.args[0]);
-        }
-    }
-    for out in &mut program.outs {
-        *out = same.get(out).copied().unwrap_or(*out);
-    }
-    program
-}
-
-/// Returns whether an op goes from the shape of one `Like` operand to that of another, and is the
-/// identity if they are equal.
-fn is_broadcast(op: Op) -> bool {
-    let def = op.def();
-    def.facts().equal == Equal::SameAval && def.operands() == Operands::Fixed(1, 2)
-}
-
-/// Removes equations that are read only for their shapes, which are known at run time.
-fn values(mut program: Program) -> Program {
-    let mut read: HashSet<Var> = program.outs.iter().copied().collect();
-    let mut live = vec![false; program.eqns.len()];
-    for (eqn, live) in program.eqns.iter().zip(&mut live).rev() {
-        *live = eqn.outs.iter().any(|var| read.contains(var));
-        if *live {
-            read.extend(eqn.data());
-        }
-    }
-    let mut live = live.into_iter();
-    program.eqns.retain(|_| live.next() == Some(true));
     program
 }
 

@@ -5,7 +5,7 @@
 
 use crate::derivative::Wrt;
 use crate::emit::annotations::Checks;
-use crate::emit::cx::{EmitCx, field, reference};
+use crate::emit::cx::{EmitCx, LoopUse, field, reference};
 use crate::emit::internal_items::nested;
 use crate::emit::jvp::JvpArguments;
 use crate::emit::statements::{Emitter, tangents_ident};
@@ -32,12 +32,9 @@ impl EmitCx<'_> {
         if !self.func.wants_hvp {
             return None;
         }
-        let hvp = body
-            .straight()
-            .and_then(|low| Some((low, program(self.func, low)?)));
-        Some(match hvp {
-            Some((low, hvp)) => self.compiled(low, &hvp, given),
-            None => self.at_run_time(given),
+        Some(match (body.straight(), self.hvp) {
+            (Some(low), Some(hvp)) => self.compiled(low, hvp, given),
+            _ => self.at_run_time(given),
         })
     }
 
@@ -108,7 +105,9 @@ impl EmitCx<'_> {
         let pair = ours!((#out, (#rt::LeafCotangents, #rt::LeafCotangents)));
         let returns = self.returns(pair.clone());
         let signature = self.signature(&n.internal_hvp, &inputs, &returns);
+        let enter = self.register(&ours!(Self), &[LoopUse::All, LoopUse::Second]);
         let statements = self.statements(low, hvp);
+        let statements = ours!(#enter #statements);
         let (statements, tracked) = match Checks::new(func, rt) {
             Some(checks) => (
                 checks.wrap_companion(statements, &returns),

@@ -4,6 +4,7 @@ pub(crate) mod compiled_loops;
 pub(crate) mod cost;
 mod debug_points;
 pub(crate) mod dump;
+mod guessed_shapes;
 pub(crate) mod hvp;
 pub(crate) mod lint;
 pub(crate) mod selftest;

@@ -14,6 +14,7 @@ use crate::emit::flow::derivatives;
 use crate::emit::names::{ItemNames, allow};
 use crate::emit::program_text::Places;
 use crate::feature::compiled_loops::Loops;
+use crate::feature::hvp;
 use crate::input::args::Args;
 use crate::input::{Func, Owner, text};
 use crate::program::Body;
@@ -72,7 +73,8 @@ pub(crate) fn companions(
         staged.as_ref().map(|s| &s.reverse),
         calls.recorded(),
     );
-    let loops = Loops::new(body);
+    let hvp = body.straight().and_then(|low| hvp::program(func, low));
+    let loops = Loops::new(body, hvp.as_ref());
     let loop_uses = loops.uses();
     let cx = EmitCx {
         func,
@@ -81,6 +83,7 @@ pub(crate) fn companions(
         places: &places,
         docs: &docs,
         loop_uses: &loop_uses,
+        hvp: hvp.as_ref(),
         calls,
         callers: callers.as_ref(),
         asked_for: &asked_for,
@@ -143,6 +146,7 @@ fn without_derivatives(
         places: &Places::new(&names.saved),
         docs: &docs,
         loop_uses: &[],
+        hvp: None,
         calls,
         callers: None,
         asked_for: &[],
@@ -188,6 +192,7 @@ pub(crate) fn facts_of_builder(
         places: &Places::new(&names.saved),
         docs: &docs,
         loop_uses: &[],
+        hvp: None,
         calls: &calls,
         callers: None,
         asked_for: &[],

@@ -3,7 +3,7 @@
 use super::{dce, fuse, with_copy_of};
 use crate::hash::HashMap;
 use crate::op::Count;
-use crate::{Eqn, Program, SecondaryMap, Var};
+use crate::{Eqn, Op, Program, SecondaryMap, Var};
 
 /// Elements of a value from which on it is computed again: smaller ones are in a cache when they are read.
 const LEAST_ELEMENTS: usize = 1 << 15;
@@ -14,10 +14,16 @@ const FACTOR: usize = 8;
 /// Equations that are computed again for one value.
 const MOST_EQUATIONS: usize = 4;
 
-/// Gives each group its own copies of the equations that compute a large value of small operands.
+/// Elements from which on a value is computed again of a parameter that is as large: it does not fit the second
+/// cache of most CPUs.
+const LEAST_OF_PARAMETER: usize = 1 << 18;
+
+/// Gives each group its own copies of the equations that compute a large value of small operands, or of a parameter
+/// with one cheap operation.
 ///
 /// The differences of all pairs of rows, say, are read by the group that adds up their squares and by that of the
-/// derivative. Neither has to read them from memory, and the first one does not write them. All shapes must be known.
+/// derivative. Neither has to read them from memory, and the first one does not write them. So it is with the
+/// differences from a mean: their readers read the parameter in place of them. All shapes must be known.
 pub fn recompute(mut program: Program) -> Program {
     let costs = costs(&program);
     if costs.iter().next().is_none() {
@@ -47,10 +53,11 @@ pub fn recompute(mut program: Program) -> Program {
     dce(copies.program)
 }
 
-/// Equation of a value that may be computed again, and the number of equations that this takes.
+/// Equation of a value that may be computed again, and the number of equations and of elements that this takes.
 struct Cost {
     eqn: usize,
     equations: usize,
+    read: usize,
 }
 
 /// Returns the cost of each value that is cheaper to compute again than to store.
@@ -59,6 +66,7 @@ fn costs(program: &Program) -> SecondaryMap<Var, Cost> {
         let dims = program.aval(var).shape.known()?;
         Some(dims.iter().product())
     };
+    let stored = read_whole(program);
     let mut costs: SecondaryMap<Var, Cost> = SecondaryMap::new();
     for (i, eqn) in program.eqns.iter().enumerate() {
         if !is_cheap(eqn) {
@@ -70,15 +78,46 @@ fn costs(program: &Program) -> SecondaryMap<Var, Cost> {
         let (mut read, mut equations) = (0, 1);
         for arg in eqn.data() {
             match costs.get(*arg).filter(|_| numel(*arg) == Some(n)) {
-                Some(cost) => equations += cost.equations,
+                Some(cost) => {
+                    equations += cost.equations;
+                    read += cost.read;
+                }
                 None => read += numel(*arg).unwrap_or(n),
             }
         }
-        if read <= n / FACTOR && equations <= MOST_EQUATIONS {
-            costs.insert(eqn.out(), Cost { eqn: i, equations });
+        let of_parameter = || {
+            let large = |var: &&Var| numel(**var) == Some(n);
+            let mut of = eqn.data().iter().filter(large);
+            let one =
+                matches!((of.next(), of.next()), (Some(x), None) if program.params.contains(x));
+            one && read <= n + n / FACTOR && n >= LEAST_OF_PARAMETER
+        };
+        let pays = match eqn.op {
+            Op::Add | Op::Sub | Op::Mul if stored.get(eqn.out()).is_none() && of_parameter() => {
+                true
+            }
+            _ => read <= n / FACTOR && equations <= MOST_EQUATIONS,
+        };
+        if pays {
+            costs.insert(
+                eqn.out(),
+                Cost {
+                    eqn: i,
+                    equations,
+                    read,
+                },
+            );
         }
     }
     costs
+}
+
+/// Returns the results, and the values that are read by ops that are not elementwise.
+fn read_whole(program: &Program) -> SecondaryMap<Var, ()> {
+    let elementwise = |eqn: &&Eqn| eqn.op.def().facts().elementwise;
+    let others = program.eqns.iter().filter(|eqn| !elementwise(eqn));
+    let read = others.flat_map(Eqn::data).chain(&program.outs);
+    read.map(|var| (*var, ())).collect()
 }
 
 /// Returns whether the equation is an elementwise one without functions, that cannot fail.

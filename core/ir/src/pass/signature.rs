@@ -32,7 +32,7 @@ pub enum Arg {
 }
 
 /// Bound on the size of a group. A larger group has a long signature and needs too many registers.
-const MOST_MEMBERS: usize = 64;
+const MOST_MEMBERS: usize = 128;
 
 impl Group {
     /// Returns the group of the equations `step` of a program.
