@@ -1,14 +1,12 @@
 //! Indices of extrema.
 
-use super::columns::{STRIP, Strip};
+use super::columns::{LONG, STRIP, Strip, pieces, prefetch_rows};
 use super::narrow::{arg_narrow, results_of_narrow};
 use super::operation::{Max, Min, Reduction};
-use super::rows::{MANY, MIDDLE, of_length, read_columns};
+use super::rows::of_length;
 use super::{BYTES_PER_NANO, Fold, results_of_a_task};
-use crate::movement::blocks::{Columns, WIDE};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
-use crate::simd::vector::Simd;
 use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
 use gradloom_ir::DType;
@@ -58,11 +56,19 @@ pub(crate) fn arg_extremum<T: Number>(
         if b == 1 {
             return arg_rows(&xs[start * r..][..out.len() * r], r, out, wins, most);
         }
+        let mut best = Best::new();
         while !out.is_empty() {
             let (matrix, column) = (start / b, start % b);
             let n = out.len().min(b - column).min(STRIP);
             let (strip, rest) = out.split_at_mut(n);
-            arg_strip(&xs[matrix * r * b..][..r * b], b, column, strip, wins);
+            arg_strip(
+                &xs[matrix * r * b..][..r * b],
+                b,
+                column,
+                strip,
+                &mut best,
+                wins,
+            );
             (start, out) = (start + n, rest);
         }
     });
@@ -77,8 +83,7 @@ fn arg_rows<T: Number>(
 ) {
     match (r, size_of::<T>()) {
         (2..=7, _) | (8, 4) => arg_short_rows(xs, r, out, wins),
-        (9..=MIDDLE, 4) if out.len() >= MANY => arg_middle_rows(xs, r, out, wins),
-        _ => arg_long_rows(xs, r, out, wins, most),
+        _ => arg_long_rows(xs, r, out, most),
     }
 }
 
@@ -94,40 +99,19 @@ leveled! {
 }
 
 leveled! {
-    fn arg_middle_rows<S, T: Number>(
-        xs: &[T],
-        r: usize,
-        out: &mut [i64],
-        wins: impl Fn(T, T) -> bool + Copy,
-    ) {
-        arg_by_columns::<S, T, 16>(xs, r, out, wins);
-    }
-}
-
-leveled! {
     fn arg_long_rows<S, T: Number>(
         xs: &[T],
         r: usize,
         out: &mut [i64],
-        wins: impl Fn(T, T) -> bool + Copy,
         most: impl Reduction<T>,
     ) {
         for (at, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
             let best = most.row::<S>(row);
-            // The extremum wins against every element that is not equal to it.
-            let mut part = 0;
-            for xs in row.as_chunks::<64>().0 {
-                let mut any = false;
-                for &x in xs {
-                    any |= !wins(best, x);
-                }
-                if any {
-                    break;
-                }
-                part += 64;
+            *at = match best.is_number() {
+                true => T::row_index::<S>(row, best),
+                false => row.iter().position(|x| !x.is_number()),
             }
-            let place = row[part..].iter().position(|&x| !wins(best, x));
-            *at = (part + place.unwrap_or(0)) as i64;
+            .unwrap_or(0) as i64;
         }
     }
 }
@@ -150,83 +134,157 @@ fn arg_short<T: Number, const R: usize>(
     }
 }
 
-/// Writes the first index of the extremum of rows of up to [`MIDDLE`] elements, of which `N` fill a line.
-#[inline(always)]
-fn arg_by_columns<S: Simd, T: Number, const N: usize>(
-    xs: &[T],
-    r: usize,
-    out: &mut [i64],
-    wins: impl Fn(T, T) -> bool + Copy,
-) {
-    let width = WIDE * N;
-    let mut cols = Columns::<T, N, { MIDDLE * WIDE }>([[T::ZERO; N]; MIDDLE * WIDE]);
-    let mut best = [T::ZERO; 64];
-    let (mut at, mut places) = ([0; 64], [0; 64]);
-    let (best, at, places) = (&mut best[..width], &mut at[..width], &mut places[..width]);
-    for (i, out) in out.chunks_mut(width).enumerate() {
-        read_columns::<S, T, N>(&xs[i * width * r..], r, out.len(), &mut cols.0);
-        let cols = &cols.0.as_flattened()[..r * width];
-        best.copy_from_slice(&cols[..width]);
-        arg_columns(cols, width, best, at, places, wins);
-        out.copy_from_slice(&places[..out.len()]);
+/// Number of rows whose indices are counted from the same one.
+const COUNTED: usize = 1 << 30;
+
+/// Number of columns that are compared together.
+const COLS: usize = 32;
+
+/// Number of rows that are compared together.
+const AT_ONCE: usize = 4;
+
+/// The best elements of columns, and the numbers of their rows.
+pub(super) struct Best<T> {
+    elements: Strip<T>,
+    rows: Strip<u32>,
+}
+
+impl<T: Number> Best<T> {
+    pub(super) fn new() -> Best<T> {
+        Best {
+            elements: Strip([T::ZERO; STRIP]),
+            rows: Strip([0; STRIP]),
+        }
     }
 }
 
-/// Number of rows of a strip whose indices are counted from the same one.
-const ARG_ROWS: usize = 256;
-
 leveled! {
+    /// Writes the first indices of the extrema of columns of rows that are `stride` apart, from `column` on.
+    ///
+    /// The last row may be incomplete. `best` is overwritten.
     pub(super) fn arg_strip<A, T: Number>(
         xs: &[T],
         stride: usize,
         column: usize,
         out: &mut [i64],
+        best: &mut Best<T>,
         wins: impl Fn(T, T) -> bool + Copy,
     ) {
-        let mut best = Strip([T::ZERO; STRIP]);
-        let mut at = Strip([0; STRIP]);
-        let (best, at) = (&mut best.0[..out.len()], &mut at.0[..out.len()]);
-        best.copy_from_slice(&xs[column..][..out.len()]);
-        arg_columns(&xs[column..], stride, best, at, out, wins);
+        let (xs, rows) = (&xs[column..], xs.len().div_ceil(stride));
+        let elements = &mut best.elements.0[..out.len()];
+        let at = &mut best.rows.0[..out.len()];
+        elements.copy_from_slice(&xs[..out.len()]);
+        out.fill(0);
+        for start in (1..rows).step_by(COUNTED) {
+            let some = COUNTED.min(rows - start);
+            at.fill(0);
+            let xs = &xs[start * stride..];
+            match stride * size_of::<T>() {
+                ..=LONG => arg_pieces(xs, stride, some, elements, at, wins),
+                _ => arg_long(xs, stride, some, elements, at, wins),
+            }
+            for (out, at) in out.iter_mut().zip(&*at) {
+                let new = start as i64 + i64::from(*at) - 1;
+                *out = if *at > 0 { new } else { *out };
+            }
+        }
     }
 }
 
-/// Writes the first index of the extremum of columns, of which the first elements are in `best`.
-///
-/// Rows are `stride` apart, and the last one may be incomplete. `best` and `at` are overwritten.
+/// Compares rows with the best elements of columns, a piece of columns at a time. The number of row `i` is `i + 1`.
 #[inline(always)]
-fn arg_columns<T: Number>(
+fn arg_pieces<T: Number>(
     xs: &[T],
     stride: usize,
+    rows: usize,
     best: &mut [T],
     at: &mut [u32],
-    out: &mut [i64],
     wins: impl Fn(T, T) -> bool + Copy,
 ) {
-    out.fill(0);
-    let rows = xs.len().div_ceil(stride);
-    for first in (1..rows).step_by(ARG_ROWS) {
-        let some = ARG_ROWS.min(rows - first);
-        at.fill(0);
-        let mut i = 0;
-        while i < some {
-            let from = &xs[(first + i) * stride..];
-            let number = i as u32 + 1;
-            i += match some - i {
-                8.. => arg_more::<T, 8>(from, stride, number, best, at, wins),
-                _ => arg_more::<T, 1>(from, stride, number, best, at, wins),
-            };
+    let mut done = 0;
+    while done < best.len() {
+        let (xs, best, at) = (&xs[done..], &mut best[done..], &mut at[done..]);
+        done += match best.len() {
+            COLS.. => arg_piece::<COLS, T>(xs, stride, rows, best, at, wins),
+            8.. => arg_piece::<8, T>(xs, stride, rows, best, at, wins),
+            _ => arg_piece::<1, T>(xs, stride, rows, best, at, wins),
+        };
+    }
+}
+
+/// Compares rows with the best elements of `N` columns, and returns `N`.
+#[inline(always)]
+fn arg_piece<const N: usize, T: Number>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    best: &mut [T],
+    at: &mut [u32],
+    wins: impl Fn(T, T) -> bool + Copy,
+) -> usize {
+    let best = best.first_chunk_mut::<N>().expect("there are `N` columns");
+    let at = at.first_chunk_mut::<N>().expect("there are `N` columns");
+    let (mut y, mut place) = (*best, *at);
+    let mut done = 0;
+    while done + AT_ONCE <= rows {
+        let after = done + AT_ONCE;
+        prefetch_rows(xs, stride, after..rows.min(after + AT_ONCE), N);
+        let x = pieces::<N, AT_ONCE, T>(xs, stride, done);
+        compare(x, done + 1, &mut y, &mut place, wins);
+        done += AT_ONCE;
+    }
+    while done < rows {
+        let x = pieces::<N, 1, T>(xs, stride, done);
+        compare(x, done + 1, &mut y, &mut place, wins);
+        done += 1;
+    }
+    (*best, *at) = (y, place);
+    N
+}
+
+/// Compares rows with the best elements. The first row has the number `first`.
+#[inline(always)]
+fn compare<const N: usize, const ROWS: usize, T: Number>(
+    rows: [&[T; N]; ROWS],
+    first: usize,
+    best: &mut [T; N],
+    at: &mut [u32; N],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    for j in 0..N {
+        let (mut y, mut place) = (best[j], at[j]);
+        for (i, row) in rows.iter().enumerate() {
+            let won = wins(row[j], y);
+            y = if won { row[j] } else { y };
+            place = if won { (first + i) as u32 } else { place };
         }
-        for (out, at) in out.iter_mut().zip(&*at) {
-            let new = first as i64 + i64::from(*at) - 1;
-            *out = if *at > 0 { new } else { *out };
-        }
+        (best[j], at[j]) = (y, place);
+    }
+}
+
+/// Compares long pieces of rows with the best elements of columns. The number of row `i` is `i + 1`.
+#[inline(always)]
+fn arg_long<T: Number>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    best: &mut [T],
+    at: &mut [u32],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    let mut done = 0;
+    while done < rows {
+        let (from, number) = (&xs[done * stride..], done as u32 + 1);
+        done += match rows - done {
+            8.. => compare_long::<T, 8>(from, stride, number, best, at, wins),
+            _ => compare_long::<T, 1>(from, stride, number, best, at, wins),
+        };
     }
 }
 
 /// Compares `N` rows with the best elements of columns, and returns `N`. The rows have numbers from `first` on.
 #[inline(always)]
-fn arg_more<T: Number, const N: usize>(
+fn compare_long<T: Number, const N: usize>(
     xs: &[T],
     stride: usize,
     first: u32,
@@ -248,12 +306,12 @@ fn arg_more<T: Number, const N: usize>(
         found
     };
     // The length of a piece is a constant, so its loop has no columns that are compared alone.
-    let split = rows.map(|row| row.as_chunks::<32>());
-    let (pieces, rest) = best.as_chunks_mut::<32>();
-    let (places, rest_at) = at.as_chunks_mut::<32>();
+    let split = rows.map(|row| row.as_chunks::<COLS>());
+    let (pieces, rest) = best.as_chunks_mut::<COLS>();
+    let (places, rest_at) = at.as_chunks_mut::<COLS>();
     for (i, (best, at)) in pieces.iter_mut().zip(places).enumerate() {
-        let rows: [&[T; 32]; N] = std::array::from_fn(|row| &split[row].0[i]);
-        for j in 0..32 {
+        let rows: [&[T; COLS]; N] = std::array::from_fn(|row| &split[row].0[i]);
+        for j in 0..COLS {
             (best[j], at[j]) = step((best[j], at[j]), std::array::from_fn(|row| rows[row][j]));
         }
     }

@@ -6,6 +6,7 @@ use crate::memory::element::Element;
 use crate::simd::leveled::leveled;
 use crate::simd::vector::prefetch;
 use crate::threads::for_each_chunk;
+use std::ops::Range;
 
 /// Number of rows that are folded in sequence before the results are folded in pairs.
 pub(crate) const BLOCK: usize = 32;
@@ -15,6 +16,15 @@ pub(crate) const BLOCK: usize = 32;
 /// Rows that are a multiple of 4 KiB apart map to the same sets of the L1 cache, which must hold
 /// these rows and the prefetched ones.
 const AT_ONCE: usize = 4;
+
+/// Number of columns that are folded together.
+pub(super) const WIDE: usize = 64;
+
+/// Distance of rows in bytes above which a few whole rows are read at a time: long pieces are read faster.
+pub(super) const LONG: usize = 2048;
+
+/// Distance of rows in bytes up to which the hardware prefetches them.
+const NEAR: usize = 1024;
 
 /// Number of columns that are folded at a time: two such rows fit in the L1 cache beside the input.
 pub(crate) const STRIP: usize = 1024;
@@ -146,62 +156,142 @@ leveled! {
         how: impl Reduction<T>,
     ) {
         out.copy_from_slice(&xs[..out.len()]);
-        let after = |rows: usize| xs.get(rows * stride..).unwrap_or_default();
-        if rows >= AT_ONCE {
-            fold_more::<{ AT_ONCE - 1 }, T>(after(1), stride, out, how);
-            fold_into(after(AT_ONCE), stride, rows - AT_ONCE, out, how);
-        } else {
-            fold_into(after(1), stride, rows - 1, out, how);
-        }
+        fold_into(xs.get(stride..).unwrap_or_default(), stride, rows - 1, out, how);
     }
 }
 
-/// Folds rows into `out` in sequence, several at a time to save loads and stores of `out`.
+/// Folds rows into `out` in sequence.
 #[inline(always)]
 pub(super) fn fold_into<T: Element>(
-    mut xs: &[T],
+    xs: &[T],
     stride: usize,
-    mut rows: usize,
+    rows: usize,
     out: &mut [T],
     how: impl Reduction<T>,
 ) {
-    while rows >= AT_ONCE {
-        // Prefetches the rows after these: the hardware prefetches within a page only.
-        for row in AT_ONCE..rows.min(2 * AT_ONCE) {
-            for at in (0..out.len()).step_by(64 / size_of::<T>()) {
+    if rows == 0 {
+        return;
+    }
+    let mut at = 0;
+    if stride * size_of::<T>() > LONG {
+        at = out.len() / WIDE * WIDE;
+        fold_long_pieces(xs, stride, rows, out.as_chunks_mut().0, how);
+    }
+    while at < out.len() {
+        let (xs, to) = (&xs[at..], &mut out[at..]);
+        at += match to.len() {
+            WIDE.. => fold_piece::<WIDE, T>(xs, stride, rows, to, how),
+            16.. => fold_piece::<16, T>(xs, stride, rows, to, how),
+            4.. => fold_piece::<4, T>(xs, stride, rows, to, how),
+            _ => fold_piece::<1, T>(xs, stride, rows, to, how),
+        };
+    }
+}
+
+/// Folds long pieces of rows into `out`, several rows at a time to save loads and stores of `out`.
+#[inline(always)]
+fn fold_long_pieces<T: Element>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    out: &mut [[T; WIDE]],
+    how: impl Reduction<T>,
+) {
+    let mut done = 0;
+    while done + AT_ONCE <= rows {
+        let after = done + AT_ONCE;
+        prefetch_rows(
+            xs,
+            stride,
+            after..rows.min(after + AT_ONCE),
+            out.len() * WIDE,
+        );
+        let x = long_pieces::<AT_ONCE, T>(xs, stride, done, out.len());
+        for (i, y) in out.iter_mut().enumerate() {
+            for j in 0..WIDE {
+                y[j] = how.all::<AT_ONCE>(y[j], std::array::from_fn(|row| x[row][i][j]));
+            }
+        }
+        done += AT_ONCE;
+    }
+    while done < rows {
+        let [x] = long_pieces::<1, T>(xs, stride, done, out.len());
+        for (y, x) in out.iter_mut().zip(x) {
+            for j in 0..WIDE {
+                y[j] = how.pair(y[j], x[j]);
+            }
+        }
+        done += 1;
+    }
+}
+
+/// Returns the first `n` pieces of columns of rows from `first` on.
+#[inline(always)]
+fn long_pieces<const ROWS: usize, T>(
+    xs: &[T],
+    stride: usize,
+    first: usize,
+    n: usize,
+) -> [&[[T; WIDE]]; ROWS] {
+    std::array::from_fn(|row| &xs[(first + row) * stride..].as_chunks().0[..n])
+}
+
+/// Folds `N` columns of rows into `out`, several rows at a time, and returns `N`.
+///
+/// The number of columns is a constant, so the compiler can keep the results in registers.
+#[inline(always)]
+fn fold_piece<const N: usize, T: Element>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) -> usize {
+    let out = out.first_chunk_mut::<N>().expect("there are `N` results");
+    let mut y = *out;
+    let mut done = 0;
+    while done + AT_ONCE <= rows {
+        let after = done + AT_ONCE;
+        prefetch_rows(xs, stride, after..rows.min(after + AT_ONCE), N);
+        let x = pieces::<N, AT_ONCE, T>(xs, stride, done);
+        for j in 0..N {
+            y[j] = how.all::<AT_ONCE>(y[j], std::array::from_fn(|row| x[row][j]));
+        }
+        done += AT_ONCE;
+    }
+    while done < rows {
+        let [x] = pieces::<N, 1, T>(xs, stride, done);
+        for j in 0..N {
+            y[j] = how.pair(y[j], x[j]);
+        }
+        done += 1;
+    }
+    *out = y;
+    N
+}
+
+/// Returns the first `N` columns of rows from `first` on.
+#[inline(always)]
+pub(super) fn pieces<const N: usize, const ROWS: usize, T>(
+    xs: &[T],
+    stride: usize,
+    first: usize,
+) -> [&[T; N]; ROWS] {
+    let mut rows = [(); ROWS].map(|()| None);
+    for (i, row) in rows.iter_mut().enumerate() {
+        *row = xs[(first + i) * stride..].first_chunk::<N>();
+    }
+    rows.map(|row| row.expect("a row has `N` columns"))
+}
+
+/// Prefetches the first columns of rows: the hardware prefetches within a page only.
+#[inline(always)]
+pub(super) fn prefetch_rows<T>(xs: &[T], stride: usize, rows: Range<usize>, cols: usize) {
+    if stride > NEAR / size_of::<T>() {
+        for row in rows {
+            for at in (0..cols).step_by(64 / size_of::<T>()) {
                 prefetch(xs.as_ptr().wrapping_add(row * stride + at));
             }
         }
-        fold_more::<AT_ONCE, T>(xs, stride, out, how);
-        xs = xs.get(AT_ONCE * stride..).unwrap_or_default();
-        rows -= AT_ONCE;
-    }
-    while rows > 0 {
-        fold_more::<1, T>(xs, stride, out, how);
-        (xs, rows) = (xs.get(stride..).unwrap_or_default(), rows - 1);
-    }
-}
-
-#[inline(always)]
-fn fold_more<const N: usize, T: Element>(
-    xs: &[T],
-    stride: usize,
-    out: &mut [T],
-    how: impl Reduction<T>,
-) {
-    let n = out.len();
-    let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
-    // The length of a piece is a constant, so its loop has no columns that are folded alone.
-    let (pieces, rest) = out.as_chunks_mut::<64>();
-    let split = rows.map(|row| row.as_chunks::<64>());
-    for (i, piece) in pieces.iter_mut().enumerate() {
-        let rows: [&[T; 64]; N] = std::array::from_fn(|row| &split[row].0[i]);
-        for (j, t) in piece.iter_mut().enumerate() {
-            *t = how.all::<N>(*t, std::array::from_fn(|row| rows[row][j]));
-        }
-    }
-    let rows = split.map(|(_, row)| &row[..rest.len()]);
-    for (j, t) in rest.iter_mut().enumerate() {
-        *t = how.all::<N>(*t, std::array::from_fn(|row| rows[row][j]));
     }
 }

@@ -1,7 +1,7 @@
 //! Reductions of the columns of many small matrices, which are folded together.
 
 use super::TASK_BYTES;
-use super::argument::arg_strip;
+use super::argument::{Best, arg_strip};
 use super::columns::{STRIP, Strip, fold_strip};
 use super::operation::Reduction;
 use super::rows::{MANY, read_columns};
@@ -51,7 +51,10 @@ leveled! {
         out: &mut [i64],
         wins: impl Fn(T, T) -> bool + Copy,
     ) {
-        let find = |cols: &[T], places: &mut [i64]| arg_strip(cols, places.len(), 0, places, wins);
+        let mut best = Best::new();
+        let find = |cols: &[T], places: &mut [i64]| {
+            arg_strip(cols, places.len(), 0, places, &mut best, wins);
+        };
         match size_of::<T>() {
             4 => narrow::<S, T, i64, 16>(xs, rb, out, find),
             _ => narrow::<S, T, i64, 8>(xs, rb, out, find),
@@ -65,7 +68,7 @@ fn narrow<S: Simd, T: Element, U: Copy + Default, const N: usize>(
     xs: &[T],
     [r, b]: [usize; 2],
     out: &mut [U],
-    fold: impl Fn(&[T], &mut [U]),
+    mut fold: impl FnMut(&[T], &mut [U]),
 ) {
     const LEN: usize = NARROW_MATRIX * WIDE;
     let width = WIDE * N;

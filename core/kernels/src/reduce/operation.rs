@@ -1,7 +1,7 @@
 //! Operations that fold elements to one.
 
 use super::rows::MIDDLE;
-use crate::simd::lanes::{CHUNK, sum};
+use crate::simd::lanes::{CHUNK, product, sum};
 use crate::simd::number::Number;
 use crate::simd::vector::Simd;
 
@@ -51,29 +51,20 @@ pub(crate) struct All;
 impl<T: Number> Reduction<T> for Product {
     const EMPTY: T = T::ONE;
     #[inline(always)]
+    fn least_row(self) -> usize {
+        8
+    }
+    #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.times(y)
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[T]) -> T {
-        let mut lanes = [T::ONE; 32];
-        let (chunks, rest) = xs.as_chunks::<32>();
-        for chunk in chunks {
-            for (lane, x) in lanes.iter_mut().zip(chunk) {
-                *lane = lane.times(*x);
-            }
+        match T::TYPE.is_float() {
+            true => product::<T::Vectors<S>>(xs),
+            // Integers may be multiplied in any order.
+            false => xs.iter().fold(T::ONE, |y, x| y.times(*x)),
         }
-        for (lane, x) in lanes.iter_mut().zip(rest) {
-            *lane = lane.times(*x);
-        }
-        let mut half = lanes.len() / 2;
-        while half > 0 {
-            for i in 0..half {
-                lanes[i] = lanes[i].times(lanes[i + half]);
-            }
-            half /= 2;
-        }
-        lanes[0]
     }
 }
 
@@ -85,8 +76,7 @@ impl Reduction<bool> for Any {
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[bool]) -> bool {
-        xs.chunks(CHUNK)
-            .any(|xs| xs.iter().fold(false, |y, x| y | x))
+        xs.chunks(CHUNK).any(|xs| fold_bools(xs, |x, y| x | y))
     }
 }
 
@@ -98,8 +88,7 @@ impl Reduction<bool> for All {
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[bool]) -> bool {
-        xs.chunks(CHUNK)
-            .all(|xs| xs.iter().fold(true, |y, x| y & x))
+        xs.chunks(CHUNK).all(|xs| fold_bools(xs, |x, y| x & y))
     }
 }
 
@@ -107,7 +96,7 @@ impl<T: Number> Reduction<T> for Sum {
     const EMPTY: T = T::ZERO;
     #[inline(always)]
     fn least_row(self) -> usize {
-        if T::TYPE.is_float() { 8 } else { MIDDLE + 1 }
+        8
     }
     #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
@@ -115,7 +104,11 @@ impl<T: Number> Reduction<T> for Sum {
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[T]) -> T {
-        sum::<S, T>(xs)
+        match T::TYPE.is_float() {
+            true => sum::<S, T>(xs),
+            // Integers may be added in any order.
+            false => xs.iter().fold(T::ZERO, |y, x| y.plus(*x)),
+        }
     }
 }
 
@@ -137,11 +130,7 @@ impl<T: Number> Reduction<T> for Max {
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[T]) -> T {
-        let mut most = T::LEAST;
-        for x in xs {
-            most = most.max(if x.is_number() { x.key() } else { T::GREATEST });
-        }
-        T::of_key(most)
+        T::row_greatest::<S>(xs)
     }
 }
 
@@ -161,10 +150,29 @@ impl<T: Number> Reduction<T> for Min {
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[T]) -> T {
-        let mut least = T::GREATEST;
-        for x in xs {
-            least = least.min(if x.is_number() { x.key() } else { T::LEAST });
-        }
-        T::of_key(least)
+        T::row_least::<S>(xs)
     }
+}
+
+/// Folds at least one bool by a function for which repeated elements do not matter.
+#[inline(always)]
+fn fold_bools(xs: &[bool], f: impl Fn(bool, bool) -> bool) -> bool {
+    match xs.len() {
+        64.. => fold_chunks::<64>(xs, f),
+        16.. => fold_chunks::<16>(xs, f),
+        8.. => fold_chunks::<8>(xs, f),
+        _ => xs.iter().copied().reduce(f).unwrap_or_default(),
+    }
+}
+
+/// Folds at least `N` bools as vectors. The last vector may overlap the one before.
+#[inline(always)]
+fn fold_chunks<const N: usize>(xs: &[bool], f: impl Fn(bool, bool) -> bool) -> bool {
+    let mut lanes = *xs.last_chunk::<N>().expect("there are as many elements");
+    for chunk in xs.as_chunks::<N>().0 {
+        for (lane, x) in lanes.iter_mut().zip(chunk) {
+            *lane = f(*lane, *x);
+        }
+    }
+    lanes.into_iter().reduce(f).unwrap_or_default()
 }

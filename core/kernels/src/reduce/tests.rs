@@ -5,7 +5,7 @@ use gradloom_ir::DType;
 use std::cmp::Ordering;
 use std::fmt::Debug;
 
-const SIZES: [[usize; 3]; 36] = [
+const SIZES: [[usize; 3]; 38] = [
     [1, 1, 1],
     [2, 0, 3],
     [0, 2, 3],
@@ -23,6 +23,8 @@ const SIZES: [[usize; 3]; 36] = [
     [2, 3, 129],
     [1, 600, 21],
     [1, 3, 1100],
+    [2, 21, 1100],
+    [1, 47, 300],
     [70, 2, 1],
     [70, 3, 1],
     [33, 4, 1],
@@ -339,6 +341,104 @@ fn a_view_is_folded_to_the_bits_of_its_copy() {
                 kernel(&[Data::F32(&copied)], &mut [DataMut::F32(&mut want)]).unwrap();
                 let bits = |xs: &[f32]| xs.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
                 assert_eq!(bits(&found), bits(&want), "{by:?} {arb:?} of {layout:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_extremum_or_nan_is_found_at_any_place_of_a_row() {
+    for n in (1..=140).chain([255, 256, 257]) {
+        for at in 0..n {
+            let others = |x: f32, special: f32| {
+                let mut row: Vec<f32> = (0..n).map(|i| x * (1.0 + i as f32 % 7.0)).collect();
+                row[at] = special;
+                row
+            };
+            let check = |row: &[f32], by: Fold, want: f32| {
+                let found = f32::from_bits(folded(row, [1, n, 1], by)[0]);
+                let same = found.to_bits() == want.to_bits() || found.is_nan() && want.is_nan();
+                assert!(same, "{by:?} of {n}, {at}: {found} {want}");
+                let mut place = [9];
+                let kernel = arg_fold(DType::F32, [1, n, 1], by);
+                kernel(&[Data::F32(row)], &mut [DataMut::I64(&mut place)]).unwrap();
+                assert_eq!(place[0], at as i64, "index of {by:?} of {n}");
+            };
+            check(&others(-1.0, -0.5), Fold::Max, -0.5);
+            check(&others(1.0, 0.5), Fold::Min, 0.5);
+            check(&others(-1.0, -0.0), Fold::Max, -0.0);
+            check(&others(1.0, 0.0), Fold::Min, 0.0);
+            check(&others(-1.0, f32::INFINITY), Fold::Max, f32::INFINITY);
+            for by in [Fold::Max, Fold::Min] {
+                check(&others(f32::INFINITY, f32::NAN), by, f32::NAN);
+                check(&others(f32::NEG_INFINITY, -f32::NAN), by, f32::NAN);
+            }
+            let zeros = |zero: f32, other: f32| {
+                let mut row = vec![zero; n];
+                row[at] = other;
+                row
+            };
+            let [most, least] = [(Fold::Max, -0.0, 0.0), (Fold::Min, 0.0, -0.0)]
+                .map(|(by, zero, other)| folded(&zeros(zero, other), [1, n, 1], by)[0]);
+            assert_eq!([most, least], [0.0f32.to_bits(), (-0.0f32).to_bits()]);
+        }
+    }
+}
+
+#[test]
+fn long_rows_are_multiplied_in_32_lanes() {
+    for n in [65, 95, 96, 97, 127, 128, 150, 1000] {
+        let row: Vec<f64> = (0..n)
+            .map(|i| 0.9 + (i * 7919 % 97) as f64 / 500.0)
+            .collect();
+        let mut lanes = [1.0; 32];
+        (row.iter().enumerate()).for_each(|(i, x)| lanes[i % 32] *= x);
+        for half in [16, 8, 4, 2, 1] {
+            for i in 0..half {
+                lanes[i] *= lanes[i + half];
+            }
+        }
+        let mut found = [9.0];
+        let kernel = fold_axis(DType::F64, [1, n, 1], Fold::Product);
+        kernel(&[Data::F64(&row)], &mut [DataMut::F64(&mut found)]).unwrap();
+        assert_eq!(found, [lanes[0]], "{n}");
+    }
+}
+
+#[test]
+fn a_block_of_rows_is_folded_in_sequence_for_any_number_of_columns() {
+    for b in (2..=70).chain([127, 128, 129, 512, 513, 577, 1100]) {
+        for r in [1, 2, 4, 5, 8, 9, 32] {
+            let number = |i: usize| (i * 7919 % 1013) as f32 / 97.0 - 4.0;
+            let xs: Vec<f32> = (0..2 * r * b).map(number).collect();
+            for by in [Fold::Sum, Fold::Product] {
+                let mut want = Vec::new();
+                columns(&xs, [2, r, b], |_, column| {
+                    let fold = |x: f32, y: f32| if by == Fold::Sum { x + y } else { x * y };
+                    want.push(column.into_iter().reduce(fold).unwrap().to_bits());
+                });
+                assert_eq!(folded(&xs, [2, r, b], by), want, "{by:?} of {r} {b}");
+            }
+        }
+    }
+}
+
+#[test]
+fn one_bool_of_a_row_is_found_at_any_place() {
+    for n in (1..=140).chain([1023, 1024, 1025]) {
+        for at in (0..n).step_by(1 + n / 200) {
+            for (by, other) in [(BoolFold::Any, false), (BoolFold::All, true)] {
+                let mut row = vec![other; n];
+                let mut found = [9];
+                for want in [other, !other] {
+                    row[at] = want;
+                    fold_bools([1, n, 1], by)(
+                        &[Data::Bool(&row)],
+                        &mut [DataMut::Bool(&mut found)],
+                    )
+                    .unwrap();
+                    assert_eq!(found, [u8::from(want)], "{by:?} of {n}, {at}");
+                }
             }
         }
     }
