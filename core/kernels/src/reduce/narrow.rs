@@ -4,12 +4,14 @@ use super::TASK_BYTES;
 use super::argument::{Best, arg_strip};
 use super::columns::{STRIP, Strip, fold_strip};
 use super::operation::Reduction;
-use super::rows::{MANY, read_columns};
 use crate::memory::element::Element;
-use crate::movement::blocks::{Columns, WIDE};
+use crate::movement::blocks::{Columns, RowBlock, WIDE};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use crate::simd::vector::Simd;
+
+/// Number of matrices from which they are transposed to be folded.
+const MANY: usize = 16;
 
 /// Number of columns from which the columns of each matrix are folded alone.
 pub(super) const NARROW_COLS: usize = 16;
@@ -83,6 +85,23 @@ fn narrow<S: Simd, T: Element, U: Copy + Default, const N: usize>(
             for (y, totals) in out.iter_mut().zip(totals.chunks_exact(width)) {
                 *y = totals[lane];
             }
+        }
+    }
+}
+
+/// Writes the columns of the first `n_rows` rows of `r` elements. A column has [`WIDE`] lines.
+#[inline(always)]
+fn read_columns<S: Simd, T: Element, const N: usize>(
+    xs: &[T],
+    r: usize,
+    n_rows: usize,
+    cols: &mut [[T; N]],
+) {
+    for group in 0..n_rows.div_ceil(N) {
+        let xs = &xs[group * N * r..];
+        let block = RowBlock::<T, N>::new(N.min(n_rows - group * N), r);
+        for first in (0..r).step_by(N) {
+            block.read::<S, WIDE>(&xs[first..], &mut cols[first * WIDE + group..]);
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Operations that fold elements to one.
 
-use super::rows::MIDDLE;
 use crate::simd::lanes::{CHUNK, product, sum};
 use crate::simd::number::Number;
 use crate::simd::vector::Simd;
@@ -9,11 +8,6 @@ use crate::simd::vector::Simd;
 pub(crate) trait Reduction<T>: Copy + Send + Sync + 'static {
     /// Result of folding no elements.
     const EMPTY: T;
-    /// Returns the number of elements from which [`row`](Self::row) is faster than folding columns of rows.
-    #[inline(always)]
-    fn least_row(self) -> usize {
-        MIDDLE + 1
-    }
     fn pair(self, x: T, y: T) -> T;
     /// Folds elements to `first`, in sequence if the order matters.
     #[inline(always)]
@@ -50,10 +44,6 @@ pub(crate) struct All;
 
 impl<T: Number> Reduction<T> for Product {
     const EMPTY: T = T::ONE;
-    #[inline(always)]
-    fn least_row(self) -> usize {
-        8
-    }
     #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.times(y)
@@ -95,10 +85,6 @@ impl Reduction<bool> for All {
 impl<T: Number> Reduction<T> for Sum {
     const EMPTY: T = T::ZERO;
     #[inline(always)]
-    fn least_row(self) -> usize {
-        8
-    }
-    #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.plus(y)
     }
@@ -117,10 +103,6 @@ impl<T: Number> Reduction<T> for Sum {
 impl<T: Number> Reduction<T> for Max {
     const EMPTY: T = T::ZERO;
     #[inline(always)]
-    fn least_row(self) -> usize {
-        8
-    }
-    #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.greater(y)
     }
@@ -136,10 +118,6 @@ impl<T: Number> Reduction<T> for Max {
 
 impl<T: Number> Reduction<T> for Min {
     const EMPTY: T = T::ZERO;
-    #[inline(always)]
-    fn least_row(self) -> usize {
-        8
-    }
     #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
         x.less(y)

@@ -3,10 +3,8 @@
 use super::BYTES_PER_NANO;
 use super::operation::Reduction;
 use crate::memory::element::Element;
-use crate::movement::blocks::{Columns, RowBlock, WIDE};
 use crate::simd::lanes::{CHUNK, Pairwise};
 use crate::simd::leveled::leveled;
-use crate::simd::vector::Simd;
 use crate::threads::for_each_chunk;
 
 /// Number of elements of a long row that form a subtree, the unit that threads share.
@@ -14,10 +12,8 @@ pub(super) const GROUP: usize = 64 * CHUNK;
 
 pub(super) fn fold_rows<T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
     match (r, size_of::<T>()) {
+        (1, _) => out.copy_from_slice(xs),
         (2..=7, _) | (8, ..8) => fold_short_rows(xs, r, out, how),
-        (..=MIDDLE, 4..) if r < how.least_row() && out.len() >= MANY => {
-            fold_middle_rows(xs, r, out, how)
-        }
         _ => fold_long_rows(xs, r, out, how),
     }
 }
@@ -41,15 +37,6 @@ leveled! {
     fn fold_long_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
         for (y, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
             *y = how.row::<S>(row);
-        }
-    }
-}
-
-leveled! {
-    fn fold_middle_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
-        match size_of::<T>() {
-            4 => by_columns::<S, T, 16>(xs, r, out, how),
-            _ => by_columns::<S, T, 8>(xs, r, out, how),
         }
     }
 }
@@ -83,55 +70,6 @@ fn fold_upper<T: Element, const R: usize, const HALF: usize>(
     for i in 0..HALF {
         if i + HALF < R {
             x[i] = how.pair(x[i], x[i + HALF]);
-        }
-    }
-}
-
-/// Number of rows or matrices from which they are transposed to be folded.
-pub(super) const MANY: usize = 16;
-
-/// Number of elements of rows that are transposed to be folded.
-pub(super) const MIDDLE: usize = 64;
-
-/// Folds rows of up to [`MIDDLE`] elements, of which `N` fill a line. The lanes of vectors are rows.
-#[inline(always)]
-fn by_columns<S: Simd, T: Element, const N: usize>(
-    xs: &[T],
-    r: usize,
-    out: &mut [T],
-    how: impl Reduction<T>,
-) {
-    let width = WIDE * N;
-    let mut cols = Columns::<T, N, { MIDDLE * WIDE }>([[T::default(); N]; MIDDLE * WIDE]);
-    for (i, out) in out.chunks_mut(width).enumerate() {
-        read_columns::<S, T, N>(&xs[i * width * r..], r, out.len(), &mut cols.0);
-        let cols = cols.0.as_flattened_mut();
-        let mut half = r.next_power_of_two() / 2;
-        let mut len = r;
-        while half > 0 {
-            let (low, high) = cols[..len * width].split_at_mut(half * width);
-            for (x, y) in low.iter_mut().zip(&*high) {
-                *x = how.pair(*x, *y);
-            }
-            (len, half) = (half, half / 2);
-        }
-        out.copy_from_slice(&cols[..out.len()]);
-    }
-}
-
-/// Writes the columns of the first `n_rows` rows of `r` elements. A column has [`WIDE`] lines.
-#[inline(always)]
-pub(super) fn read_columns<S: Simd, T: Element, const N: usize>(
-    xs: &[T],
-    r: usize,
-    n_rows: usize,
-    cols: &mut [[T; N]],
-) {
-    for group in 0..n_rows.div_ceil(N) {
-        let xs = &xs[group * N * r..];
-        let block = RowBlock::<T, N>::new(N.min(n_rows - group * N), r);
-        for first in (0..r).step_by(N) {
-            block.read::<S, WIDE>(&xs[first..], &mut cols[first * WIDE + group..]);
         }
     }
 }
