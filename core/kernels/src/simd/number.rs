@@ -152,9 +152,7 @@ macro_rules! ints {
             }
             #[inline(always)]
             fn row_index<S: Simd>(xs: &[Self], number: Self) -> Option<usize> {
-                let mut before = before_part::<_, 64>(xs, number);
-                before += before_part::<_, 8>(&xs[before..], number);
-                Some(before + xs[before..].iter().position(|x| *x == number)?)
+                index_by_parts(xs, number)
             }
         }
     )*};
@@ -241,15 +239,27 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn row_greatest<S: Simd>(xs: &[Self]) -> Self {
-                extremum::<S::$vector, false>(xs)
+                if S::FUSED {
+                    return extremum::<S::$vector, false>(xs);
+                }
+                // The compiler orders the keys as vectors at the baseline level, too.
+                let key = |x: &$t| if x.is_number() { x.key() } else { Self::GREATEST };
+                Self::of_key(xs.iter().fold(Self::LEAST, |most, x| most.max(key(x))))
             }
             #[inline(always)]
             fn row_least<S: Simd>(xs: &[Self]) -> Self {
-                extremum::<S::$vector, true>(xs)
+                if S::FUSED {
+                    return extremum::<S::$vector, true>(xs);
+                }
+                let key = |x: &$t| if x.is_number() { x.key() } else { Self::LEAST };
+                Self::of_key(xs.iter().fold(Self::GREATEST, |least, x| least.min(key(x))))
             }
             #[inline(always)]
             fn row_index<S: Simd>(xs: &[Self], number: Self) -> Option<usize> {
-                index_of::<S::$vector>(xs, number)
+                if S::FUSED {
+                    return index_of::<S::$vector>(xs, number);
+                }
+                index_by_parts(xs, number)
             }
         }
 
@@ -299,6 +309,14 @@ macro_rules! floats {
             }
         }
     )*};
+}
+
+/// Returns the first index of a number, where zeros are equal.
+#[inline(always)]
+fn index_by_parts<T: Number>(xs: &[T], number: T) -> Option<usize> {
+    let mut before = before_part::<_, 64>(xs, number);
+    before += before_part::<_, 8>(&xs[before..], number);
+    Some(before + xs[before..].iter().position(|x| *x == number)?)
 }
 
 /// Returns the number of elements before the first `N`, as vectors, that contain a number.
