@@ -115,7 +115,7 @@ mod tests {
             state ^= state << 17;
             // Pieces of small numbers, and pieces with large ones.
             let number = state as i64 >> [20, 40, (i * 7) % 63][i / 50 % 3];
-            [number, 1, -1, i64::MIN, i64::MAX][if i % 97 == 0 { i % 5 } else { 0 }]
+            [number, 1, -1, i64::MIN, i64::MAX][if i.is_multiple_of(97) { i % 5 } else { 0 }]
         };
         let xs: Vec<i64> = (0..N).map(&mut random).collect();
         let ys: Vec<i64> = (0..N).map(|i| random(i + 13)).collect();
