@@ -84,6 +84,7 @@ mod level;
 mod log;
 mod pi;
 mod pow;
+pub mod remainder;
 mod roots;
 mod sigmoid;
 mod trig;

@@ -242,6 +242,63 @@ macro_rules! binary_fns {
     };
 }
 
+/// As `binary_fns!`, for functions of the remainder and the divisor:
+/// `remainder_fns! { |rest, y| expression, int |rest, y| expression }`.
+///
+/// A loop computes the remainders of a piece as vectors, and alone if one of them is not exact.
+macro_rules! remainder_fns {
+    (|$rest:ident, $y:ident| $float:expr, int |$i:ident, $j:ident| $int:expr) => {
+        element_fns! {
+            f32 (x: f32, y: f32) -> f32: |x, $y| { let $rest = x % $y; $float },
+            f64 (x: f64, y: f64) -> f64: |x, $y| { let $rest = x % $y; $float },
+            i32 (x: i32, y: i32) -> i32: |x, $j| {
+                let $i = if $j == 0 { 0 } else { x.wrapping_rem($j) };
+                $int
+            },
+            i64 (x: i64, y: i64) -> i64: |x, $j| {
+                let $i = if $j == 0 { 0 } else { x.wrapping_rem($j) };
+                $int
+            }
+        }
+        const FNS: super::BinaryFns = super::BinaryFns {
+            f32: remainder_fns!(loop f32 |$rest, $y| $float),
+            f64: remainder_fns!(loop f64 |$rest, $y| $float),
+            i32: Some(remainder_fns!(loop i32 |$i, $j| $int)),
+            i64: Some(remainder_fns!(loop i64 |$i, $j| $int)),
+            bool: None,
+        };
+    };
+    (loop $t:ident |$rest:ident, $y:ident| $e:expr) => {
+        gradloom_maths::versions!(|xs: &[$t], ys: &[$t], zs: &mut [$t]| A => {
+            const PIECE: usize = 32;
+            let (pieces, rest) = match <A as gradloom_maths::Arith>::FUSED {
+                true => zs.as_chunks_mut::<PIECE>(),
+                // Without its instruction, a fused multiply-add is slow.
+                false => (&mut [][..], zs),
+            };
+            let done = pieces.len() * PIECE;
+            let operands = xs.as_chunks::<PIECE>().0.iter().zip(ys.as_chunks::<PIECE>().0);
+            for (zs, (xs, ys)) in pieces.iter_mut().zip(operands) {
+                let mut all_exact = true;
+                for i in 0..PIECE {
+                    let ($rest, exact) = gradloom_maths::remainder::$t(xs[i], ys[i]);
+                    let $y = ys[i];
+                    zs[i] = $e;
+                    all_exact &= exact;
+                }
+                if !all_exact {
+                    for i in 0..PIECE {
+                        zs[i] = element::$t::<A>(xs[i], ys[i]);
+                    }
+                }
+            }
+            for ((z, &x), &y) in rest.iter_mut().zip(&xs[done..]).zip(&ys[done..]) {
+                *z = element::$t::<A>(x, y);
+            }
+        })
+    };
+}
+
 /// As `unary_fns!`, for comparisons: `compare_fns! { |x, y| expression }`.
 macro_rules! compare_fns {
     (|$x:ident, $y:ident| $e:expr) => {

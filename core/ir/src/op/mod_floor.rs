@@ -1,14 +1,10 @@
 use super::{Binary, BinaryRule, Count, Fails, OpFacts};
 use crate::Op;
 
-binary_fns! { |x, y| {
-    let rest = x % y;
-    if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest }
-},
-int |x, y| {
-    let rest = if y == 0 { 0 } else { x.wrapping_rem(y) };
-    if rest != 0 && (rest < 0) != (y < 0) { rest + y } else { rest }
-} }
+remainder_fns! {
+    |rest, y| if rest != 0.0 && (rest < 0.0) != (y < 0.0) { rest + y } else { rest },
+    int |rest, y| if rest != 0 && (rest < 0) != (y < 0) { rest + y } else { rest }
+}
 
 /// `x - y floor(x / y)`: the sign is that of `y`.
 ///

@@ -1,8 +1,7 @@
 use super::{Binary, BinaryRule, Count, Fails, OpFacts};
 use crate::Op;
 
-binary_fns! { |x, y| x % y,
-int |x, y| if y == 0 { 0 } else { x.wrapping_rem(y) } }
+remainder_fns! { |rest, _y| rest, int |rest, _y| rest }
 
 /// `x - y trunc(x / y)`: the sign is that of `x`.
 ///

@@ -220,6 +220,7 @@ mod tests {
     use crate::elementwise::compile::{Run, Step, group, in_dtype};
     use crate::memory::data::{Data, DataMut};
     use crate::memory::layout::Layout;
+    use crate::simd::level::tests::at_each_level;
     use gradloom_ir::pass::{Arg, Pattern};
     use gradloom_ir::{DType, Op};
 
@@ -300,6 +301,61 @@ mod tests {
                 let expected = run(dtype, &all, &steps, &results);
                 let found = run(dtype, &all[..pattern.n_inputs], &[whole], &own);
                 assert_eq!(found, expected, "{} in {dtype:?}", fused.signature);
+            }
+        }
+    }
+
+    #[test]
+    fn remainders_have_the_bits_of_the_operator_at_each_level() {
+        const N: usize = 4000;
+        let mut state = 88_172_645_463_325_252u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        // Ordinary pieces, and pieces with special values or random bits.
+        let special = operand(1, N);
+        let mut column = |of: usize| -> Vec<f64> {
+            let number = |i: usize| match i / 100 % 4 {
+                0 => special[(i * 3 + of * 7) % N],
+                1 => f64::from(f32::from_bits(random() as u32)),
+                2 => (random() % 4096) as f64 * if of == 0 { 3e4 } else { 1.0 } - 2000.0,
+                _ => (random() % 100_000) as f64 / 1e3 - 50.0,
+            };
+            (0..N).map(number).collect()
+        };
+        let args = [column(0), column(1)];
+        for op in [Op::Rem, Op::ModFloor] {
+            let rem = |x: f64, y: f64| match op {
+                Op::ModFloor if x % y != 0.0 && (x % y < 0.0) != (y < 0.0) => x % y + y,
+                _ => x % y,
+            };
+            let narrow = |x: f64, y: f64| {
+                let (rest, y) = (x as f32 % y as f32, y as f32);
+                f64::from(match op {
+                    Op::ModFloor if rest != 0.0 && (rest < 0.0) != (y < 0.0) => rest + y,
+                    _ => rest,
+                })
+            };
+            for dtype in [DType::F32, DType::F64] {
+                let step = Step {
+                    run: Run::Op(op, dtype, dtype),
+                    args: vec![0, 1],
+                    outs: vec![2],
+                };
+                let pairs = args[0].iter().zip(&args[1]);
+                let want = pairs.map(|(&x, &y)| match dtype {
+                    DType::F32 => narrow(x, y),
+                    _ => rem(x, y),
+                });
+                let bits = |x: f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
+                let want: Vec<u64> = want.map(bits).collect();
+                at_each_level(|level| {
+                    let found = run(dtype, &args, std::slice::from_ref(&step), &[(2, dtype)]);
+                    assert!(found[0] == want, "{op:?} of {dtype:?} at {level:?}");
+                });
             }
         }
     }

@@ -13,12 +13,12 @@ const _: () = assert!(CHUNK == crate::simd::lanes::CHUNK);
 /// It has the bits of the sum that `reduce` makes of the stored elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FusedSum {
-    /// Over all elements: writes the total of each chunk, which [`reduce::join`] adds up.
+    /// Over all elements: writes the total of each chunk, which [`reduce::join_totals`] adds up.
     All,
     /// Over each row of `.0` elements, at most [`CHUNK`].
     Rows(usize),
     /// Over the rows of each matrix: writes the totals of each block of rows, which
-    /// [`reduce::join`] adds up.
+    /// [`reduce::join_totals`] adds up.
     Columns(Matrices),
 }
 

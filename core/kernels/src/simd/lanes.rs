@@ -80,6 +80,150 @@ pub(crate) fn sum<S: Simd, T: Number>(xs: &[T]) -> T {
     total
 }
 
+/// Number of lanes of a product.
+const FACTORS: usize = 32;
+
+/// Returns the product of a slice: element `i` is multiplied to lane `i % 32`, then the upper half of
+/// the lanes to the lower one until one is left.
+#[inline(always)]
+pub(crate) fn product<V: Vector>(xs: &[V::T]) -> V::T {
+    let (n, whole) = (xs.len(), xs.len() / FACTORS * FACTORS);
+    let ones = V::splat(V::T::ONE);
+    let mut lanes = [ones; FACTORS / 4];
+    let mut width = FACTORS / V::N;
+    for start in (0..whole).step_by(FACTORS) {
+        for (i, lane) in lanes[..width].iter_mut().enumerate() {
+            // SAFETY: there are `FACTORS` elements from `start` on.
+            *lane = lane.times(unsafe { V::load(xs.as_ptr().add(start + i * V::N)) });
+        }
+    }
+    for (i, lane) in lanes[..width].iter_mut().enumerate() {
+        let at = whole + i * V::N;
+        if at < n {
+            let left = V::N.min(n - at);
+            // SAFETY: there are `left` elements from `at` on.
+            let x = unsafe { V::load_some(xs.as_ptr().add(at), left) };
+            *lane = lane.times(x.keep(left, ones));
+        }
+    }
+    while width > 1 {
+        width /= 2;
+        for i in 0..width {
+            lanes[i] = lanes[i].times(lanes[i + width]);
+        }
+    }
+    let mut numbers = [V::T::ONE; FACTORS];
+    // SAFETY: a vector has at most `FACTORS` numbers.
+    unsafe { lanes[0].store(numbers.as_mut_ptr()) };
+    let mut half = V::N / 2;
+    while half > 0 {
+        for i in 0..half {
+            numbers[i] = numbers[i].times(numbers[i + half]);
+        }
+        half /= 2;
+    }
+    numbers[0]
+}
+
+/// Returns the greatest of at least one number, or NaN if there is one; 0 is greater than -0.
+///
+/// Returns the least instead if `LEAST` is true.
+#[inline(always)]
+pub(crate) fn extremum<V: Floats, const LEAST: bool>(xs: &[V::T]) -> V::T {
+    /// Loads a vector, negated if `LEAST` is true.
+    #[inline(always)]
+    fn load<V: Floats, const LEAST: bool>(xs: &[V::T], at: usize) -> V {
+        debug_assert!(at + V::N <= xs.len());
+        // SAFETY: callers keep `at + N` at most the number of elements.
+        let x = unsafe { V::load(xs.as_ptr().add(at)) };
+        signed::<V, LEAST>(x)
+    }
+    #[inline(always)]
+    fn signed<V: Floats, const LEAST: bool>(x: V) -> V {
+        match LEAST {
+            true => V::splat(V::T::NOTHING).minus(x),
+            false => x,
+        }
+    }
+    let n = xs.len();
+    let (mut most, mut marks);
+    if n < V::N {
+        // SAFETY: there are `n` numbers.
+        let x = unsafe { V::load_some(xs.as_ptr(), n) };
+        most = signed::<V, LEAST>(x.keep(n, V::splat(xs[0])));
+        marks = V::splat(V::T::ZERO).mark_nan(most, most);
+    } else {
+        // The last vector may overlap the one before.
+        most = load::<V, LEAST>(xs, n - V::N);
+        marks = V::splat(V::T::ZERO).mark_nan(most, most);
+        let (whole, wide) = (n / V::N * V::N, n / (4 * V::N) * (4 * V::N));
+        if wide > 0 {
+            let (mut mosts, mut nans) = ([most; 4], [marks; 2]);
+            for at in (0..wide).step_by(4 * V::N) {
+                let mut x = mosts;
+                for i in 0..4 {
+                    x[i] = load::<V, LEAST>(xs, at + i * V::N);
+                    mosts[i] = x[i].most(mosts[i]);
+                }
+                nans = [nans[0].mark_nan(x[0], x[1]), nans[1].mark_nan(x[2], x[3])];
+            }
+            most = mosts[0].most(mosts[1]).most(mosts[2].most(mosts[3]));
+            marks = nans[0].mark_nan(nans[1], nans[1]);
+        }
+        for at in (wide..whole).step_by(V::N) {
+            let x = load::<V, LEAST>(xs, at);
+            (most, marks) = (x.most(most), marks.mark_nan(x, x));
+        }
+    }
+    if marks.any_nan() {
+        return V::T::of_key(if LEAST { V::T::LEAST } else { V::T::GREATEST });
+    }
+    let most = most.greatest();
+    if most == V::T::ZERO {
+        let [preferred, other] = match LEAST {
+            false => [V::T::ZERO, V::T::NOTHING],
+            true => [V::T::NOTHING, V::T::ZERO],
+        };
+        let found = xs
+            .iter()
+            .fold(false, |found, x| found | (x.key() == preferred.key()));
+        return if found { preferred } else { other };
+    }
+    if LEAST {
+        V::T::NOTHING.minus(most)
+    } else {
+        most
+    }
+}
+
+/// Returns the first index of a number, where zeros are equal.
+#[inline(always)]
+pub(crate) fn index_of<V: Floats>(xs: &[V::T], number: V::T) -> Option<usize> {
+    let (n, number) = (xs.len(), V::splat(number));
+    let wide = n / (4 * V::N) * (4 * V::N);
+    for at in (0..wide).step_by(4 * V::N) {
+        let mut bits = 0u64;
+        for i in 0..4 {
+            // SAFETY: there are four vectors from `at` on.
+            let x = unsafe { V::load(xs.as_ptr().add(at + i * V::N)) };
+            bits |= u64::from(x.equal(number)) << (i * V::N);
+        }
+        if bits != 0 {
+            return Some(at + bits.trailing_zeros() as usize);
+        }
+    }
+    for at in (wide..n).step_by(V::N) {
+        let left = V::N.min(n - at);
+        // SAFETY: there are `left` numbers from `at` on.
+        let x = unsafe { V::load_some(xs.as_ptr().add(at), left) };
+        let bits = u32::from(x.equal(number)) & ((1 << left) - 1);
+        if bits != 0 {
+            return Some(at + bits.trailing_zeros() as usize);
+        }
+    }
+    None
+}
+
 /// Prefetch distance in elements from the first slice; 0 for no prefetch.
 ///
 /// The hardware prefetches within a page only.

@@ -1,6 +1,7 @@
 //! Numeric and float element types of kernels.
 
 use crate::memory::element::Element;
+use crate::simd::lanes::{extremum, index_of};
 use crate::simd::vector::{Array, Floats, Simd, Vector};
 use gradloom_ir::op::element::{exp, log};
 use gradloom_maths::Arith;
@@ -50,6 +51,12 @@ pub(crate) trait Number: Element {
     }
     /// Returns whether `self` is less, where NaN is less than any number.
     fn below(self, other: Self) -> bool;
+    /// Returns the [greatest](Self::greatest) of at least one number.
+    fn row_greatest<S: Simd>(xs: &[Self]) -> Self;
+    /// Returns the [least](Self::least) of at least one number.
+    fn row_least<S: Simd>(xs: &[Self]) -> Self;
+    /// Returns the first index of a number, where zeros are equal.
+    fn row_index<S: Simd>(xs: &[Self], number: Self) -> Option<usize>;
 }
 
 /// Float element type.
@@ -135,6 +142,18 @@ macro_rules! ints {
             fn below(self, other: Self) -> bool {
                 self < other
             }
+            #[inline(always)]
+            fn row_greatest<S: Simd>(xs: &[Self]) -> Self {
+                xs.iter().fold(<$t>::MIN, |most, x| most.max(*x))
+            }
+            #[inline(always)]
+            fn row_least<S: Simd>(xs: &[Self]) -> Self {
+                xs.iter().fold(<$t>::MAX, |least, x| least.min(*x))
+            }
+            #[inline(always)]
+            fn row_index<S: Simd>(xs: &[Self], number: Self) -> Option<usize> {
+                index_by_parts(xs, number)
+            }
         }
     )*};
 }
@@ -218,6 +237,30 @@ macro_rules! floats {
             fn below(self, other: Self) -> bool {
                 !(self >= other) & !other.is_nan()
             }
+            #[inline(always)]
+            fn row_greatest<S: Simd>(xs: &[Self]) -> Self {
+                if S::FUSED {
+                    return extremum::<S::$vector, false>(xs);
+                }
+                // The compiler orders the keys as vectors at the baseline level, too.
+                let key = |x: &$t| if x.is_number() { x.key() } else { Self::GREATEST };
+                Self::of_key(xs.iter().fold(Self::LEAST, |most, x| most.max(key(x))))
+            }
+            #[inline(always)]
+            fn row_least<S: Simd>(xs: &[Self]) -> Self {
+                if S::FUSED {
+                    return extremum::<S::$vector, true>(xs);
+                }
+                let key = |x: &$t| if x.is_number() { x.key() } else { Self::LEAST };
+                Self::of_key(xs.iter().fold(Self::GREATEST, |least, x| least.min(key(x))))
+            }
+            #[inline(always)]
+            fn row_index<S: Simd>(xs: &[Self], number: Self) -> Option<usize> {
+                if S::FUSED {
+                    return index_of::<S::$vector>(xs, number);
+                }
+                index_by_parts(xs, number)
+            }
         }
 
         impl Float for $t {
@@ -266,6 +309,31 @@ macro_rules! floats {
             }
         }
     )*};
+}
+
+/// Returns the first index of a number, where zeros are equal.
+#[inline(always)]
+fn index_by_parts<T: Number>(xs: &[T], number: T) -> Option<usize> {
+    let mut before = before_part::<_, 64>(xs, number);
+    before += before_part::<_, 8>(&xs[before..], number);
+    Some(before + xs[before..].iter().position(|x| *x == number)?)
+}
+
+/// Returns the number of elements before the first `N`, as vectors, that contain a number.
+#[inline(always)]
+fn before_part<T: Number, const N: usize>(xs: &[T], number: T) -> usize {
+    let mut before = 0;
+    for part in xs.as_chunks::<N>().0 {
+        let mut any = false;
+        for x in part {
+            any |= *x == number;
+        }
+        if any {
+            break;
+        }
+        before += N;
+    }
+    before
 }
 
 /// Returns whether a number is NaN. One instruction tests two.

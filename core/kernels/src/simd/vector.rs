@@ -99,6 +99,11 @@ pub(crate) trait Floats: Vector<T: Float> {
     fn most(self, other: Self) -> Self;
     /// Returns the greatest number. The sign of a zero is unspecified.
     fn greatest(self) -> Self::T;
+    /// Returns NaN where `x` or `y` is NaN, and the numbers of `self` elsewhere.
+    fn mark_nan(self, x: Self, y: Self) -> Self;
+    fn any_nan(self) -> bool;
+    /// Returns the bits of numbers that are equal, lowest bit first. Zeros are equal.
+    fn equal(self, other: Self) -> u16;
     /// Returns `self 2^n`, rounded once.
     ///
     /// `self` must be between 1/2 and 2, or NaN. `n` must be an integer from `EXP_LEAST log2(e)` up
@@ -336,6 +341,27 @@ impl<T: Float> Floats for Array<T> {
             most = if x > most { x } else { most };
         }
         most
+    }
+    #[inline(always)]
+    fn mark_nan(self, x: Self, y: Self) -> Self {
+        let mut out = self;
+        for i in 0..WIDTH {
+            let nan = !x.0[i].is_number() | !y.0[i].is_number();
+            out.0[i] = if nan { T::of(f64::NAN) } else { self.0[i] };
+        }
+        out
+    }
+    #[inline(always)]
+    fn any_nan(self) -> bool {
+        self.0.iter().fold(false, |any, x| any | !x.is_number())
+    }
+    #[inline(always)]
+    fn equal(self, other: Self) -> u16 {
+        let mut bits = 0;
+        for i in 0..WIDTH {
+            bits |= u16::from(self.0[i] == other.0[i]) << i;
+        }
+        bits
     }
     #[inline(always)]
     fn scaled(self, n: Self) -> Self {

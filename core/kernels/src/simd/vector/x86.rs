@@ -49,6 +49,9 @@ macro_rules! vector {
         blend: |$m3:ident, $a:ident, $b:ident| $blend:expr;
         total: |$whole:ident| $total:expr;
         greatest: |$all:ident| $greatest:expr;
+        mark_nan: |$marks:ident, $first:ident, $second:ident| $mark_nan:expr;
+        any_nan: |$marked:ident| $any_nan:expr;
+        equal: |$one:ident, $another:ident| $equal:expr;
         scaled: |$p:ident, $e:ident| $scaled:expr;
         greater: |$g:ident, $h:ident| $greater:expr;
         choose_above: |$left:ident, $right:ident, $if_above:ident, $if_not:ident| $choose_above:expr;
@@ -190,6 +193,24 @@ macro_rules! vector {
                 let $all = self;
                 // SAFETY: the CPU has the instructions (`vector!`).
                 unsafe { $greatest }
+            }
+            #[inline(always)]
+            fn mark_nan(self, $first: $v, $second: $v) -> $v {
+                let $marks = self;
+                // SAFETY: the CPU has the instructions (`vector!`).
+                unsafe { $mark_nan }
+            }
+            #[inline(always)]
+            fn any_nan(self) -> bool {
+                let $marked = self;
+                // SAFETY: the CPU has the instructions (`vector!`).
+                unsafe { $any_nan }
+            }
+            #[inline(always)]
+            fn equal(self, $another: $v) -> u16 {
+                let $one = self;
+                // SAFETY: the CPU has the instructions (`vector!`).
+                unsafe { $equal }
             }
             #[inline(always)]
             fn scaled(self, $e: $v) -> $v {
@@ -338,6 +359,12 @@ vector! {
     blend: |mask, a, b| _mm512_mask_blend_ps(mask, b, a);
     total: |x| total8(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x)));
     greatest: |x| greatest8(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x)));
+    mark_nan: |marks, x, y| {
+        let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, y);
+        _mm512_mask_blend_ps(nan, marks, _mm512_set1_ps(f32::NAN))
+    };
+    any_nan: |x| _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x) != 0;
+    equal: |x, y| _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(x, y);
     scaled: |x, n| _mm512_scalef_ps(x, n);
     greater: |x, y| {
         // The instruction orders -0 below 0, but prefers a number to NaN.
@@ -374,6 +401,12 @@ vector! {
     blend: |mask, a, b| _mm512_mask_blend_pd(mask, b, a);
     total: |x| total4(_mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd::<1>(x)));
     greatest: |x| greatest4(_mm256_max_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd::<1>(x)));
+    mark_nan: |marks, x, y| {
+        let nan = _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, y);
+        _mm512_mask_blend_pd(nan, marks, _mm512_set1_pd(f64::NAN))
+    };
+    any_nan: |x| _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(x, x) != 0;
+    equal: |x, y| u16::from(_mm512_cmp_pd_mask::<_CMP_EQ_OQ>(x, y));
     scaled: |x, n| _mm512_scalef_pd(x, n);
     greater: |x, y| {
         // The instruction orders -0 below 0, but prefers a number to NaN.
@@ -413,6 +446,9 @@ vector! {
     blend: |mask, a, b| _mm256_blendv_ps(b, a, _mm256_castsi256_ps(mask));
     total: |x| total8(x);
     greatest: |x| greatest8(x);
+    mark_nan: |marks, x, y| _mm256_or_ps(marks, _mm256_cmp_ps::<_CMP_UNORD_Q>(x, y));
+    any_nan: |x| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x)) != 0;
+    equal: |x, y| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_EQ_OQ>(x, y)) as u16;
     scaled: |x, n| {
         let n = _mm256_castps_si256(_mm256_add_ps(n, _mm256_set1_ps(12_582_912.0)));
         let n = _mm256_add_epi32(_mm256_slli_epi32::<23>(n), _mm256_set1_epi32((127 + 64) << 23));
@@ -455,6 +491,9 @@ vector! {
     blend: |mask, a, b| _mm256_blendv_pd(b, a, _mm256_castsi256_pd(mask));
     total: |x| total4(x);
     greatest: |x| greatest4(x);
+    mark_nan: |marks, x, y| _mm256_or_pd(marks, _mm256_cmp_pd::<_CMP_UNORD_Q>(x, y));
+    any_nan: |x| _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_UNORD_Q>(x, x)) != 0;
+    equal: |x, y| _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_EQ_OQ>(x, y)) as u16;
     scaled: |x, n| {
         let n = _mm256_castpd_si256(_mm256_add_pd(n, _mm256_set1_pd(6_755_399_441_055_744.0)));
         let n = _mm256_add_epi64(_mm256_slli_epi64::<52>(n), _mm256_set1_epi64x((1023 + 512) << 52));

@@ -1,0 +1,323 @@
+//! Indices of extrema.
+
+use super::columns::{LONG, STRIP, Strip, pieces, prefetch_rows};
+use super::narrow::{arg_narrow, results_of_narrow};
+use super::operation::{Max, Min, Reduction};
+use super::rows::of_length;
+use super::{BYTES_PER_NANO, Fold, results_of_a_task};
+use crate::simd::leveled::leveled;
+use crate::simd::number::Number;
+use crate::task::{Prepared, map};
+use crate::threads::for_each_chunk;
+use gradloom_ir::DType;
+
+/// Writes the first index along the middle axis of the greatest or least element.
+///
+/// # Panics
+///
+/// Panics if `by` is the sum or the product.
+pub fn arg_fold(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
+    fn typed<T: Number>(arb: [usize; 3], by: Fold) -> Prepared {
+        match by {
+            Fold::Sum | Fold::Product => panic!("only a maximum or minimum has an index"),
+            Fold::Max => map(move |xs: &[T], out: &mut [i64]| {
+                arg_extremum(xs, arb, out, T::above, Max);
+            }),
+            Fold::Min => map(move |xs: &[T], out: &mut [i64]| {
+                arg_extremum(xs, arb, out, T::below, Min);
+            }),
+        }
+    }
+    on_number!(dtype, typed(arb, by))
+}
+
+/// Writes the first index along the middle axis of the extremum.
+///
+/// `wins(x, best)` is the strict order, and `most` finds the extremum.
+pub(crate) fn arg_extremum<T: Number>(
+    xs: &[T],
+    [a, r, b]: [usize; 3],
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy + Sync,
+    most: impl Reduction<T>,
+) {
+    if a * r * b == 0 {
+        return;
+    }
+    let nanos = size_of_val(xs) / BYTES_PER_NANO * 2;
+    if let Some(results) = results_of_narrow::<T>([a, r, b]) {
+        return for_each_chunk(out, results, nanos, |task, out| {
+            arg_narrow(&xs[task * results * r..], [r, b], out, wins);
+        });
+    }
+    let results = results_of_a_task::<T>([a, r, b]);
+    for_each_chunk(out, results, nanos, |task, mut out| {
+        let mut start = task * results;
+        if b == 1 {
+            return arg_rows(&xs[start * r..][..out.len() * r], r, out, wins, most);
+        }
+        let mut best = Best::new();
+        while !out.is_empty() {
+            let (matrix, column) = (start / b, start % b);
+            let n = out.len().min(b - column).min(STRIP);
+            let (strip, rest) = out.split_at_mut(n);
+            arg_strip(
+                &xs[matrix * r * b..][..r * b],
+                b,
+                column,
+                strip,
+                &mut best,
+                wins,
+            );
+            (start, out) = (start + n, rest);
+        }
+    });
+}
+
+fn arg_rows<T: Number>(
+    xs: &[T],
+    r: usize,
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy,
+    most: impl Reduction<T>,
+) {
+    match (r, size_of::<T>()) {
+        (2..=7, _) | (8, 4) => arg_short_rows(xs, r, out, wins),
+        _ => arg_long_rows(xs, r, out, most),
+    }
+}
+
+leveled! {
+    fn arg_short_rows<S, T: Number>(
+        xs: &[T],
+        r: usize,
+        out: &mut [i64],
+        wins: impl Fn(T, T) -> bool + Copy,
+    ) {
+        of_length!(r, arg_short(xs, out, wins));
+    }
+}
+
+leveled! {
+    fn arg_long_rows<S, T: Number>(
+        xs: &[T],
+        r: usize,
+        out: &mut [i64],
+        most: impl Reduction<T>,
+    ) {
+        for (at, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
+            let best = most.row::<S>(row);
+            *at = match best.is_number() {
+                true => T::row_index::<S>(row, best),
+                false => row.iter().position(|x| !x.is_number()),
+            }
+            .unwrap_or(0) as i64;
+        }
+    }
+}
+
+/// Writes the first index of the extremum of each row of `R` elements. The lanes of vectors are rows.
+#[inline(always)]
+fn arg_short<T: Number, const R: usize>(
+    xs: &[T],
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    for (at, row) in out.iter_mut().zip(xs.as_chunks::<R>().0) {
+        let (mut best, mut place) = (row[0], 0u32);
+        for (i, &x) in row.iter().enumerate().skip(1) {
+            let won = wins(x, best);
+            best = if won { x } else { best };
+            place = if won { i as u32 } else { place };
+        }
+        *at = i64::from(place);
+    }
+}
+
+/// Number of rows whose indices are counted from the same one.
+const COUNTED: usize = 1 << 30;
+
+/// Number of columns that are compared together.
+const COLS: usize = 32;
+
+/// Number of rows that are compared together.
+const AT_ONCE: usize = 4;
+
+/// The best elements of columns, and the numbers of their rows.
+pub(super) struct Best<T> {
+    elements: Strip<T>,
+    rows: Strip<u32>,
+}
+
+impl<T: Number> Best<T> {
+    pub(super) fn new() -> Best<T> {
+        Best {
+            elements: Strip([T::ZERO; STRIP]),
+            rows: Strip([0; STRIP]),
+        }
+    }
+}
+
+leveled! {
+    /// Writes the first indices of the extrema of columns of rows that are `stride` apart, from `column` on.
+    ///
+    /// The last row may be incomplete. `best` is overwritten.
+    pub(super) fn arg_strip<A, T: Number>(
+        xs: &[T],
+        stride: usize,
+        column: usize,
+        out: &mut [i64],
+        best: &mut Best<T>,
+        wins: impl Fn(T, T) -> bool + Copy,
+    ) {
+        let (xs, rows) = (&xs[column..], xs.len().div_ceil(stride));
+        let elements = &mut best.elements.0[..out.len()];
+        let at = &mut best.rows.0[..out.len()];
+        elements.copy_from_slice(&xs[..out.len()]);
+        out.fill(0);
+        for start in (1..rows).step_by(COUNTED) {
+            let some = COUNTED.min(rows - start);
+            at.fill(0);
+            let xs = &xs[start * stride..];
+            match stride * size_of::<T>() {
+                ..=LONG => arg_pieces(xs, stride, some, elements, at, wins),
+                _ => arg_long(xs, stride, some, elements, at, wins),
+            }
+            for (out, at) in out.iter_mut().zip(&*at) {
+                let new = start as i64 + i64::from(*at) - 1;
+                *out = if *at > 0 { new } else { *out };
+            }
+        }
+    }
+}
+
+/// Compares rows with the best elements of columns, a piece of columns at a time. The number of row `i` is `i + 1`.
+#[inline(always)]
+fn arg_pieces<T: Number>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    best: &mut [T],
+    at: &mut [u32],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    let mut done = 0;
+    while done < best.len() {
+        let (xs, best, at) = (&xs[done..], &mut best[done..], &mut at[done..]);
+        done += match best.len() {
+            COLS.. => arg_piece::<COLS, T>(xs, stride, rows, best, at, wins),
+            8.. => arg_piece::<8, T>(xs, stride, rows, best, at, wins),
+            _ => arg_piece::<1, T>(xs, stride, rows, best, at, wins),
+        };
+    }
+}
+
+/// Compares rows with the best elements of `N` columns, and returns `N`.
+#[inline(always)]
+fn arg_piece<const N: usize, T: Number>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    best: &mut [T],
+    at: &mut [u32],
+    wins: impl Fn(T, T) -> bool + Copy,
+) -> usize {
+    let best = best.first_chunk_mut::<N>().expect("there are `N` columns");
+    let at = at.first_chunk_mut::<N>().expect("there are `N` columns");
+    let (mut y, mut place) = (*best, *at);
+    let mut done = 0;
+    while done + AT_ONCE <= rows {
+        let after = done + AT_ONCE;
+        prefetch_rows(xs, stride, after..rows.min(after + AT_ONCE), N);
+        let x = pieces::<N, AT_ONCE, T>(xs, stride, done);
+        compare(x, done + 1, &mut y, &mut place, wins);
+        done += AT_ONCE;
+    }
+    while done < rows {
+        let x = pieces::<N, 1, T>(xs, stride, done);
+        compare(x, done + 1, &mut y, &mut place, wins);
+        done += 1;
+    }
+    (*best, *at) = (y, place);
+    N
+}
+
+/// Compares rows with the best elements. The first row has the number `first`.
+#[inline(always)]
+fn compare<const N: usize, const ROWS: usize, T: Number>(
+    rows: [&[T; N]; ROWS],
+    first: usize,
+    best: &mut [T; N],
+    at: &mut [u32; N],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    for j in 0..N {
+        let (mut y, mut place) = (best[j], at[j]);
+        for (i, row) in rows.iter().enumerate() {
+            let won = wins(row[j], y);
+            y = if won { row[j] } else { y };
+            place = if won { (first + i) as u32 } else { place };
+        }
+        (best[j], at[j]) = (y, place);
+    }
+}
+
+/// Compares long pieces of rows with the best elements of columns. The number of row `i` is `i + 1`.
+#[inline(always)]
+fn arg_long<T: Number>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    best: &mut [T],
+    at: &mut [u32],
+    wins: impl Fn(T, T) -> bool + Copy,
+) {
+    let mut done = 0;
+    while done < rows {
+        let (from, number) = (&xs[done * stride..], done as u32 + 1);
+        done += match rows - done {
+            8.. => compare_long::<T, 8>(from, stride, number, best, at, wins),
+            _ => compare_long::<T, 1>(from, stride, number, best, at, wins),
+        };
+    }
+}
+
+/// Compares `N` rows with the best elements of columns, and returns `N`. The rows have numbers from `first` on.
+#[inline(always)]
+fn compare_long<T: Number, const N: usize>(
+    xs: &[T],
+    stride: usize,
+    first: u32,
+    best: &mut [T],
+    at: &mut [u32],
+    wins: impl Fn(T, T) -> bool + Copy,
+) -> usize {
+    let n = best.len();
+    let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
+    let step = |mut found: (T, u32), x: [T; N]| {
+        for (i, x) in x.into_iter().enumerate() {
+            let won = wins(x, found.0);
+            let number = first + i as u32;
+            found = (
+                if won { x } else { found.0 },
+                if won { number } else { found.1 },
+            );
+        }
+        found
+    };
+    // The length of a piece is a constant, so its loop has no columns that are compared alone.
+    let split = rows.map(|row| row.as_chunks::<COLS>());
+    let (pieces, rest) = best.as_chunks_mut::<COLS>();
+    let (places, rest_at) = at.as_chunks_mut::<COLS>();
+    for (i, (best, at)) in pieces.iter_mut().zip(places).enumerate() {
+        let rows: [&[T; COLS]; N] = std::array::from_fn(|row| &split[row].0[i]);
+        for j in 0..COLS {
+            (best[j], at[j]) = step((best[j], at[j]), std::array::from_fn(|row| rows[row][j]));
+        }
+    }
+    let rows = split.map(|(_, row)| &row[..rest.len()]);
+    for (j, (best, at)) in rest.iter_mut().zip(rest_at).enumerate() {
+        (*best, *at) = step((*best, *at), std::array::from_fn(|row| rows[row][j]));
+    }
+    N
+}
