@@ -150,7 +150,11 @@ fn run() -> Result<(), Box<dyn Error>> {
             .drop_last(true)
             .prefetch(4),
         test: test_batches,
-        epochs: if options.is_short { 4 } else { 3 },
+        epochs: match (options.is_short, options.with_lora) {
+            (true, false) => 4,
+            (true, true) => 12,
+            (false, _) => 3,
+        },
         rate,
         folder: Path::new("target").join(&name),
         resumes: options.resumes,
