@@ -42,8 +42,8 @@ fn without_identities(mut program: Program) -> Program {
             *arg = same.get(arg).copied().unwrap_or(*arg);
         }
         if is_broadcast(eqn.op) && !is_known(&program, eqn.outs[0]) {
-            let [from, to] = [eqn.args[0], guess.target(&program, eqn)];
-            if guess.shape(&program, from) == guess.shape(&program, to) {
+            let from = eqn.args[0];
+            if guess.target(&program, eqn) == from {
                 same.insert(eqn.outs[0], from);
             }
         }
@@ -91,7 +91,8 @@ impl Guess {
         }
     }
 
-    /// Returns the operand that has the shape of the result of a broadcast or of its transpose.
+    /// Returns the operand that has the shape of the result of a broadcast or of its transpose. It is the first one if
+    /// all shapes are equal.
     fn target(&self, program: &Program, eqn: &Eqn) -> Var {
         let shape = self.shape(program, eqn.args[0]);
         let mut likes = eqn.likes().iter().copied();

@@ -245,7 +245,7 @@ macro_rules! binary_fns {
 /// As `binary_fns!`, for functions of the remainder and the divisor:
 /// `remainder_fns! { |rest, y| expression, int |rest, y| expression }`.
 ///
-/// A loop computes the remainders of a piece as vectors, and alone if one of them is not exact.
+/// A loop computes the remainders of a piece as vectors, and again one by one if any of them is not exact.
 macro_rules! remainder_fns {
     (|$rest:ident, $y:ident| $float:expr, int |$i:ident, $j:ident| $int:expr) => {
         element_fns! {

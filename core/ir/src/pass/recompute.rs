@@ -60,12 +60,15 @@ struct Cost {
     read: usize,
 }
 
+/// Returns the number of elements of a value, if its shape is known.
+fn numel(program: &Program, var: Var) -> Option<usize> {
+    let dims = program.aval(var).shape.known()?;
+    Some(dims.iter().product())
+}
+
 /// Returns the cost of each value that is cheaper to compute again than to store.
 fn costs(program: &Program) -> SecondaryMap<Var, Cost> {
-    let numel = |var: Var| -> Option<usize> {
-        let dims = program.aval(var).shape.known()?;
-        Some(dims.iter().product())
-    };
+    let numel = |var: Var| numel(program, var);
     let stored = read_whole(program);
     let mut costs: SecondaryMap<Var, Cost> = SecondaryMap::new();
     for (i, eqn) in program.eqns.iter().enumerate() {
@@ -85,20 +88,12 @@ fn costs(program: &Program) -> SecondaryMap<Var, Cost> {
                 None => read += numel(*arg).unwrap_or(n),
             }
         }
-        let of_parameter = || {
-            let large = |var: &&Var| numel(**var) == Some(n);
-            let mut of = eqn.data().iter().filter(large);
-            let one =
-                matches!((of.next(), of.next()), (Some(x), None) if program.params.contains(x));
-            one && read <= n + n / FACTOR && n >= LEAST_OF_PARAMETER
-        };
-        let pays = match eqn.op {
-            Op::Add | Op::Sub | Op::Mul if stored.get(eqn.out()).is_none() && of_parameter() => {
-                true
-            }
-            _ => read <= n / FACTOR && equations <= MOST_EQUATIONS,
-        };
-        if pays {
+        let of_small = read <= n / FACTOR && equations <= MOST_EQUATIONS;
+        let of_parameter = n >= LEAST_OF_PARAMETER
+            && read <= n + n / FACTOR
+            && stored.get(eqn.out()).is_none()
+            && is_step_from_parameter(program, eqn);
+        if of_small || of_parameter {
             costs.insert(
                 eqn.out(),
                 Cost {
@@ -110,6 +105,18 @@ fn costs(program: &Program) -> SecondaryMap<Var, Cost> {
         }
     }
     costs
+}
+
+/// Returns whether an equation adds to a parameter, subtracts or multiplies, and no other operand has as many elements
+/// as its result.
+fn is_step_from_parameter(program: &Program, eqn: &Eqn) -> bool {
+    let numel = |var: Var| numel(program, var);
+    let mut large = eqn
+        .data()
+        .iter()
+        .filter(|var| numel(**var) == numel(eqn.out()));
+    let parameter = large.next().is_some_and(|x| program.params.contains(x));
+    matches!(eqn.op, Op::Add | Op::Sub | Op::Mul) && parameter && large.next().is_none()
 }
 
 /// Returns the results, and the values that are read by ops that are not elementwise.
