@@ -4,10 +4,11 @@
 
 use crate::memory::element::Element;
 use crate::memory::scratch::{Plain, with_scratch};
+use crate::movement::write_parts;
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use crate::task::{Prepared, map};
-use crate::threads::for_each_chunk;
+use crate::threads::{for_each, for_each_chunk, worth};
 use gradloom_ir::DType;
 use std::ops::Range;
 
@@ -45,15 +46,19 @@ pub fn sort(dtype: DType, len: usize, direction: Direction) -> Prepared {
             for_each_row(out, len, 20, |i, out| {
                 with_scratch([len, len], |[keys, other]| {
                     let row = &xs[i * len..][..len];
-                    (keys.iter_mut().zip(row)).for_each(|(y, x)| *y = key(*x));
-                    let digits = 0..size_of::<T>() as u32;
-                    let sorted = sorted(keys, other, digits)
-                        .iter()
-                        .map(|key| T::of_key(*key));
-                    match direction {
-                        Direction::Ascending => write(sorted, out),
-                        Direction::Descending => write(sorted.rev(), out),
-                    }
+                    write_parts(keys, 1, |at, keys| {
+                        write(row[at..].iter().map(|x| key(*x)), keys);
+                    });
+                    let sorted = sorted(keys, other, 0..size_of::<T>() as u32);
+                    write_parts(out, 1, |at, out| {
+                        let element = |key: &T::Key| T::of_key(*key);
+                        match direction {
+                            Direction::Ascending => write(sorted[at..].iter().map(element), out),
+                            Direction::Descending => {
+                                write(sorted[..len - at].iter().rev().map(element), out);
+                            }
+                        }
+                    });
                     if T::TYPE.is_float() {
                         write_zeros(row, out);
                     }
@@ -94,7 +99,9 @@ pub fn argsort(dtype: DType, len: usize, direction: Direction) -> Prepared {
                 with_scratch([len, len], |[entries, other]| {
                     write_entries(&xs[i * len..][..len], direction, entries);
                     let sorted: &[E] = sorted(entries, other, E::DIGITS);
-                    write(sorted.iter().map(|entry| entry.index()), out);
+                    write_parts(out, 1, |at, out| {
+                        write(sorted[at..].iter().map(|entry| entry.index()), out);
+                    });
                 });
             });
         })
@@ -216,7 +223,7 @@ fn is_short<T>(len: usize) -> bool {
 }
 
 /// Integer that is sorted by its digits.
-trait Digits: Plain + Ord {
+trait Digits: Plain + Ord + Send + Sync {
     /// Returns the byte with this number. The order of the bytes is that of the integers.
     fn digit(self, byte: u32) -> usize;
 }
@@ -266,25 +273,36 @@ fn write_entries<T: Number, E: Entry>(row: &[T], direction: Direction, out: &mut
 where
     T::Key: Into<i64>,
 {
-    for (i, (y, x)) in out.iter_mut().zip(row).enumerate() {
-        let key: i64 = key(x.plus(T::ZERO)).into();
-        *y = match direction {
-            Direction::Ascending => E::new(key, i),
-            Direction::Descending => E::new(!key, i),
-        };
-    }
+    write_parts(out, 1, |at, out| {
+        for (i, (y, x)) in out.iter_mut().zip(&row[at..]).enumerate() {
+            let key: i64 = key(x.plus(T::ZERO)).into();
+            *y = match direction {
+                Direction::Ascending => E::new(key, at + i),
+                Direction::Descending => E::new(!key, at + i),
+            };
+        }
+    });
 }
+
+/// Number of values of a digit.
+const VALUES: usize = 256;
+
+/// Approximate number of nanoseconds for a digit of a number.
+const DIGIT_NANOS: usize = 2;
 
 /// Sorts numbers by the bytes `digits`, and returns the slice with the result.
 ///
 /// The lower bytes have to be in ascending order already. The other slice is scratch of the same
 /// length.
 fn sorted<'a, E: Digits>(xs: &'a mut [E], other: &'a mut [E], digits: Range<u32>) -> &'a [E] {
-    const VALUES: usize = 256;
     let n_digits = digits.len();
     if xs.len() < 64 * n_digits {
         xs.sort_unstable();
         return xs;
+    }
+    let n_threads = worth(xs.len() * DIGIT_NANOS);
+    if n_threads > 1 {
+        return sorted_by_threads(xs, other, digits, n_threads);
     }
     let mut counts = [[0usize; VALUES]; 8];
     for x in &*xs {
@@ -310,4 +328,95 @@ fn sorted<'a, E: Digits>(xs: &'a mut [E], other: &'a mut [E], digits: Range<u32>
         (from, to) = (to, from);
     }
     from
+}
+
+/// As [`sorted`], on some threads: each moves a part of the numbers for each digit.
+fn sorted_by_threads<'a, E: Digits>(
+    xs: &'a mut [E],
+    other: &'a mut [E],
+    digits: Range<u32>,
+    n_parts: usize,
+) -> &'a [E] {
+    struct Start<E>(*mut E);
+    // SAFETY: threads write disjoint elements through the pointer, and these may move between threads.
+    unsafe impl<E: Send> Sync for Start<E> {}
+    let (n, nanos) = (xs.len(), xs.len() * DIGIT_NANOS);
+    let part = n.div_ceil(n_parts);
+    let mut places = vec![[0; VALUES]; n.div_ceil(part)];
+    let (mut from, mut to) = (xs, other);
+    assert_eq!(to.len(), n);
+    for byte in digits {
+        let parts = |i: usize| &from[i * part..][..part.min(n - i * part)];
+        for_each_chunk(&mut places, 1, nanos / 2, |i, counts| {
+            counts[0] = [0; VALUES];
+            for x in parts(i) {
+                counts[0][x.digit(byte)] += 1;
+            }
+        });
+        let first = from[0].digit(byte);
+        // Equal digits do not change the order.
+        if places.iter().map(|counts| counts[first]).sum::<usize>() == n {
+            continue;
+        }
+        let mut place = 0;
+        for digit in 0..VALUES {
+            for counts in &mut places {
+                (counts[digit], place) = (place, place + counts[digit]);
+            }
+        }
+        let start = &Start(to.as_mut_ptr());
+        for_each(places.len(), nanos, |i| {
+            let mut places = places[i];
+            for x in parts(i) {
+                let place = &mut places[x.digit(byte)];
+                // SAFETY: the places of a digit of a part are as many as its numbers with this digit. They are below `n`,
+                // the number of elements of `to`, which is borrowed mutably, and those of others start after them.
+                unsafe { start.0.add(*place).write(*x) };
+                *place += 1;
+            }
+        });
+        (from, to) = (to, from);
+    }
+    from
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Direction, argsort, sort};
+    use crate::memory::{Data, DataMut};
+    use crate::threads::set_threads;
+    use gradloom_ir::DType;
+
+    #[test]
+    fn threads_sort_a_long_row_together() {
+        let n = 300_001;
+        let mut xs: Vec<f32> = (0..n)
+            .map(|i| (i * 7919 % 10_007) as f32 - 5000.0)
+            .collect();
+        xs.iter_mut().step_by(1001).for_each(|x| *x = -0.0);
+        xs[77] = f32::NAN;
+        let mut by_row: Vec<usize> = (0..n).collect();
+        by_row.sort_by(|i, j| {
+            let (x, y) = (xs[*i], xs[*j]);
+            x.partial_cmp(&y).unwrap_or(x.is_nan().cmp(&y.is_nan()))
+        });
+        set_threads(2);
+        let (mut sorted, mut indices) = (vec![9.0; n], vec![9; n]);
+        let args = [Data::F32(&xs)];
+        let kernel = sort(DType::F32, n, Direction::Ascending);
+        kernel(&args, &mut [DataMut::F32(&mut sorted)]).unwrap();
+        let kernel = argsort(DType::F32, n, Direction::Ascending);
+        kernel(&args, &mut [DataMut::I64(&mut indices)]).unwrap();
+        let bits = |x: f32| x.to_bits();
+        assert!((0..n).all(|i| indices[i] == by_row[i] as i64));
+        assert!((0..n).all(|i| bits(sorted[i]) == bits(xs[by_row[i]])));
+
+        set_threads(1);
+        let kernel = sort(DType::F32, n, Direction::Descending);
+        let mut alone = vec![9.0; n];
+        kernel(&args, &mut [DataMut::F32(&mut alone)]).unwrap();
+        set_threads(2);
+        kernel(&args, &mut [DataMut::F32(&mut sorted)]).unwrap();
+        assert!((0..n).all(|i| bits(sorted[i]) == bits(alone[i])));
+    }
 }

@@ -9,6 +9,7 @@
 
 use crate::lock::get_or_init;
 use crate::timeline;
+use smallvec::SmallVec;
 use std::any::Any;
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -126,6 +127,35 @@ pub fn for_each_chunks<T: Send, const N: usize>(
             unsafe { std::slice::from_raw_parts_mut(start.add(from), len.min(n - from)) }
         });
         task(i, chunks);
+    });
+}
+
+/// As [`for_each_chunk`] with parts of different lengths: part `i` starts at `start(i)`, and the first one at 0.
+///
+/// # Panics
+///
+/// If a part starts before the one before it, or after the end of `out`.
+pub(crate) fn for_each_part<T: Send>(
+    out: &mut [T],
+    n_parts: usize,
+    nanos: usize,
+    start: impl Fn(usize) -> usize + Sync,
+    task: impl Fn(usize, &mut [T]) + Sync,
+) {
+    struct Base<T>(*mut T);
+    // SAFETY: threads access disjoint parts through the pointer, and their elements may move
+    // between threads (`T: Send`).
+    unsafe impl<T: Send> Sync for Base<T> {}
+    let n = out.len();
+    let bounds: SmallVec<[usize; 32]> = (0..n_parts).map(start).chain([n]).collect();
+    assert!(bounds[0] == 0 && bounds.is_sorted());
+    let base = &Base(out.as_mut_ptr());
+    for_each(n_parts, nanos, |i| {
+        let (from, to) = (bounds[i], bounds[i + 1]);
+        // SAFETY: the bounds ascend to the length of the slice, as asserted, and the slice is borrowed mutably until all
+        // tasks are done. Each `i` comes once, so the parts of two tasks do not overlap.
+        let part = unsafe { std::slice::from_raw_parts_mut(base.0.add(from), to - from) };
+        task(i, part);
     });
 }
 

@@ -63,6 +63,8 @@ pub(crate) struct Blocks {
     outer: SmallVec<[Axis; 4]>,
     /// Number of elements of the operand, from the first to the last one, and of the result.
     spans: [usize; 2],
+    /// Number of elements of the result that the copy writes a part of.
+    pub(crate) whole: usize,
 }
 
 impl Blocks {
@@ -96,6 +98,7 @@ impl Blocks {
             cols: SmallVec::from_elem(last, 1),
             outer: axes,
             spans,
+            whole: spans[1],
         };
         match first {
             Some(i) if in_registers || (unit * size < LINE && last.len > FEW_COLS) => {
@@ -333,7 +336,7 @@ impl Way {
                 .rows
                 .iter()
                 .any(|a| (a.to * size).is_multiple_of(SETS)),
-            stream: non_temporal(blocks.spans[1] * size)
+            stream: non_temporal(blocks.whole * size)
                 && to.addr().is_multiple_of(LINE)
                 && (m * unit).is_multiple_of(LINE)
                 && blocks.rows.iter().chain(&blocks.outer).all(lines),

@@ -4,6 +4,8 @@ use crate::memory::element::Element;
 use crate::memory::layout::{Layout, numel};
 use crate::movement::blocks::Blocks;
 use crate::movement::gather::Gather;
+use crate::movement::{BYTES_PER_NANO, PART_BYTES};
+use crate::threads::{for_each_part, worth};
 
 /// Number of elements from which axes that change places are copied block by block.
 const MANY: usize = 256;
@@ -52,6 +54,102 @@ impl Copy {
     }
 }
 
+/// Number of bytes of the result from which a copy has parts.
+const LARGE: usize = 4 * PART_BYTES;
+
+/// Multiple of indices of a part, so that it has whole cache lines of rows that become columns.
+const GRAIN: usize = 16;
+
+/// Copy into row-major order that several threads share.
+pub(crate) struct CopyInParts {
+    whole: Copy,
+    parts: Option<Parts>,
+}
+
+/// Parts along an axis, at each index of the axes before it.
+struct Parts {
+    /// Lengths and strides of the axes before it.
+    outer: Box<[(usize, usize)]>,
+    len: usize,
+    stride: usize,
+    /// Number of elements of the result at an index of the axis.
+    inner: usize,
+    /// Number of indices of a part and its copy: of the first parts, and of the last one.
+    copies: [(usize, Copy); 2],
+}
+
+impl CopyInParts {
+    /// Resolves a copy of elements of `size` bytes.
+    pub(crate) fn new(layout: &Layout, size: usize) -> CopyInParts {
+        let large = layout.numel() * size >= LARGE;
+        CopyInParts {
+            whole: Copy::new(layout, size),
+            parts: large.then(|| Parts::new(layout, size)),
+        }
+    }
+
+    /// Writes all of `out`.
+    pub(crate) fn run<T: Element>(&self, data: &[T], out: &mut [T]) {
+        let nanos = size_of_val(out) / BYTES_PER_NANO;
+        match &self.parts {
+            Some(parts) if worth(nanos) > 1 => parts.run(data, out, nanos),
+            _ => self.whole.run(data, out),
+        }
+    }
+}
+
+impl Parts {
+    /// `layout` has elements.
+    fn new(layout: &Layout, size: usize) -> Parts {
+        let inner = |axis: usize| numel(&layout.shape[axis + 1..]);
+        let small = |axis: &usize| inner(*axis) * size <= PART_BYTES;
+        let axis = (0..layout.shape.len()).find(small).unwrap_or(0);
+        let (len, inner) = (layout.shape[axis], inner(axis));
+        let n = (PART_BYTES / (inner * size))
+            .next_multiple_of(GRAIN)
+            .min(len);
+        let copy = |n: usize| {
+            let mut part = layout.narrow(axis, 0, n, 1);
+            for axis in 0..axis {
+                part = part.narrow(axis, 0, 1, 1);
+            }
+            let mut copy = Copy::new(&part, size);
+            if let Order::Blocks(blocks) = &mut copy.order {
+                blocks.whole = layout.numel();
+            }
+            (n, copy)
+        };
+        let axes = layout.shape.iter().zip(&layout.strides);
+        Parts {
+            outer: axes
+                .take(axis)
+                .map(|(len, stride)| (*len, *stride))
+                .collect(),
+            len,
+            stride: layout.strides[axis],
+            inner,
+            copies: [copy(n), copy((len - 1) % n + 1)],
+        }
+    }
+
+    fn run<T: Element>(&self, data: &[T], out: &mut [T], nanos: usize) {
+        let [(n, copy), (_, last)] = &self.copies;
+        let n_parts = self.len.div_ceil(*n);
+        let n_outer: usize = self.outer.iter().map(|axis| axis.0).product();
+        let start = |i: usize| (i / n_parts * self.len + i % n_parts * n) * self.inner;
+        for_each_part(out, n_outer * n_parts, nanos, start, |i, out| {
+            let (mut rest, part) = (i / n_parts, i % n_parts);
+            let mut at = part * n * self.stride;
+            for (len, stride) in self.outer.iter().rev() {
+                at += rest % len * stride;
+                rest /= len;
+            }
+            let copy = if part + 1 == n_parts { last } else { copy };
+            copy.run(&data[at..], out);
+        });
+    }
+}
+
 /// Copy of contiguous elements into a strided part of a result.
 pub(crate) struct Scatter {
     layout: Layout,
@@ -93,16 +191,31 @@ impl Scatter {
         &self,
         out: &mut [T],
         value: T,
-        read: impl Fn(usize, &mut [T]),
+        read: impl Fn(usize, &mut [T]) + Sync,
     ) {
-        let (len, mut done) = (self.inner.0, 0);
-        for row in 0..self.layout.numel() / len.max(1) {
-            let at = self.start(row);
-            out[done..at].fill(value);
-            read(row * len, &mut out[at..at + len]);
-            done = at + len;
-        }
-        out[done..].fill(value);
+        let len = self.inner.0;
+        let n_rows = self.layout.numel() / len.max(1);
+        let nanos = size_of_val(out) / BYTES_PER_NANO;
+        let n_parts = size_of_val(out).div_ceil(PART_BYTES).min(n_rows).max(1);
+        let first = |part: usize| part * n_rows / n_parts;
+        // Other elements belong to the row before them.
+        let start = |part: usize| {
+            if part == 0 {
+                0
+            } else {
+                self.start(first(part))
+            }
+        };
+        for_each_part(out, n_parts, nanos, start, |part, out| {
+            let (from, mut done) = (start(part), 0);
+            for row in first(part)..first(part + 1) {
+                let at = self.start(row) - from;
+                out[done..at].fill(value);
+                read(row * len, &mut out[at..at + len]);
+                done = at + len;
+            }
+            out[done..].fill(value);
+        });
     }
 
     /// Returns the index of the first element of a row.
@@ -157,6 +270,16 @@ pub(crate) mod tests {
             self.0 = self.0.wrapping_add(1442695040888963407);
             (self.0 >> 33) as usize % n
         }
+    }
+
+    /// Returns the position of element `i` in row-major order.
+    pub(crate) fn position(layout: &Layout, mut i: usize) -> usize {
+        let mut at = layout.offset;
+        for (len, stride) in layout.shape.iter().zip(&layout.strides).rev() {
+            at += i % len * stride;
+            i /= len;
+        }
+        at
     }
 
     /// Returns the positions of the elements in row-major order.

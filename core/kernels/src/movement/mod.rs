@@ -9,8 +9,9 @@ pub(crate) mod write;
 
 use crate::memory::{Data, Element, Layout};
 use crate::task::{Prepared, map};
+use crate::threads::for_each_chunk;
 use blocks::Blocks;
-use copy::{Copy, Scatter};
+use copy::{CopyInParts, Scatter};
 use gather::Gather;
 use gradloom_ir::{DType, Static};
 use std::ops::Range;
@@ -18,18 +19,39 @@ use std::ops::Range;
 pub use window::{read_window, write_slice, write_window};
 pub use write::Write;
 
+/// Approximate number of bytes that one thread writes in a nanosecond.
+pub(crate) const BYTES_PER_NANO: usize = 16;
+
+/// Number of bytes of a part that one thread writes, unless a unit has more.
+pub(crate) const PART_BYTES: usize = 1 << 17;
+
+/// Calls `write` with the index of the first element and the elements of each part of a result, on several threads if the
+/// result is large. Each part has whole units of `unit` elements.
+pub(crate) fn write_parts<T: Send>(
+    out: &mut [T],
+    unit: usize,
+    write: impl Fn(usize, &mut [T]) + Sync,
+) {
+    let unit = unit.max(1);
+    let len = (PART_BYTES / size_of::<T>()).div_ceil(unit) * unit;
+    let nanos = size_of_val(out) / BYTES_PER_NANO;
+    for_each_chunk(out, len, nanos, |i, out| write(i * len, out));
+}
+
 /// Copies elements laid out as `layout` into row-major order.
 ///
 /// If the layout is already contiguous, the operand slice must have exactly its elements.
 pub fn copy(dtype: DType, layout: &Layout) -> Prepared {
-    fn typed<T: Element>(copy: Option<Copy>) -> Prepared {
+    fn typed<T: Element>(copy: Option<CopyInParts>) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| match &copy {
             Some(copy) => copy.run(xs, out),
-            None => out.copy_from_slice(xs),
+            None => write_parts(out, 1, |at, out| {
+                out.copy_from_slice(&xs[at..][..out.len()]);
+            }),
         })
     }
     let strided = !layout.is_contiguous();
-    let copy = strided.then(|| Copy::new(layout, dtype.size()));
+    let copy = strided.then(|| CopyInParts::new(layout, dtype.size()));
     on_element!(dtype, typed(copy))
 }
 
@@ -57,7 +79,7 @@ pub fn scatter_onto(dtype: DType, to: &Layout, value: &Static) -> Prepared {
                     row.copy_from_slice(&ys[i..][..row.len()]);
                 });
             }
-            out.fill(value);
+            write_parts(out, 1, |_, out| out.fill(value));
             scatter.run(ys, out);
         })
     }
@@ -98,16 +120,20 @@ pub fn concat(dtype: DType, pieces: Vec<usize>) -> Prepared {
 }
 
 fn concat_slices<T: Element>(args: &[Data<'_>], pieces: &[usize], out: &mut [T]) {
-    let mut at = 0;
-    for i in 0.. {
-        for (arg, &n) in args.iter().zip(pieces) {
-            if at == out.len() {
-                return;
+    let in_turn: usize = pieces.iter().sum();
+    write_parts(out, 1, |at, mut out| {
+        let (mut turn, mut skipped) = (at / in_turn, at % in_turn);
+        while !out.is_empty() {
+            for (arg, &n) in args.iter().zip(pieces) {
+                let first = skipped.min(n);
+                skipped -= first;
+                let (now, later) = out.split_at_mut((n - first).min(out.len()));
+                now.copy_from_slice(&T::slice(*arg)[turn * n + first..][..now.len()]);
+                out = later;
             }
-            out[at..at + n].copy_from_slice(&T::slice(*arg)[i * n..(i + 1) * n]);
-            at += n;
+            turn += 1;
         }
-    }
+    });
 }
 
 /// Triangle of a matrix.
@@ -131,16 +157,15 @@ pub fn triangles(
         cols: usize,
     ) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| {
-            if cols == 0 {
-                return;
-            }
-            let both = xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols));
-            for (i, (x, y)) in both.enumerate() {
-                let kept = kept(i);
-                y[..kept.start].fill(T::default());
-                y[kept.end..].fill(T::default());
-                y[kept.clone()].copy_from_slice(&x[kept]);
-            }
+            write_parts(out, cols, |at, out| {
+                let both = xs[at..].chunks_exact(cols).zip(out.chunks_exact_mut(cols));
+                for (i, (x, y)) in both.enumerate() {
+                    let kept = kept(at / cols + i);
+                    y[..kept.start].fill(T::default());
+                    y[kept.end..].fill(T::default());
+                    y[kept.clone()].copy_from_slice(&x[kept]);
+                }
+            });
         })
     }
     // The columns of a row that are kept. The first `n` columns are to the left of the diagonal.
@@ -159,38 +184,48 @@ pub fn triangles(
 pub fn flip(dtype: DType, [_, r, b]: [usize; 3]) -> Prepared {
     fn typed<T: Element>(r: usize, b: usize) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| {
-            if out.is_empty() {
-                return;
-            }
-            let matrices = xs.chunks_exact(r * b).zip(out.chunks_exact_mut(r * b));
-            for (xs, out) in matrices {
-                if b == 1 {
-                    for (y, x) in out.iter_mut().zip(xs.iter().rev()) {
-                        *y = *x;
-                    }
-                } else {
-                    for (y, x) in out.chunks_exact_mut(b).zip(xs.chunks_exact(b).rev()) {
-                        y.copy_from_slice(x);
-                    }
-                }
-            }
+            write_parts(out, b, |at, out| flip_rows(xs, [r, b], at / b, out));
         })
     }
     on_element!(dtype, typed(r, b))
+}
+
+/// Writes some rows of matrices of `r` reversed rows of `b` elements, from row `at` of all on.
+fn flip_rows<T: Element>(xs: &[T], [r, b]: [usize; 2], mut at: usize, mut out: &mut [T]) {
+    while !out.is_empty() {
+        let (matrix, row) = (at / r, at % r);
+        let n = (r - row).min(out.len() / b);
+        let (now, later) = out.split_at_mut(n * b);
+        let xs = &xs[(matrix * r + r - row - n) * b..][..n * b];
+        if b == 1 {
+            for (y, x) in now.iter_mut().zip(xs.iter().rev()) {
+                *y = *x;
+            }
+        } else {
+            for (y, x) in now.chunks_exact_mut(b).zip(xs.chunks_exact(b).rev()) {
+                y.copy_from_slice(x);
+            }
+        }
+        (at, out) = (at + n, later);
+    }
 }
 
 /// Rotates each row of `len` elements by `shift` elements, less than `len`, towards its end.
 pub fn roll(dtype: DType, len: usize, shift: usize) -> Prepared {
     fn typed<T: Element>(len: usize, shift: usize) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| {
-            if out.is_empty() {
-                return;
-            }
-            for (xs, out) in xs.chunks_exact(len).zip(out.chunks_exact_mut(len)) {
-                let (start, end) = xs.split_at(len - shift);
-                out[..shift].copy_from_slice(end);
-                out[shift..].copy_from_slice(start);
-            }
+            write_parts(out, 1, |mut at, mut out| {
+                while !out.is_empty() {
+                    let (row, to) = (at / len, at % len);
+                    let (from, end) = match to < shift {
+                        true => (len - shift + to, shift),
+                        false => (to - shift, len),
+                    };
+                    let (now, later) = out.split_at_mut((end - to).min(out.len()));
+                    now.copy_from_slice(&xs[row * len + from..][..now.len()]);
+                    (at, out) = (at + now.len(), later);
+                }
+            });
         })
     }
     on_element!(dtype, typed(len, shift))
@@ -200,11 +235,13 @@ pub fn roll(dtype: DType, len: usize, shift: usize) -> Prepared {
 pub fn eye(dtype: DType, len: usize) -> Prepared {
     fn typed<T: Element>(len: usize) -> Prepared {
         Box::new(move |_, outs| {
-            let out = T::slice_mut(&mut outs[0]);
-            out.fill(T::default());
-            for y in out.iter_mut().step_by(len + 1) {
-                *y = T::from_static(&Static::Int(1));
-            }
+            let one = T::from_static(&Static::Int(1));
+            write_parts(T::slice_mut(&mut outs[0]), len, |at, out| {
+                for (i, row) in out.chunks_exact_mut(len).enumerate() {
+                    row.fill(T::default());
+                    row[at / len + i] = one;
+                }
+            });
             Ok(())
         })
     }
@@ -215,9 +252,11 @@ pub fn eye(dtype: DType, len: usize) -> Prepared {
 pub fn iota(dtype: DType) -> Prepared {
     fn typed<T: Element>() -> Prepared {
         Box::new(|_, outs| {
-            for (i, y) in T::slice_mut(&mut outs[0]).iter_mut().enumerate() {
-                *y = T::from_static(&Static::Int(i as i64));
-            }
+            write_parts(T::slice_mut(&mut outs[0]), 1, |at, out| {
+                for (i, y) in out.iter_mut().enumerate() {
+                    *y = T::from_static(&Static::Int((at + i) as i64));
+                }
+            });
             Ok(())
         })
     }
@@ -228,9 +267,109 @@ pub fn iota(dtype: DType) -> Prepared {
 pub fn zeros(dtype: DType) -> Prepared {
     fn typed<T: Element>() -> Prepared {
         Box::new(|_, outs| {
-            T::slice_mut(&mut outs[0]).fill(T::default());
+            write_parts(T::slice_mut(&mut outs[0]), 1, |_, out| {
+                out.fill(T::default())
+            });
             Ok(())
         })
     }
     on_element!(dtype, typed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Triangle, concat, copy, eye, flip, iota, roll, triangles};
+    use crate::memory::{Data, DataMut, Layout};
+    use crate::task::Prepared;
+    use crate::threads::set_threads;
+    use gradloom_ir::DType;
+
+    /// Checks the results with two threads and with one.
+    #[track_caller]
+    fn check(what: &str, kernel: &Prepared, args: &[Data<'_>], want: &[f32]) {
+        for threads in [2, 1] {
+            set_threads(threads);
+            let mut found = vec![9.0; want.len()];
+            kernel(args, &mut [DataMut::F32(&mut found)]).unwrap();
+            let wrong = found.iter().zip(want).position(|(x, y)| x != y);
+            assert_eq!(wrong, None, "{what}, {threads} threads");
+        }
+    }
+
+    /// Results have several parts, whose ends lie within rows and matrices.
+    #[test]
+    fn parts_of_large_results_are_those_of_the_definition() {
+        let (dtype, xs): (_, Vec<f32>) = (DType::F32, (0..360_000).map(|x| x as f32).collect());
+        let args = [Data::F32(&xs)];
+        let of = |index: &dyn Fn(usize) -> usize, n: usize| -> Vec<f32> {
+            (0..n).map(|i| xs[index(i)]).collect()
+        };
+        for [a, r, b] in [
+            [1, 360_000, 1],
+            [3, 120_000, 1],
+            [4, 300, 300],
+            [1, 3, 120_000],
+            [900, 50, 8],
+        ] {
+            let want = of(
+                &|i| (i / (r * b) * r + r - 1 - i / b % r) * b + i % b,
+                a * r * b,
+            );
+            check("flip", &flip(dtype, [a, r, b]), &args, &want);
+            let (len, shift) = (r * b, r * b / 3);
+            let want = of(&|i| i / len * len + (i % len + len - shift) % len, a * len);
+            check("roll", &roll(dtype, len, shift), &args, &want);
+        }
+        for (rows, cols, diagonal) in [
+            (600, 600, 3),
+            (300, 400, -20),
+            (120_000, 3, 1),
+            (2, 180_000, 70_000),
+        ] {
+            let left = |i: usize| (i % cols) as i64 <= (i / cols % rows) as i64 + diagonal;
+            let want: Vec<f32> = (0..360_000)
+                .map(|i| if left(i) { xs[i] } else { 0.0 })
+                .collect();
+            check(
+                "lower triangle",
+                &triangles(dtype, [rows, cols], Triangle::Lower, diagonal),
+                &args,
+                &want,
+            );
+        }
+        for [n, m] in [[100_000, 260_000], [7, 83], [3, 0]] {
+            let turns = 360_000 / (n + m);
+            let [x, y] = [&xs[..turns * n], &xs[360_000 - turns * m..]];
+            let turn = |i: usize| [&x[i * n..][..n], &y[i * m..][..m]].concat();
+            let want: Vec<f32> = (0..turns).flat_map(turn).collect();
+            let args = [Data::F32(x), Data::F32(y)];
+            check("concat", &concat(dtype, vec![n, m]), &args, &want);
+        }
+        check("iota", &iota(dtype), &[], &xs);
+        let want: Vec<f32> = (0..600 * 600)
+            .map(|i| f32::from(i / 600 == i % 600))
+            .collect();
+        check("eye", &eye(dtype, 600), &[], &want);
+        let shapes: [&[usize]; 5] = [
+            &[600, 600],
+            &[2, 3, 60_000],
+            &[3, 100, 300, 4],
+            &[40, 9, 1000],
+            &[360_000],
+        ];
+        for shape in shapes {
+            for axes in super::copy::tests::permutations(shape.len()) {
+                let layout = Layout::contiguous(shape).permute(&axes);
+                let n = shape.len() - 1;
+                for layout in [layout.clone(), layout.narrow(n, 1, layout.shape[n] / 2, 2)] {
+                    let want = of(
+                        &|i| super::copy::tests::position(&layout, i),
+                        layout.numel(),
+                    );
+                    check(&format!("{layout:?}"), &copy(dtype, &layout), &args, &want);
+                }
+            }
+        }
+        set_threads(2);
+    }
 }

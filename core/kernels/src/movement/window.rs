@@ -6,6 +6,7 @@ use crate::memory::{Data, Layout};
 use crate::movement::copy::Scatter;
 use crate::movement::gather::Gather;
 use crate::movement::write::{Write, on_write};
+use crate::movement::write_parts;
 use crate::simd::number::Number;
 use crate::task::Prepared;
 use gradloom_ir::DType;
@@ -57,8 +58,8 @@ pub fn read_window(dtype: DType, whole: &[usize], part: &[usize]) -> Prepared {
         Box::new(move |args, outs| {
             let out = T::slice_mut(&mut outs[0]);
             if !out.is_empty() {
-                let from = window.offset(args[1]);
-                gather.read(&T::slice(args[0])[from..], 0, out);
+                let xs = &T::slice(args[0])[window.offset(args[1])..];
+                write_parts(out, 1, |at, out| gather.read(xs, at, out));
             }
             Ok(())
         })
@@ -91,7 +92,7 @@ pub fn write_window(
                 true => (Base::of(args[0]), &args[1..]),
                 false => (Base::Zeros, args),
             };
-            base.start(0, out);
+            write_parts(out, 1, |at, out| base.start(at, out));
             let ys = T::slice(rest[1]);
             if !ys.is_empty() {
                 scatter.combine(ys, &mut out[window.offset(rest[0])..], by);
@@ -115,7 +116,8 @@ pub fn write_slice(dtype: DType, to: &Layout, by: Write) -> Prepared {
     ) -> Prepared {
         Box::new(move |args, outs| {
             let out = T::slice_mut(&mut outs[0]);
-            Base::of(args[0]).start(0, out);
+            let base = Base::of(args[0]);
+            write_parts(out, 1, |at, out| base.start(at, out));
             scatter.combine(T::slice(args[1]), out, by);
             Ok(())
         })

@@ -19,11 +19,7 @@ impl Model {
 }
 
 #[traced]
-fn accuracy(
-    #[nodiff] model: &Model,
-    #[nodiff] x: &Tensor,
-    #[nodiff] labels: &Tensor,
-) -> Tensor {
+fn accuracy(#[nodiff] model: &Model, #[nodiff] x: &Tensor, #[nodiff] labels: &Tensor) -> Tensor {
     model.right(x, labels).mean(..)
 }
 
@@ -62,7 +58,8 @@ fn caller(model: &Model, x: &Tensor) -> Tensor {
     energy(model, x) + recorded(x) + iterated(x, 1).unwrap()
 }
 
-fn main() {
+#[test]
+fn runs() {
     assert_eq!([accuracy::RECORDED, Model::RIGHT_RECORDED], [None; 2]);
     assert_eq!([energy::RECORDED, caller::RECORDED], [None; 2]);
     assert!(accuracy::PROGRAM.contains("mean["), "{}", accuracy::PROGRAM);
@@ -77,7 +74,10 @@ fn main() {
         assert_eq!(gradients.x.to_vec::<f32>(), [6.0, 12.0, 24.0, 18.0]);
         let w = gradients.model.w.to_vec::<f32>();
         assert_eq!(w, [34.0, 28.0, 28.0, 26.0]);
-        assert_eq!(parts(model.clone(), x.clone()).0.to_vec::<f32>(), x.to_vec::<f32>());
+        assert_eq!(
+            parts(model.clone(), x.clone()).0.to_vec::<f32>(),
+            x.to_vec::<f32>()
+        );
         assert_eq!(of_any_tree(&model, &x).item::<f32>(), 10.0);
     }
     let closure = grad(|model: &Model| energy(model, &x));

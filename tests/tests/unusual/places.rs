@@ -20,7 +20,8 @@ mod two {
     }
 }
 
-fn main() {
+#[test]
+fn runs() {
     #[traced]
     fn f(x: &Tensor) -> Tensor {
         one::f(x) + two::f(x)

@@ -23,7 +23,8 @@ impl Layer {
     }
 }
 
-fn main() {
+#[test]
+fn runs() {
     let layer = Layer::new(Tensor::scalar(3.0f64));
     let (scaled, pullback) = layer.scaled_vjp(&Tensor::scalar(2.0f64));
     assert_eq!(scaled.w.item::<f64>(), 6.0);

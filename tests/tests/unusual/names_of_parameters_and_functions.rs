@@ -112,8 +112,12 @@ fn items(x: &Tensor, turns: usize) -> Tensor {
     }
     h
 }
-fn main() {
-    assert_eq!(items(&Tensor::scalar(0.25f64), 1).item::<f64>(), 0.5f64.sin() * 2.0);
+#[test]
+fn runs() {
+    assert_eq!(
+        items(&Tensor::scalar(0.25f64), 1).item::<f64>(),
+        0.5f64.sin() * 2.0
+    );
     let t = &Tensor::scalar(1.0f32);
     let l = L { w: t.clone() };
     let (y, p) = l.clash_vjp(t);

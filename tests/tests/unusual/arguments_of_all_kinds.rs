@@ -51,7 +51,8 @@ fn parts(x: &Tensor) -> Tensor {
     a * b
 }
 
-fn main() {
+#[test]
+fn runs() {
     let x = &Tensor::from([0.5f32, 1.0]);
     let (y, pullback) = unused::vjp(x, x);
     let (ct_x, ct_y) = pullback(&y);

@@ -41,8 +41,12 @@ fn of_a_method(model: &Model, x: &Tensor) -> Tensor {
     (x * &model.w).dropout(0.5, model.own_key()).sum(..)
 }
 
-fn main() {
-    assert_eq!([dropped::RECORDED, folded::RECORDED, of_a_method::RECORDED], [None; 3]);
+#[test]
+fn runs() {
+    assert_eq!(
+        [dropped::RECORDED, folded::RECORDED, of_a_method::RECORDED],
+        [None; 3]
+    );
     assert_eq!([Model::FORWARD_RECORDED, Model::SPLIT_RECORDED], [None; 2]);
     let x = Tensor::ones([8], DType::F32);
     let mut sums = Vec::new();

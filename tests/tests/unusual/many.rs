@@ -18,13 +18,28 @@ of_four!(exponentials, y, exp);
 /// A function with as many parameters as it likes.
 #[traced]
 fn sixteen(
-    a: &Tensor, b: &Tensor, c: &Tensor, d: &Tensor, e: &Tensor, f: &Tensor, g: &Tensor, h: &Tensor,
-    i: &Tensor, j: &Tensor, k: &Tensor, l: &Tensor, m: &Tensor, n: &Tensor, o: &Tensor, p: &Tensor,
+    a: &Tensor,
+    b: &Tensor,
+    c: &Tensor,
+    d: &Tensor,
+    e: &Tensor,
+    f: &Tensor,
+    g: &Tensor,
+    h: &Tensor,
+    i: &Tensor,
+    j: &Tensor,
+    k: &Tensor,
+    l: &Tensor,
+    m: &Tensor,
+    n: &Tensor,
+    o: &Tensor,
+    p: &Tensor,
 ) -> Tensor {
     a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p
 }
 
-fn main() {
+#[test]
+fn runs() {
     let x = &Tensor::scalar(0.5f32);
     sines::grad(x);
     exponentials::grad(x);

@@ -24,8 +24,11 @@ fn pair(#[shape(2 * B@r#type)] x: Tensor) -> (Tensor, Tensor) {
     (x.sin(), x.sum(..))
 }
 
-fn main() {
-    let layer = Layer { w: Tensor::ones([3, 4], DType::F32) };
+#[test]
+fn runs() {
+    let layer = Layer {
+        w: Tensor::ones([3, 4], DType::F32),
+    };
     let x = Tensor::ones([2, 3], DType::F32);
     assert_eq!(layer.call(&x).unwrap().shape(), [2, 4]);
     assert_eq!(pair(Tensor::ones([4], DType::F32)).0.shape(), [4]);

@@ -62,7 +62,8 @@ fn recorded(x: &Tensor) -> Tensor {
     x.tanh()
 }
 
-fn main() {
+#[::core::prelude::v1::test]
+fn runs() {
     let x = &Tensor::scalar(1.0f32);
     let net = Net {
         layers: ::std::vec![x.sin(), x.cos()],

@@ -25,7 +25,8 @@ impl Linear {
     }
 }
 
-fn main() {
+#[test]
+fn runs() {
     let linear = Linear {
         w: Tensor::scalar(2.0f32),
     };

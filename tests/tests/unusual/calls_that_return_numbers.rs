@@ -142,7 +142,8 @@ fn owned(l: Layer, x: &Tensor) -> Tensor {
     x.sum(..) * counts_of(&l, &l) as f64
 }
 
-fn main() {
+#[test]
+fn runs() {
     let l = Layer {
         w: Tensor::from([1.0f32, 2.0, 4.0]),
     };

@@ -57,19 +57,20 @@ fn r#type(r#fn: &Tensor, [a, b]: [Tensor; 2]) -> Tensor {
     (r#fn * a / b).sum(..)
 }
 
-fn main() {
+#[::core::prelude::v1::test]
+fn runs() {
     use ::std::clone::Clone as _;
     use ::std::convert::From as _;
     let x = Tensor::from([1.0f64, 2.0]);
     let pair = || (x.clone(), x.clone());
-    let (first, second) = gradient::hvp(
-        (&x, pair(), x.clone(), x.clone(), 0),
-        (&x, &pair(), &x),
-    );
+    let (first, second) = gradient::hvp((&x, pair(), x.clone(), x.clone(), 0), (&x, &pair(), &x));
     ::std::assert_eq!(first.change.shape(), [2]);
     ::std::assert_eq!(second.tree.1.shape(), [2]);
 
-    let model = Model { given: pair(), change: x.clone() };
+    let model = Model {
+        given: pair(),
+        change: x.clone(),
+    };
     let found = model.pull_hvp((x.clone(), &["a", "b"]), (&model, &x));
     let (first, second) = ::std::result::Result::unwrap(found);
     ::std::assert_eq!(first.this.change.shape(), [2]);

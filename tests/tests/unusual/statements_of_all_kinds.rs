@@ -241,7 +241,8 @@ fn check(f: &dyn Fn(&Tensor) -> Tensor, ct_x: Tensor) {
     );
 }
 
-fn main() {
+#[test]
+fn runs() {
     let x = &Tensor::scalar(0.5f64);
     check(&|x| macros(x, 1), macros::grad(x, 1).x);
     check(&attributes, attributes::grad(x).x);

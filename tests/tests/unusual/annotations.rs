@@ -74,7 +74,8 @@ mod deep {
     }
 }
 
-fn main() {
+#[::core::prelude::v1::test]
+fn runs() {
     let x = Tensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
     let (a, b) = by_value(x.clone(), x.clone());
     assert_eq!((a.shape(), b.shape()), (&[2, 3][..], &[2][..]));

@@ -48,7 +48,8 @@ impl Linear {
 }
 
 #[allow(missing_docs)]
-fn main() {
+#[test]
+fn runs() {
     let x = Tensor::scalar(0.5f32);
     let linear = Linear { w: x.clone() };
     let (y, pullback) = linear.forward_vjp(&documented(&x));

@@ -48,7 +48,8 @@ fn f_jvp() -> u8 {
     2
 }
 
-fn main() {
+#[test]
+fn runs() {
     let x = &Tensor::scalar(0.5f32);
     assert_eq!(f_vjp() + f_jvp(), 3);
     f::grad(x, x, x);

@@ -58,7 +58,8 @@ impl<T: Activation + Tree> Pair<T> {
     }
 }
 
-fn main() {
+#[test]
+fn runs() {
     let x = Tensor::scalar(0.5f32);
     let scaled = || Scaled {
         by: Tensor::scalar(2.0f32),

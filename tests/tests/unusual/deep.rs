@@ -125,7 +125,8 @@ fn methods(x: &Tensor) -> Tensor {
         .sin().sin().sin().sin().sin().sin().sin().sin().sin().sin().sin().sin().sin().sin()
 }
 
-fn main() {
+#[test]
+fn runs() {
     let x = Tensor::scalar(0.5f64);
     assert_eq!(terms(&x).item::<f64>(), 500.5);
     assert_eq!(terms::grad(&x).x.item::<f64>(), 1001.0);

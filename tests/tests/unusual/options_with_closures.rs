@@ -63,7 +63,10 @@ functions! {
 
 #[traced]
 fn field(net: &Net, x: &Tensor) -> Tensor {
-    net.proj.as_ref().map(|p| p.forward(x)).unwrap_or_else(|| x.clone())
+    net.proj
+        .as_ref()
+        .map(|p| p.forward(x))
+        .unwrap_or_else(|| x.clone())
 }
 
 #[traced]
@@ -71,7 +74,8 @@ fn parameter(proj: Option<&Linear>, x: &Tensor) -> Tensor {
     proj.map(|p| p.forward(x)).unwrap_or_else(|| x.clone())
 }
 
-fn main() {
+#[test]
+fn runs() {
     assert_eq!([field::RECORDED, parameter::RECORDED], [None; 2]);
     let proj = Linear {
         w: Tensor::from([2.0f32]),

@@ -79,7 +79,8 @@ fn of_the_standard_library(x: &Tensor) -> Tensor {
     Some(h + old).unwrap() + &parts[1]
 }
 
-fn main() {
+#[test]
+fn runs() {
     let x = &Tensor::from([1.0f64, 2.0]);
     let net = Net {
         w: x.clone(),

@@ -20,13 +20,17 @@ fn log(x: &Tensor) -> Tensor {
 
 #[traced(allow(large_residual))]
 fn spread(#[shape(N, 1)] x: &Tensor) -> Tensor {
-    (x * Tensor::arange(1000, DType::F32)).tanh().square().sum(..)
+    (x * Tensor::arange(1000, DType::F32))
+        .tanh()
+        .square()
+        .sum(..)
 }
 
 #[traced]
 #[allow(deprecated)]
 fn all(x: &Tensor, y: &Tensor, z: &Tensor) -> Tensor {
-    x.gt(0.0).select(&(x.log() * y.sign()), &x.broadcast_like(z))
+    x.gt(0.0)
+        .select(&(x.log() * y.sign()), &x.broadcast_like(z))
 }
 
 #[derive(Clone, Tree)]
@@ -54,11 +58,15 @@ impl Threshold {
     }
 }
 
-fn main() {
+#[test]
+fn runs() {
     let x = Tensor::from_vec(vec![0.5f32], [1]);
     let (_, pullback) = like::vjp(&x, &x);
     let (ct_x, ct_y) = pullback(&x);
-    assert_eq!((ct_x.to_vec::<f32>(), ct_y.to_vec::<f32>()), (vec![0.5], vec![0.0]));
+    assert_eq!(
+        (ct_x.to_vec::<f32>(), ct_y.to_vec::<f32>()),
+        (vec![0.5], vec![0.0])
+    );
     step(&x, &x);
     log(&x);
     spread(&x.unsqueeze(0));
