@@ -6,13 +6,11 @@
 use crate::memory::element::Element;
 use crate::memory::scratch::{Plain, with_scratch};
 use crate::movement::blocks::{Columns, RowBlock};
-use crate::rows::columns::{Strip, for_each_strip};
-use crate::rows::forward::RowMode;
 use crate::simd::leveled::leveled;
 use crate::simd::number::{Float, Number};
 use crate::simd::vector::Simd;
 use crate::task::{Prepared, map};
-use crate::threads::{for_each_chunk, worth};
+use crate::threads::for_each_chunk;
 use gradloom_ir::DType;
 use std::marker::PhantomData;
 
@@ -24,9 +22,6 @@ const TASK: usize = 1 << 14;
 
 /// Number of columns from which a matrix is scanned row by row, as whole vectors.
 const WIDE: usize = 64;
-
-/// Approximate number of nanoseconds in which a thread scans four bytes of such a matrix.
-const STRIP_NANOS: f64 = 0.5;
 
 /// Number of columns of a narrower matrix that are scanned at a time.
 const STRIP: usize = 16;
@@ -366,17 +361,6 @@ impl Sizes {
             1 => (rows_of_a_task(a, r) * r, out.len() * 1000 / PER_MICRO),
             _ => (TASK.div_ceil(r * b) * r * b, size_of_val(out) / 8),
         };
-        // Threads share the columns of a matrix if there are more of them than matrices.
-        if b >= WIDE && a < worth(nanos) {
-            return for_each_strip::<T, 2, false>(
-                args,
-                out,
-                [r, b, 1],
-                STRIP_NANOS,
-                RowMode::alone(false),
-                |strip, [ys, ..]| scan_strip(strip, ys, self.reverse, rule),
-            );
-        }
         for_each_chunk(out, len, nanos, |task, out| {
             let args = args.map(|xs| &xs[task * len..][..out.len()]);
             match b {
@@ -560,33 +544,6 @@ leveled! {
 }
 
 leveled! {
-    /// Scans some columns of a matrix. `ys` gets the results of each row.
-    fn scan_strip<S, T: Element>(
-        strip: Strip<'_, T, 2>,
-        ys: &mut [T],
-        reverse: bool,
-        rule: impl Rule<T>,
-    ) {
-        let Strip { args, mut out, .. } = strip;
-        let place = order(args[0].rows, reverse);
-        let row = |i: usize| args.map(|xs| xs.row(place(i)));
-        let [x, a] = row(0);
-        for (j, y) in ys.iter_mut().enumerate() {
-            *y = rule.first([x[j], a[j]]);
-        }
-        out.row(place(0)).copy_from_slice(ys);
-        for i in 1..args[0].rows {
-            let ([x, a], [x_before, a_before]) = (row(i), row(i - 1));
-            let out = &mut out.row(place(i))[..ys.len()];
-            for (j, y) in ys.iter_mut().enumerate() {
-                *y = rule.next(*y, [x[j], a[j]], [x_before[j], a_before[j]]);
-                out[j] = *y;
-            }
-        }
-    }
-}
-
-leveled! {
     /// Scans the columns of each matrix of `r` rows of `b` elements, with the results of the last row in
     /// registers.
     fn scan_narrow<S, T: Element>(
@@ -645,7 +602,6 @@ fn strip<T: Element, const N: usize>(
 mod tests {
     use super::{Scan, log_sum_exp, recurrence, scan};
     use crate::memory::{Data, DataMut};
-    use crate::threads::set_threads;
     use gradloom_ir::DType;
 
     #[test]
@@ -710,47 +666,6 @@ mod tests {
                 check("min", of(Scan::Min), &|x, y| -most(-x, -y));
                 let kernel = recurrence(DType::F32, [a, r, 1], reverse, false);
                 check("recurrence", kernel, &|y, x| x + x * y);
-            }
-        }
-    }
-
-    #[test]
-    fn threads_share_the_columns_of_a_matrix() {
-        for [a, r, b] in [
-            [1, 700, 1100],
-            [1, 3, 400_000],
-            [2, 1, 90_000],
-            [1, 9000, 64],
-        ] {
-            let xs: Vec<f32> = (0..a * r * b)
-                .map(|i| (i * 7919 % 1009) as f32 / 7.0 - 60.0)
-                .collect();
-            let ys: Vec<f32> = xs.iter().map(|x| x / 64.0).collect();
-            for reverse in [false, true] {
-                let kernels = [
-                    ("sum", scan(DType::F32, [a, r, b], Scan::Sum, reverse)),
-                    ("maximum", scan(DType::F32, [a, r, b], Scan::Max, reverse)),
-                    ("before", scan(DType::F32, [a, r, b], Scan::Shift, reverse)),
-                    (
-                        "recurrence",
-                        recurrence(DType::F32, [a, r, b], reverse, false),
-                    ),
-                    ("late", recurrence(DType::F32, [a, r, b], reverse, true)),
-                ];
-                for (what, kernel) in kernels {
-                    let [one, two] = [1, 2].map(|n| {
-                        set_threads(n);
-                        let mut found = vec![9.0; a * r * b];
-                        let args = [Data::F32(&xs), Data::F32(&ys)];
-                        kernel(&args, &mut [DataMut::F32(&mut found)]).unwrap();
-                        found
-                    });
-                    let wrong = one
-                        .iter()
-                        .zip(&two)
-                        .position(|(x, y)| x.to_bits() != y.to_bits());
-                    assert_eq!(wrong, None, "{what} {:?} {reverse}", [a, r, b]);
-                }
             }
         }
     }

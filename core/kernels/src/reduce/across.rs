@@ -31,7 +31,7 @@ pub fn sum_across(dtype: DType, arb: [usize; 3]) -> Prepared {
 /// Number of columns that are added up together: a long piece of each row, and `ROWS` pieces fit in the L1 cache.
 const ACROSS: usize = 256;
 
-/// Number of sums of lanes that are in memory. The lanes `i + ROWS * j` are added up in registers.
+/// Number of sums of lanes that are in memory at once. The lanes `i + ROWS * j` are added up one after the other.
 const ROWS: usize = 16;
 
 /// Sums of columns that are in memory.
@@ -63,7 +63,7 @@ fn sum_chunks<T: Number>(xs: &[T], stride: usize, rows: usize, out: &mut [T], su
     }
     let mut tree = Pairwise::new([T::ZERO; ACROSS]);
     let plus = |mut x: [T; ACROSS], y: [T; ACROSS]| {
-        add_columns(&mut x, &y);
+        add_to(&mut x, &y);
         x
     };
     for first in (0..rows).step_by(CHUNK) {
@@ -78,70 +78,74 @@ fn sum_chunks<T: Number>(xs: &[T], stride: usize, rows: usize, out: &mut [T], su
 /// Leaves the sums of `n` columns of up to [`CHUNK`] rows in `sums[0]`. The other elements get any value.
 #[inline(always)]
 fn sum_chunk<T: Number>(xs: &[T], stride: usize, rows: usize, n: usize, sums: &mut Sums<T>) {
+    // One lane at a time: rows that are read together may lie in one set of the cache.
+    let mut lanes = [[T::ZERO; ACROSS]; LANES / ROWS];
     let mut len = rows.min(ROWS);
-    for (i, sums) in sums[..len].iter_mut().enumerate() {
-        let xs = &xs[i * stride..];
-        let done = sum_pieces::<T, 16>(xs, stride, rows - i, &mut sums[..n], 0);
-        let done = sum_pieces::<T, 4>(xs, stride, rows - i, &mut sums[..n], done);
-        sum_pieces::<T, 1>(xs, stride, rows - i, &mut sums[..n], done);
+    for (i, sum) in sums[..len].iter_mut().enumerate() {
+        let n_lanes = (rows - i).div_ceil(ROWS).min(LANES / ROWS);
+        for (j, lane) in lanes[..n_lanes].iter_mut().enumerate() {
+            let first = i + ROWS * j;
+            sum_lane(&xs[first * stride..], stride, rows - first, &mut lane[..n]);
+        }
+        // The lower half of the lanes gets the upper one, as far as there are rows.
+        let [a, b, c, d] = &lanes;
+        match n_lanes {
+            1 => *sum = *a,
+            2 => add_columns(sum, [a, b], |[a, b]| a.plus(b)),
+            3 => add_columns(sum, [a, b, c], |[a, b, c]| a.plus(c).plus(b)),
+            _ => add_columns(sum, [a, b, c, d], |[a, b, c, d]| a.plus(c).plus(b.plus(d))),
+        }
     }
     let mut half = len.next_power_of_two() / 2;
     while half > 0 {
         let (low, high) = sums[..len].split_at_mut(half);
         for (x, y) in low.iter_mut().zip(&*high) {
-            add_columns(x, y);
+            add_to(x, y);
         }
         (len, half) = (half, half / 2);
     }
 }
 
-/// Writes the sums of the lanes `0`, `ROWS`, `2 * ROWS`, ... for pieces of `W` columns from column `done` on. Returns the
-/// first column without a sum.
+/// Adds up the rows `0`, `LANES`, `2 * LANES`, ... of the columns of `out`.
 #[inline(always)]
-fn sum_pieces<T: Number, const W: usize>(
-    xs: &[T],
-    stride: usize,
-    rows: usize,
-    sums: &mut [T],
-    mut done: usize,
-) -> usize {
-    while done + W <= sums.len() {
-        let xs = &xs[done..];
-        let lane = |j: usize| {
-            let row = |i: usize| {
-                *xs[i * stride..]
-                    .first_chunk()
-                    .expect("rows have `W` columns")
-            };
-            let first: [T; W] = row(ROWS * j);
-            (ROWS * j + LANES..rows)
-                .step_by(LANES)
-                .fold(first, |sum, i| plus(sum, row(i)))
-        };
-        // The lower half of the lanes gets the upper one, as far as there are rows.
-        let sum = match rows.div_ceil(ROWS) {
-            1 => lane(0),
-            2 => plus(lane(0), lane(1)),
-            3 => plus(plus(lane(0), lane(2)), lane(1)),
-            _ => plus(plus(lane(0), lane(2)), plus(lane(1), lane(3))),
-        };
-        sums[done..][..W].copy_from_slice(&sum);
-        done += W;
+fn sum_lane<T: Number>(xs: &[T], stride: usize, rows: usize, out: &mut [T]) {
+    let n = out.len();
+    let row = |i: usize| &xs[i * stride..][..n];
+    if rows <= LANES {
+        return out.copy_from_slice(row(0));
     }
-    done
+    for (y, (a, b)) in out.iter_mut().zip(row(0).iter().zip(row(LANES))) {
+        *y = a.plus(*b);
+    }
+    let mut i = 2 * LANES;
+    while i + LANES < rows {
+        for (y, (a, b)) in out.iter_mut().zip(row(i).iter().zip(row(i + LANES))) {
+            *y = y.plus(*a).plus(*b);
+        }
+        i += 2 * LANES;
+    }
+    if i < rows {
+        for (y, x) in out.iter_mut().zip(row(i)) {
+            *y = y.plus(*x);
+        }
+    }
 }
 
+/// Writes a sum of columns.
 #[inline(always)]
-fn plus<T: Number, const W: usize>(mut xs: [T; W], ys: [T; W]) -> [T; W] {
-    for (x, y) in xs.iter_mut().zip(ys) {
-        *x = x.plus(y);
+fn add_columns<T: Number, const K: usize>(
+    to: &mut [T; ACROSS],
+    xs: [&[T; ACROSS]; K],
+    sum: impl Fn([T; K]) -> T,
+) {
+    for (i, y) in to.iter_mut().enumerate() {
+        *y = sum(xs.map(|xs| xs[i]));
     }
-    xs
 }
 
 /// Adds columns to others.
 #[inline(always)]
-fn add_columns<T: Number>(to: &mut [T; ACROSS], xs: &[T; ACROSS]) {
+fn add_to<T: Number>(to: &mut [T; ACROSS], xs: &[T; ACROSS]) {
     for (y, x) in to.iter_mut().zip(xs) {
         *y = y.plus(*x);
     }

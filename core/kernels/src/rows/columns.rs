@@ -41,21 +41,19 @@ fn strip_len(a: usize, [_, b, c]: Sizes) -> usize {
 
 /// Columns of a matrix that are read.
 #[derive(Clone, Copy)]
-pub(crate) struct Columns<'a, T> {
+struct Columns<'a, T> {
     xs: &'a [T],
     stride: usize,
-    pub(crate) rows: usize,
+    rows: usize,
     n: usize,
 }
 
-impl<'a, T: Copy> Columns<'a, T> {
+impl<'a, T: Float> Columns<'a, T> {
     #[inline(always)]
-    pub(crate) fn row(self, i: usize) -> &'a [T] {
+    fn row(self, i: usize) -> &'a [T] {
         &self.xs[i * self.stride..][..self.n]
     }
-}
 
-impl<T: Float> Columns<'_, T> {
     /// Folds all rows, and then each `c` neighbours, which all get the result.
     #[inline(always)]
     fn fold<S: Simd>(self, c: usize, out: &mut [T], how: impl Reduction<T>) {
@@ -73,7 +71,7 @@ impl<T: Float> Columns<'_, T> {
 }
 
 /// Columns of a matrix that one thread writes.
-pub(crate) struct ColumnsMut<'a, T> {
+struct ColumnsMut<'a, T> {
     start: *mut T,
     stride: usize,
     rows: usize,
@@ -83,7 +81,7 @@ pub(crate) struct ColumnsMut<'a, T> {
 
 impl<T> ColumnsMut<'_, T> {
     #[inline(always)]
-    pub(crate) fn row(&mut self, i: usize) -> &mut [T] {
+    fn row(&mut self, i: usize) -> &mut [T] {
         assert!(i < self.rows);
         // SAFETY: the columns lie in a matrix that is borrowed mutably (`for_each_strip`), and nothing else uses
         // them. The row is borrowed as long as `self`.
@@ -92,9 +90,9 @@ impl<T> ColumnsMut<'_, T> {
 }
 
 /// Columns of operands and of a result, and how the result is written.
-pub(crate) struct Strip<'a, T, const N: usize> {
-    pub(crate) args: [Columns<'a, T>; N],
-    pub(crate) out: ColumnsMut<'a, T>,
+struct Strip<'a, T, const N: usize> {
+    args: [Columns<'a, T>; N],
+    out: ColumnsMut<'a, T>,
     /// Index of the first column, among those of all matrices.
     first: usize,
     /// Number of neighbours that are reduced.
@@ -106,7 +104,7 @@ pub(crate) struct Strip<'a, T, const N: usize> {
 ///
 /// The result has the size of the operands, or one row that has one element for `c` columns if `FOLDS`. An element
 /// takes `nanos`.
-pub(crate) fn for_each_strip<T: Plain + Send + Sync, const N: usize, const FOLDS: bool>(
+fn for_each_strip<T: Float + Plain, const N: usize, const FOLDS: bool>(
     args: [&[T]; N],
     out: &mut [T],
     sizes: Sizes,

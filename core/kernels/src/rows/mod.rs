@@ -1,7 +1,7 @@
 //! Kernels on rows and columns, and chains of tasks that run on a block of rows at a time.
 
 pub mod chain;
-pub(crate) mod columns;
+mod columns;
 pub(crate) mod forward;
 pub(crate) mod jacobians;
 mod kernels;
