@@ -32,6 +32,11 @@
     deprecated
 )]
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::assign_op_pattern,
+    clippy::multiple_bound_locations,
+    reason = "users may write these forms"
+)]
 //! Every lint that a crate may deny.
 use gradloom::prelude::*;
 /// A tree.

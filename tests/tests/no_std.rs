@@ -1,3 +1,5 @@
+//! A program without the prelude of the standard library.
+
 #![no_std]
 #![deny(warnings)]
 
@@ -20,7 +22,7 @@ mod net {
         pub(crate) fn forward(&self, x: &Tensor, n: usize) -> gradloom::Result<Tensor> {
             let mut h = x.clone();
             for layer in &self.layers {
-                h = h * layer;
+                h *= layer;
             }
             while h.rank() > n {
                 h = h.sum(0);

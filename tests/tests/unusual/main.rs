@@ -2,6 +2,12 @@
 //!
 //! `no_std` and `lints_that_a_crate_may_deny` have crates of their own.
 
+#![allow(
+    clippy::all,
+    unreachable_pub,
+    reason = "programs as users may write them"
+)]
+
 mod a_recorded_call_that_is_meant;
 mod annotations;
 mod arguments_of_all_kinds;

@@ -13,7 +13,7 @@ struct Linear {
     w: Tensor,
 }
 
-#[traced(crate = crate::tensors::loom)]
+#[traced(crate = crate::renamed_dependency::tensors::loom)]
 fn tanh(x: &Tensor) -> Tensor {
     x.tanh()
 }
