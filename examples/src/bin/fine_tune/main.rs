@@ -97,9 +97,9 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let options = Options::parse(std::env::args().skip(1))?;
-    let [split, init, order, adapters] = Key::new(0).split_n();
+    let [init, order, adapters] = Key::new(0).split_n();
     let most = if options.is_short { 200 } else { 800 };
-    let (train, test) = text::comments(split, most)?;
+    let (train, test) = text::comments(most)?;
     let (encoder, words) = match options.is_short {
         true => {
             let words = Words::of(&train);

@@ -1,33 +1,21 @@
 //! Comments of the source of this repository, with the part of the code that they are about, as numbers of words.
 
+use flate2::read::GzDecoder;
 use gradloom::prelude::*;
 use gradloom_data::{Batches, DataError, Dataset, Padded};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::error::Error;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::{self, Read};
 use tokenizers::Tokenizer;
 
-/// Parts of the code, and the folders of each.
-pub(crate) const PARTS: [(&str, &[&str]); 5] = [
-    ("programs", &["core/ir/src"]),
-    ("macro", &["macros/src"]),
-    ("run time", &["core/src"]),
-    ("kernels", &["core/kernels/src"]),
-    (
-        "exports",
-        &["core/onnx/src", "core/stablehlo/src", "core/pjrt/src"],
-    ),
-];
+/// Parts of the code.
+pub(crate) const PARTS: [&str; 5] = ["programs", "macro", "run time", "kernels", "exports"];
 
 /// The most words of a comment, with those that mark its ends. The rest is cut.
 pub(crate) const LONGEST: usize = 64;
 
 /// Lengths to which comments are padded.
 const LENGTHS: [usize; 4] = [16, 24, 32, LONGEST];
-
-/// The fewest words of a comment.
-const SHORTEST: usize = 8;
 
 /// A paragraph of a comment, and the number of its part.
 pub(crate) struct Comment {
@@ -37,80 +25,25 @@ pub(crate) struct Comment {
 
 /// Returns comments for training and for testing, up to `most` and `most / 4` of each part.
 ///
-/// Those for testing are in other files. No text appears twice.
-pub(crate) fn comments(
-    key: Key,
-    most: usize,
-) -> Result<(Vec<Comment>, Vec<Comment>), Box<dyn Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let (mut train, mut test, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
-    for (part, key) in key.split_many(PARTS.len()).into_iter().enumerate() {
-        let mut files = Vec::new();
-        for folder in PARTS[part].1 {
-            find(&root.join(folder), &mut files)?;
-        }
-        files.sort();
-        let (mut of_train, mut of_test) = (Vec::new(), Vec::new());
-        let [order, train_key, test_key] = key.split_n();
-        for (i, file) in order
-            .permutation(files.len())
-            .to_vec::<i64>()
-            .into_iter()
-            .enumerate()
-        {
-            let own = if i % 4 == 0 {
-                &mut of_test
-            } else {
-                &mut of_train
-            };
-            let texts = paragraphs(&fs::read_to_string(&files[file as usize])?);
-            own.extend(texts.into_iter().filter(|text| seen.insert(text.clone())));
-        }
-        let chosen = |texts: Vec<String>, key: Key, most: usize| {
-            let order = key.permutation(texts.len()).to_vec::<i64>();
-            let comment = |i: i64| Comment {
-                text: texts[i as usize].clone(),
+/// Those for testing are of other files of the source. No text appears twice.
+pub(crate) fn comments(most: usize) -> io::Result<(Vec<Comment>, Vec<Comment>)> {
+    let file = include_bytes!("../../../data/comments.tsv.gz");
+    let mut lines = String::new();
+    GzDecoder::new(&file[..]).read_to_string(&mut lines)?;
+    let of = |set: &str, most: usize| {
+        let comments = (0..PARTS.len()).flat_map(|part| {
+            let start = format!("{part}\t{set}\t");
+            let texts = lines
+                .lines()
+                .filter_map(move |line| line.strip_prefix(&*start));
+            texts.take(most).map(move |text| Comment {
+                text: text.to_owned(),
                 part,
-            };
-            let chosen = order.into_iter().take(most).map(comment);
-            chosen.collect::<Vec<Comment>>()
-        };
-        train.extend(chosen(of_train, train_key, most));
-        test.extend(chosen(of_test, test_key, most / 4));
-    }
-    Ok((train, test))
-}
-
-/// Finds the files of Rust in a folder and those below it.
-fn find(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in fs::read_dir(folder)? {
-        let path = entry?.path();
-        if path.is_dir() {
-            find(&path, files)?;
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
-/// Returns the paragraphs of the documentation in a file, without headings and examples.
-fn paragraphs(source: &str) -> Vec<String> {
-    let (mut all, mut words, mut is_code) = (Vec::new(), Vec::new(), false);
-    for line in source.lines().map(str::trim).chain([""]) {
-        let text = line.strip_prefix("///").or(line.strip_prefix("//!"));
-        let text = text.unwrap_or_default().trim();
-        is_code ^= text.starts_with("```");
-        if !is_code && !text.is_empty() && !text.starts_with(['#', '`', '|']) {
-            words.extend(text.split_whitespace());
-        } else if !words.is_empty() {
-            if words.len() >= SHORTEST {
-                all.push(words.join(" "));
-            }
-            words.clear();
-        }
-    }
-    all
+            })
+        });
+        comments.collect()
+    };
+    Ok((of("train", most), of("test", most / 4)))
 }
 
 /// Words as numbers.
