@@ -247,32 +247,36 @@ fn calls_whose_results_are_not_read_take_no_memory() {
 /// Rows S2.12, S2.39 of the requirements.
 #[test]
 fn reading_computes_held_operands_and_nothing_else() {
-    let x = noise(&[3, 4], 1);
-    let kept = &x * 2.0;
-    let view = kept.transpose();
-    let repeated = kept.broadcast_to([50, 3, 4]);
-    let beside = kept.exp();
-    let part = kept.slice([1, 0], [2, 4], [1, 1]);
-    let total = (view.sum(..) + repeated.sum(..) + (&kept + 1.0).sum(..) + part.sum(..)).sin();
-    total.item::<f64>();
-    assert!(kept.is_realised());
-    assert!(part.is_realised(), "a part is smaller than the whole");
-    assert!(!view.is_realised(), "its source is computed");
-    assert!(!repeated.is_realised(), "its source is computed instead");
-    assert!(!beside.is_realised(), "no target needs it");
+    alone(|| {
+        let x = noise(&[3, 4], 1);
+        let kept = &x * 2.0;
+        let view = kept.transpose();
+        let repeated = kept.broadcast_to([50, 3, 4]);
+        let beside = kept.exp();
+        let part = kept.slice([1, 0], [2, 4], [1, 1]);
+        let total = (view.sum(..) + repeated.sum(..) + (&kept + 1.0).sum(..) + part.sum(..)).sin();
+        total.item::<f64>();
+        assert!(kept.is_realised());
+        assert!(part.is_realised(), "a part is smaller than the whole");
+        assert!(!view.is_realised(), "its source is computed");
+        assert!(!repeated.is_realised(), "its source is computed instead");
+        assert!(!beside.is_realised(), "no target needs it");
+    });
 }
 
 #[test]
 fn a_pending_chain_behind_a_failing_value_stays_a_promise() {
-    let labels = Tensor::from([7i64]);
-    let bad = Tensor::from([[0.5f64, 1.0]]).cross_entropy(&labels);
-    // The chain exceeds the limit of pending work, so the run time tries to evaluate it early.
-    let mut y = bad.clone();
-    for _ in 0..3000 {
-        y += 1.0;
-    }
-    assert!(evaluate(&y).is_err());
-    assert!(!y.is_realised() && !bad.is_realised());
+    alone(|| {
+        let labels = Tensor::from([7i64]);
+        let bad = Tensor::from([[0.5f64, 1.0]]).cross_entropy(&labels);
+        // The chain exceeds the limit of pending work, so the run time tries to evaluate it early.
+        let mut y = bad.clone();
+        for _ in 0..3000 {
+            y += 1.0;
+        }
+        assert!(evaluate(&y).is_err());
+        assert!(!y.is_realised() && !bad.is_realised());
+    });
 }
 
 #[traced]
@@ -287,23 +291,25 @@ fn both(x: &Tensor) -> (Tensor, Tensor) {
 /// Row S2.15a of the requirements.
 #[test]
 fn a_call_does_not_compute_dropped_results() {
-    let x = noise(&[128, 128], 1);
-    let (first, _) = both(&x);
-    let text = explain(&first);
-    assert!(!text.contains("matmul") && text.contains("tanh"), "{text}");
-    let (_, second) = both(&x);
-    // Not computing the cheap result would not pay for a plan of its own.
-    let text = explain(&second);
-    assert!(text.contains("matmul") && text.contains("tanh"), "{text}");
-    let whole = both(&x);
-    let text = explain(&whole);
-    assert!(text.contains("matmul") && text.contains("tanh"), "{text}");
-    assert_eq!(first.to_vec::<f64>(), whole.0.to_vec::<f64>());
-    assert_eq!(second.to_vec::<f64>(), whole.1.to_vec::<f64>());
-    // Later calls still have all results.
-    let again = both(&x);
-    assert_eq!(again.1.to_vec::<f64>(), whole.1.to_vec::<f64>());
-    assert_eq!(again.0.to_vec::<f64>(), whole.0.to_vec::<f64>());
+    alone(|| {
+        let x = noise(&[128, 128], 1);
+        let (first, _) = both(&x);
+        let text = explain(&first);
+        assert!(!text.contains("matmul") && text.contains("tanh"), "{text}");
+        let (_, second) = both(&x);
+        // Not computing the cheap result would not pay for a plan of its own.
+        let text = explain(&second);
+        assert!(text.contains("matmul") && text.contains("tanh"), "{text}");
+        let whole = both(&x);
+        let text = explain(&whole);
+        assert!(text.contains("matmul") && text.contains("tanh"), "{text}");
+        assert_eq!(first.to_vec::<f64>(), whole.0.to_vec::<f64>());
+        assert_eq!(second.to_vec::<f64>(), whole.1.to_vec::<f64>());
+        // Later calls still have all results.
+        let again = both(&x);
+        assert_eq!(again.1.to_vec::<f64>(), whole.1.to_vec::<f64>());
+        assert_eq!(again.0.to_vec::<f64>(), whole.0.to_vec::<f64>());
+    });
 }
 
 #[traced]
@@ -313,14 +319,16 @@ fn layer(x: &Tensor, w: &Tensor) -> Tensor {
 
 #[test]
 fn a_pullback_is_right_after_an_earlier_pullback_was_dropped() {
-    let (x, w) = (noise(&[128, 128], 1), noise(&[128, 128], 2));
-    let (y, pullback) = layer::vjp(&x, &w);
-    let ct = y.ones_like();
-    let kept = pullback(&ct).0.to_vec::<f64>();
-    let (y, _) = layer::vjp(&x, &w);
-    y.to_vec::<f64>();
-    let (y, pullback) = layer::vjp(&x, &w);
-    assert_eq!(pullback(&y.ones_like()).0.to_vec::<f64>(), kept);
+    alone(|| {
+        let (x, w) = (noise(&[128, 128], 1), noise(&[128, 128], 2));
+        let (y, pullback) = layer::vjp(&x, &w);
+        let ct = y.ones_like();
+        let kept = pullback(&ct).0.to_vec::<f64>();
+        let (y, _) = layer::vjp(&x, &w);
+        y.to_vec::<f64>();
+        let (y, pullback) = layer::vjp(&x, &w);
+        assert_eq!(pullback(&y.ones_like()).0.to_vec::<f64>(), kept);
+    });
 }
 
 #[traced]
