@@ -139,10 +139,17 @@ pub fn top_k(dtype: DType, len: usize, count: usize) -> Prepared {
                 with_scratch([len, count], |[entries, other]| {
                     let row = &xs[i * len..][..len];
                     write_entries::<T, E>(row, Direction::Descending, entries);
-                    if count < len {
-                        entries.select_nth_unstable(count);
-                    }
-                    let sorted: &[E] = sorted(&mut entries[..count], other, E::DIGITS);
+                    let sorted = if count < len {
+                        // The entries that are selected are in no order: they are found again, in that of their indices.
+                        let least = *entries.select_nth_unstable(count).1;
+                        let entries_of_row = row.iter().enumerate();
+                        let all = entries_of_row
+                            .map(|(i, x)| entry::<T, E>(i, *x, Direction::Descending));
+                        write(all.filter(|entry| *entry < least), other);
+                        sorted(other, &mut entries[..count], E::DIGITS)
+                    } else {
+                        sorted(entries, other, E::DIGITS)
+                    };
                     write(sorted.iter().map(|entry| entry.index()), out);
                 });
             });
@@ -275,13 +282,22 @@ where
 {
     write_parts(out, 1, |at, out| {
         for (i, (y, x)) in out.iter_mut().zip(&row[at..]).enumerate() {
-            let key: i64 = key(x.plus(T::ZERO)).into();
-            *y = match direction {
-                Direction::Ascending => E::new(key, at + i),
-                Direction::Descending => E::new(!key, at + i),
-            };
+            *y = entry(at + i, *x, direction);
         }
     });
+}
+
+/// Returns the entry of element `i`.
+#[inline(always)]
+fn entry<T: Number, E: Entry>(i: usize, x: T, direction: Direction) -> E
+where
+    T::Key: Into<i64>,
+{
+    let key: i64 = key(x.plus(T::ZERO)).into();
+    match direction {
+        Direction::Ascending => E::new(key, i),
+        Direction::Descending => E::new(!key, i),
+    }
 }
 
 /// Number of values of a digit.
@@ -382,7 +398,7 @@ fn sorted_by_threads<'a, E: Digits>(
 
 #[cfg(test)]
 mod tests {
-    use super::{Direction, argsort, sort};
+    use super::{Direction, argsort, sort, top_k};
     use crate::memory::{Data, DataMut};
     use crate::threads::set_threads;
     use gradloom_ir::DType;
@@ -418,5 +434,30 @@ mod tests {
         set_threads(2);
         kernel(&args, &mut [DataMut::F32(&mut sorted)]).unwrap();
         assert!((0..n).all(|i| same(sorted[i], alone[i])));
+    }
+
+    #[test]
+    fn the_greatest_of_equal_elements_are_the_first() {
+        let of = |i: usize| (i * 7919 % 10_007 % 11) as i32 - 5;
+        for n in [1, 40, 300, 1000, 5000] {
+            let xs: Vec<i32> = (0..n).map(of).collect();
+            let (doubles, floats): (Vec<f64>, Vec<f32>) =
+                xs.iter().map(|x| (f64::from(*x), *x as f32)).unzip();
+            let longs: Vec<i64> = xs.iter().map(|x| i64::from(*x)).collect();
+            let mut want: Vec<i64> = (0..n as i64).collect();
+            want.sort_by_key(|i| -xs[*i as usize]);
+            for count in [1, 16, 17, 255, 256, 299, 511, 512, 999, 4999, n] {
+                let count = count.min(n);
+                let check = |dtype, args: Data<'_>| {
+                    let mut found = vec![9; count];
+                    top_k(dtype, n, count)(&[args], &mut [DataMut::I64(&mut found)]).unwrap();
+                    assert!(found == want[..count], "{count} of {n} {dtype:?}");
+                };
+                check(DType::I32, Data::I32(&xs));
+                check(DType::I64, Data::I64(&longs));
+                check(DType::F32, Data::F32(&floats));
+                check(DType::F64, Data::F64(&doubles));
+            }
+        }
     }
 }
