@@ -13,7 +13,7 @@ use gradloom_ir::DType;
 /// Reduces the middle axis of the elements of a layout: `[a, r, b]` to `[a, b]`.
 ///
 /// The kernel copies a part of the elements at a time, which stays in the cache, and folds it as
-/// [`fold_axis`] does. Returns `None` if the parts would be too large or too thin.
+/// [`fold_axis`](super::fold_axis) does. Returns `None` if the parts would be too large or too thin.
 pub fn fold_view(dtype: DType, layout: &Layout, arb: [usize; 3], by: Fold) -> Option<Prepared> {
     fn typed<T: Number + Plain>(parts: ViewParts, by: Fold) -> Prepared {
         match by {
