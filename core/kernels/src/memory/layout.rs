@@ -18,6 +18,17 @@ pub fn numel(shape: &[usize]) -> usize {
     shape.iter().product()
 }
 
+/// Returns the distance of element `i` in row-major order from the first one, for axes of these lengths and strides.
+#[inline]
+pub(crate) fn distance(axes: &[(usize, usize)], mut i: usize) -> usize {
+    let mut distance = 0;
+    for (len, stride) in axes.iter().rev() {
+        distance += i % len * stride;
+        i /= len;
+    }
+    distance
+}
+
 impl Clone for Layout {
     /// Copies lengths and strides as slices, which is cheaper than element by element.
     fn clone(&self) -> Layout {

@@ -1,7 +1,7 @@
 //! Copies of strided elements.
 
 use crate::memory::element::Element;
-use crate::memory::layout::{Layout, numel};
+use crate::memory::layout::{Layout, distance, numel};
 use crate::movement::blocks::Blocks;
 use crate::movement::gather::Gather;
 use crate::movement::{BYTES_PER_NANO, PART_BYTES};
@@ -138,12 +138,8 @@ impl Parts {
         let n_outer: usize = self.outer.iter().map(|axis| axis.0).product();
         let start = |i: usize| (i / n_parts * self.len + i % n_parts * n) * self.inner;
         for_each_part(out, n_outer * n_parts, nanos, start, |i, out| {
-            let (mut rest, part) = (i / n_parts, i % n_parts);
-            let mut at = part * n * self.stride;
-            for (len, stride) in self.outer.iter().rev() {
-                at += rest % len * stride;
-                rest /= len;
-            }
+            let (outer, part) = (i / n_parts, i % n_parts);
+            let at = distance(&self.outer, outer) + part * n * self.stride;
             let copy = if part + 1 == n_parts { last } else { copy };
             copy.run(&data[at..], out);
         });
@@ -220,12 +216,7 @@ impl Scatter {
 
     /// Returns the index of the first element of a row.
     fn start(&self, row: usize) -> usize {
-        let (mut at, mut rest) = (self.layout.offset, row);
-        for &(len, stride) in self.runs.iter().rev() {
-            at += rest % len * stride;
-            rest /= len;
-        }
-        at
+        self.layout.offset + distance(&self.runs, row)
     }
 
     /// Replaces each element of the part by its combination with that of `xs`, which is in row-major order.
@@ -272,18 +263,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// Returns the position of element `i` in row-major order.
-    pub(crate) fn position(layout: &Layout, mut i: usize) -> usize {
-        let mut at = layout.offset;
-        for (len, stride) in layout.shape.iter().zip(&layout.strides).rev() {
-            at += i % len * stride;
-            i /= len;
-        }
-        at
-    }
-
     /// Returns the positions of the elements in row-major order.
-    fn positions(layout: &Layout) -> Vec<usize> {
+    pub(crate) fn positions(layout: &Layout) -> Vec<usize> {
         let axes = layout.shape.iter().zip(&layout.strides);
         axes.fold(vec![layout.offset], |starts, (&len, &stride)| {
             let along = |start: &usize| {

@@ -1,6 +1,6 @@
 //! Reads elements of a strided layout in row-major order.
 
-use crate::memory::layout::Layout;
+use crate::memory::layout::{Layout, distance};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use smallvec::SmallVec;
@@ -58,13 +58,8 @@ impl Gather {
     }
 
     /// Returns the index of the first element of a row of the innermost axis.
-    fn row(&self, mut row: usize) -> usize {
-        let mut at = self.offset;
-        for &(len, stride) in self.outer.iter().rev() {
-            at += row % len * stride;
-            row /= len;
-        }
-        at
+    fn row(&self, row: usize) -> usize {
+        self.offset + distance(&self.outer, row)
     }
 
     /// Copies elements from `from` on, until `out` is full.

@@ -280,7 +280,7 @@ pub fn zeros(dtype: DType) -> Prepared {
 mod tests {
     use super::{Triangle, concat, copy, eye, flip, iota, roll, triangles};
     use crate::memory::{Data, DataMut, Layout};
-    use crate::movement::copy::tests::{permutations, position};
+    use crate::movement::copy::tests::{permutations, positions};
     use crate::task::Prepared;
     use crate::threads::set_threads;
     use gradloom_ir::DType;
@@ -363,7 +363,7 @@ mod tests {
                 let layout = Layout::contiguous(shape).permute(&axes);
                 let n = shape.len() - 1;
                 for layout in [layout.clone(), layout.narrow(n, 1, layout.shape[n] / 2, 2)] {
-                    let want = of(&|i| position(&layout, i), layout.numel());
+                    let want: Vec<f32> = positions(&layout).iter().map(|i| xs[*i]).collect();
                     let part = match layout.is_contiguous() {
                         true => &xs[layout.offset..][..want.len()],
                         false => &xs,
