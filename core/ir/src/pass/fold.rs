@@ -7,7 +7,7 @@
 //! determines: a kernel of the runtime may compute `exp` differently.
 
 use crate::op::{BinaryFns, Equal, Eval, UnaryFns, range, shape};
-use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Var};
+use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Static, StaticKind, Var};
 
 /// Replaces results by equal operands, and arithmetic on constants by constants.
 pub fn fold(mut program: Program) -> Program {
@@ -70,10 +70,6 @@ impl FoldContext {
     /// Returns the number that all elements of `v` are equal to, and the equation that binds `v`.
     fn number(&self, v: Var) -> Option<(f64, &Eqn)> {
         let eqn = self.eqn(v)?;
-        // A constant that is replaced keeps the like operand, which `full` has not.
-        if eqn.likes().is_empty() {
-            return None;
-        }
         let value = range::number(&self.program, eqn)?;
         // A larger integer may not be an `f64`, and would be rounded twice on its way to `f32`.
         if value.int().is_some_and(|n| n.unsigned_abs() > 1 << 53) {
@@ -92,7 +88,8 @@ impl FoldContext {
     fn absorbs(&self, x: Var, other: Var) -> bool {
         let (x_shape, other_shape) = (&self.program.aval(x).shape, &self.program.aval(other).shape);
         let rank_0 = other_shape.dims().is_some_and(<[_]>::is_empty);
-        let made_like_x = self.number(other).is_some_and(|(_, eqn)| eqn.args[0] == x);
+        let made = self.number(other);
+        let made_like_x = made.is_some_and(|(_, made)| made.args.contains(&x));
         rank_0 || made_like_x || x_shape.same(other_shape)
     }
 
@@ -106,7 +103,7 @@ impl FoldContext {
         // A float beside an operand of unknown dtype may turn integers into floats.
         let is_integer = |made: &Eqn| {
             let value = range::number(&self.program, made);
-            made.args[0] == x && value.is_some_and(|value| value.int().is_some())
+            made.args.contains(&x) && value.is_some_and(|value| value.int().is_some())
         };
         match (from, to) {
             (Some(from), Some(to)) => from == to,
@@ -167,7 +164,11 @@ impl FoldContext {
 
     /// Returns the constant equation that replaces an op on constants.
     fn constant(&mut self, eqn: &Eqn) -> Option<Eqn> {
-        if !eqn.op.def().facts().exact {
+        let facts = eqn.op.def().facts();
+        if facts.sum.is_some() {
+            return self.sum_of_equal(eqn);
+        }
+        if !facts.exact {
             return None;
         }
         let dtype = self.program.aval(eqn.out()).dtype?;
@@ -179,7 +180,8 @@ impl FoldContext {
                 let made = match (made.op, also_made.op) {
                     (_, Op::Scalar) => made,
                     (Op::Scalar, _) => also_made,
-                    _ if made.args == also_made.args => made,
+                    (Op::FullLike, Op::FullLike) if made.args == also_made.args => made,
+                    _ if self.is_certainly(eqn.out(), made.out()) => made,
                     _ => return None,
                 };
                 (binary(dtype, fns, x, y)?, made)
@@ -190,16 +192,57 @@ impl FoldContext {
         if value.is_nan() {
             return None;
         }
-        let (op, args) = (made.op, made.args.clone());
-        let attr = Attr(self.program.attrs.len() as u32);
-        self.program.attrs.push(value.into());
+        let at = made.op.static_at(StaticKind::Number)?;
+        let (op, mut attrs, args) = (made.op, made.attrs.clone(), made.args.clone());
+        attrs[at] = self.attr(value.into());
         Some(Eqn {
             outs: eqn.outs.clone(),
             op,
-            attrs: vec![attr],
+            attrs,
             args,
         })
     }
+
+    /// Returns the constant equation that replaces a sum of equal integers, which no order of additions rounds.
+    fn sum_of_equal(&mut self, eqn: &Eqn) -> Option<Eqn> {
+        let out = self.program.aval(eqn.out());
+        let (dtype, shape) = (out.dtype?, out.shape.known()?);
+        let most = match dtype {
+            DType::F32 => 1_u64 << 24,
+            DType::F64 => 1 << 53,
+            _ => return None,
+        };
+        let (x, _) = self.number(eqn.args[0])?;
+        let operand = self.program.aval(eqn.args[0]).shape.known()?;
+        let count = numel(&operand).checked_div(numel(&shape))?;
+        let total = x * count as f64;
+        if x.fract() != 0.0 || total == 0.0 || total.abs() > most as f64 {
+            return None;
+        }
+        let shape = Static::Ints(shape.iter().map(|len| *len as i64).collect());
+        let attrs = [shape, total.into(), Static::DType(dtype)].map(|value| self.attr(value));
+        Some(Eqn {
+            outs: eqn.outs.clone(),
+            op: Op::Full,
+            attrs: attrs.into(),
+            args: Vec::new(),
+        })
+    }
+
+    /// Adds a static argument to the program.
+    fn attr(&mut self, value: Static) -> Attr {
+        self.program.attrs.push(value);
+        Attr(self.program.attrs.len() as u32 - 1)
+    }
+
+    /// Returns whether two variables have the same known dtype and shape.
+    fn is_certainly(&self, a: Var, b: Var) -> bool {
+        certainly_equal(self.program.aval(a), self.program.aval(b))
+    }
+}
+
+fn numel(shape: &[usize]) -> usize {
+    shape.iter().product()
 }
 
 fn unary(dtype: DType, fns: UnaryFns, x: f64) -> Option<f64> {
