@@ -31,6 +31,16 @@ impl Gather {
         (self.outer.is_empty() && self.inner.1 == 0).then_some(self.offset)
     }
 
+    /// Returns the number of elements of the data for each of `n_rows` equal parts of the layout, if the parts read
+    /// the data one after the other.
+    pub(crate) fn row_len(&self, n_rows: usize) -> Option<usize> {
+        let mut axes = self.outer.iter().chain([&self.inner]);
+        let (len, stride) = *axes.next()?;
+        let last: usize = axes.map(|(len, stride)| (len - 1) * stride).sum();
+        let in_order = self.offset == 0 && len.is_multiple_of(n_rows) && last < stride;
+        in_order.then(|| len / n_rows * stride)
+    }
+
     /// Returns the index of element `from`, if the elements `from..from + n` are contiguous.
     pub(crate) fn run(&self, from: usize, n: usize) -> Option<usize> {
         let (len, stride) = self.inner;
@@ -70,6 +80,9 @@ impl Gather {
         }
         let repeats = stride == 1 && matches!(self.outer.last(), Some((_, 0)));
         let (mut row, mut at) = (from / len, from % len);
+        if let ([(_, apart)], 0) = (&*self.outer, stride) {
+            return repeat_numbers(&data[self.row(row)..], *apart, [len, at], out);
+        }
         let (mut index, mut first) = (self.index(row), self.row(row));
         while !out.is_empty() {
             let n = if repeats {
@@ -124,33 +137,47 @@ impl Gather {
     }
 }
 
-/// Number of elements from which vectors of the level fill faster than those that every CPU has.
+/// Number of elements from which vectors of the level are faster than those that every CPU has.
 const LONG: usize = 64;
 
 /// Fills a row with a number.
 fn fill<T: Copy>(x: T, out: &mut [T]) {
-    /// Fills numbers of the size of `T`.
-    fn sized<T: Copy, N: Number>(x: &T, out: &mut [T]) {
+    repeat_numbers(&[x], 0, [out.len(), 0], out);
+}
+
+/// Writes rows of `len` equal numbers, from element `at` of the first row on. The numbers are `apart` from each other.
+fn repeat_numbers<T: Copy>(xs: &[T], apart: usize, [len, at]: [usize; 2], out: &mut [T]) {
+    /// Writes numbers of the size of `T`.
+    fn sized<T: Copy, N: Number>(xs: &[T], apart: usize, row: [usize; 2], out: &mut [T]) {
         assert_eq!(size_of::<T>(), size_of::<N>());
         assert_eq!(align_of::<T>(), align_of::<N>());
-        // SAFETY: the sizes and alignments are equal, and all bits are numbers. Only `x` is written.
+        // SAFETY: the sizes and alignments are equal, and all bits are numbers. Only elements of `xs` are written.
         unsafe {
-            let x = *std::ptr::from_ref(x).cast::<N>();
+            let xs = std::slice::from_raw_parts(xs.as_ptr().cast::<N>(), xs.len());
             let out = std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<N>(), out.len());
-            fill_numbers(x, out);
+            fill_rows(xs, apart, row, out);
         }
     }
     match (size_of::<T>(), align_of::<T>()) {
-        _ if out.len() < LONG => out.fill(x),
-        (4, 4) => sized::<T, f32>(&x, out),
-        (8, 8) => sized::<T, f64>(&x, out),
-        _ => out.fill(x),
+        _ if out.len() < LONG => each_row(xs, apart, [len, at], out),
+        (4, 4) => sized::<T, f32>(xs, apart, [len, at], out),
+        (8, 8) => sized::<T, f64>(xs, apart, [len, at], out),
+        _ => each_row(xs, apart, [len, at], out),
     }
 }
 
 leveled! {
-    fn fill_numbers<S, T: Number>(x: T, out: &mut [T]) {
-        out.fill(x);
+    fn fill_rows<S, T: Number>(xs: &[T], apart: usize, row: [usize; 2], out: &mut [T]) {
+        each_row(xs, apart, row, out);
+    }
+}
+
+#[inline(always)]
+fn each_row<T: Copy>(xs: &[T], apart: usize, [len, at]: [usize; 2], out: &mut [T]) {
+    let (first, rows) = out.split_at_mut(out.len().min(len - at));
+    first.fill(xs[0]);
+    for (i, row) in rows.chunks_mut(len).enumerate() {
+        row.fill(xs[(i + 1) * apart]);
     }
 }
 
