@@ -58,8 +58,12 @@ pub enum Scan {
 trait Rule<T>: Copy + Send + Sync + 'static {
     fn first(self, x: [T; 2]) -> T;
     fn next(self, y: T, x: [T; 2], before: [T; 2]) -> T;
-    /// Returns whether a result is computed from the one before and the first operand alone.
-    fn is_fold(self) -> bool {
+    /// Returns whether the second operand is not read.
+    fn is_unary(self) -> bool {
+        true
+    }
+    /// Returns whether elements are only moved.
+    fn only_moves(self) -> bool {
         false
     }
     /// Returns whether elements may also be folded in any order and more than once.
@@ -80,10 +84,6 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Fo
     #[inline(always)]
     fn next(self, y: T, x: [T; 2], _: [T; 2]) -> T {
         (self.0)(y, x[0])
-    }
-    #[inline(always)]
-    fn is_fold(self) -> bool {
-        true
     }
 }
 
@@ -106,18 +106,37 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Ex
     }
 }
 
-/// Rule that starts from a number and folds the elements before.
+/// Rule that multiplies the elements before.
 #[derive(Clone, Copy)]
-struct Before<T, F>(T, F);
+struct ProductBefore;
 
-impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Before<T, F> {
+impl<T: Number> Rule<T> for ProductBefore {
     #[inline(always)]
     fn first(self, _: [T; 2]) -> T {
-        self.0
+        T::ONE
     }
     #[inline(always)]
     fn next(self, y: T, _: [T; 2], before: [T; 2]) -> T {
-        (self.1)(y, before[0])
+        y.times(before[0])
+    }
+}
+
+/// Rule that moves elements by one.
+#[derive(Clone, Copy)]
+struct Shifted;
+
+impl<T: Number> Rule<T> for Shifted {
+    #[inline(always)]
+    fn first(self, _: [T; 2]) -> T {
+        T::ZERO
+    }
+    #[inline(always)]
+    fn next(self, _: T, _: [T; 2], before: [T; 2]) -> T {
+        before[0]
+    }
+    #[inline(always)]
+    fn only_moves(self) -> bool {
+        true
     }
 }
 
@@ -135,6 +154,10 @@ impl<T: Number, const LATE: bool> Rule<T> for Recurrence<LATE> {
         let factor = if LATE { before[1] } else { x[1] };
         x[0].plus(factor.times(y))
     }
+    #[inline(always)]
+    fn is_unary(self) -> bool {
+        false
+    }
 }
 
 /// Scans the middle axis of `[a, r, b]`, from its end if `reverse` is true.
@@ -144,10 +167,10 @@ pub fn scan(dtype: DType, arb: [usize; 3], by: Scan, reverse: bool) -> Prepared 
         match by {
             Scan::Sum => sizes.unary::<T>(Folded(T::plus)),
             Scan::Product => sizes.unary::<T>(Folded(T::times)),
-            Scan::ProductBefore => sizes.unary::<T>(Before(T::ONE, T::times)),
+            Scan::ProductBefore => sizes.unary::<T>(ProductBefore),
             Scan::Max => sizes.unary::<T>(Extreme(T::greater)),
             Scan::Min => sizes.unary::<T>(Extreme(T::less)),
-            Scan::Shift => sizes.unary::<T>(Before(T::ZERO, |_, before| before)),
+            Scan::Shift => sizes.unary::<T>(Shifted),
         }
     }
     on_number!(dtype, typed(arb, by, reverse))
@@ -203,8 +226,8 @@ leveled! {
         let whole = whole_blocks::<T>(out.len() / len) * len;
         let (many, few) = out.split_at_mut(whole);
         match size_of::<T>() {
-            4 => by_columns::<S, T, 16>(xs, len, reverse, many, LogSumExp::<S, T, 16>::new()),
-            _ => by_columns::<S, T, 8>(xs, len, reverse, many, LogSumExp::<S, T, 8>::new()),
+            4 => by_columns::<S, T, 16, 1>([xs], len, reverse, many, LogSumExp::<S, T, 16>::new()),
+            _ => by_columns::<S, T, 8, 1>([xs], len, reverse, many, LogSumExp::<S, T, 8>::new()),
         }
         for (xs, out) in xs[whole..].chunks_exact(len).zip(few.chunks_exact_mut(len)) {
             let place = order(len, reverse);
@@ -228,27 +251,45 @@ leveled! {
     }
 }
 
-/// Scan of many rows at once, column by column.
-trait Lanes<T, const N: usize>: Copy {
+/// Scan of many rows of `A` operands at once, column by column.
+trait Lanes<T, const N: usize, const A: usize>: Copy {
     /// Returns the results of the next column. `is_first` restarts the scan.
-    fn next(&mut self, x: [T; N], is_first: bool) -> [T; N];
+    fn next(&mut self, x: [[T; N]; A], is_first: bool) -> [T; N];
 }
 
-/// Results of a [`Folded`] or [`Extreme`] rule.
+/// Results of a rule, and the elements before.
 #[derive(Clone, Copy)]
-struct Folds<R, T, const N: usize>(R, [T; N]);
+struct Folds<R, T, const N: usize, const A: usize> {
+    rule: R,
+    y: [T; N],
+    before: [[T; N]; A],
+}
 
-impl<T: Element, R: Rule<T>, const N: usize> Lanes<T, N> for Folds<R, T, N> {
+impl<T: Element, R: Rule<T>, const N: usize, const A: usize> Folds<R, T, N, A> {
     #[inline(always)]
-    fn next(&mut self, x: [T; N], is_first: bool) -> [T; N] {
-        if is_first {
-            self.1 = x;
-        } else {
-            for (y, x) in self.1.iter_mut().zip(x) {
-                *y = self.0.next(*y, [x; 2], [x; 2]);
-            }
+    fn of(rule: R) -> Self {
+        let none = [T::default(); N];
+        Folds {
+            rule,
+            y: none,
+            before: [none; A],
         }
-        self.1
+    }
+}
+
+impl<T: Element, R: Rule<T>, const N: usize, const A: usize> Lanes<T, N, A> for Folds<R, T, N, A> {
+    #[inline(always)]
+    fn next(&mut self, x: [[T; N]; A], is_first: bool) -> [T; N] {
+        // A rule of one operand gets it twice.
+        let both = |xs: &[[T; N]; A], i: usize| [xs[0][i], xs[A - 1][i]];
+        for (i, y) in self.y.iter_mut().enumerate() {
+            *y = match is_first {
+                true => self.rule.first(both(&x, i)),
+                false => self.rule.next(*y, both(&x, i), both(&self.before, i)),
+            };
+        }
+        self.before = x;
+        self.y
     }
 }
 
@@ -271,9 +312,9 @@ impl<S, T: Float, const N: usize> LogSumExp<S, T, N> {
     }
 }
 
-impl<S: Simd, T: Float, const N: usize> Lanes<T, N> for LogSumExp<S, T, N> {
+impl<S: Simd, T: Float, const N: usize> Lanes<T, N, 1> for LogSumExp<S, T, N> {
     #[inline(always)]
-    fn next(&mut self, x: [T; N], is_first: bool) -> [T; N] {
+    fn next(&mut self, [x]: [[T; N]; 1], is_first: bool) -> [T; N] {
         if is_first {
             (self.most, self.sum) = (x, [T::ONE; N]);
             return x;
@@ -305,28 +346,31 @@ fn whole_blocks<T>(n_rows: usize) -> usize {
 ///
 /// Columns of `N` elements are transposed in registers, so that the lanes of vectors are rows.
 #[inline(always)]
-fn by_columns<S: Simd, T: Element, const N: usize>(
-    xs: &[T],
+fn by_columns<S: Simd, T: Element, const N: usize, const A: usize>(
+    args: [&[T]; A],
     r: usize,
     reverse: bool,
     out: &mut [T],
-    lanes: impl Lanes<T, N>,
+    lanes: impl Lanes<T, N, A>,
 ) {
-    let mut x = Columns::<T, N, N>([[T::default(); N]; N]);
+    let mut x: [Columns<T, N, N>; A] = std::array::from_fn(|_| Columns([[T::default(); N]; N]));
     for (i, out) in out.chunks_mut(N * r).enumerate() {
-        let xs = &xs[i * N * r..];
+        let args = args.map(|xs| &xs[i * N * r..]);
         let block = RowBlock::<T, N>::new(out.len() / r, r);
         let mut lanes = lanes;
         let mut done = 0;
         while done < r {
             let n = N.min(r - done);
             let first = if reverse { r - done - n } else { done };
-            block.read::<S, 1>(&xs[first..], &mut x.0);
+            for (x, xs) in x.iter_mut().zip(args) {
+                block.read::<S, 1>(&xs[first..], &mut x.0);
+            }
             for k in 0..n {
                 let j = if reverse { n - 1 - k } else { k };
-                x.0[j] = lanes.next(x.0[j], done + k == 0);
+                let column = std::array::from_fn(|i| x[i].0[j]);
+                x[0].0[j] = lanes.next(column, done + k == 0);
             }
-            block.write::<S>(&x, n, &mut out[first..]);
+            block.write::<S>(&x[0], n, &mut out[first..]);
             done += n;
         }
     }
@@ -345,7 +389,7 @@ impl Sizes {
         let bytes = self.arb[1] * size_of::<T>();
         // Lines of rows that are a multiple of a page apart share one set of the cache.
         let is_cheap = size_of::<T>() == 4 && bytes >= 128 && !bytes.is_multiple_of(4096);
-        rule.is_extreme() && bytes >= 64 || rule.is_fold() && is_cheap
+        rule.is_extreme() && bytes >= 64 || !rule.only_moves() && is_cheap
     }
 
     fn unary<T: Element + Plain>(self, rule: impl Rule<T>) -> Prepared {
@@ -366,7 +410,7 @@ impl Sizes {
             match b {
                 1 if self.by_columns::<T>(rule) => {
                     let (many, few) = out.split_at_mut(whole_blocks::<T>(out.len() / r) * r);
-                    scan_blocks(args[0], r, self.reverse, many, rule);
+                    scan_blocks(args, r, self.reverse, many, rule);
                     let args = args.map(|xs| &xs[many.len()..]);
                     if !rule.is_extreme() || r <= 2 * SPAN {
                         return scan_rows(args, r, self.reverse, few, rule);
@@ -392,18 +436,19 @@ fn order(r: usize, reverse: bool) -> impl Fn(usize) -> usize {
 }
 
 leveled! {
-    /// Scans many rows by a rule that [folds](Rule::is_fold) or is [extreme](Rule::is_extreme), column by column.
+    /// Scans many rows, column by column.
     fn scan_blocks<S, T: Element>(
-        xs: &[T],
+        args: [&[T]; 2],
         r: usize,
         reverse: bool,
         out: &mut [T],
         rule: impl Rule<T>,
     ) {
-        let none = T::default();
-        match size_of::<T>() {
-            4 => by_columns::<S, T, 16>(xs, r, reverse, out, Folds(rule, [none; 16])),
-            _ => by_columns::<S, T, 8>(xs, r, reverse, out, Folds(rule, [none; 8])),
+        match (size_of::<T>(), rule.is_unary()) {
+            (4, true) => by_columns::<S, T, 16, 1>([args[0]], r, reverse, out, Folds::of(rule)),
+            (4, false) => by_columns::<S, T, 16, 2>(args, r, reverse, out, Folds::of(rule)),
+            (_, true) => by_columns::<S, T, 8, 1>([args[0]], r, reverse, out, Folds::of(rule)),
+            (_, false) => by_columns::<S, T, 8, 2>(args, r, reverse, out, Folds::of(rule)),
         }
     }
 }
