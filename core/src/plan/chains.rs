@@ -1,7 +1,8 @@
 //! Chains: tasks that run together on blocks of rows, such as row kernels and elementwise groups.
 //!
-//! A task joins the task that reads its result row by row, if one of the two can move next to the
-//! other. Values that only the chain uses are never in memory as a whole.
+//! A task joins the task that reads its result row by row, or that reads the same operand, if one of the two can move
+//! next to the other. What a row is reduced to is a value of the chain, too, so the steps of a norm or of the gradient of
+//! a maximum read their operand once. Values that only the chain uses are never in memory as a whole.
 
 use crate::backend::{InPlace, Member, Slice, Storage, TaskBuilder, TaskDraft, TaskKind, TaskWork};
 use gradloom_kernels::elementwise::gcd;
@@ -29,19 +30,25 @@ const FEW: usize = 8;
 
 /// Joins tasks to chains where possible.
 pub(super) fn chains(build: &mut TaskBuilder) {
-    let rows = |draft: &TaskDraft| matches!(draft.work, TaskWork::Fusable(Fusable::Rows(_)));
+    let rows = |draft: &TaskDraft| match &draft.work {
+        TaskWork::Fusable(work) => work.n_rows().is_some(),
+        TaskWork::Whole(_) | TaskWork::Chain(_) => false,
+    };
     if !build.drafts.iter().any(rows) {
         return;
     }
     let mut done: Vec<TaskDraft> = Vec::with_capacity(build.drafts.len());
     for mut draft in std::mem::take(&mut build.drafts) {
         let mut at = done.len();
-        while let Some((i, moves)) = partner(&build.storages, &done[..at], &draft) {
-            let before = done.remove(i);
-            draft = join(before, draft);
-            at = match moves {
-                Moves::Later => at - 1,
-                Moves::Earlier => i,
+        while let Some(found) = partner(&build.storages, &done[..at], &draft) {
+            let mut joined = done.remove(found.first);
+            for (n, i) in found.between.iter().enumerate() {
+                joined = join(joined, done.remove(i - n - 1));
+            }
+            draft = join(joined, draft);
+            at = match found.moves {
+                Moves::Later => at - 1 - found.between.len(),
+                Moves::Earlier => found.first,
             };
         }
         done.insert(at, draft);
@@ -49,48 +56,115 @@ pub(super) fn chains(build: &mut TaskBuilder) {
     build.drafts = done;
 }
 
-/// Direction of the move that brings two tasks together.
+/// Task that another one can be joined with.
+struct Partner {
+    first: usize,
+    /// Tasks that read results of the first one and that the other task needs. They become members as well.
+    between: Vec<usize>,
+    moves: Moves,
+}
+
+/// Direction of the move that brings the tasks together.
 enum Moves {
-    /// The earlier task moves to the later one.
+    /// The earlier tasks move to the last one.
     Later,
-    /// The later task moves to the earlier one.
+    /// The later tasks move to the first one.
     Earlier,
 }
 
-/// Finds the latest task that makes an operand of `draft` and can be joined with it.
-fn partner(
-    storages: &[Storage],
-    before: &[TaskDraft],
-    draft: &TaskDraft,
-) -> Option<(usize, Moves)> {
+/// Finds the latest task that can be joined with `draft` so that a large value is in memory, or read, once less.
+fn partner(storages: &[Storage], before: &[TaskDraft], draft: &TaskDraft) -> Option<Partner> {
     let large = |part: &Slice| part.len * storages[part.root as usize].dtype.size() >= LEAST_BYTES;
     if matches!(draft.work, TaskWork::Whole(_)) || !draft.args.iter().any(large) {
         return None;
     }
     let candidates = before.iter().enumerate().rev().take(REACH);
     let mut candidates = candidates.filter(|(_, other)| {
-        let makes = |part: &Slice| large(part) && other.outs.contains(&part.root);
-        draft.args.iter().any(makes)
-    });
-    candidates.find_map(|(i, other)| {
-        block(storages, members(other)?.chain(members(draft)?))?;
-        let new = |part: &&Slice| !other.args.contains(part) && !other.outs.contains(&part.root);
-        let n_args = other.args.len() + draft.args.iter().filter(new).count();
-        if n_args > FEW || other.outs.len() + draft.outs.len() > FEW {
-            return None;
-        }
-        let between = || before[i + 1..].iter();
-        let reads = |d: &TaskDraft, root: u32| d.args.iter().any(|part| part.root == root);
-        let touched = |d: &TaskDraft| {
-            let mut outs = other.outs.iter();
-            outs.any(|root| reads(d, *root) || d.outs.contains(root))
+        let common = |part: &Slice| {
+            large(part) && (other.outs.contains(&part.root) || other.args.contains(part))
         };
-        if !between().any(touched) {
-            return Some((i, Moves::Later));
-        }
-        let needed = |d: &TaskDraft| d.outs.iter().any(|root| reads(draft, *root));
-        (!between().any(needed)).then_some((i, Moves::Earlier))
+        draft.args.iter().any(common)
+    });
+    candidates.find_map(|(first, other)| {
+        let first_members = members(other)?;
+        let (between, moves) = between(before, first, draft)?;
+        let all: Option<Vec<_>> = between.iter().map(|i| members(&before[*i])).collect();
+        let all = all?.into_iter().flatten();
+        let all: Vec<MemberParts<'_>> = first_members.chain(all).chain(members(draft)?).collect();
+        let [n_rows, _] = block(storages, &all)?;
+        let makes = |part: &Slice| large(part) && other.outs.contains(&part.root);
+        let gains = draft.args.iter().any(makes)
+            || shared(&all, n_rows).any(|(part, _)| large(part)) && !all.iter().any(is_heavy);
+        let made = |root: &u32| all.iter().any(|(.., outs)| outs.contains(root));
+        let mut args: Vec<&Slice> = all.iter().flat_map(|(_, args, _)| *args).collect();
+        args.retain(|part| !made(&part.root));
+        args.sort_unstable_by_key(|part| (part.root, part.start, part.len));
+        args.dedup();
+        let n_outs: usize = all.iter().map(|(.., outs)| outs.len()).sum();
+        (gains && args.len() <= FEW && n_outs <= 2 * FEW).then_some(Partner {
+            first,
+            between,
+            moves,
+        })
     })
+}
+
+/// Returns the tasks after `first` that become members of a chain of it and of `draft`, and how the others allow them to
+/// move together.
+fn between(before: &[TaskDraft], first: usize, draft: &TaskDraft) -> Option<(Vec<usize>, Moves)> {
+    let reads = |d: &TaskDraft, of: &TaskDraft| {
+        let mut outs = of.outs.iter();
+        outs.any(|root| d.outs.contains(root) || d.args.iter().any(|part| part.root == *root))
+    };
+    // Tasks that depend on the first one, and those that the last one depends on.
+    let (mut later, mut needed): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+    for i in first + 1..before.len() {
+        let depends = |on: &usize| reads(&before[i], &before[*on]);
+        if depends(&first) || later.iter().any(depends) {
+            later.push(i);
+        }
+    }
+    for i in (first + 1..before.len()).rev() {
+        let mut by = needed.iter().map(|by| &before[*by]).chain([draft]);
+        if by.any(|by| reads(by, &before[i])) {
+            needed.push(i);
+        }
+    }
+    needed.reverse();
+    let both: Vec<usize> = later
+        .iter()
+        .copied()
+        .filter(|i| needed.contains(i))
+        .collect();
+    let moves = match (both == later, both == needed) {
+        (true, _) => Moves::Later,
+        (_, true) => Moves::Earlier,
+        _ => return None,
+    };
+    Some((both, moves))
+}
+
+/// Returns the operands that several tasks read row by row, with the number of elements of a row.
+fn shared<'a>(
+    members: &'a [MemberParts<'a>],
+    n_rows: usize,
+) -> impl Iterator<Item = (&'a Slice, usize)> {
+    let of = move |(work, args, _): &MemberParts<'a>| {
+        let (work, args) = (*work, *args);
+        let rows = args.iter().enumerate();
+        rows.filter_map(move |(i, part)| Some((part, work.reads(i, n_rows)?)))
+    };
+    members.iter().enumerate().flat_map(move |(i, member)| {
+        let others = &members[..i];
+        of(member).filter(move |(part, _)| {
+            let mut read = others.iter().flat_map(of);
+            read.any(|(other, _)| other == *part)
+        })
+    })
+}
+
+fn is_heavy((work, ..): &MemberParts<'_>) -> bool {
+    work.is_heavy()
 }
 
 /// Task of a chain: its kernel, operands and results.
@@ -111,21 +185,24 @@ fn members(draft: &TaskDraft) -> Option<impl Iterator<Item = MemberParts<'_>> + 
 ///
 /// Returns `None` if the tasks cannot be a chain: each value between them must be written and read
 /// row by row.
-fn block<'a>(
-    storages: &[Storage],
-    members: impl Iterator<Item = MemberParts<'a>> + Clone,
-) -> Option<[usize; 2]> {
-    let n_rows = members.clone().find_map(|(work, ..)| work.n_rows())?;
+fn block(storages: &[Storage], members: &[MemberParts<'_>]) -> Option<[usize; 2]> {
+    // Sums of a group may be over parts of the rows of a kernel.
+    let n_rows = members
+        .iter()
+        .filter_map(|(work, ..)| work.n_rows())
+        .min()?;
     if n_rows == 0 {
         return None;
     }
     let mut grain = 1;
-    let mut row_bytes = 1;
-    for (work, args, _) in members.clone() {
+    let size = |part: &Slice| storages[part.root as usize].dtype.size();
+    let shared = shared(members, n_rows).map(|(part, row)| row * size(part));
+    let mut row_bytes = shared.max().unwrap_or(1).max(1);
+    for (work, args, _) in members {
         let own = work.row_multiple(n_rows)?;
         grain = own.checked_mul(grain / gcd(grain, own))?;
         for (i, part) in args.iter().enumerate() {
-            let made = members.clone().find_map(|(work, _, outs)| {
+            let made = members.iter().find_map(|(work, _, outs)| {
                 let result = outs.iter().position(|root| *root == part.root)?;
                 Some(work.writes(result, n_rows))
             });
@@ -138,8 +215,7 @@ fn block<'a>(
             row_bytes = row_bytes.max(row * root.dtype.size());
         }
     }
-    let heavy = |(work, ..): MemberParts<'_>| work.is_heavy();
-    let most = match members.clone().any(heavy) {
+    let most = match members.iter().any(is_heavy) {
         true => n_rows.div_ceil(BLOCKS),
         false => n_rows,
     };
@@ -157,6 +233,7 @@ fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
     let (mut args, mut outs) = (Vec::new(), Vec::new());
     let mut eqns = first.eqns.clone();
     eqns.extend(second.eqns.iter().copied());
+    let may_fail = first.may_fail || second.may_fail;
     for draft in [first, second] {
         let made = |part: &&Slice| !outs.contains(&part.root);
         let new: Vec<Slice> = draft.args.iter().filter(made).copied().collect();
@@ -189,7 +266,7 @@ fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
         outs,
         what: TaskKind::Chain(kinds),
         in_place: InPlace::None,
-        may_fail: true,
+        may_fail,
         eqns,
         product: None,
         followed: None,
@@ -217,9 +294,12 @@ pub(super) fn prepare(
     args: &[Slice],
     outs: &[u32],
 ) -> Prepared {
-    let parts = members.iter().map(|m| (&m.work, &*m.args, &*m.outs));
+    let parts: Vec<MemberParts<'_>> = members
+        .iter()
+        .map(|m| (&m.work, &*m.args, &*m.outs))
+        .collect();
     let [n_rows, block] =
-        block(storages, parts).expect("`partner` checked that the tasks form a chain");
+        block(storages, &parts).expect("`partner` checked that the tasks form a chain");
     let size = |root: &u32| {
         let root = &storages[*root as usize];
         (root.dtype, root.len)

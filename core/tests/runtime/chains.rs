@@ -89,7 +89,7 @@ fn step(rng: &mut Rng, leaves: &Leaves, values: &[Tensor]) -> Tensor {
     let y = rng.of(values);
     let part = rng.of(&leaves.parts);
     let [w, b] = &leaves.affine;
-    match rng.below(20) {
+    match rng.below(34) {
         0 => x + y,
         1 => x * 0.3,
         2 => x + part,
@@ -108,6 +108,20 @@ fn step(rng: &mut Rng, leaves: &Leaves, values: &[Tensor]) -> Tensor {
         16 => x * x.cross_entropy(&leaves.labels),
         17 => leaves.mask.select(x, y),
         18 => grad(|x: &Tensor| (x.softmax(-1) * y).sum(..))(&(x * part)),
+        19 => x - x.max_keepdims(-1),
+        20 => x * x.min_keepdims([1, 2]) + y,
+        21 => x / (x.var_keepdims(-1, 1) + 1.0),
+        22 => (x - x.mean_keepdims(-1)) * (y * 0.1).prod_keepdims(-1),
+        23 => x.cumsum(-1) * 0.01 - y,
+        24 => (x * 0.01 + 1.0).cumprod(-1),
+        25 => x.cummax(-1) + y.cumsum_reverse(-1),
+        26 => x.eq(x.max_keepdims(-1)).select(x, y),
+        27 => x.gt(0.9).any_keepdims(-1).select(y, x) + x.argmax_keepdims(-1).cast(x.dtype()),
+        28 => grad(|x: &Tensor| (x.max(-1) * y.min(-1)).sum(..))(x),
+        29 => grad(|x: &Tensor| (x.var(-1, 0) * y.sum(-1)).sum(..))(x),
+        30 => grad(|x: &Tensor| (x * 0.01 + 1.0).prod(-1).sum(..))(x),
+        31 => grad(|x: &Tensor| (x.cummax(-1) * y).sum(..))(x),
+        32 => grad(|x: &Tensor| (x - x.sum_keepdims(-1)).square().mean(-1).sqrt().sum(..))(x),
         _ => {
             let loss = |x: &Tensor| (x.layer_norm(w, b, 1e-5) * y).square().sum(..);
             grad(loss)(x)
@@ -167,7 +181,7 @@ fn random_graphs_have_the_bits_of_single_ops() {
     for (i, shape) in SHAPES.into_iter().enumerate() {
         for dtype in [DType::F32, DType::F64] {
             let leaves = leaves(shape, dtype);
-            let graphs = if i + 1 < SHAPES.len() { 12 } else { 2 };
+            let graphs = if i + 1 < SHAPES.len() { 16 } else { 2 };
             for seed in 0..graphs {
                 let seed = seed + 100 * i as u64;
                 let results = || graph(seed, &leaves);

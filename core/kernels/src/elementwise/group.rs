@@ -60,6 +60,25 @@ pub struct Group {
     one_piece: bool,
 }
 
+/// Part of an operand or a result that belongs to one row of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowPart {
+    /// Number of elements.
+    pub(crate) len: usize,
+    /// Size of an element in bytes.
+    pub(crate) size: usize,
+}
+
+/// An operand of a part of a group.
+pub(crate) struct PartOperand<'a> {
+    /// Elements of the operand, or of the rows of the part.
+    pub(crate) data: Data<'a>,
+    /// Address of element 0, which may be out of bounds.
+    pub(crate) start: *mut u8,
+    /// Element of the group that reads the first element of `data`.
+    pub(crate) origin: usize,
+}
+
 impl Group {
     /// Creates a group of `n` elements.
     ///
@@ -324,6 +343,7 @@ impl Group {
             arg => Start(arg.as_ptr().cast_mut()),
         };
         let direct = args.iter().map(start).collect();
+        let origins = SmallVec::from_elem(0, args.len());
         let (results, totals) = outs.split_at_mut(self.outputs.len());
         assert!(results.iter().all(|out| out.len() >= self.n));
         for ((_, dtype, sum), out) in self.sums.iter().zip(&*totals) {
@@ -335,6 +355,7 @@ impl Group {
         };
         GroupOperands {
             args,
+            origins,
             direct,
             results: starts(results),
             totals: starts(totals),
@@ -344,28 +365,32 @@ impl Group {
 
     /// Runs the elements `from..to`.
     ///
-    /// Each operand comes with the address of element 0. If the operand is [read in
-    /// place](Self::reads), that address may be out of bounds, as long as the elements of the span
-    /// are valid; the same holds for `outs`, the addresses of the results. The totals follow the
-    /// results and are complete.
+    /// `outs` are the addresses of element 0 of the results and, after them, of the totals. They may be out of bounds.
     ///
     /// # Safety
     ///
     /// As for [`run_spans`](Self::run_spans) with this span. The elements of the span must be valid
-    /// for the operands that are read in place and for the results. All elements of the other
-    /// operands and of the totals must be valid.
+    /// for the operands that are read in place, for the results, and for the totals. Of the other
+    /// operands, those that the span reads must be valid.
     pub(crate) unsafe fn run_part<'a>(
         &self,
-        args: impl Iterator<Item = (Data<'a>, *mut u8)>,
+        of: impl Iterator<Item = PartOperand<'a>>,
         outs: impl Iterator<Item = *mut u8>,
         from: usize,
         to: usize,
     ) {
-        let (args, direct) = args.map(|(arg, start)| (arg, Start(start))).unzip();
+        let (mut args, mut origins, mut direct) =
+            <(SmallVec<_>, SmallVec<_>, SmallVec<_>)>::default();
+        for operand in of {
+            args.push(operand.data);
+            origins.push(operand.origin);
+            direct.push(Start(operand.start));
+        }
         let mut results: SmallVec<[Start; 8]> = outs.map(Start).collect();
         let totals = results.drain(self.outputs.len()..).collect();
         let ends = GroupOperands {
             args,
+            origins,
             direct,
             results,
             totals,
@@ -383,12 +408,26 @@ impl Group {
         unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) }
     }
 
-    /// Returns the element size of an operand that is read in place, or `None` if it is gathered.
-    pub(crate) fn reads(&self, operand: usize) -> Option<usize> {
-        match self.inputs[operand] {
-            Input::Direct { size } => Some(size),
-            Input::Splat { .. } | Input::Tiled { .. } | Input::Gather { .. } => None,
-        }
+    /// Returns the part of an operand that each of `n_rows` rows reads, or `None` if they do not read it one after the
+    /// other.
+    pub(crate) fn reads(&self, operand: usize, n_rows: usize) -> Option<RowPart> {
+        let (len, size) = match &self.inputs[operand] {
+            Input::Direct { size } => (self.n / n_rows, *size),
+            // Tiles are not in the order of rows.
+            Input::Gather { dtype, gather } if self.walk.is_none() => {
+                (gather.row_len(n_rows)?, dtype.size())
+            }
+            Input::Splat { .. } | Input::Tiled { .. } | Input::Gather { .. } => return None,
+        };
+        Some(RowPart { len, size })
+    }
+
+    /// Returns the number of rows that sums are taken over, if there are such sums.
+    pub(crate) fn n_rows(&self) -> Option<usize> {
+        self.sums.iter().find_map(|(.., sum)| match sum {
+            FusedSum::Rows(_) => Some(sum.len(self.n)),
+            FusedSum::All | FusedSum::Columns(_) => None,
+        })
     }
 
     /// Returns whether a result or a total fits in `len` elements of `dtype`.
@@ -402,9 +441,24 @@ impl Group {
         }
     }
 
-    /// Returns the element size of a result, or `None` if it is a total.
-    pub(crate) fn writes(&self, result: usize) -> Option<usize> {
-        self.outputs.get(result).copied()
+    /// Returns the part of a result or a total that each of `n_rows` rows writes, or `None` if it belongs to several rows.
+    pub(crate) fn writes(&self, result: usize, n_rows: usize) -> Option<RowPart> {
+        let cols = self.n / n_rows;
+        let (len, size) = match result.checked_sub(self.outputs.len()) {
+            None => (cols, self.outputs[result]),
+            Some(total) => match self.sums[total] {
+                (_, dtype, FusedSum::Rows(len)) if cols.is_multiple_of(len) => {
+                    (cols / len, dtype.size())
+                }
+                _ => return None,
+            },
+        };
+        Some(RowPart { len, size })
+    }
+
+    /// Returns whether a result is a total, a sum over elements.
+    pub(crate) fn is_total(&self, result: usize) -> bool {
+        result >= self.outputs.len()
     }
 
     /// Runs over spans, each with the address of its first element of the [`ComputedOperand`], or the start
@@ -423,7 +477,12 @@ impl Group {
         result: *mut u8,
         spans: impl Iterator<Item = (Span, *mut u8)>,
     ) {
-        let GroupOperands { args, taken, .. } = ends;
+        let GroupOperands {
+            args,
+            origins,
+            taken,
+            ..
+        } = ends;
         let mut scratch = scratch::take(&SCRATCH);
         // Each operand may need a register, too.
         let n_registers = self.n_registers as usize + args.len();
@@ -485,6 +544,7 @@ impl Group {
                         }
                     }
                     if let Input::Gather { dtype, gather } = input {
+                        let at = at - origins[i];
                         slots[i] = match gather.run(at, n) {
                             Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
                             None => {
@@ -570,6 +630,8 @@ impl RegisterContent {
 /// Resolved operands and results of one run of a group.
 pub(crate) struct GroupOperands<'a> {
     args: SmallVec<[Data<'a>; 8]>,
+    /// Element of the group that reads the first element of each operand.
+    origins: SmallVec<[usize; 8]>,
     /// Start of each operand, used if it is read in place.
     direct: SmallVec<[Start; 8]>,
     results: SmallVec<[Start; 8]>,

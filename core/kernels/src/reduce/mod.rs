@@ -62,7 +62,7 @@ pub enum BoolFold {
     All,
 }
 
-/// Reduces the middle axis: `[a, r, b]` to `[a, b]`.
+/// Reduces the middle axis: `[a, r, b]` to `[a, b]`. The kernel computes as many of the `a` matrices as it gets.
 pub fn fold_axis(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
     fn typed<T: Number>(arb: [usize; 3], by: Fold) -> Prepared {
         match by {
@@ -75,7 +75,7 @@ pub fn fold_axis(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
     on_number!(dtype, typed(arb, by))
 }
 
-/// Reduces the middle axis of bools: `[a, r, b]` to `[a, b]`.
+/// Reduces the middle axis of bools: `[a, r, b]` to `[a, b]`. The kernel computes as many of the `a` matrices as it gets.
 pub fn fold_bools(arb: [usize; 3], by: BoolFold) -> Prepared {
     match by {
         BoolFold::Any => map(move |xs: &[bool], out: &mut [bool]| fold(xs, arb, out, Any)),
@@ -83,13 +83,14 @@ pub fn fold_bools(arb: [usize; 3], by: BoolFold) -> Prepared {
     }
 }
 
-/// Folds the middle axis: `[a, r, b]` to `[a, b]`.
+/// Folds the middle axis: `[a, r, b]` to `[a, b]`. `out` may have fewer matrices.
 pub(crate) fn fold<T: Element, R: Reduction<T>>(
     xs: &[T],
-    [a, r, b]: [usize; 3],
+    [_, r, b]: [usize; 3],
     out: &mut [T],
     how: R,
 ) {
+    let a = out.len().checked_div(b).unwrap_or(0);
     if r == 0 {
         out.fill(R::EMPTY);
         return;

@@ -8,7 +8,7 @@
 //! - Sums of a group get the same pieces ([`Order`](crate::elementwise::tile::Order)), because a block is a
 //!   multiple of these.
 
-use crate::elementwise::group::Group;
+use crate::elementwise::group::{Group, PartOperand, RowPart};
 use crate::memory::aligned_vec::ALIGN;
 use crate::memory::aligned_vec::AlignedVec;
 use crate::memory::data::{Data, DataMut};
@@ -42,8 +42,11 @@ pub struct Stage {
     pub outs: Vec<StageOperand>,
 }
 
-/// Approximate number of bytes per row-wise result that one thread computes at a time.
+/// Approximate number of bytes per row-wise operand or result that one thread reads or computes at a time.
 const TASK_BYTES: usize = 1 << 17;
+
+/// Size in bytes of most elements, to estimate that of an operand.
+const USUAL_SIZE: usize = 4;
 
 /// Approximate number of nanoseconds for the rows that one thread computes at a time, at most.
 const TASK_NANOS: usize = 100_000;
@@ -67,7 +70,7 @@ pub fn chain(
             Local { start, dtype, row }
         })
         .collect();
-    let read = |at: &StageOperand| stages.iter().any(|stage| stage.args.contains(at));
+    let is_read = |at: &StageOperand| stages.iter().any(|stage| stage.args.contains(at));
     let mut nanos = 0;
     let mut row_bytes = 1;
     let mut modes = Vec::new();
@@ -76,14 +79,16 @@ pub fn chain(
         let results = (0..stage.outs.len()).filter_map(|i| {
             let row = stage.work.writes(i, n_rows)?;
             let (dtype, last) = match stage.outs[i] {
-                StageOperand::Out(out) => (outs[out].0, !read(&stage.outs[i])),
+                StageOperand::Out(out) => (outs[out].0, !is_read(&stage.outs[i])),
                 StageOperand::Local(i) => (local[i].dtype, false),
                 StageOperand::Arg(_) => unreachable!("an operand is not written"),
             };
             Some((i, row * dtype.size(), dtype, last))
         });
         let results: Vec<_> = results.collect();
-        let most = results.iter().map(|r| r.1).max().unwrap_or(0);
+        let written = results.iter().map(|r| r.1).max().unwrap_or(0);
+        let read = (0..stage.args.len()).filter_map(|i| stage.work.reads(i, n_rows));
+        let most = written.max(read.max().unwrap_or(0) * USUAL_SIZE);
         row_bytes = row_bytes.max(most);
         let large = |row: usize, last: bool| last && non_temporal(row * n_rows);
         modes.push(match &stage.work {
@@ -109,7 +114,8 @@ pub fn chain(
                 }
                 nanos += group.nanos();
                 let copied = |r: &&(usize, usize, DType, bool)| {
-                    let (_, row, dtype, last) = **r;
+                    let (result, row, dtype, last) = **r;
+                    let last = last && !group.is_total(result);
                     let aligned = (block * row).is_multiple_of(ALIGN);
                     let float = matches!(dtype, DType::F32 | DType::F64);
                     large(row, last) && aligned && float
@@ -397,37 +403,43 @@ impl Chain {
         let row = group.len() / self.n_rows;
         let (from, args) = (rows.first * row, rows.args);
         // Address of row 0, which may be out of bounds.
-        let start = |at: StageOperand, size: usize| {
-            let (_, start) = self.place(at, row, rows);
-            start.wrapping_sub(from * size)
-        };
-        let read = stage
-            .args
-            .iter()
-            .enumerate()
-            .map(|(operand, at)| match *at {
+        let row_0 =
+            |start: *mut u8, part: RowPart| start.wrapping_sub(rows.first * part.len * part.size);
+        let read = stage.args.iter().enumerate().map(|(operand, at)| {
+            let part = group.reads(operand, self.n_rows);
+            match *at {
                 StageOperand::Arg(i) => {
-                    let arg = args[i];
-                    assert!(group.reads(operand).is_none() || arg.len() >= group.len());
-                    (arg, arg.as_ptr().cast_mut())
+                    let data = args[i];
+                    assert!(part.is_none_or(|part| data.len() >= part.len * self.n_rows));
+                    PartOperand {
+                        data,
+                        start: data.as_ptr().cast_mut(),
+                        origin: 0,
+                    }
                 }
                 at => {
-                    let size = group
-                        .reads(operand)
-                        .expect("a value of the chain must be read by rows");
-                    (Data::EMPTY, start(at, size))
+                    let part = part.expect("a value of the chain must be read by rows");
+                    let (dtype, start) = self.place(at, part.len, rows);
+                    let n = (rows.last - rows.first) * part.len;
+                    PartOperand {
+                        // SAFETY: an earlier stage has written these rows, and no stage writes them while
+                        // this one runs.
+                        data: unsafe { Data::at(dtype, start, n) },
+                        start: row_0(start, part),
+                        origin: from,
+                    }
                 }
-            });
+            }
+        });
         let write = stage.outs.iter().enumerate().map(|(i, at)| {
             let copied = copied.iter().find(|copied| copied.result == i);
-            match (*at, group.writes(i), copied) {
-                (_, Some(size), Some(copied)) => {
-                    let start = rows.scratch.wrapping_add(copied.start);
-                    start.wrapping_sub(from * size)
+            match (*at, group.writes(i, self.n_rows), copied) {
+                (_, Some(part), Some(copied)) => {
+                    row_0(rows.scratch.wrapping_add(copied.start), part)
                 }
-                (at, Some(size), None) => start(at, size),
+                (at, Some(part), None) => row_0(self.place(at, part.len, rows).1, part),
                 (StageOperand::Out(i), None, _) => rows.outs[i].start,
-                (_, None, _) => unreachable!("a total must be a result"),
+                (_, None, _) => unreachable!("a total of several rows must be a result"),
             }
         });
         // SAFETY: the block is a multiple of the grain, so it has whole pieces of the sums of the

@@ -15,10 +15,11 @@ pub enum Fusable {
 }
 
 impl Fusable {
-    /// Returns the number of rows of a kernel on rows. A group has no rows of its own.
+    /// Returns the number of rows of a kernel on rows, or of the sums over rows of a group. Other groups have no rows of
+    /// their own.
     pub fn n_rows(&self) -> Option<usize> {
         match self {
-            Fusable::Group(_) => None,
+            Fusable::Group(group) => group.n_rows(),
             Fusable::Rows(kernel) => Some(kernel.n_rows),
         }
     }
@@ -27,7 +28,7 @@ impl Fusable {
     /// row by row.
     pub fn reads(&self, operand: usize, n_rows: usize) -> Option<usize> {
         match self {
-            Fusable::Group(group) => group.reads(operand).map(|_| group.len() / n_rows),
+            Fusable::Group(group) => group.reads(operand, n_rows).map(|part| part.len),
             Fusable::Rows(kernel) => kernel.reads(operand),
         }
     }
@@ -35,7 +36,7 @@ impl Fusable {
     /// Returns the elements per row of a result, or `None` if it is not written row by row.
     pub fn writes(&self, result: usize, n_rows: usize) -> Option<usize> {
         match self {
-            Fusable::Group(group) => group.writes(result).map(|_| group.len() / n_rows),
+            Fusable::Group(group) => group.writes(result, n_rows).map(|part| part.len),
             Fusable::Rows(kernel) => kernel.outs[result],
         }
     }

@@ -1,5 +1,6 @@
 //! Lowering of reductions over axes and of their transposes.
 
+use super::rows::Read;
 use super::{Equation, rows, statics};
 use crate::Aval;
 use crate::backend::{TaskBuilder, View};
@@ -147,12 +148,18 @@ fn fold_by(
             Some(kernel) => b.strided_kernel(&[&x], &to, kernel),
             None => {
                 let from = b.contiguous(&x);
-                b.kernel(&[&from], &to, (kernels.dense)(arb))
+                reduction(b, &from, &to, arb, (kernels.dense)(arb))
             }
         };
         groups.remove(i);
     }
     b.reshape(&x, out.shape())
+}
+
+/// Adds the kernel of a reduction of the middle axis of `arb`, which runs on blocks of rows if that axis is the last one.
+fn reduction(b: &mut TaskBuilder, x: &View, out: &Aval, arb: [usize; 3], by: Prepared) -> View {
+    let n_rows = if arb[2] == 1 { arb[0] } else { 1 };
+    rows::each_row(b, out, n_rows, [(x, Read::Row)], None, by)
 }
 
 /// Returns how a group of `shape` can sum its results while they are in the cache.
@@ -270,5 +277,5 @@ fn arg_fold(b: &mut TaskBuilder, of: &Equation<'_>, by: Fold) -> View {
     };
     let from = b.contiguous(&x);
     let kernel = reduce::arg_fold(x.dtype(), arb, by);
-    b.kernel(&[&from], of.out(), kernel)
+    reduction(b, &from, of.out(), arb, kernel)
 }

@@ -10,6 +10,41 @@ use gradloom_kernels::memory::numel;
 use gradloom_kernels::rows::norm::{self, Norm};
 use gradloom_kernels::rows::row_kernel::RowKernel;
 use gradloom_kernels::rows::{self, Along, Root, Rows};
+use gradloom_kernels::task::Prepared;
+
+/// Minimum number of rows of a kernel that may run on some of them at a time.
+///
+/// With fewer rows, threads share them.
+const MIN_ROWS: usize = 8;
+
+/// What a kernel reads of an operand for a row of its result.
+#[derive(Clone, Copy)]
+pub(super) enum Read {
+    Row,
+    All,
+}
+
+/// Adds a kernel that computes each of `n_rows` rows from that row of some operands, and as many rows as it gets.
+///
+/// `nanos` is the estimated time on one thread for a row, if it is not that of reading and writing it.
+pub(super) fn each_row<const N: usize>(
+    b: &mut TaskBuilder,
+    out: &Aval,
+    n_rows: usize,
+    args: [(&View, Read); N],
+    nanos: Option<usize>,
+    kernel: Prepared,
+) -> View {
+    let views = args.map(|(x, _)| x);
+    if n_rows < MIN_ROWS {
+        return b.kernel(&views, out, kernel);
+    }
+    let row = |shape: &[usize]| numel(shape) / n_rows;
+    let of_args = args.map(|(x, read)| matches!(read, Read::Row).then(|| row(x.shape())));
+    let kernel = RowKernel::independent(n_rows, of_args, row(out.shape()), nanos, kernel);
+    b.by_row(&views, std::slice::from_ref(out), kernel)
+        .remove(0)
+}
 
 /// Returns the order of axes in which `axes` are last.
 pub(super) fn last(rank: usize, axes: &[usize]) -> Vec<usize> {

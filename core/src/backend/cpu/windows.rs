@@ -1,13 +1,13 @@
 //! Lowering of convolutions, pooling and upsampling.
 
 use super::Equation;
+use super::rows::{Read, each_row};
 use super::statics::{flag, int, ints};
 use crate::backend::{TaskBuilder, View};
 use gradloom_ir::StaticKind;
 use gradloom_ir::op::windows;
 use gradloom_kernels::conv::{self, Conv};
 use gradloom_kernels::pool;
-use gradloom_kernels::rows::row_kernel::RowKernel;
 use gradloom_kernels::task::Prepared;
 use gradloom_kernels::windows::Windows;
 
@@ -30,40 +30,8 @@ fn convolution(b: &mut TaskBuilder, of: &Equation<'_>, kernels: conv::Kernels) -
         w = b.packed(&w, pack);
     }
     let nanos = Some(kernels.nanos);
-    let args = [(&x, Rows::Same), (&w, Rows::All)];
-    rows(b, of, x.shape()[0], args, nanos, kernels.kernel)
-}
-
-/// Minimum number of rows of a kernel that may run on some of them at a time.
-///
-/// With fewer rows, threads share them.
-const MIN_ROWS: usize = 8;
-
-/// Adds a kernel that computes each of `n_rows` rows from that row of some operands.
-fn rows<const N: usize>(
-    b: &mut TaskBuilder,
-    of: &Equation<'_>,
-    n_rows: usize,
-    args: [(&View, Rows); N],
-    nanos: Option<usize>,
-    kernel: Prepared,
-) -> View {
-    let views = args.map(|(x, _)| x);
-    if n_rows < MIN_ROWS {
-        return b.kernel(&views, of.out(), kernel);
-    }
-    let row = |shape: &[usize]| shape.iter().product::<usize>() / n_rows;
-    let of_args = args.map(|(x, rows)| matches!(rows, Rows::Same).then(|| row(x.shape())));
-    let kernel = RowKernel::independent(n_rows, of_args, row(of.shape()), nanos, kernel);
-    b.by_row(&views, std::slice::from_ref(of.out()), kernel)
-        .remove(0)
-}
-
-/// Rows of an operand that a kernel reads for a row of its result.
-#[derive(Clone, Copy)]
-enum Rows {
-    Same,
-    All,
+    let args = [(&x, Read::Row), (&w, Read::All)];
+    each_row(b, of.out(), x.shape()[0], args, nanos, kernels.kernel)
 }
 
 pub(super) fn conv(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
@@ -96,20 +64,15 @@ fn pooling(of: &Equation<'_>, x: &[usize], y: &[usize]) -> (Windows, usize) {
 /// Adds a kernel on rows of the operand.
 fn of_one(b: &mut TaskBuilder, of: &Equation<'_>, n_rows: usize, kernel: Prepared) -> View {
     let x = b.contiguous(of.x());
-    rows(b, of, n_rows, [(&x, Rows::Same)], None, kernel)
+    let args = [(&x, Read::Row)];
+    each_row(b, of.out(), n_rows, args, None, kernel)
 }
 
 /// Adds a kernel on rows of both operands.
 fn of_two(b: &mut TaskBuilder, of: &Equation<'_>, n_rows: usize, kernel: Prepared) -> View {
     let [x, y] = [of.x(), of.y()].map(|x| b.contiguous(x));
-    rows(
-        b,
-        of,
-        n_rows,
-        [(&x, Rows::Same), (&y, Rows::Same)],
-        None,
-        kernel,
-    )
+    let args = [(&x, Read::Row), (&y, Read::Row)];
+    each_row(b, of.out(), n_rows, args, None, kernel)
 }
 
 /// Returns the number that sums over windows are divided by, if they are means.
