@@ -4,6 +4,7 @@ use crate::memory::layout::{Layout, distance};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use smallvec::SmallVec;
+use std::mem::transmute_copy;
 
 /// A layout, prepared for reading in row-major order.
 #[derive(Clone, Debug)]
@@ -103,9 +104,7 @@ impl Gather {
             match stride {
                 0 => fill(data[start], now),
                 1 => now.copy_from_slice(&data[start..start + n]),
-                2 => every::<2, T>(&data[start..], now),
-                3 => every::<3, T>(&data[start..], now),
-                4 => every::<4, T>(&data[start..], now),
+                2..=4 => every(&data[start..], stride, now),
                 s => {
                     for (y, &x) in now.iter_mut().zip(data[start..].iter().step_by(s)) {
                         *y = x;
@@ -181,13 +180,38 @@ fn each_row<T: Copy>(xs: &[T], apart: usize, [len, at]: [usize; 2], out: &mut [T
     }
 }
 
-/// Copies every `N`-th element, with vectors.
-fn every<const N: usize, T: Copy>(xs: &[T], out: &mut [T]) {
+leveled! {
+    /// Copies every second, third or fourth element, with vectors.
+    fn every<S, T: Copy>(xs: &[T], step: usize, out: &mut [T]) {
+        match step {
+            2 => every_nth::<2, T>(xs, out),
+            3 => every_nth::<3, T>(xs, out),
+            _ => every_nth::<4, T>(xs, out),
+        }
+    }
+}
+
+/// Copies every `N`-th element.
+#[inline(always)]
+fn every_nth<const N: usize, T: Copy>(xs: &[T], out: &mut [T]) {
     let (whole, last) = out.split_at_mut(out.len().min(xs.len() / N));
-    let chunks = xs.chunks_exact(N);
-    let rest = chunks.remainder();
-    (whole.iter_mut().zip(chunks)).for_each(|(y, x)| *y = x[0]);
+    let (chunks, rest) = xs.as_chunks::<N>();
+    (whole.iter_mut().zip(chunks)).for_each(|(y, x)| *y = first(x));
     (last.iter_mut().zip(rest)).for_each(|(y, x)| *y = *x);
+}
+
+/// Returns the first element. Bytes are the low parts of words, which vectors truncate.
+#[inline(always)]
+fn first<const N: usize, T: Copy>(xs: &[T; N]) -> T {
+    let byte = match (size_of::<T>(), N) {
+        // SAFETY: two bytes make a number.
+        (1, 2) => unsafe { transmute_copy::<[T; N], u16>(xs) }.to_le() as u8,
+        // SAFETY: four bytes make a number.
+        (1, 4) => unsafe { transmute_copy::<[T; N], u32>(xs) }.to_le() as u8,
+        _ => return xs[0],
+    };
+    // SAFETY: the size of `T` is 1, and the byte is that of the first element.
+    unsafe { transmute_copy(&byte) }
 }
 
 /// Repeats a row, starting at its element `at`. Doubles the written part with each copy.

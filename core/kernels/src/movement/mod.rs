@@ -8,6 +8,7 @@ mod window;
 pub(crate) mod write;
 
 use crate::memory::{Data, Element, Layout};
+use crate::simd::leveled::leveled;
 use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
 use blocks::Blocks;
@@ -198,15 +199,35 @@ fn flip_rows<T: Element>(xs: &[T], [r, b]: [usize; 2], mut at: usize, mut out: &
         let (now, later) = out.split_at_mut(n * b);
         let xs = &xs[(matrix * r + r - row - n) * b..][..n * b];
         if b == 1 {
-            for (y, x) in now.iter_mut().zip(xs.iter().rev()) {
-                *y = *x;
-            }
+            reverse(xs, now);
         } else {
             for (y, x) in now.chunks_exact_mut(b).zip(xs.chunks_exact(b).rev()) {
                 y.copy_from_slice(x);
             }
         }
         (at, out) = (at + n, later);
+    }
+}
+
+leveled! {
+    /// Writes elements in reverse order.
+    fn reverse<S, T: Element>(xs: &[T], out: &mut [T]) {
+        reverse_blocks::<32, T>(xs, out);
+    }
+}
+
+/// Writes elements in reverse order, `N` at a time. The number is a constant, so vectors reverse them.
+#[inline(always)]
+fn reverse_blocks<const N: usize, T: Element>(xs: &[T], out: &mut [T]) {
+    let (rest, blocks) = xs.as_rchunks::<N>();
+    let (to, rest_to) = out.as_chunks_mut::<N>();
+    for (y, x) in to.iter_mut().zip(blocks.iter().rev()) {
+        for i in 0..N {
+            y[i] = x[N - 1 - i];
+        }
+    }
+    for (y, x) in rest_to.iter_mut().zip(rest.iter().rev()) {
+        *y = *x;
     }
 }
 
