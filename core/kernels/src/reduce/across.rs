@@ -79,41 +79,46 @@ fn sum_chunks<T: Number>(xs: &[T], stride: usize, rows: usize, out: &mut [T], su
 #[inline(always)]
 fn sum_chunk<T: Number>(xs: &[T], stride: usize, rows: usize, n: usize, sums: &mut Sums<T>) {
     // One lane at a time: rows that are read together may lie in one set of the cache.
-    let mut lanes = [[T::ZERO; ACROSS]; LANES / ROWS];
+    let mut totals = [[T::ZERO; ACROSS]; LANES / ROWS];
     let mut len = rows.min(ROWS);
     for (i, sum) in sums[..len].iter_mut().enumerate() {
         let n_lanes = (rows - i).div_ceil(ROWS).min(LANES / ROWS);
-        for (j, lane) in lanes[..n_lanes].iter_mut().enumerate() {
+        let mut lanes: [&[T]; LANES / ROWS] = [&[]; _];
+        for (j, (lane, total)) in lanes[..n_lanes].iter_mut().zip(&mut totals).enumerate() {
             let first = i + ROWS * j;
-            sum_lane(&xs[first * stride..], stride, rows - first, &mut lane[..n]);
+            let xs = &xs[first * stride..];
+            *lane = match rows - first {
+                ..=LANES => &xs[..n],
+                rows => {
+                    sum_lane(xs, stride, rows, &mut total[..n]);
+                    &total[..n]
+                }
+            };
         }
+        let sum = &mut sum[..n];
         // The lower half of the lanes gets the upper one, as far as there are rows.
-        let [a, b, c, d] = &lanes;
-        match n_lanes {
-            1 => *sum = *a,
-            2 => add_columns(sum, [a, b], |[a, b]| a.plus(b)),
-            3 => add_columns(sum, [a, b, c], |[a, b, c]| a.plus(c).plus(b)),
-            _ => add_columns(sum, [a, b, c, d], |[a, b, c, d]| a.plus(c).plus(b.plus(d))),
+        match (n_lanes, lanes) {
+            (1, [a, ..]) => sum.copy_from_slice(a),
+            (2, [a, b, ..]) => add_columns(sum, [a, b], |[a, b]| a.plus(b)),
+            (3, [a, b, c, _]) => add_columns(sum, [a, b, c], |[a, b, c]| a.plus(c).plus(b)),
+            (_, lanes) => add_columns(sum, lanes, |[a, b, c, d]| a.plus(c).plus(b.plus(d))),
         }
     }
     let mut half = len.next_power_of_two() / 2;
     while half > 0 {
         let (low, high) = sums[..len].split_at_mut(half);
         for (x, y) in low.iter_mut().zip(&*high) {
-            add_to(x, y);
+            add_to(&mut x[..n], &y[..n]);
         }
         (len, half) = (half, half / 2);
     }
 }
 
-/// Adds up the rows `0`, `LANES`, `2 * LANES`, ... of the columns of `out`.
+/// Adds up the rows `0`, `LANES`, `2 * LANES`, ... of the columns of `out`, at least two rows.
 #[inline(always)]
 fn sum_lane<T: Number>(xs: &[T], stride: usize, rows: usize, out: &mut [T]) {
     let n = out.len();
     let row = |i: usize| &xs[i * stride..][..n];
-    if rows <= LANES {
-        return out.copy_from_slice(row(0));
-    }
     for (y, (a, b)) in out.iter_mut().zip(row(0).iter().zip(row(LANES))) {
         *y = a.plus(*b);
     }
@@ -133,11 +138,8 @@ fn sum_lane<T: Number>(xs: &[T], stride: usize, rows: usize, out: &mut [T]) {
 
 /// Writes a sum of columns.
 #[inline(always)]
-fn add_columns<T: Number, const K: usize>(
-    to: &mut [T; ACROSS],
-    xs: [&[T; ACROSS]; K],
-    sum: impl Fn([T; K]) -> T,
-) {
+fn add_columns<T: Number, const K: usize>(to: &mut [T], xs: [&[T]; K], sum: impl Fn([T; K]) -> T) {
+    let xs = xs.map(|xs| &xs[..to.len()]);
     for (i, y) in to.iter_mut().enumerate() {
         *y = sum(xs.map(|xs| xs[i]));
     }
@@ -145,7 +147,7 @@ fn add_columns<T: Number, const K: usize>(
 
 /// Adds columns to others.
 #[inline(always)]
-fn add_to<T: Number>(to: &mut [T; ACROSS], xs: &[T; ACROSS]) {
+fn add_to<T: Number>(to: &mut [T], xs: &[T]) {
     for (y, x) in to.iter_mut().zip(xs) {
         *y = y.plus(*x);
     }
