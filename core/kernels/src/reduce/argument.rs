@@ -3,8 +3,12 @@
 use super::columns::{LONG, STRIP, Strip, pieces, prefetch_rows};
 use super::narrow::{arg_narrow, results_of_narrow};
 use super::operation::{Max, Min, Reduction};
+use super::places::{Places, in_place};
 use super::rows::of_length;
+use super::view::{Direct, Gathered, PART, View};
 use super::{BYTES_PER_NANO, Fold, results_of_a_task};
+use crate::memory::layout::Layout;
+use crate::memory::scratch::Plain;
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use crate::task::{Prepared, map};
@@ -31,6 +35,77 @@ pub fn arg_fold(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
     on_number!(dtype, typed(arb, by))
 }
 
+/// As [`arg_fold`], for the elements of a layout. Returns `None` if a copy would be faster.
+pub fn arg_fold_view(dtype: DType, layout: &Layout, arb: [usize; 3], by: Fold) -> Option<Prepared> {
+    fn typed<T: Number + Plain>(view: View, by: Fold) -> Prepared {
+        match by {
+            Fold::Sum | Fold::Product => panic!("only a maximum or minimum has an index"),
+            Fold::Max => map(move |xs: &[T], out: &mut [i64]| {
+                arg_view(xs, &view, out, T::above, Max);
+            }),
+            Fold::Min => map(move |xs: &[T], out: &mut [i64]| {
+                arg_view(xs, &view, out, T::below, Min);
+            }),
+        }
+    }
+    let view = View::new(layout, arb, dtype.size())?;
+    // Columns that are not contiguous are copied faster than they are gathered one row after the other.
+    let columns = matches!(view, View::Direct(Direct::Gathered(_))) && arb[2] > 1;
+    (!columns).then(|| on_number!(dtype, typed(view, by)))
+}
+
+/// Writes the first index along the middle axis of the extremum of a view.
+fn arg_view<T: Number + Plain>(
+    xs: &[T],
+    view: &View,
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy + Sync,
+    most: impl Reduction<T>,
+) {
+    match view {
+        View::Direct(Direct::InPlace(view)) => {
+            let xs = view.elements(xs);
+            arg_in_place(xs, view.arb, out, wins, most, view.places());
+        }
+        View::Direct(Direct::Gathered(view)) => arg_gathered(xs, view, out, wins, most),
+        View::Parts(view) => view.for_each(xs, out, |xs, arb, out: &mut [i64]| {
+            arg_extremum(xs, arb, out, wins, most);
+        }),
+    }
+}
+
+/// Writes the first index of the extremum of each row of a view, of which a part is copied at a time.
+fn arg_gathered<T: Number>(
+    xs: &[T],
+    view: &Gathered,
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy + Sync,
+    most: impl Reduction<T>,
+) {
+    let r = view.arb[1];
+    let results = results_of_a_task::<T>(view.arb);
+    for_each_chunk(out, results, view.nanos::<T>(), |task, out| {
+        let part = &mut Strip([T::default(); PART]).0;
+        let start = task * results;
+        if r <= PART {
+            return view.for_each_rows(xs, start, out, part, |xs, out| {
+                arg_rows(xs, r, r, out, wins, most);
+            });
+        }
+        for (i, place) in out.iter_mut().enumerate() {
+            let (row, mut best) = ((start + i) * r..(start + i + 1) * r, None);
+            view.for_each_part(xs, row, part, |first, xs| {
+                let mut at = [0];
+                arg_rows(xs, xs.len(), xs.len(), &mut at, wins, most);
+                let x = xs[at[0] as usize];
+                if best.is_none_or(|best| wins(x, best)) {
+                    (best, *place) = (Some(x), first as i64 + at[0]);
+                }
+            });
+        }
+    });
+}
+
 /// Writes the first index along the middle axis of the extremum.
 ///
 /// `wins(x, best)` is the strict order, and `most` finds the extremum.
@@ -50,40 +125,55 @@ pub(crate) fn arg_extremum<T: Number>(
             arg_narrow(&xs[task * results * r..], [r, b], out, wins);
         });
     }
-    let results = results_of_a_task::<T>([a, r, b]);
-    for_each_chunk(out, results, nanos, |task, mut out| {
-        let mut start = task * results;
-        if b == 1 {
-            return arg_rows(&xs[start * r..][..out.len() * r], r, out, wins, most);
-        }
-        let mut best = Best::new();
-        while !out.is_empty() {
-            let (matrix, column) = (start / b, start % b);
-            let n = out.len().min(b - column).min(STRIP);
-            let (strip, rest) = out.split_at_mut(n);
-            arg_strip(
-                &xs[matrix * r * b..][..r * b],
-                b,
-                column,
-                strip,
-                &mut best,
-                wins,
-            );
-            (start, out) = (start + n, rest);
-        }
-    });
+    let columns = [(a, r * b), (b, 1)];
+    let places = match b {
+        1 => Places::Rows(&[(a, r)]),
+        _ => Places::Columns(&columns, b),
+    };
+    arg_in_place(xs, [a, r, b], out, wins, most, places);
 }
 
-fn arg_rows<T: Number>(
+/// Writes the first index along the middle axis of the extremum without a copy.
+fn arg_in_place<T: Number>(
     xs: &[T],
+    arb: [usize; 3],
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy + Sync,
+    most: impl Reduction<T>,
+    places: Places<'_>,
+) {
+    let r = arb[1];
+    let nanos = arb.iter().product::<usize>() * size_of::<T>() / BYTES_PER_NANO * 2;
+    match places {
+        Places::Rows(kept) => {
+            let stride = kept.last().map_or(r, |axis| axis.1);
+            in_place::<T, _, _>(out, arb, nanos, kept, || {
+                |at, piece: &mut [i64]| arg_rows(&xs[at..], stride, r, piece, wins, most)
+            });
+        }
+        Places::Columns(kept, stride) => in_place::<T, _, _>(out, arb, nanos, kept, || {
+            let mut best = Best::new();
+            move |at, piece: &mut [i64]| {
+                for (i, strip) in piece.chunks_mut(STRIP).enumerate() {
+                    arg_strip(&xs[at + i * STRIP..], stride, r, strip, &mut best, wins);
+                }
+            }
+        }),
+    }
+}
+
+/// Writes the first indices of the extrema of rows that are `stride` apart.
+pub(super) fn arg_rows<T: Number>(
+    xs: &[T],
+    stride: usize,
     r: usize,
     out: &mut [i64],
     wins: impl Fn(T, T) -> bool + Copy,
     most: impl Reduction<T>,
 ) {
     match (r, size_of::<T>()) {
-        (2..=7, _) | (8, 4) => arg_short_rows(xs, r, out, wins),
-        _ => arg_long_rows(xs, r, out, most),
+        (2..=7, _) | (8, 4) if stride == r => arg_short_rows(xs, r, out, wins),
+        _ => arg_long_rows(xs, stride, r, out, most),
     }
 }
 
@@ -101,11 +191,13 @@ leveled! {
 leveled! {
     fn arg_long_rows<S, T: Number>(
         xs: &[T],
+        stride: usize,
         r: usize,
         out: &mut [i64],
         most: impl Reduction<T>,
     ) {
-        for (at, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
+        for (i, at) in out.iter_mut().enumerate() {
+            let row = &xs[i * stride..][..r];
             let best = most.row::<S>(row);
             *at = match best.is_number() {
                 true => T::row_index::<S>(row, best),
@@ -159,18 +251,17 @@ impl<T: Number> Best<T> {
 }
 
 leveled! {
-    /// Writes the first indices of the extrema of columns of rows that are `stride` apart, from `column` on.
+    /// Writes the first indices of the extrema of columns of rows that are `stride` apart.
     ///
-    /// The last row may be incomplete. `best` is overwritten.
+    /// `best` is overwritten.
     pub(super) fn arg_strip<A, T: Number>(
         xs: &[T],
         stride: usize,
-        column: usize,
+        rows: usize,
         out: &mut [i64],
         best: &mut Best<T>,
         wins: impl Fn(T, T) -> bool + Copy,
     ) {
-        let (xs, rows) = (&xs[column..], xs.len().div_ceil(stride));
         let elements = &mut best.elements.0[..out.len()];
         let at = &mut best.rows.0[..out.len()];
         elements.copy_from_slice(&xs[..out.len()]);

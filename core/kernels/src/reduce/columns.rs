@@ -39,11 +39,12 @@ pub(super) struct Strip<T, const N: usize = STRIP>(pub(super) [T; N]);
 /// Maximum number of parts of the rows of a tall matrix that threads share.
 pub(super) const PARTS: usize = 8;
 
-/// Folds few columns of many rows. Parts of the same power of 2 of blocks are whole subtrees of
-/// [`fold_strip`].
+/// Folds few columns of many rows that are `stride` apart. Parts of the same power of 2 of blocks are
+/// whole subtrees of [`fold_strip`].
 pub(super) fn fold_tall<T: Element>(
     xs: &[T],
-    [r, b]: [usize; 2],
+    stride: usize,
+    r: usize,
     out: &mut [T],
     how: impl Reduction<T>,
 ) {
@@ -55,7 +56,8 @@ pub(super) fn fold_tall<T: Element>(
         let nanos = r * n * size_of::<T>() / BYTES_PER_NANO;
         for_each_chunk(&mut totals[..n_parts], 1, nanos, |i, totals| {
             let rows = part.min(r - i * part);
-            fold_strip(&xs[i * part * b..], b, rows, &mut totals[0].0[..n], how);
+            let xs = &xs[i * part * stride..];
+            fold_strip(xs, stride, rows, &mut totals[0].0[..n], how);
         });
         let mut width = 1;
         while width < n_parts {
@@ -70,24 +72,6 @@ pub(super) fn fold_tall<T: Element>(
     }
 }
 
-/// Folds `[a, r, b]` to the results of `[a, b]` from `start` on.
-pub(super) fn fold_columns<T: Element>(
-    xs: &[T],
-    [r, b]: [usize; 2],
-    mut start: usize,
-    mut out: &mut [T],
-    how: impl Reduction<T>,
-) {
-    while !out.is_empty() {
-        let (matrix, column) = (start / b, start % b);
-        let n = out.len().min(b - column).min(STRIP);
-        let (strip, rest) = out.split_at_mut(n);
-        let matrix = &xs[matrix * r * b..][..r * b];
-        fold_strip(&matrix[column..], b, r, strip, how);
-        (start, out) = (start + n, rest);
-    }
-}
-
 /// Folds columns of `rows` rows that are `stride` apart.
 ///
 /// Rows of a block are folded in sequence, and the totals of blocks in the pairs of [`Pairwise`].
@@ -98,42 +82,45 @@ pub(crate) fn fold_strip<T: Element>(
     out: &mut [T],
     how: impl Reduction<T>,
 ) {
+    fold_blocks(0, rows, out, how, &|first, rows, out: &mut [T]| {
+        fold_block(&xs[first * stride..], stride, rows, out, how);
+    });
+}
+
+/// Folds columns of `rows` rows from `first` on.
+///
+/// `block` folds up to [`BLOCK`] rows in sequence: it gets the number of the first one and their number.
+pub(super) fn fold_blocks<T: Element>(
+    first: usize,
+    rows: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+    block: &impl Fn(usize, usize, &mut [T]),
+) {
     if rows <= BLOCK {
-        return fold_block(xs, stride, rows, out, how);
+        return block(first, rows, out);
     }
     if out.len() <= NARROW {
-        return fold_halves(
-            xs,
-            stride,
-            rows,
-            out,
-            &mut Strip([T::default(); NARROW]).0,
-            how,
-        );
+        let later = &mut Strip([T::default(); NARROW]).0;
+        return fold_halves(first, rows, out, later, how, block);
     }
-    fold_halves(
-        xs,
-        stride,
-        rows,
-        out,
-        &mut Strip([T::default(); STRIP]).0,
-        how,
-    );
+    let later = &mut Strip([T::default(); STRIP]).0;
+    fold_halves(first, rows, out, later, how, block);
 }
 
 /// Folds the first rows, a power of 2 of blocks, and the others, with memory for these.
 fn fold_halves<T: Element>(
-    xs: &[T],
-    stride: usize,
+    first: usize,
     rows: usize,
     out: &mut [T],
     later: &mut [T],
     how: impl Reduction<T>,
+    block: &impl Fn(usize, usize, &mut [T]),
 ) {
     let half = BLOCK * rows.div_ceil(BLOCK).next_power_of_two() / 2;
     let later = &mut later[..out.len()];
-    fold_strip(xs, stride, half, out, how);
-    fold_strip(&xs[half * stride..], stride, rows - half, later, how);
+    fold_blocks(first, half, out, how, block);
+    fold_blocks(first + half, rows - half, later, how, block);
     merge(out, later, how);
 }
 
@@ -148,7 +135,7 @@ leveled! {
 
 leveled! {
     /// Folds up to [`BLOCK`] rows in sequence.
-    fn fold_block<A, T: Element>(
+    pub(super) fn fold_block<A, T: Element>(
         xs: &[T],
         stride: usize,
         rows: usize,
@@ -157,6 +144,13 @@ leveled! {
     ) {
         out.copy_from_slice(&xs[..out.len()]);
         fold_into(xs.get(stride..).unwrap_or_default(), stride, rows - 1, out, how);
+    }
+}
+
+leveled! {
+    /// Folds contiguous rows into `out` in sequence.
+    pub(super) fn fold_more<A, T: Element>(xs: &[T], out: &mut [T], how: impl Reduction<T>) {
+        fold_into(xs, out.len(), xs.len() / out.len(), out, how);
     }
 }
 

@@ -9,6 +9,7 @@ mod argument;
 mod columns;
 mod narrow;
 mod operation;
+mod places;
 mod rows;
 mod totals;
 mod view;
@@ -17,22 +18,23 @@ mod view;
 mod tests;
 
 pub use across::sum_across;
-pub use argument::arg_fold;
+pub use argument::{arg_fold, arg_fold_view};
 pub(crate) use columns::{BLOCK, STRIP, fold_strip, merge};
 pub(crate) use operation::{Max, Reduction, Sum};
 pub use totals::join_totals;
 pub(crate) use totals::{add_rows, join_from, row_totals};
-pub use view::fold_view;
+pub use view::{fold_bools_view, fold_view};
 
 use crate::memory::element::Element;
 use crate::simd::number::Number;
 use crate::task::{Prepared, map};
 use crate::threads::{for_each_chunk, threads};
-use columns::{PARTS, fold_columns, fold_tall};
+use columns::{PARTS, fold_tall};
 use gradloom_ir::DType;
 use narrow::{BOOLS, NARROW_COLS, fold_narrow, fold_narrow_bools, results_of_narrow};
 use operation::{All, Any, Min, Product};
-use rows::{GROUP, fold_long, fold_rows};
+use places::{Places, fold_in_place};
+use rows::{GROUP, fold_long, fold_row};
 
 /// Approximate number of bytes that one thread reads in a nanosecond.
 const BYTES_PER_NANO: usize = 60;
@@ -100,12 +102,12 @@ pub(crate) fn fold<T: Element, R: Reduction<T>>(
     }
     let nanos = size_of_val(xs) / BYTES_PER_NANO;
     if a * b == 1 && r > GROUP {
-        out[0] = fold_long(xs, how);
+        out[0] = fold_long(r, how, |part| fold_row(&xs[part], how));
         return;
     }
     // Threads read whole rows in sequence, which is faster than pieces of rows.
-    if a == 1 && b > 1 && b <= 4 * STRIP && r >= 2 * BLOCK * PARTS {
-        fold_tall(xs, [r, b], out, how);
+    if is_tall([a, r, b]) {
+        fold_tall(xs, b, r, out, how);
         return;
     }
     if let Some(results) = results_of_narrow::<T>([a, r, b]) {
@@ -119,15 +121,17 @@ pub(crate) fn fold<T: Element, R: Reduction<T>>(
             fold_narrow_bools(&xs[task * results * r..], [r, b], out, how);
         });
     }
-    let results = results_of_a_task::<T>([a, r, b]);
-    for_each_chunk(out, results, nanos, |task, out| {
-        let start = task * results;
-        if b == 1 {
-            fold_rows(&xs[start * r..][..out.len() * r], r, out, how);
-        } else {
-            fold_columns(xs, [r, b], start, out, how);
-        }
-    });
+    let columns = [(a, r * b), (b, 1)];
+    let places = match b {
+        1 => Places::Rows(&[(a, r)]),
+        _ => Places::Columns(&columns, b),
+    };
+    fold_in_place(xs, [a, r, b], out, how, places);
+}
+
+/// Returns whether threads share the rows of a matrix instead of its columns.
+fn is_tall([a, r, b]: [usize; 3]) -> bool {
+    a == 1 && b > 1 && b <= 4 * STRIP && r >= 2 * BLOCK * PARTS
 }
 
 /// Returns the number of results that a task computes. It does not affect their values.

@@ -55,7 +55,7 @@ leveled! {
     ) {
         let mut best = Best::new();
         let find = |cols: &[T], places: &mut [i64]| {
-            arg_strip(cols, places.len(), 0, places, &mut best, wins);
+            arg_strip(cols, places.len(), rb[0], places, &mut best, wins);
         };
         match size_of::<T>() {
             4 => narrow::<S, T, i64, 16>(xs, rb, out, find),

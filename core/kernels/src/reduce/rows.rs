@@ -1,4 +1,4 @@
-//! Reductions of contiguous rows.
+//! Reductions of rows of contiguous elements.
 
 use super::BYTES_PER_NANO;
 use super::operation::Reduction;
@@ -6,13 +6,23 @@ use crate::memory::element::Element;
 use crate::simd::lanes::{CHUNK, Pairwise};
 use crate::simd::leveled::leveled;
 use crate::threads::for_each_chunk;
+use std::ops::Range;
+use std::slice;
 
 /// Number of elements of a long row that form a subtree, the unit that threads share.
 pub(super) const GROUP: usize = 64 * CHUNK;
 
-pub(super) fn fold_rows<T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
+/// Folds rows of `r` elements that are `stride` apart.
+pub(super) fn fold_rows<T: Element>(
+    xs: &[T],
+    stride: usize,
+    r: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
     match (r, size_of::<T>()) {
-        (1, _) => out.copy_from_slice(xs),
+        _ if stride != r => fold_rows_apart(xs, stride, r, out, how),
+        (1, _) => out.copy_from_slice(&xs[..out.len()]),
         (2..=7, _) | (8, ..8) => fold_short_rows(xs, r, out, how),
         _ => fold_long_rows(xs, r, out, how),
     }
@@ -37,6 +47,21 @@ leveled! {
     fn fold_long_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
         for (y, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
             *y = how.row::<S>(row);
+        }
+    }
+}
+
+leveled! {
+    /// As [`fold_long_rows`], which spends less on each row.
+    fn fold_rows_apart<S, T: Element>(
+        xs: &[T],
+        stride: usize,
+        r: usize,
+        out: &mut [T],
+        how: impl Reduction<T>,
+    ) {
+        for (i, y) in out.iter_mut().enumerate() {
+            *y = how.row::<S>(&xs[i * stride..][..r]);
         }
     }
 }
@@ -74,22 +99,36 @@ fn fold_upper<T: Element, const R: usize, const HALF: usize>(
     }
 }
 
-/// Folds one long row. Groups of a power of 2 of chunks are whole subtrees.
-pub(super) fn fold_long<T: Element>(xs: &[T], how: impl Reduction<T>) -> T {
+/// Folds one long row of `r` elements. Groups of a power of 2 of chunks are whole subtrees.
+///
+/// `group` folds some of the elements.
+pub(super) fn fold_long<T: Element>(
+    r: usize,
+    how: impl Reduction<T>,
+    group: impl Fn(Range<usize>) -> T + Sync,
+) -> T {
     let mut tree = Pairwise::new(T::default());
-    for xs in xs.chunks(64 * GROUP) {
+    for start in (0..r).step_by(64 * GROUP) {
+        let end = r.min(start + 64 * GROUP);
         let mut totals = [T::default(); 64];
-        let totals = &mut totals[..xs.len().div_ceil(GROUP)];
-        let nanos = size_of_val(xs) / BYTES_PER_NANO;
+        let totals = &mut totals[..(end - start).div_ceil(GROUP)];
+        let nanos = (end - start) * size_of::<T>() / BYTES_PER_NANO;
         for_each_chunk(totals, 1, nanos, |i, total| {
-            let group = &xs[i * GROUP..xs.len().min((i + 1) * GROUP)];
-            fold_rows(group, group.len(), total, how);
+            let start = start + i * GROUP;
+            total[0] = group(start..end.min(start + GROUP));
         });
         totals
             .iter()
             .for_each(|&total| tree.push(total, |x, y| how.pair(x, y)));
     }
     tree.finish(|x, y| how.pair(x, y)).unwrap_or_default()
+}
+
+/// Folds a row.
+pub(super) fn fold_row<T: Element>(row: &[T], how: impl Reduction<T>) -> T {
+    let mut total = T::default();
+    fold_rows(row, row.len(), row.len(), slice::from_mut(&mut total), how);
+    total
 }
 
 pub(super) use of_length;

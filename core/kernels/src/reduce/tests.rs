@@ -1,9 +1,15 @@
-use super::{BoolFold, Fold, arg_fold, fold_axis, fold_bools, fold_view, sum_across};
+use super::{
+    BoolFold, Fold, arg_fold, arg_fold_view, fold_axis, fold_bools, fold_bools_view, fold_view,
+    sum_across,
+};
 use crate::memory::{Data, DataMut, Layout};
+use crate::movement::copy::tests::{permutations, positions};
 use crate::simd::number::Number;
+use crate::threads::set_threads;
 use gradloom_ir::DType;
 use std::cmp::Ordering;
 use std::fmt::Debug;
+use std::ops::Range;
 
 const SIZES: [[usize; 3]; 38] = [
     [1, 1, 1],
@@ -303,46 +309,165 @@ fn bools_of_any_axis_are_folded() {
     }
 }
 
-#[test]
-fn a_view_is_folded_to_the_bits_of_its_copy() {
-    let shapes = [
-        [70, 50, 33],
-        [4, 900, 65],
-        [130, 3, 17],
-        [1, 2000, 49],
-        [300, 1, 97],
+/// Returns views with this shape, and the number of elements of their buffer.
+fn views_of(shape: &[usize]) -> Vec<(Layout, usize)> {
+    let (rank, last) = (shape.len(), shape.len() - 1);
+    let whole = |shape: &[usize]| (Layout::contiguous(shape), shape.iter().product::<usize>());
+    let with = |axis: usize, len: usize| {
+        let mut shape = shape.to_vec();
+        shape[axis] = len;
+        shape
+    };
+    let mut views = Vec::new();
+    for axis in 0..rank {
+        let len = shape[axis];
+        let (base, n) = whole(&with(axis, len + 3));
+        views.push((base.narrow(axis, 2, len, 1), n));
+        let (base, n) = whole(&with(axis, 1));
+        views.push((base.broadcast_to(shape), n));
+        let (base, n) = whole(&with(axis, 2 * len));
+        views.push((base.narrow(axis, 1, len, 2), n));
+    }
+    for step in [3, 4, 5] {
+        let (base, n) = whole(&with(last, step * shape[last]));
+        views.push((base.narrow(last, step - 1, shape[last], step), n));
+    }
+    // Elements that are as far apart on every axis as twice as many, and a gap.
+    let wide: Vec<usize> = shape.iter().map(|len| 2 * len + 1).collect();
+    let (base, n) = whole(&wide);
+    let gaps = (0..rank).fold(base, |x, axis| x.narrow(axis, 1, shape[axis], 2));
+    views.push((gaps, n));
+    for order in permutations(rank).into_iter().skip(1) {
+        let mut memory = vec![0; rank];
+        (order.iter().zip(shape)).for_each(|(axis, len)| memory[*axis] = *len);
+        let (base, n) = whole(&memory);
+        views.push((base.permute(&order), n));
+        memory[last] += 2;
+        let (base, n) = whole(&memory);
+        views.push((base.narrow(last, 1, memory[last] - 2, 1).permute(&order), n));
+    }
+    views
+}
+
+/// Checks the results of views of a dtype against those of their copies.
+fn views_are_folded<T: Number + Debug>(
+    dtype: DType,
+    of: impl Fn(usize) -> T,
+    bits: impl Fn(T) -> u64,
+    data: impl Fn(&[T]) -> Data<'_>,
+    data_mut: impl Fn(&mut [T]) -> DataMut<'_>,
+) {
+    for_each_view(|layout, n, arb| {
+        let xs: Vec<T> = (0..n).map(&of).collect();
+        let copied: Vec<T> = positions(layout).into_iter().map(|i| xs[i]).collect();
+        for by in [Fold::Sum, Fold::Product, Fold::Max, Fold::Min] {
+            let Some(kernel) = fold_view(dtype, layout, arb, by) else {
+                continue;
+            };
+            let [mut found, mut want] = [(); 2].map(|()| vec![T::ONE; arb[0] * arb[2]]);
+            kernel(&[data(&xs)], &mut [data_mut(&mut found)]).unwrap();
+            let kernel = fold_axis(dtype, arb, by);
+            kernel(&[data(&copied)], &mut [data_mut(&mut want)]).unwrap();
+            let wrong = (0..want.len()).find(|i| bits(found[*i]) != bits(want[*i]));
+            assert_eq!(wrong, None, "{by:?} {arb:?} of {layout:?}");
+        }
+        for by in [Fold::Max, Fold::Min] {
+            let Some(kernel) = arg_fold_view(dtype, layout, arb, by) else {
+                continue;
+            };
+            let [mut found, mut want] = [(); 2].map(|()| vec![9; arb[0] * arb[2]]);
+            kernel(&[data(&xs)], &mut [DataMut::I64(&mut found)]).unwrap();
+            let kernel = arg_fold(dtype, arb, by);
+            kernel(&[data(&copied)], &mut [DataMut::I64(&mut want)]).unwrap();
+            assert!(found == want, "index of {by:?} {arb:?} of {layout:?}");
+        }
+    });
+}
+
+/// Calls `check` with views, the lengths of their buffers, and the sizes of a reduction of neighbouring axes.
+fn for_each_view(mut check: impl FnMut(&Layout, usize, [usize; 3])) {
+    let shapes: [&[usize]; 14] = [
+        &[9000],
+        &[70_000],
+        &[3, 5000],
+        &[5000, 20],
+        &[600, 40],
+        &[150, 7],
+        &[70, 50, 33],
+        &[4, 900, 65],
+        &[130, 3, 17],
+        &[1, 2000, 49],
+        &[300, 1, 97],
+        &[2, 40, 1100],
+        &[5, 6, 7, 20],
+        &[2, 3, 40, 70],
     ];
-    let orders = [[1, 0, 2], [2, 1, 0], [0, 2, 1], [1, 2, 0], [2, 0, 1]];
-    for (shape, order) in shapes.iter().flat_map(|s| orders.map(|o| (s, o))) {
-        let layout = Layout::contiguous(shape).permute(&order);
-        let xs: Vec<f32> = (0..layout.numel())
-            .map(|i| (i * 7919 % 1013) as f32 / 97.0)
-            .collect();
-        let mut copied = vec![0.0; xs.len()];
-        let copy = crate::movement::copy(DType::F32, &layout);
-        copy(&[Data::F32(&xs)], &mut [DataMut::F32(&mut copied)]).unwrap();
-        let [x, y, z] = layout.shape[..] else {
-            unreachable!()
-        };
-        for arb in [
-            [1, x, y * z],
-            [x, y, z],
-            [x * y, z, 1],
-            [x, y * z, 1],
-            [1, x * y, z],
-        ] {
-            for by in [Fold::Sum, Fold::Product, Fold::Max] {
-                let Some(kernel) = fold_view(DType::F32, &layout, arb, by) else {
-                    continue;
-                };
-                let [mut found, mut want] = [(); 2].map(|()| vec![9.0f32; arb[0] * arb[2]]);
-                kernel(&[Data::F32(&xs)], &mut [DataMut::F32(&mut found)]).unwrap();
-                let kernel = fold_axis(DType::F32, arb, by);
-                kernel(&[Data::F32(&copied)], &mut [DataMut::F32(&mut want)]).unwrap();
-                let bits = |xs: &[f32]| xs.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-                assert_eq!(bits(&found), bits(&want), "{by:?} {arb:?} of {layout:?}");
+    for shape in shapes {
+        for (layout, n) in views_of(shape) {
+            let size = |axes: Range<usize>| shape[axes].iter().product();
+            for first in 0..shape.len() {
+                for end in first + 1..=shape.len() {
+                    let arb = [size(0..first), size(first..end), size(end..shape.len())];
+                    check(&layout, n, arb);
+                }
             }
         }
+    }
+}
+
+#[test]
+fn a_view_is_folded_to_the_bits_of_its_copy() {
+    let number = |i: usize| (i * 7919 % 1013) as i32 - 500;
+    for threads in [1, 2] {
+        set_threads(threads);
+        views_are_folded(
+            DType::F32,
+            |i| number(i) as f32 / 97.0,
+            |x| x.to_bits().into(),
+            |x| Data::F32(x),
+            |x| DataMut::F32(x),
+        );
+        views_are_folded(
+            DType::I64,
+            |i| number(i).into(),
+            |x| x as u64,
+            |x| Data::I64(x),
+            |x| DataMut::I64(x),
+        );
+    }
+    views_are_folded(
+        DType::F64,
+        |i| f64::from(number(i)) / 97.0,
+        f64::to_bits,
+        |x| Data::F64(x),
+        |x| DataMut::F64(x),
+    );
+    views_are_folded(
+        DType::I32,
+        number,
+        |x| x as u64,
+        |x| Data::I32(x),
+        |x| DataMut::I32(x),
+    );
+}
+
+#[test]
+fn a_view_of_bools_is_folded() {
+    for (other, rare) in [(true, 2), (false, 2), (true, 900), (false, 900)] {
+        for_each_view(|layout, n, arb| {
+            let xs: Vec<bool> = (0..n).map(|i| other == (i * 7919 % 1013 < rare)).collect();
+            let copied: Vec<bool> = positions(layout).into_iter().map(|i| xs[i]).collect();
+            for by in [BoolFold::Any, BoolFold::All] {
+                let Some(kernel) = fold_bools_view(layout, arb, by) else {
+                    continue;
+                };
+                let [mut found, mut want] = [(); 2].map(|()| vec![9; arb[0] * arb[2]]);
+                kernel(&[Data::Bool(&xs)], &mut [DataMut::Bool(&mut found)]).unwrap();
+                let kernel = fold_bools(arb, by);
+                kernel(&[Data::Bool(&copied)], &mut [DataMut::Bool(&mut want)]).unwrap();
+                assert!(found == want, "{by:?} {arb:?} of {layout:?}");
+            }
+        });
     }
 }
 
