@@ -26,16 +26,151 @@ pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by
         dense: &|arb| reduce::fold_axis(dtype, arb, by),
         view: &|layout, arb| reduce::fold_view(dtype, layout, arb, by),
     };
-    let rounds = dtype.is_float() && matches!(by, Fold::Sum | Fold::Product);
-    match rounds {
-        true if by == Fold::Sum && is_across(x, axes) => {
-            let dense = &|arb| reduce::sum_across(dtype, arb);
-            fold_in_memory_order(b, x, axes, out, Kernels { dense, ..kernels })
+    let repeats = match by {
+        Fold::Max | Fold::Min => Repeats::Any,
+        Fold::Sum | Fold::Product if !dtype.is_float() => Repeats::Kept,
+        Fold::Sum => Repeats::Rounded { first: 1 },
+        Fold::Product => Repeats::Rounded { first: 2 },
+    };
+    fold_once(b, x, axes, out, repeats, |b, x, made| {
+        let order = memory_order(x);
+        if !matches!(repeats, Repeats::Rounded { .. }) {
+            return fold_in_order(b, x, axes, made, &order, kernels);
         }
-        true => fold_by(b, x, axes, out, kernels),
-        false => fold_in_memory_order(b, x, axes, out, kernels),
+        if by == Fold::Sum && is_across(x, axes) {
+            let dense = &|arb| reduce::sum_across(dtype, arb);
+            return fold_in_order(b, x, axes, made, &order, Kernels { dense, ..kernels });
+        }
+        fold_in_order(b, x, axes, made, &rounded_order(x, axes), kernels)
+    })
+}
+
+/// Axes of which a reduction reads a repeated element once.
+#[derive(Clone, Copy)]
+enum Repeats {
+    /// All axes: an element folded with itself is the element.
+    Any,
+    /// Kept axes.
+    Kept,
+    /// Kept axes of an operation that rounds. Its order depends on whether there are several results.
+    ///
+    /// `first` is the least number of results along the axes before the first reduced one.
+    Rounded { first: usize },
+}
+
+/// Calls `fold` with a view of `x` without repeated elements, and with the type of its result.
+///
+/// The result is broadcast to the shape of `out`.
+fn fold_once(
+    b: &mut TaskBuilder,
+    x: &View,
+    axes: &[usize],
+    out: &Aval,
+    repeats: Repeats,
+    fold: impl FnOnce(&mut TaskBuilder, &View, &Aval) -> View,
+) -> View {
+    let is_kept = |axis: &usize| !axes.contains(axis);
+    let kept: Vec<usize> = (0..x.rank()).filter(is_kept).collect();
+    let lens = |x: &View| -> Vec<usize> { kept.iter().map(|&axis| x.shape()[axis]).collect() };
+    let mut once = x.clone();
+    for axis in 0..x.rank() {
+        let len = match repeats {
+            Repeats::Any => 1,
+            _ if !is_kept(&axis) => continue,
+            Repeats::Kept => 1,
+            Repeats::Rounded { first } => {
+                // Kept axes that are neighbours keep at least this many results.
+                let start = axes.iter().filter(|reduced| **reduced < axis).max();
+                let end = axes.iter().filter(|reduced| **reduced > axis).min();
+                let least = if start.is_none() { first } else { 2 };
+                let neighbours = start.map_or(0, |i| i + 1)..end.map_or(x.rank(), |i| *i);
+                let others = neighbours.filter(|other| *other != axis);
+                let n: usize = others.map(|other| once.shape()[other]).product();
+                if n < least { least } else { 1 }
+            }
+        };
+        if x.layout.strides[axis] == 0 && x.shape()[axis] > len {
+            once = once.narrow(axis, 0, len);
+        }
+    }
+    let mut y = fold(b, &once, &Aval::new(out.dtype(), lens(&once)));
+    for (i, &axis) in kept.iter().enumerate() {
+        if once.shape()[axis] != x.shape()[axis] {
+            y = y.narrow(i, 0, 1);
+        }
+    }
+    b.reshape(&y.broadcast_to(&lens(x)), out.shape())
+}
+
+/// Axes of a reduction in an order in which the reduced ones are neighbours.
+struct Arranged {
+    kept: Vec<usize>,
+    /// Number of kept axes before the reduced ones.
+    before: usize,
+    reduced: Vec<usize>,
+}
+
+impl Arranged {
+    /// Keeps the order of the axes. Reduced axes that are not neighbours become the last ones.
+    fn in_order(x: &View, axes: &[usize]) -> Arranged {
+        let (reduced, kept): (Vec<usize>, Vec<usize>) =
+            (0..x.rank()).partition(|axis| axes.contains(axis));
+        let long = |axis: &&usize| x.shape()[**axis] > 1;
+        let first = reduced.iter().find(long).filter(|_| is_one_group(x, axes));
+        let before = match first {
+            Some(first) => kept.iter().filter(|axis| *axis < first).count(),
+            None => kept.len(),
+        };
+        Arranged {
+            kept,
+            before,
+            reduced,
+        }
+    }
+
+    fn order(&self) -> Vec<usize> {
+        let (before, after) = self.kept.split_at(self.before);
+        [before, &self.reduced, after].concat()
     }
 }
+
+/// Returns whether the reduced axes are neighbours.
+fn is_one_group(x: &View, axes: &[usize]) -> bool {
+    let groups = neighbours(x.shape(), axes);
+    groups.iter().filter(|group| group.1).count() == 1
+}
+
+/// Arranges the kept axes in the order of memory, on both sides of the reduced ones.
+///
+/// Rows stay rows: no axes are after the reduced ones. Columns stay columns: an axis of several elements is after them.
+fn arrange(x: &View, axes: &[usize]) -> Arranged {
+    let is_reduced = |axis: &usize| axes.contains(axis);
+    let [shape, strides] = [x.shape(), &x.layout.strides];
+    let reduced: Vec<usize> = (0..x.rank()).filter(is_reduced).collect();
+    let mut kept = memory_order(x);
+    kept.retain(|axis| !is_reduced(axis));
+    let is_column = matches!(
+        neighbours(shape, axes)[..],
+        [(_, true), (_, false)] | [(_, false), (_, true), (_, false)]
+    );
+    let mut before = kept.len();
+    if is_column {
+        let long = reduced.iter().filter(|axis| shape[**axis] > 1);
+        let stride = long.map(|axis| strides[*axis]).max().unwrap_or(0);
+        let inside = |axis: &usize| shape[*axis] > 1 && strides[*axis] < stride;
+        let several = |i: &usize| kept[*i..].iter().any(|axis| shape[*axis] > 1);
+        before = kept.iter().position(inside).unwrap_or(before);
+        before = (0..=before).rfind(several).unwrap_or(0);
+    }
+    Arranged {
+        kept,
+        before,
+        reduced,
+    }
+}
+
+/// Number of columns from which they are added up in the order of rows faster than they become rows.
+const WIDE: usize = 40;
 
 /// Returns whether rows are reduced that lie across those of a contiguous operand, in the same order.
 fn is_across(x: &View, axes: &[usize]) -> bool {
@@ -46,27 +181,26 @@ fn is_across(x: &View, axes: &[usize]) -> bool {
     let reduced: Vec<usize> = (0..order.len())
         .filter(|i| axes.contains(&order[*i]))
         .collect();
-    let is_one = |shape: &[usize], axes: &[usize]| {
-        neighbours(shape, axes)
-            .iter()
-            .filter(|group| group.1)
-            .count()
-            == 1
-    };
     !x.layout.is_contiguous()
         && memory.layout.is_contiguous()
         && moved.is_sorted()
-        && is_one(memory.shape(), &reduced)
+        && is_one_group(&memory, &reduced)
         && matches!(neighbours(x.shape(), axes)[..], [(_, false), (_, true)])
+        && neighbours(memory.shape(), &reduced)
+            .last()
+            .is_some_and(|group| group.0 >= WIDE)
 }
 
 /// Reduces `axes` of bools.
 fn fold_bools(b: &mut TaskBuilder, of: &Equation<'_>, by: BoolFold) -> View {
     let kernels = Kernels {
         dense: &|arb| reduce::fold_bools(arb, by),
-        view: &|_, _| None,
+        view: &|layout, arb| reduce::fold_bools_view(layout, arb, by),
     };
-    fold_in_memory_order(b, of.x(), &of.axes(), of.out(), kernels)
+    let axes = of.axes();
+    fold_once(b, of.x(), &axes, of.out(), Repeats::Any, |b, x, made| {
+        fold_in_order(b, x, &axes, made, &memory_order(x), kernels)
+    })
 }
 
 /// Kernels of a reduction of the middle axis of `[a, r, b]`.
@@ -78,17 +212,15 @@ struct Kernels<'a> {
     view: &'a dyn Fn(&Layout, [usize; 3]) -> Option<Prepared>,
 }
 
-/// Reduces `axes` with kernels whose results do not depend on the order of the axes.
-///
-/// The elements are read in the order of memory, so an operand whose axes change places is not copied.
-fn fold_in_memory_order(
+/// Reduces `axes` with the axes in another order, such as that of memory.
+fn fold_in_order(
     b: &mut TaskBuilder,
     x: &View,
     axes: &[usize],
     out: &Aval,
+    order: &[usize],
     kernels: Kernels<'_>,
 ) -> View {
-    let order = memory_order(x);
     let is_reduced = |axis: &usize| axes.contains(axis);
     let reduced: Vec<usize> = (0..order.len())
         .filter(|i| is_reduced(&order[*i]))
@@ -100,10 +232,16 @@ fn fold_in_memory_order(
         .collect();
     let shape: Vec<usize> = kept.iter().map(|&axis| x.shape()[axis]).collect();
     let made = Aval::new(x.dtype(), shape);
-    let y = fold_by(b, &x.permute(&order), &reduced, &made, kernels);
-    let mut back: Vec<usize> = (0..kept.len()).collect();
-    back.sort_by_key(|i| kept[*i]);
-    b.reshape(&y.permute(&back), out.shape())
+    let y = fold_by(b, &x.permute(order), &reduced, &made, kernels);
+    b.reshape(&y.permute(&places(&kept)), out.shape())
+}
+
+/// Returns an order of axes near that of memory in which a reduction rounds the same.
+fn rounded_order(x: &View, axes: &[usize]) -> Vec<usize> {
+    match is_one_group(x, axes) {
+        true => arrange(x, axes).order(),
+        false => (0..x.rank()).collect(),
+    }
 }
 
 /// Returns the axes of a view in the order of memory, from the outermost to the innermost one.
@@ -262,20 +400,35 @@ pub(super) fn argmin(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 
 /// Writes the index of the extremum, in row-major order of the axes.
 fn arg_fold(b: &mut TaskBuilder, of: &Equation<'_>, by: Fold) -> View {
-    let (shape, axes) = (of.x().shape(), of.axes());
-    let (x, arb) = match neighbours(shape, &axes)[..] {
-        [] | [(_, false)] => (of.x().clone(), [numel(shape), 1, 1]),
-        [(r, true)] => (of.x().clone(), [1, r, 1]),
-        [(a, false), (r, true)] => (of.x().clone(), [a, r, 1]),
-        [(r, true), (b, false)] => (of.x().clone(), [1, r, b]),
-        [(a, false), (r, true), (b, false)] => (of.x().clone(), [a, r, b]),
-        _ => {
-            let r: usize = axes.iter().map(|&a| shape[a]).product();
-            let x = of.x().permute(&rows::last(shape.len(), &axes));
-            (x, [numel(of.shape()), r, 1])
+    let (axes, dtype) = (of.axes(), of.x().dtype());
+    fold_once(b, of.x(), &axes, of.out(), Repeats::Kept, |b, x, made| {
+        let mut arranged = arrange(x, &axes);
+        if !x.permute(&arranged.order()).layout.is_contiguous() {
+            arranged = Arranged::in_order(x, &axes);
         }
-    };
-    let from = b.contiguous(&x);
-    let kernel = reduce::arg_fold(x.dtype(), arb, by);
-    reduction(b, &from, of.out(), arb, kernel)
+        let from = x.permute(&arranged.order());
+        let lens = |axes: &[usize]| axes.iter().map(|axis| x.shape()[*axis]).collect::<Vec<_>>();
+        let (before, after) = arranged.kept.split_at(arranged.before);
+        let arb = [before, &axes[..], after].map(|axes| numel(&lens(axes)));
+        let to = Aval::new(made.dtype(), lens(&arranged.kept));
+        let of_view = match from.layout.is_contiguous() {
+            true => None,
+            false => reduce::arg_fold_view(dtype, &from.layout, arb, by),
+        };
+        let y = match of_view {
+            Some(kernel) => b.strided_kernel(&[&from], &to, kernel),
+            None => {
+                let from = b.contiguous(&from);
+                reduction(b, &from, &to, arb, reduce::arg_fold(dtype, arb, by))
+            }
+        };
+        y.permute(&places(&arranged.kept))
+    })
+}
+
+/// Returns the places of axes after these are sorted.
+fn places(axes: &[usize]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..axes.len()).collect();
+    places.sort_by_key(|i| axes[*i]);
+    places
 }
