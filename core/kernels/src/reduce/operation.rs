@@ -66,7 +66,12 @@ impl Reduction<bool> for Any {
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[bool]) -> bool {
-        xs.chunks(CHUNK).any(|xs| fold_bools(xs, |x, y| x | y))
+        for xs in xs.chunks(CHUNK) {
+            if fold_bools(xs, |x, y| x | y) {
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -78,7 +83,12 @@ impl Reduction<bool> for All {
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[bool]) -> bool {
-        xs.chunks(CHUNK).all(|xs| fold_bools(xs, |x, y| x & y))
+        for xs in xs.chunks(CHUNK) {
+            if !fold_bools(xs, |x, y| x & y) {
+                return false;
+            }
+        }
+        true
     }
 }
 
