@@ -58,9 +58,10 @@ pub enum Scan {
 trait Rule<T>: Copy + Send + Sync + 'static {
     fn first(self, x: [T; 2]) -> T;
     fn next(self, y: T, x: [T; 2], before: [T; 2]) -> T;
-    /// Returns whether the second operand is not read.
-    fn is_unary(self) -> bool {
-        true
+    /// Returns whether a result is computed from the one before and the first operand alone, and the first one is an
+    /// element.
+    fn is_fold(self) -> bool {
+        false
     }
     /// Returns whether elements are only moved.
     fn only_moves(self) -> bool {
@@ -85,6 +86,10 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Fo
     fn next(self, y: T, x: [T; 2], _: [T; 2]) -> T {
         (self.0)(y, x[0])
     }
+    #[inline(always)]
+    fn is_fold(self) -> bool {
+        true
+    }
 }
 
 /// Rule that finds the greatest or the least element so far.
@@ -99,6 +104,10 @@ impl<T: Element, F: Fn(T, T) -> T + Copy + Send + Sync + 'static> Rule<T> for Ex
     #[inline(always)]
     fn next(self, y: T, x: [T; 2], _: [T; 2]) -> T {
         (self.0)(y, x[0])
+    }
+    #[inline(always)]
+    fn is_fold(self) -> bool {
+        true
     }
     #[inline(always)]
     fn is_extreme(self) -> bool {
@@ -153,10 +162,6 @@ impl<T: Number, const LATE: bool> Rule<T> for Recurrence<LATE> {
     fn next(self, y: T, x: [T; 2], before: [T; 2]) -> T {
         let factor = if LATE { before[1] } else { x[1] };
         x[0].plus(factor.times(y))
-    }
-    #[inline(always)]
-    fn is_unary(self) -> bool {
-        false
     }
 }
 
@@ -257,36 +262,54 @@ trait Lanes<T, const N: usize, const A: usize>: Copy {
     fn next(&mut self, x: [[T; N]; A], is_first: bool) -> [T; N];
 }
 
-/// Results of a rule, and the elements before.
+/// Results of a rule that [folds](Rule::is_fold).
 #[derive(Clone, Copy)]
-struct Folds<R, T, const N: usize, const A: usize> {
-    rule: R,
-    y: [T; N],
-    before: [[T; N]; A],
+struct Folds<R, T, const N: usize>(R, [T; N]);
+
+impl<T: Element, R: Rule<T>, const N: usize> Lanes<T, N, 1> for Folds<R, T, N> {
+    #[inline(always)]
+    fn next(&mut self, [x]: [[T; N]; 1], is_first: bool) -> [T; N] {
+        if is_first {
+            self.1 = x;
+        } else {
+            for (y, x) in self.1.iter_mut().zip(x) {
+                *y = self.0.next(*y, [x; 2], [x; 2]);
+            }
+        }
+        self.1
+    }
 }
 
-impl<T: Element, R: Rule<T>, const N: usize, const A: usize> Folds<R, T, N, A> {
+/// Results of any rule, and the elements before.
+#[derive(Clone, Copy)]
+struct Steps<R, T, const N: usize> {
+    rule: R,
+    y: [T; N],
+    before: [[T; N]; 2],
+}
+
+impl<T: Element, R: Rule<T>, const N: usize> Steps<R, T, N> {
     #[inline(always)]
     fn of(rule: R) -> Self {
         let none = [T::default(); N];
-        Folds {
+        Steps {
             rule,
             y: none,
-            before: [none; A],
+            before: [none; 2],
         }
     }
 }
 
-impl<T: Element, R: Rule<T>, const N: usize, const A: usize> Lanes<T, N, A> for Folds<R, T, N, A> {
+impl<T: Element, R: Rule<T>, const N: usize> Lanes<T, N, 2> for Steps<R, T, N> {
     #[inline(always)]
-    fn next(&mut self, x: [[T; N]; A], is_first: bool) -> [T; N] {
-        // A rule of one operand gets it twice.
-        let both = |xs: &[[T; N]; A], i: usize| [xs[0][i], xs[A - 1][i]];
-        for (i, y) in self.y.iter_mut().enumerate() {
-            *y = match is_first {
-                true => self.rule.first(both(&x, i)),
-                false => self.rule.next(*y, both(&x, i), both(&self.before, i)),
-            };
+    fn next(&mut self, x: [[T; N]; 2], is_first: bool) -> [T; N] {
+        let both = |xs: &[[T; N]; 2], i: usize| [xs[0][i], xs[1][i]];
+        if is_first {
+            self.y = std::array::from_fn(|i| self.rule.first(both(&x, i)));
+        } else {
+            for (i, y) in self.y.iter_mut().enumerate() {
+                *y = self.rule.next(*y, both(&x, i), both(&self.before, i));
+            }
         }
         self.before = x;
         self.y
@@ -444,11 +467,12 @@ leveled! {
         out: &mut [T],
         rule: impl Rule<T>,
     ) {
-        match (size_of::<T>(), rule.is_unary()) {
-            (4, true) => by_columns::<S, T, 16, 1>([args[0]], r, reverse, out, Folds::of(rule)),
-            (4, false) => by_columns::<S, T, 16, 2>(args, r, reverse, out, Folds::of(rule)),
-            (_, true) => by_columns::<S, T, 8, 1>([args[0]], r, reverse, out, Folds::of(rule)),
-            (_, false) => by_columns::<S, T, 8, 2>(args, r, reverse, out, Folds::of(rule)),
+        let none = T::default();
+        match (size_of::<T>(), rule.is_fold()) {
+            (4, true) => by_columns::<S, T, 16, 1>([args[0]], r, reverse, out, Folds(rule, [none; 16])),
+            (_, true) => by_columns::<S, T, 8, 1>([args[0]], r, reverse, out, Folds(rule, [none; 8])),
+            (4, false) => by_columns::<S, T, 16, 2>(args, r, reverse, out, Steps::of(rule)),
+            (_, false) => by_columns::<S, T, 8, 2>(args, r, reverse, out, Steps::of(rule)),
         }
     }
 }
