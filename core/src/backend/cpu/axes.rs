@@ -48,7 +48,7 @@ pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by
 /// Axes of which a reduction reads a repeated element once.
 #[derive(Clone, Copy)]
 enum Repeats {
-    /// All axes: an element folded with itself is the element.
+    /// All axes: an element folded with itself is the element. Only NaN may become another NaN.
     Any,
     /// Kept axes.
     Kept,
