@@ -29,6 +29,9 @@ const STRIP: usize = 16;
 /// Number of rows that are scanned at a time.
 const ROWS: usize = 4;
 
+/// Number of rows that fill the lanes of vectors, of which each scans a row.
+pub const TOGETHER: usize = 16;
+
 /// Number of rows up to which each is scanned alone.
 const FEW: usize = 3;
 

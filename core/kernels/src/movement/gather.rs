@@ -81,8 +81,16 @@ impl Gather {
         }
         let repeats = stride == 1 && matches!(self.outer.last(), Some((_, 0)));
         let (mut row, mut at) = (from / len, from % len);
-        if let ([(_, apart)], 0) = (&*self.outer, stride) {
-            return repeat_numbers(&data[self.row(row)..], *apart, [len, at], out);
+        if let (Some((n, apart)), 0) = (self.outer.last(), stride)
+            && n * len >= LONG
+        {
+            while !out.is_empty() {
+                let rest = (n - row % n) * len - at;
+                let (now, later) = out.split_at_mut(rest.min(out.len()));
+                repeat_numbers(&data[self.row(row)..], *apart, [len, at], now);
+                (row, at, out) = (row - row % n + n, 0, later);
+            }
+            return;
         }
         let (mut index, mut first) = (self.index(row), self.row(row));
         while !out.is_empty() {
@@ -256,6 +264,27 @@ mod tests {
                 assert_eq!(xs, expected);
                 assert!(all.clone().all(|i| ys[i] as usize == expected[i]));
                 assert!(all.clone().all(|i| zs[i] == expected[i] as u8));
+            }
+        }
+    }
+
+    #[test]
+    fn repeated_numbers_can_be_read_from_any_element() {
+        let data: Vec<f32> = (0..200).map(|i| i as f32).collect();
+        for [n_rows, len] in [[20, 7], [3, 2], [1, 90]] {
+            let layout = Layout {
+                offset: 1,
+                shape: [3, n_rows, len].as_slice().into(),
+                strides: [50, 2, 0].as_slice().into(),
+            };
+            let (gather, all) = (Gather::new(&layout), 3 * n_rows * len);
+            let element = |i: usize| 1 + i / (n_rows * len) * 50 + i / len % n_rows * 2;
+            for from in 0..all {
+                for to in [all, from + 1, from + 65, from + 100] {
+                    let mut read = vec![-1.0; to.min(all) - from];
+                    gather.read(&data, from, &mut read);
+                    assert!((read.iter().zip(from..)).all(|(x, i)| *x == data[element(i)]));
+                }
             }
         }
     }

@@ -47,7 +47,9 @@ impl Fusable {
     pub fn row_multiple(&self, n_rows: usize) -> Option<usize> {
         let group = match self {
             Fusable::Group(group) => group,
-            Fusable::Rows(kernel) => return (kernel.n_rows == n_rows).then_some(1),
+            Fusable::Rows(kernel) => {
+                return (kernel.n_rows == n_rows).then_some(kernel.together);
+            }
         };
         let cols = group.len().checked_div(n_rows).filter(|cols| *cols > 0)?;
         let elements = group.multiple()?;
@@ -87,6 +89,8 @@ pub struct RowKernel {
     check: Option<(usize, CheckFn)>,
     /// Estimated time on one thread for a row, if it is not that of reading and writing it.
     pub(crate) nanos: Option<usize>,
+    /// Number of rows that are computed side by side. A block of a chain is a multiple of it.
+    together: usize,
     rows: RowsFn,
     last: Option<LastFn>,
 }
@@ -118,6 +122,7 @@ impl RowKernel {
             outs: outs.into(),
             check: None,
             nanos: None,
+            together: 1,
             rows: Box::new(rows),
             last: None,
         }
@@ -125,19 +130,27 @@ impl RowKernel {
 
     /// Creates a kernel on rows from one that computes as many rows as it gets, and that cannot fail.
     ///
-    /// `args` and `out` are elements per row; an operand with `None` is read as a whole. `nanos` is the
-    /// estimated time on one thread for a row, if it is not that of reading and writing it.
+    /// `args` and `out` are elements per row; an operand with `None` is read as a whole.
     pub fn independent(
         n_rows: usize,
         args: impl Into<Vec<Option<usize>>>,
         out: usize,
-        nanos: Option<usize>,
         kernel: Prepared,
     ) -> RowKernel {
-        let rows = RowKernel::new(n_rows, args, [Some(out)], move |args, outs, _| {
+        RowKernel::new(n_rows, args, [Some(out)], move |args, outs, _| {
             kernel(args, outs).expect("a kernel on independent rows cannot fail");
-        });
-        RowKernel { nanos, ..rows }
+        })
+    }
+
+    /// Sets the estimated time on one thread for a row, if it is not that of reading and writing it.
+    pub fn taking(self, nanos: usize) -> RowKernel {
+        let nanos = Some(nanos);
+        RowKernel { nanos, ..self }
+    }
+
+    /// Sets the number of rows that the kernel computes side by side.
+    pub fn together(self, together: usize) -> RowKernel {
+        RowKernel { together, ..self }
     }
 
     /// Adds a check of an operand that runs before any row is computed.

@@ -297,7 +297,7 @@ fn fold_by(
 /// Adds the kernel of a reduction of the middle axis of `arb`, which runs on blocks of rows if that axis is the last one.
 fn reduction(b: &mut TaskBuilder, x: &View, out: &Aval, arb: [usize; 3], by: Prepared) -> View {
     let n_rows = if arb[2] == 1 { arb[0] } else { 1 };
-    rows::each_row(b, out, n_rows, [(x, Read::Row)], None, by)
+    rows::each_row(b, out, n_rows, [(x, Read::Row)], by, |rows| rows)
 }
 
 /// Returns how a group of `shape` can sum its results while they are in the cache.

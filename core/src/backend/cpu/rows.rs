@@ -26,14 +26,14 @@ pub(super) enum Read {
 
 /// Adds a kernel that computes each of `n_rows` rows from that row of some operands, and as many rows as it gets.
 ///
-/// `nanos` is the estimated time on one thread for a row, if it is not that of reading and writing it.
+/// `adapt` may add to what is known of the kernel.
 pub(super) fn each_row<const N: usize>(
     b: &mut TaskBuilder,
     out: &Aval,
     n_rows: usize,
     args: [(&View, Read); N],
-    nanos: Option<usize>,
     kernel: Prepared,
+    adapt: impl FnOnce(RowKernel) -> RowKernel,
 ) -> View {
     let views = args.map(|(x, _)| x);
     if n_rows < MIN_ROWS {
@@ -41,7 +41,12 @@ pub(super) fn each_row<const N: usize>(
     }
     let row = |shape: &[usize]| numel(shape) / n_rows;
     let of_args = args.map(|(x, read)| matches!(read, Read::Row).then(|| row(x.shape())));
-    let kernel = RowKernel::independent(n_rows, of_args, row(out.shape()), nanos, kernel);
+    let kernel = adapt(RowKernel::independent(
+        n_rows,
+        of_args,
+        row(out.shape()),
+        kernel,
+    ));
     b.by_row(&views, std::slice::from_ref(out), kernel)
         .remove(0)
 }

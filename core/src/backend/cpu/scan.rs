@@ -52,7 +52,9 @@ fn scan<const N: usize>(
 ) -> View {
     let n_rows = if arb[2] == 1 { arb[0] } else { 1 };
     let args = args.each_ref().map(|x| (x, Read::Row));
-    rows::each_row(b, out, n_rows, args, None, kernel)
+    rows::each_row(b, out, n_rows, args, kernel, |rows| {
+        rows.together(scan::TOGETHER)
+    })
 }
 
 /// The axes that a kernel can scan.

@@ -29,9 +29,11 @@ fn convolution(b: &mut TaskBuilder, of: &Equation<'_>, kernels: conv::Kernels) -
     if let Some(pack) = kernels.weights {
         w = b.packed(&w, pack);
     }
-    let nanos = Some(kernels.nanos);
     let args = [(&x, Read::Row), (&w, Read::All)];
-    each_row(b, of.out(), x.shape()[0], args, nanos, kernels.kernel)
+    let (kernel, n_rows) = (kernels.kernel, x.shape()[0]);
+    each_row(b, of.out(), n_rows, args, kernel, |rows| {
+        rows.taking(kernels.nanos)
+    })
 }
 
 pub(super) fn conv(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
@@ -65,14 +67,14 @@ fn pooling(of: &Equation<'_>, x: &[usize], y: &[usize]) -> (Windows, usize) {
 fn of_one(b: &mut TaskBuilder, of: &Equation<'_>, n_rows: usize, kernel: Prepared) -> View {
     let x = b.contiguous(of.x());
     let args = [(&x, Read::Row)];
-    each_row(b, of.out(), n_rows, args, None, kernel)
+    each_row(b, of.out(), n_rows, args, kernel, |rows| rows)
 }
 
 /// Adds a kernel on rows of both operands.
 fn of_two(b: &mut TaskBuilder, of: &Equation<'_>, n_rows: usize, kernel: Prepared) -> View {
     let [x, y] = [of.x(), of.y()].map(|x| b.contiguous(x));
     let args = [(&x, Read::Row), (&y, Read::Row)];
-    each_row(b, of.out(), n_rows, args, None, kernel)
+    each_row(b, of.out(), n_rows, args, kernel, |rows| rows)
 }
 
 /// Returns the number that sums over windows are divided by, if they are means.
