@@ -315,6 +315,11 @@ impl Shape {
         self.0.as_ref()?.iter().map(|d| d.known()).collect()
     }
 
+    /// Returns the number of elements, or `None` if a length is not a known number.
+    pub fn numel(&self) -> Option<usize> {
+        Some(self.known()?.iter().product())
+    }
+
     /// Returns the number of elements as a polynomial, or `None` if a length is unknown.
     pub fn elements(&self) -> Option<Poly> {
         let lens: Option<Vec<Poly>> = self.dims()?.iter().map(|d| d.poly()).collect();

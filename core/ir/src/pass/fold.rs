@@ -181,7 +181,13 @@ impl FoldContext {
                     (_, Op::Scalar) => made,
                     (Op::Scalar, _) => also_made,
                     (Op::FullLike, Op::FullLike) if made.args == also_made.args => made,
-                    _ if self.is_certainly(eqn.out(), made.out()) => made,
+                    _ if certainly_equal(
+                        self.program.aval(eqn.out()),
+                        self.program.aval(made.out()),
+                    ) =>
+                    {
+                        made
+                    }
                     _ => return None,
                 };
                 (binary(dtype, fns, x, y)?, made)
@@ -213,8 +219,8 @@ impl FoldContext {
             _ => return None,
         };
         let (x, _) = self.number(eqn.args[0])?;
-        let operand = self.program.aval(eqn.args[0]).shape.known()?;
-        let count = numel(&operand).checked_div(numel(&shape))?;
+        let operand = &self.program.aval(eqn.args[0]).shape;
+        let count = operand.numel()?.checked_div(out.shape.numel()?)?;
         let total = x * count as f64;
         if x.fract() != 0.0 || total == 0.0 || total.abs() > most as f64 {
             return None;
@@ -234,15 +240,6 @@ impl FoldContext {
         self.program.attrs.push(value);
         Attr(self.program.attrs.len() as u32 - 1)
     }
-
-    /// Returns whether two variables have the same known dtype and shape.
-    fn is_certainly(&self, a: Var, b: Var) -> bool {
-        certainly_equal(self.program.aval(a), self.program.aval(b))
-    }
-}
-
-fn numel(shape: &[usize]) -> usize {
-    shape.iter().product()
 }
 
 fn unary(dtype: DType, fns: UnaryFns, x: f64) -> Option<f64> {
