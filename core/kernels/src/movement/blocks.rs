@@ -17,7 +17,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 /// Size of a cache line in bytes.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Number of rows and of columns of a square. A square is copied before the next one, so that the pages
 /// of its rows and columns stay in the TLB.
@@ -57,7 +57,6 @@ pub(crate) struct Blocks {
     unit: usize,
     /// Distance between units along the rows in the operand.
     step: usize,
-    /// Empty if units are copied in the order of the result.
     rows: SmallVec<[Axis; 2]>,
     cols: SmallVec<[Axis; 2]>,
     outer: SmallVec<[Axis; 4]>,
@@ -71,7 +70,7 @@ impl Blocks {
     /// Resolves a copy of elements of `size` bytes.
     ///
     /// `runs` are the lengths of the axes of the result and their strides in the operand. Returns `None`
-    /// if no axes change places, unless there are units of several elements.
+    /// if no axes change places, or if the order of the result is faster.
     pub(crate) fn new(runs: &[(usize, usize)], size: usize) -> Option<Blocks> {
         let mut to = 1;
         let mut axes: SmallVec<[Axis; 4]> = SmallVec::new();
@@ -89,39 +88,39 @@ impl Blocks {
         let last = axes.pop()?;
         let dense = axes.iter().enumerate().filter(|(_, a)| a.from > 0);
         let first = dense.min_by_key(|(_, a)| a.from);
-        let first = first.filter(|(_, a)| a.from < last.from).map(|(i, _)| i);
+        let first = first.filter(|(_, a)| a.from < last.from).map(|(i, _)| i)?;
         let in_registers = (unit * size).is_power_of_two() && unit * size <= 8;
+        if !in_registers && (unit * size >= LINE || last.len <= FEW_COLS) {
+            return None;
+        }
+        let row = axes.remove(first);
         let mut blocks = Blocks {
             unit,
-            step: 0,
-            rows: SmallVec::new(),
+            step: row.from,
+            rows: SmallVec::from_elem(row, 1),
             cols: SmallVec::from_elem(last, 1),
             outer: axes,
             spans,
             whole: spans[1],
         };
-        match first {
-            Some(i) if in_registers || (unit * size < LINE && last.len > FEW_COLS) => {
-                blocks.rows.push(blocks.outer.remove(i));
-                blocks.step = blocks.rows[0].from;
-                blocks.widen((LINE / size / unit).max(TILE));
-                Some(blocks)
-            }
-            _ if unit > 1 => Some(blocks),
-            _ => None,
+        let block = (LINE / size / unit).max(TILE);
+        blocks.widen(block, block);
+        if blocks.in_one_set(size) {
+            blocks.widen(block, WIDE * block);
         }
+        Some(blocks)
     }
 
-    /// Adds outer axes to the rows and columns until both are as long as a block.
-    fn widen(&mut self, block: usize) {
-        while numel(&self.cols) < block {
+    /// Adds outer axes to the rows and columns until there are as many as given.
+    fn widen(&mut self, n_rows: usize, n_cols: usize) {
+        while numel(&self.cols) < n_cols {
             let to = self.cols[0].len * self.cols[0].to;
             let Some(i) = self.outer.iter().position(|a| a.to == to) else {
                 break;
             };
             self.cols.insert(0, self.outer.remove(i));
         }
-        while numel(&self.rows) < block {
+        while numel(&self.rows) < n_rows {
             let from = self.rows[0].len * self.rows[0].from;
             let Some(i) = self.outer.iter().position(|a| a.from == from) else {
                 break;
@@ -130,9 +129,10 @@ impl Blocks {
         }
     }
 
-    /// Returns whether the axes change places.
-    pub(crate) fn jumps(&self) -> bool {
-        !self.rows.is_empty()
+    /// Returns whether rows of the result lie in the same set of the L1 cache.
+    fn in_one_set(&self, size: usize) -> bool {
+        let one_set = |a: &Axis| (a.to * size).is_multiple_of(ONE_SET);
+        self.rows.iter().any(one_set)
     }
 
     /// Writes all of `out`. The first element of the layout is that of `data`.
@@ -149,12 +149,11 @@ impl Blocks {
                 std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<u8>(), size_of_val(out)),
             )
         };
-        match (self.rows.is_empty(), self.unit * size) {
-            (true, _) => in_order::<[u8; LANE]>(self, size, data, out),
-            (_, 1) => transposed::<[u8; 1]>(self, size, data, out),
-            (_, 2) => transposed::<[u8; 2]>(self, size, data, out),
-            (_, 4) => transposed::<[u8; 4]>(self, size, data, out),
-            (_, 8) => transposed::<[u8; 8]>(self, size, data, out),
+        match self.unit * size {
+            1 => transposed::<[u8; 1]>(self, size, data, out),
+            2 => transposed::<[u8; 2]>(self, size, data, out),
+            4 => transposed::<[u8; 4]>(self, size, data, out),
+            8 => transposed::<[u8; 8]>(self, size, data, out),
             _ => tiled::<[u8; LANE]>(self, size, data, out),
         }
     }
@@ -362,7 +361,7 @@ leveled! {
         let whole = way.contiguous && way.n >= block && way.m >= block;
         let wide = whole
             && way.m >= WIDE * block
-            && blocks.rows.iter().any(|a| (a.to * size).is_multiple_of(ONE_SET));
+            && blocks.in_one_set(size);
         for (from, to) in Offsets::new(&blocks.outer) {
             let at = copied.skip(from * size, to * size);
             // SAFETY: `bounds` checked that all units are in bounds.
@@ -748,7 +747,7 @@ impl<T: Element, const N: usize> RowBlock<T, N> {
 ///
 /// `n` bytes must be in bounds. The ranges must not overlap.
 #[inline(always)]
-unsafe fn short(from: *const u8, to: *mut u8, n: usize) {
+pub(crate) unsafe fn short(from: *const u8, to: *mut u8, n: usize) {
     /// Copies the first and the last bytes.
     #[inline(always)]
     unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, n: usize) {
@@ -798,82 +797,6 @@ leveled! {
                     }
                 }
             }
-        }
-    }
-}
-
-leveled! {
-    /// Copies units in the order of the result. `U` is not used.
-    fn in_order<S, U: Copy>(blocks: &Blocks, size: usize, data: &[u8], out: &mut [u8]) {
-        let copied = blocks.bounds(size, data, out);
-        let bytes = blocks.unit * size;
-        let [axis] = blocks.cols[..] else {
-            unreachable!("units that are copied in order have one axis")
-        };
-        for (from, to) in Offsets::new(&blocks.outer) {
-            let at = copied.skip(from * size, to * size);
-            // SAFETY: `bounds` checked that all units are in bounds.
-            unsafe {
-                match bytes {
-                    0..=16 => units::<16>(at, axis.from * size, bytes, axis.len),
-                    17..=32 => units::<32>(at, axis.from * size, bytes, axis.len),
-                    33..=LINE => units::<LINE>(at, axis.from * size, bytes, axis.len),
-                    _ => {
-                        for i in 0..axis.len {
-                            long(at.from.add(i * axis.from * size), at.to.add(i * bytes), bytes);
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Copies units of up to `N` bytes next to each other.
-///
-/// # Safety
-///
-/// All units must be in bounds.
-#[inline(always)]
-unsafe fn units<const N: usize>(at: Copied, stride: usize, bytes: usize, n: usize) {
-    // A unit is copied together with the bytes after it, as long as they are in bounds. The next
-    // units overwrite these bytes.
-    let readable = (at.from_end.addr() - at.from.addr()).checked_sub(N);
-    let readable = readable.map_or(0, |last| last.checked_div(stride).map_or(n, |n| n + 1));
-    let writable = (at.to_end.addr() - at.to.addr()).checked_sub(N);
-    let writable = writable.map_or(0, |last| last / bytes + 1);
-    // The last units must not write after this part of the result.
-    let n_whole = n
-        .saturating_sub((N - bytes).div_ceil(bytes))
-        .min(readable)
-        .min(writable);
-    // SAFETY: the caller guarantees the units, and the bytes after the first ones are in bounds.
-    unsafe {
-        for i in 0..n_whole {
-            let x = at.from.add(i * stride).cast::<[u8; N]>().read();
-            at.to.add(i * bytes).cast::<[u8; N]>().write(x);
-        }
-        for i in n_whole..n {
-            short(at.from.add(i * stride), at.to.add(i * bytes), bytes);
-        }
-    }
-}
-
-/// Copies at least a line of bytes.
-///
-/// # Safety
-///
-/// `n` bytes must be in bounds. The ranges must not overlap.
-#[inline(always)]
-unsafe fn long(from: *const u8, to: *mut u8, n: usize) {
-    // SAFETY: the caller guarantees `n` bytes, at least a line.
-    unsafe {
-        if n > 16 * LINE {
-            return std::ptr::copy_nonoverlapping(from, to, n);
-        }
-        for at in (0..n - LINE).step_by(LINE).chain([n - LINE]) {
-            let line = from.add(at).cast::<[u8; LINE]>().read();
-            to.add(at).cast::<[u8; LINE]>().write(line);
         }
     }
 }

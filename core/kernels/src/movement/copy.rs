@@ -20,7 +20,7 @@ pub(crate) struct Copy {
 enum Order {
     /// That of the result.
     Rows(Gather),
-    /// Block by block, or unit by unit.
+    /// Block by block.
     Blocks(Box<Blocks>),
 }
 
@@ -28,7 +28,7 @@ impl Copy {
     /// Resolves a copy of elements of `size` bytes.
     pub(crate) fn new(layout: &Layout, size: usize) -> Copy {
         let blocks = Blocks::new(&layout.runs(), size);
-        let blocks = blocks.filter(|blocks| !blocks.jumps() || layout.numel() >= MANY);
+        let blocks = blocks.filter(|_| layout.numel() >= MANY);
         let rows = || {
             Order::Rows(Gather::new(&Layout {
                 offset: 0,

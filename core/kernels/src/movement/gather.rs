@@ -1,8 +1,10 @@
 //! Reads elements of a strided layout in row-major order.
+//!
+//! Rows are those of the innermost axis. The rows of the axis before it are a *plane*.
 
 use crate::memory::layout::{Layout, distance};
+use crate::movement::blocks::{LINE, short};
 use crate::simd::leveled::leveled;
-use crate::simd::number::Number;
 use smallvec::SmallVec;
 use std::mem::transmute_copy;
 
@@ -10,8 +12,10 @@ use std::mem::transmute_copy;
 #[derive(Clone, Debug)]
 pub(crate) struct Gather {
     offset: usize,
-    /// Lengths and strides of the outer axes; adjacent evenly spaced axes are merged.
+    /// Lengths and strides of the axes outside of planes; adjacent evenly spaced axes are merged.
     outer: Box<[(usize, usize)]>,
+    /// Number of rows of a plane and their distance.
+    rows: (usize, usize),
     /// Length and stride of the innermost axis.
     inner: (usize, usize),
 }
@@ -20,22 +24,25 @@ impl Gather {
     pub(crate) fn new(layout: &Layout) -> Gather {
         let mut outer = layout.runs();
         let inner = outer.pop().unwrap_or((1, 0));
+        let rows = outer.pop().unwrap_or((1, 0));
         Gather {
             offset: layout.offset,
             outer: outer.into(),
+            rows,
             inner,
         }
     }
 
     /// Returns the index of the only element, if the layout repeats a single one.
     pub(crate) fn splat(&self) -> Option<usize> {
-        (self.outer.is_empty() && self.inner.1 == 0).then_some(self.offset)
+        (self.rows.0 == 1 && self.inner.1 == 0).then_some(self.offset)
     }
 
     /// Returns the number of elements of the data for each of `n_rows` equal parts of the layout, if the parts read
     /// the data one after the other.
     pub(crate) fn row_len(&self, n_rows: usize) -> Option<usize> {
-        let mut axes = self.outer.iter().chain([&self.inner]);
+        let rows = (self.rows.0 > 1).then_some(&self.rows);
+        let mut axes = self.outer.iter().chain(rows).chain([&self.inner]);
         let (len, stride) = *axes.next()?;
         let last: usize = axes.map(|(len, stride)| (len - 1) * stride).sum();
         let in_order = self.offset == 0 && len.is_multiple_of(n_rows) && last < stride;
@@ -58,87 +65,35 @@ impl Gather {
 
     /// Returns the number of elements from `at` on that are in repetitions of the same row.
     fn repetitions(&self, at: usize) -> usize {
-        let mut outer = self.outer.iter().rev();
-        let equal = match outer.next() {
-            Some((n, 0)) if outer.len() == 0 => return usize::MAX,
-            Some((n, 0)) => n * self.inner.0,
-            Some(_) => self.inner.0,
-            None => return usize::MAX,
+        let equal = match self.rows {
+            (_, 0) if self.outer.is_empty() => return usize::MAX,
+            (n, 0) => n * self.inner.0,
+            _ => self.inner.0,
         };
         equal - at % equal
     }
 
     /// Returns the index of the first element of a row of the innermost axis.
     fn row(&self, row: usize) -> usize {
-        self.offset + distance(&self.outer, row)
+        let (n, apart) = self.rows;
+        self.offset + distance(&self.outer, row / n) + row % n * apart
     }
 
     /// Copies elements from `from` on, until `out` is full.
-    pub(crate) fn read<T: Copy>(&self, data: &[T], from: usize, mut out: &mut [T]) {
-        let (len, stride) = self.inner;
-        if out.is_empty() {
-            return;
-        }
-        let repeats = stride == 1 && matches!(self.outer.last(), Some((_, 0)));
-        let (mut row, mut at) = (from / len, from % len);
-        if let (Some((n, apart)), 0) = (self.outer.last(), stride)
-            && n * len >= LONG
-        {
-            while !out.is_empty() {
-                let rest = (n - row % n) * len - at;
-                let (now, later) = out.split_at_mut(rest.min(out.len()));
-                repeat_numbers(&data[self.row(row)..], *apart, [len, at], now);
-                (row, at, out) = (row - row % n + n, 0, later);
-            }
-            return;
-        }
-        let (mut index, mut first) = (self.index(row), self.row(row));
-        while !out.is_empty() {
-            let n = if repeats {
-                self.repetitions(row * len + at).min(out.len())
-            } else {
-                0
-            };
-            if n >= 2 * len {
-                let (now, later) = out.split_at_mut(n);
-                repeat(&data[first..][..len], at, now);
-                (row, at, out) = (row + (at + n) / len, (at + n) % len, later);
-                (index, first) = (self.index(row), self.row(row));
-                continue;
-            }
-            let n = out.len().min(len - at);
-            let (now, later) = out.split_at_mut(n);
-            let start = first + at * stride;
-            match stride {
-                0 => fill(data[start], now),
-                1 => now.copy_from_slice(&data[start..start + n]),
-                2..=4 => every(&data[start..], stride, now),
-                s => {
-                    for (y, &x) in now.iter_mut().zip(data[start..].iter().step_by(s)) {
-                        *y = x;
-                    }
-                }
-            }
-            (row, out, at) = (row + 1, later, 0);
-            // A division for each axis would take longer than a short row.
-            for (i, (len, stride)) in index.iter_mut().zip(&self.outer).rev() {
-                *i += 1;
-                first += stride;
-                if *i < *len {
-                    break;
-                }
-                *i = 0;
-                first -= len * stride;
-            }
+    pub(crate) fn read<T: Copy>(&self, data: &[T], from: usize, out: &mut [T]) {
+        if out.len() < LONG {
+            read_planes(self, data, from, out);
+        } else {
+            read_many(self, data, from, out);
         }
     }
 
-    /// Returns the index of a row along each of the outer axes.
-    fn index(&self, mut row: usize) -> SmallVec<[usize; 4]> {
+    /// Returns the index of a plane along each of the outer axes.
+    fn index(&self, mut plane: usize) -> SmallVec<[usize; 4]> {
         let mut index = SmallVec::from_elem(0, self.outer.len());
         for (i, (len, _)) in index.iter_mut().zip(&self.outer).rev() {
-            *i = row % len;
-            row /= len;
+            *i = plane % len;
+            plane /= len;
         }
         index
     }
@@ -147,54 +102,192 @@ impl Gather {
 /// Number of elements from which vectors of the level are faster than those that every CPU has.
 const LONG: usize = 64;
 
-/// Fills a row with a number.
-fn fill<T: Copy>(x: T, out: &mut [T]) {
-    repeat_numbers(&[x], 0, [out.len(), 0], out);
+leveled! {
+    fn read_many<S, T: Copy>(from: &Gather, data: &[T], at: usize, out: &mut [T]) {
+        read_planes(from, data, at, out);
+    }
 }
 
-/// Writes rows of `len` equal numbers, from element `at` of the first row on. The numbers are `apart` from each other.
-fn repeat_numbers<T: Copy>(xs: &[T], apart: usize, [len, at]: [usize; 2], out: &mut [T]) {
-    /// Writes numbers of the size of `T`.
-    fn sized<T: Copy, N: Number>(xs: &[T], apart: usize, row: [usize; 2], out: &mut [T]) {
-        assert_eq!(size_of::<T>(), size_of::<N>());
-        assert_eq!(align_of::<T>(), align_of::<N>());
-        // SAFETY: the sizes and alignments are equal, and all bits are numbers. Only elements of `xs` are written.
-        unsafe {
-            let xs = std::slice::from_raw_parts(xs.as_ptr().cast::<N>(), xs.len());
-            let out = std::slice::from_raw_parts_mut(out.as_mut_ptr().cast::<N>(), out.len());
-            fill_rows(xs, apart, row, out);
+/// Copies elements from `at` on, until `out` is full.
+#[inline(always)]
+fn read_planes<T: Copy>(from: &Gather, data: &[T], at: usize, out: &mut [T]) {
+    let plane = from.rows.0 * from.inner.0;
+    if out.is_empty() {
+        return;
+    }
+    let (i, at) = (at / plane, at % plane);
+    let mut first = from.offset + distance(&from.outer, i);
+    let (now, mut out) = out.split_at_mut(out.len().min(plane - at));
+    read_rows(from, &data[first..], at, now);
+    if out.is_empty() {
+        return;
+    }
+    let mut index = from.index(i);
+    while !out.is_empty() {
+        // A division for each axis would take longer than a short plane.
+        for (i, (len, stride)) in index.iter_mut().zip(&from.outer).rev() {
+            *i += 1;
+            first += stride;
+            if *i < *len {
+                break;
+            }
+            *i = 0;
+            first -= len * stride;
+        }
+        let (now, later) = out.split_at_mut(out.len().min(plane));
+        read_rows(from, &data[first..], 0, now);
+        out = later;
+    }
+}
+
+/// Copies elements of a plane from `at` on, until `out` is full.
+#[inline(always)]
+fn read_rows<T: Copy>(from: &Gather, plane: &[T], at: usize, out: &mut [T]) {
+    let ((_, apart), (len, stride)) = (from.rows, from.inner);
+    let (xs, at) = (&plane[at / len * apart..], at % len);
+    if apart == 0 && stride == 1 && size_of_val(out) >= REPEATED && out.len() >= 2 * len {
+        return repeat(&xs[..len], at, out);
+    }
+    let (now, out) = out.split_at_mut(out.len().min(len - at));
+    read_row(&xs[at * stride..], stride, now);
+    if out.is_empty() {
+        return;
+    }
+    let xs = &xs[apart..];
+    let n = out.len() / len;
+    let (whole, last) = out.split_at_mut(n * len);
+    if stride == 1 {
+        copy_rows(xs, apart, len, whole);
+    } else {
+        for (i, row) in whole.chunks_exact_mut(len).enumerate() {
+            read_row(&xs[i * apart..], stride, row);
         }
     }
-    match (size_of::<T>(), align_of::<T>()) {
-        _ if out.len() < LONG => each_row(xs, apart, [len, at], out),
-        (4, 4) => sized::<T, f32>(xs, apart, [len, at], out),
-        (8, 8) => sized::<T, f64>(xs, apart, [len, at], out),
-        _ => each_row(xs, apart, [len, at], out),
+    if !last.is_empty() {
+        read_row(&xs[n * apart..], stride, last);
     }
 }
 
-leveled! {
-    fn fill_rows<S, T: Number>(xs: &[T], apart: usize, row: [usize; 2], out: &mut [T]) {
-        each_row(xs, apart, row, out);
-    }
-}
-
+/// Copies elements that are `stride` apart.
 #[inline(always)]
-fn each_row<T: Copy>(xs: &[T], apart: usize, [len, at]: [usize; 2], out: &mut [T]) {
-    let (first, rows) = out.split_at_mut(out.len().min(len - at));
-    first.fill(xs[0]);
-    for (i, row) in rows.chunks_mut(len).enumerate() {
-        row.fill(xs[(i + 1) * apart]);
+fn read_row<T: Copy>(xs: &[T], stride: usize, out: &mut [T]) {
+    match stride {
+        0 => out.fill(xs[0]),
+        1 => out.copy_from_slice(&xs[..out.len()]),
+        2 => every_nth::<2, T>(xs, out),
+        3 => every_nth::<3, T>(xs, out),
+        4 => every_nth::<4, T>(xs, out),
+        _ => {
+            for (y, &x) in out.iter_mut().zip(xs.iter().step_by(stride)) {
+                *y = x;
+            }
+        }
     }
 }
 
-leveled! {
-    /// Copies every second, third or fourth element, with vectors.
-    fn every<S, T: Copy>(xs: &[T], step: usize, out: &mut [T]) {
-        match step {
-            2 => every_nth::<2, T>(xs, out),
-            3 => every_nth::<3, T>(xs, out),
-            _ => every_nth::<4, T>(xs, out),
+/// Number of bytes from which repetitions of a row are copied together.
+const REPEATED: usize = 256;
+
+/// Copies whole rows of `len` contiguous elements, whose starts are `apart`.
+#[inline(always)]
+fn copy_rows<T: Copy>(xs: &[T], apart: usize, len: usize, out: &mut [T]) {
+    let size = size_of::<T>();
+    let n = out.len() / len;
+    if n == 0 {
+        return;
+    }
+    assert!(out.len() == n * len && (n - 1) * apart + len <= xs.len());
+    let rows = Rows {
+        from: xs.as_ptr().cast(),
+        readable: size_of_val(xs),
+        apart: apart * size,
+        len: len * size,
+        n,
+    };
+    let to = out.as_mut_ptr().cast::<u8>();
+    // SAFETY: elements have no padding. All rows are in bounds, as asserted.
+    unsafe {
+        match rows.len {
+            ..=16 => rows.copy_short::<16>(to),
+            17..=32 => rows.copy_short::<32>(to),
+            33..=LINE => rows.copy_short::<LINE>(to),
+            _ => rows.copy_long(to),
+        }
+    }
+}
+
+/// Number of bytes of a row from which a call of `memcpy` takes little of the time.
+const CALLED: usize = 16 * LINE;
+
+/// Contiguous rows, in bytes.
+struct Rows {
+    from: *const u8,
+    /// Number of bytes that can be read from the start of the first row on.
+    readable: usize,
+    apart: usize,
+    len: usize,
+    n: usize,
+}
+
+impl Rows {
+    /// Copies rows of up to `N` bytes next to each other.
+    ///
+    /// # Safety
+    ///
+    /// All rows must be in bounds, and must not overlap their copies.
+    #[inline(always)]
+    unsafe fn copy_short<const N: usize>(&self, to: *mut u8) {
+        // A row is copied together with the bytes after it, as long as they are in bounds. The next rows
+        // overwrite these bytes.
+        let &Rows {
+            from,
+            apart,
+            len,
+            n,
+            ..
+        } = self;
+        let readable = self.readable.checked_sub(N);
+        let readable = readable.map_or(0, |last| last.checked_div(apart).map_or(n, |n| n + 1));
+        let n_whole = n.saturating_sub((N - len).div_ceil(len)).min(readable);
+        // SAFETY: the caller guarantees the rows, and the bytes after the first ones are in bounds.
+        unsafe {
+            for i in 0..n_whole {
+                let x = from.add(i * apart).cast::<[u8; N]>().read();
+                to.add(i * len).cast::<[u8; N]>().write(x);
+            }
+            for i in n_whole..n {
+                short(from.add(i * apart), to.add(i * len), len);
+            }
+        }
+    }
+
+    /// Copies rows of at least a line next to each other.
+    ///
+    /// # Safety
+    ///
+    /// As for [`copy_short`](Self::copy_short).
+    #[inline(always)]
+    unsafe fn copy_long(&self, to: *mut u8) {
+        let &Rows {
+            from,
+            apart,
+            len,
+            n,
+            ..
+        } = self;
+        for i in 0..n {
+            // SAFETY: the caller guarantees the rows.
+            unsafe {
+                let (from, to) = (from.add(i * apart), to.add(i * len));
+                if len > CALLED {
+                    std::ptr::copy_nonoverlapping(from, to, len);
+                    continue;
+                }
+                for at in (0..len - LINE).step_by(LINE).chain([len - LINE]) {
+                    let line = from.add(at).cast::<[u8; LINE]>().read();
+                    to.add(at).cast::<[u8; LINE]>().write(line);
+                }
+            }
         }
     }
 }

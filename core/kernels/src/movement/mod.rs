@@ -66,7 +66,7 @@ const LONG_ROW: usize = 32;
 pub fn jumps(dtype: DType, layout: &Layout) -> bool {
     layout.numel() >= JUMPS
         && !layout.is_contiguous()
-        && Blocks::new(&layout.runs(), dtype.size()).is_some_and(|blocks| blocks.jumps())
+        && Blocks::new(&layout.runs(), dtype.size()).is_some()
 }
 
 /// Writes the operand to the elements that `to` selects of a tensor filled with a number.
@@ -181,54 +181,86 @@ pub fn triangles(
     on_element!(dtype, typed(kept, cols))
 }
 
+/// Number of rows up to which a matrix is reversed by a loop of its own.
+const FEW_ROWS: usize = 8;
+
 /// Reverses the middle axis of `[a, r, b]`.
 pub fn flip(dtype: DType, [_, r, b]: [usize; 3]) -> Prepared {
     fn typed<T: Element>(r: usize, b: usize) -> Prepared {
+        let whole = if r <= FEW_ROWS { r * b } else { b };
         map(move |xs: &[T], out: &mut [T]| {
-            write_parts(out, b, |at, out| flip_rows(xs, [r, b], at / b, out));
+            write_parts(out, whole, |at, out| {
+                let at = at / b;
+                match b {
+                    1 => flip_units(xs, r, at, out),
+                    2 => flip_units(xs.as_chunks::<2>().0, r, at, out.as_chunks_mut().0),
+                    3 => flip_units(xs.as_chunks::<3>().0, r, at, out.as_chunks_mut().0),
+                    4 => flip_units(xs.as_chunks::<4>().0, r, at, out.as_chunks_mut().0),
+                    _ => flip_rows(xs, [r, b], at, out),
+                }
+            });
         })
     }
     on_element!(dtype, typed(r, b))
 }
 
 /// Writes some rows of matrices of `r` reversed rows of `b` elements, from row `at` of all on.
-fn flip_rows<T: Element>(xs: &[T], [r, b]: [usize; 2], mut at: usize, mut out: &mut [T]) {
-    while !out.is_empty() {
-        let (matrix, row) = (at / r, at % r);
-        let n = (r - row).min(out.len() / b);
-        let (now, later) = out.split_at_mut(n * b);
-        let xs = &xs[(matrix * r + r - row - n) * b..][..n * b];
-        if b == 1 {
-            reverse(xs, now);
-        } else {
-            for (y, x) in now.chunks_exact_mut(b).zip(xs.chunks_exact(b).rev()) {
-                y.copy_from_slice(x);
-            }
+fn flip_rows<T: Element>(xs: &[T], [r, b]: [usize; 2], at: usize, out: &mut [T]) {
+    let (mut matrix, mut row) = (at / r, at % r);
+    for y in out.chunks_exact_mut(b) {
+        y.copy_from_slice(&xs[(matrix * r + r - 1 - row) * b..][..b]);
+        row += 1;
+        if row == r {
+            (matrix, row) = (matrix + 1, 0);
         }
-        (at, out) = (at + n, later);
     }
 }
 
 leveled! {
-    /// Writes elements in reverse order.
-    fn reverse<S, T: Element>(xs: &[T], out: &mut [T]) {
-        reverse_blocks::<32, T>(xs, out);
+    /// As [`flip_rows`], for rows of one unit. There are whole matrices if they have [`FEW_ROWS`].
+    fn flip_units<S, U: Copy>(xs: &[U], r: usize, at: usize, out: &mut [U]) {
+        let whole = &xs[at..];
+        match r {
+            2 => return reverse_each::<2, U>(whole, out),
+            3 => return reverse_each::<3, U>(whole, out),
+            4 => return reverse_each::<4, U>(whole, out),
+            8 => return reverse_each::<8, U>(whole, out),
+            _ => {}
+        }
+        let (mut matrix, mut row, mut out) = (at / r, at % r, out);
+        while !out.is_empty() {
+            let n = (r - row).min(out.len());
+            let (now, later) = out.split_at_mut(n);
+            reverse::<32, U>(&xs[matrix * r + r - row - n..][..n], now);
+            (matrix, row, out) = (matrix + 1, 0, later);
+        }
     }
 }
 
-/// Writes elements in reverse order, `N` at a time. The number is a constant, so vectors reverse them.
+/// Reverses each row of `N` units.
 #[inline(always)]
-fn reverse_blocks<const N: usize, T: Element>(xs: &[T], out: &mut [T]) {
+fn reverse_each<const N: usize, U: Copy>(xs: &[U], out: &mut [U]) {
+    for (y, x) in out.as_chunks_mut::<N>().0.iter_mut().zip(xs.as_chunks().0) {
+        *y = reversed(x);
+    }
+}
+
+/// Writes units in reverse order, `N` at a time. The number is a constant, so vectors reverse them.
+#[inline(always)]
+fn reverse<const N: usize, U: Copy>(xs: &[U], out: &mut [U]) {
     let (rest, blocks) = xs.as_rchunks::<N>();
     let (to, rest_to) = out.as_chunks_mut::<N>();
     for (y, x) in to.iter_mut().zip(blocks.iter().rev()) {
-        for i in 0..N {
-            y[i] = x[N - 1 - i];
-        }
+        *y = reversed(x);
     }
     for (y, x) in rest_to.iter_mut().zip(rest.iter().rev()) {
         *y = *x;
     }
+}
+
+#[inline(always)]
+fn reversed<const N: usize, U: Copy>(x: &[U; N]) -> [U; N] {
+    std::array::from_fn(|i| x[N - 1 - i])
 }
 
 /// Rotates each row of `len` elements by `shift` elements, less than `len`, towards its end.
@@ -332,6 +364,14 @@ mod tests {
             [4, 300, 300],
             [1, 3, 120_000],
             [900, 50, 8],
+            [180_000, 2, 1],
+            [20_000, 3, 6],
+            [40_000, 3, 3],
+            [1, 90_000, 4],
+            [30_000, 4, 3],
+            [22_500, 8, 2],
+            [24_000, 5, 3],
+            [9000, 40, 1],
         ] {
             let want = of(
                 &|i| (i / (r * b) * r + r - 1 - i / b % r) * b + i % b,

@@ -62,7 +62,7 @@ const LINE: usize = 64;
 pub(super) enum View {
     /// Elements are read in an order near that of memory.
     Direct(Direct),
-    /// Axes change places, or contiguous elements are few.
+    /// Axes change places.
     Parts(Parts),
 }
 
@@ -80,15 +80,8 @@ impl View {
         if let Some(view) = InPlace::new(layout, arb, size) {
             return Some(View::Direct(Direct::InPlace(view)));
         }
-        let runs = layout.runs();
-        if let Some(blocks) = Blocks::new(&runs, size) {
-            let short = (runs.last()).is_some_and(|run| run.1 == 1 && run.0 * size < LINE);
-            let parts = (blocks.jumps() || short).then(|| Parts::new(layout, arb, size));
-            match parts.flatten() {
-                Some(parts) => return Some(View::Parts(parts)),
-                None if blocks.jumps() => return None,
-                None => {}
-            }
+        if Blocks::new(&layout.runs(), size).is_some() {
+            return Parts::new(layout, arb, size).map(View::Parts);
         }
         Some(View::Direct(Direct::Gathered(Gathered {
             elements: Gather::new(layout),
