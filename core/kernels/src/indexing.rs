@@ -191,10 +191,16 @@ fn place_of<I: Index>(index: I, n: usize, wrong: &mut bool) -> usize {
 #[inline(always)]
 fn prefetch_row<T: Element, I: Index>(xs: &[T], later: Option<&I>, [n, len]: [usize; 2]) {
     if let Some(index) = later {
-        let start = xs.as_ptr().wrapping_add(from_start(*index, n) * len);
-        for at in (0..len).step_by(64 / size_of::<T>()) {
-            prefetch(start.wrapping_add(at));
-        }
+        prefetch_elements(xs, from_start(*index, n) * len, len);
+    }
+}
+
+/// Prefetches `len` elements, which need not exist.
+#[inline(always)]
+fn prefetch_elements<T>(xs: &[T], first: usize, len: usize) {
+    let start = xs.as_ptr().wrapping_add(first);
+    for at in (0..len).step_by(64 / size_of::<T>()) {
+        prefetch(start.wrapping_add(at));
     }
 }
 
@@ -512,22 +518,32 @@ fn write_slices<T: Element, I: Index>(
     !is_wrong.into_inner()
 }
 
-/// Writes the updates for the rows of `out`, the first of which is row `first`.
-fn write_part<T: Element, I: Index>(
-    indices: &[I],
-    ys: &[T],
-    out: &mut [T],
-    at: Places,
-    first: usize,
-    combine: impl Fn(T, T) -> T,
-) {
-    let Places { n, inner, .. } = at;
-    let len = out.len() / inner;
-    for (row, index) in ys.chunks_exact(inner).zip(indices) {
-        let to = from_start(*index, n).wrapping_sub(first);
-        if to < len {
-            let to = &mut out[to * inner..][..inner];
-            (to.iter_mut().zip(row)).for_each(|(to, y)| *to = combine(*to, *y));
+leveled! {
+    /// Writes the updates for the rows of `out`, the first of which is row `first`.
+    fn write_part<S, T: Element>(
+        indices: &[impl Index],
+        ys: &[T],
+        out: &mut [T],
+        at: Places,
+        first: usize,
+        combine: impl Fn(T, T) -> T,
+    ) {
+        let Places { n, inner, .. } = at;
+        let len = out.len() / inner;
+        for (i, (row, index)) in ys.chunks_exact(inner).zip(indices).enumerate() {
+            if let Some(later) = indices.get(i + AHEAD) {
+                let to = from_start(*later, n).wrapping_sub(first);
+                if to < len {
+                    // Other threads take the updates between.
+                    prefetch_elements(ys, (i + AHEAD) * inner, inner);
+                    prefetch_elements(out, to * inner, inner);
+                }
+            }
+            let to = from_start(*index, n).wrapping_sub(first);
+            if to < len {
+                let to = &mut out[to * inner..][..inner];
+                (to.iter_mut().zip(row)).for_each(|(to, y)| *to = combine(*to, *y));
+            }
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::simd::leveled::leveled;
 use crate::simd::number::{Float, Number};
 use crate::simd::vector::Simd;
 use crate::task::{Prepared, map};
-use crate::threads::for_each_chunk;
+use crate::threads::{ColumnsMut, for_each_chunk, for_each_columns, worth};
 use gradloom_ir::DType;
 use std::marker::PhantomData;
 
@@ -431,6 +431,16 @@ impl Sizes {
             1 => (rows_of_a_task(a, r) * r, out.len() * 1000 / PER_MICRO),
             _ => (TASK.div_ceil(r * b) * r * b, size_of_val(out) / 8),
         };
+        let columns = |args: [&[T]; 2], out: &mut [T], len: usize, nanos: usize| {
+            for_each_columns(out, [r, b], len, nanos, |matrix, first, out| {
+                let args = args.map(|xs| &xs[matrix * r * b..][..r * b][first..]);
+                scan_columns(args, b, self.reverse, out, rule);
+            });
+        };
+        let parts = worth(nanos).div_ceil(a).min(b / WIDE);
+        if parts > 1 {
+            return columns(args, out, b.div_ceil(parts).next_multiple_of(STRIP), nanos);
+        }
         for_each_chunk(out, len, nanos, |task, out| {
             let args = args.map(|xs| &xs[task * len..][..out.len()]);
             match b {
@@ -449,7 +459,7 @@ impl Sizes {
                 }
                 1 => scan_rows(args, r, self.reverse, out, rule),
                 2..WIDE => scan_narrow(args, [r, b], self.reverse, out, rule),
-                _ => scan_columns(args, [r, b], self.reverse, out, rule),
+                _ => columns(args, out, b, 0),
             }
         });
     }
@@ -583,33 +593,28 @@ fn fold_shifted<T: Element>(
 }
 
 leveled! {
-    /// Scans the columns of each matrix of `r` rows of `b` elements.
+    /// Scans columns of matrices with rows of `b` elements. The operands start with the first column.
     fn scan_columns<S, T: Element>(
         args: [&[T]; 2],
-        rb: [usize; 2],
+        b: usize,
         reverse: bool,
-        out: &mut [T],
+        out: ColumnsMut<'_, T>,
         rule: impl Rule<T>,
     ) {
-        let [r, b] = rb;
+        let mut out = out;
+        let (r, n) = (out.n_rows(), out.n_cols());
         let place = order(r, reverse);
-        for (matrix, out) in out.chunks_exact_mut(r * b).enumerate() {
-            let row = |i: usize| args.map(|xs| &xs[(matrix * r + place(i)) * b..][..b]);
-            let [x, a] = row(0);
-            for (j, y) in out[place(0) * b..][..b].iter_mut().enumerate() {
-                *y = rule.first([x[j], a[j]]);
-            }
-            for i in 1..r {
-                let (this, last) = (place(i) * b, place(i - 1) * b);
-                let (head, tail) = out.split_at_mut(this.max(last));
-                let (ys, y_before) = match reverse {
-                    true => (&mut head[this..][..b], &tail[..b]),
-                    false => (&mut tail[..b], &head[last..][..b]),
-                };
-                let ([x, a], [x_before, a_before]) = (row(i), row(i - 1));
-                for j in 0..b {
-                    ys[j] = rule.next(y_before[j], [x[j], a[j]], [x_before[j], a_before[j]]);
-                }
+        let row = |i: usize| args.map(|xs| &xs[place(i) * b..][..n]);
+        let [x, a] = row(0);
+        for (j, y) in out.row(place(0))[..n].iter_mut().enumerate() {
+            *y = rule.first([x[j], a[j]]);
+        }
+        for i in 1..r {
+            let (ys, y_before) = out.row_and(place(i), place(i - 1));
+            let (ys, y_before) = (&mut ys[..n], &y_before[..n]);
+            let ([x, a], [x_before, a_before]) = (row(i), row(i - 1));
+            for j in 0..n {
+                ys[j] = rule.next(y_before[j], [x[j], a[j]], [x_before[j], a_before[j]]);
             }
         }
     }
@@ -674,6 +679,7 @@ fn strip<T: Element, const N: usize>(
 mod tests {
     use super::{Scan, log_sum_exp, recurrence, scan};
     use crate::memory::{Data, DataMut};
+    use crate::threads::set_threads;
     use gradloom_ir::DType;
 
     #[test]
@@ -740,6 +746,38 @@ mod tests {
                 check("recurrence", kernel, &|y, x| x + x * y);
             }
         }
+    }
+
+    /// Several threads share the columns of few matrices.
+    #[test]
+    fn columns_are_scanned_in_sequence_by_any_number_of_threads() {
+        for [a, r, b] in [[1, 700, 131], [2, 300, 500], [300, 20, 64]] {
+            let xs: Vec<f32> = (0..a * r * b)
+                .map(|i| (i * 7919 % 1009) as f32 - 400.0)
+                .collect();
+            for reverse in [false, true] {
+                let place = |i: usize| if reverse { r - 1 - i } else { i };
+                let at = |m: usize, i: usize, j: usize| (m * r + place(i)) * b + j;
+                let mut want = xs.clone();
+                let mut shifted = vec![0.0; xs.len()];
+                for (m, i, j) in
+                    (0..a * (r - 1) * b).map(|i| (i / b / (r - 1), 1 + i / b % (r - 1), i % b))
+                {
+                    want[at(m, i, j)] += want[at(m, i - 1, j)];
+                    shifted[at(m, i, j)] = xs[at(m, i - 1, j)];
+                }
+                for threads in [3, 2, 1] {
+                    set_threads(threads);
+                    for (by, want) in [(Scan::Sum, &want), (Scan::Shift, &shifted)] {
+                        let mut found = vec![9.0; xs.len()];
+                        let kernel = scan(DType::F32, [a, r, b], by, reverse);
+                        kernel(&[Data::F32(&xs)], &mut [DataMut::F32(&mut found)]).unwrap();
+                        assert!(found == *want, "{by:?} {a} {r} {b} {reverse} {threads}");
+                    }
+                }
+            }
+        }
+        set_threads(2);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::timeline;
 use smallvec::SmallVec;
 use std::any::Any;
 use std::hint::spin_loop;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::null_mut;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
@@ -156,6 +157,76 @@ pub(crate) fn for_each_part<T: Send>(
         // tasks are done. Each `i` comes once, so the parts of two tasks do not overlap.
         let part = unsafe { std::slice::from_raw_parts_mut(base.0.add(from), to - from) };
         task(i, part);
+    });
+}
+
+/// Columns of a matrix that one thread writes.
+pub(crate) struct ColumnsMut<'a, T> {
+    start: *mut T,
+    stride: usize,
+    n_rows: usize,
+    n_cols: usize,
+    matrix: PhantomData<&'a mut [T]>,
+}
+
+impl<T> ColumnsMut<'_, T> {
+    pub(crate) fn n_rows(&self) -> usize {
+        self.n_rows
+    }
+
+    pub(crate) fn n_cols(&self) -> usize {
+        self.n_cols
+    }
+
+    /// Returns the columns of a row.
+    #[inline(always)]
+    pub(crate) fn row(&mut self, i: usize) -> &mut [T] {
+        assert!(i < self.n_rows);
+        // SAFETY: the columns lie in a matrix that is borrowed mutably (`for_each_columns`), and nothing else uses
+        // them. The row is borrowed as long as `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.n_cols) }
+    }
+
+    /// Returns the columns of a row, and of another one to be read.
+    #[inline(always)]
+    pub(crate) fn row_and(&mut self, i: usize, other: usize) -> (&mut [T], &[T]) {
+        assert!(i != other && other < self.n_rows);
+        // SAFETY: as in `row`. The rows do not overlap.
+        let read =
+            unsafe { std::slice::from_raw_parts(self.start.add(other * self.stride), self.n_cols) };
+        (self.row(i), read)
+    }
+}
+
+/// As [`for_each_chunk`], for strips of columns. `out` consists of matrices of `n_rows` rows of `width` elements.
+///
+/// `task` gets the number of the matrix, that of the first column, and `len` columns, or those that are left.
+pub(crate) fn for_each_columns<T: Send>(
+    out: &mut [T],
+    [n_rows, width]: [usize; 2],
+    len: usize,
+    nanos: usize,
+    task: impl Fn(usize, usize, ColumnsMut<'_, T>) + Sync,
+) {
+    struct Base<T>(*mut T);
+    // SAFETY: threads access disjoint columns through the pointer, and their elements may move between threads
+    // (`T: Send`).
+    unsafe impl<T: Send> Sync for Base<T> {}
+    let n_matrices = out.len() / (n_rows * width).max(1);
+    let n_strips = width.div_ceil(len.max(1));
+    let base = &Base(out.as_mut_ptr());
+    for_each(n_matrices * n_strips, nanos, |i| {
+        let (matrix, first) = (i / n_strips, i % n_strips * len);
+        let columns = ColumnsMut {
+            // SAFETY: `matrix < n_matrices` and `first < width`, so the element lies in `out`, which is borrowed
+            // mutably until all tasks are done. Each `i` comes once, and the columns of two tasks do not overlap.
+            start: unsafe { base.0.add(matrix * n_rows * width + first) },
+            stride: width,
+            n_rows,
+            n_cols: len.min(width - first),
+            matrix: PhantomData,
+        };
+        task(matrix, first, columns);
     });
 }
 

@@ -202,6 +202,31 @@ fn the_gradient_of_the_determinant_of_a_singular_matrix_has_the_cofactors() {
     assert!(slopes.to_vec::<f64>().iter().any(|x| x.abs() > 1e-6));
 }
 
+/// Neither the determinant nor a product of some pivots has to be a number that a float holds.
+#[test]
+fn cofactors_are_finite_where_the_determinant_overflows_or_underflows() {
+    let slopes = |x: &Tensor| grad(|x: &Tensor| x.det().sum(..))(x).to_vec::<f64>();
+    for n in [3, 20] {
+        for (scale, rest) in [(1e200, 1e-250), (1e-200, 1e250), (1e-170, 1e20)] {
+            // The block [[2, 1], [1, 1]] times the scale, and a diagonal of `rest` and ones.
+            let mut x = vec![0.0; n * n];
+            (0..n).for_each(|i| x[i * n + i] = 1.0);
+            (x[0], x[1], x[n], x[n + 1]) = (2.0 * scale, scale, scale, scale);
+            x[2 * n + 2] = rest;
+            let found = slopes(&Tensor::from(x).reshape([n, n]));
+            let near = |i: usize, want: f64| {
+                let wrong = (found[i] - want).abs() > 1e-12 * want.abs();
+                assert!(!wrong, "{n} {scale:e}, {i}: {} {want}", found[i]);
+            };
+            near(0, scale * rest);
+            near(1, -scale * rest);
+            near(n, -scale * rest);
+            near(n + 1, 2.0 * scale * rest);
+            assert!(found[2 * n + 2] == scale * scale);
+        }
+    }
+}
+
 /// A loss on all factors, whatever their signs.
 #[traced]
 fn loss(x: &Tensor, b: &Tensor) -> Tensor {

@@ -2,7 +2,7 @@
 
 use crate::memory::element::Element;
 use crate::task::Prepared;
-use crate::threads::for_each_chunks;
+use crate::threads::{for_each_chunk, for_each_chunks};
 use faer::linalg::solvers::{Llt, PartialPivLu, Qr, SelfAdjointEigen, Solve, Svd};
 use faer::linalg::triangular_solve;
 use faer::traits::RealField;
@@ -72,16 +72,33 @@ fn for_each_matrix<T: Float, const N: usize>(
             let out = outs.next().expect("a buffer for each result");
             (T::slice_mut(out), len)
         });
+        let some = at_once(nanos);
         for_each_chunks(
-            n_matrices,
-            outs,
+            n_matrices.div_ceil(some),
+            outs.map(|(out, len)| (out, len * some)),
             nanos.saturating_mul(n_matrices),
-            |i, outs| {
-                one(&xs[i * len..][..len], outs);
+            |task, mut outs| {
+                for i in task * some..n_matrices.min((task + 1) * some) {
+                    let mut n = lens.into_iter();
+                    let parts = outs.each_mut().map(|out| {
+                        let len = n.next().expect("a length for each result");
+                        out.split_off_mut(..len).expect("a part for each matrix")
+                    });
+                    one(&xs[i * len..][..len], parts);
+                }
             },
         );
         Ok(())
     })
+}
+
+/// Number of nanoseconds that a task takes at least. Shorter ones would spend them on their results, which lie in the
+/// same cache lines.
+const TASK_NANOS: usize = 10_000;
+
+/// Returns the number of matrices of a task, each of which takes `nanos`.
+fn at_once(nanos: usize) -> usize {
+    (TASK_NANOS / nanos.max(1)).max(1)
 }
 
 /// Returns the estimated time of `n` steps for each of `m` elements.
@@ -164,11 +181,15 @@ fn pivots<T: Float>(xs: &[T], n: usize) -> (Vec<T>, bool) {
         let is_odd = small::eliminate(&mut a, n, &mut [], 0);
         return (a.into_iter().step_by(n + 1).collect(), is_odd);
     }
-    let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
+    pivots_of(&PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n)))
+}
+
+/// As [`pivots`], of a factorised matrix.
+fn pivots_of<T: Float>(factors: &PartialPivLu<T>) -> (Vec<T>, bool) {
     let (order, _) = factors.P().arrays();
     let mut order = order.to_vec();
     let mut is_odd = false;
-    for i in 0..n {
+    for i in 0..order.len() {
         while order[i] != i {
             let to = order[i];
             order.swap(i, to);
@@ -176,7 +197,53 @@ fn pivots<T: Float>(xs: &[T], n: usize) -> (Vec<T>, bool) {
         }
     }
     let upper = factors.U();
-    ((0..n).map(|i| upper[(i, i)]).collect(), is_odd)
+    ((0..order.len()).map(|i| upper[(i, i)]).collect(), is_odd)
+}
+
+/// Number `x 2^exponent`, for products that a float may be too small for.
+#[derive(Clone, Copy)]
+struct Scaled<T> {
+    x: T,
+    exponent: i64,
+}
+
+impl<T: Float> Scaled<T> {
+    /// Power of 2 between which and its reciprocal numbers are kept.
+    const BITS: i64 = 16;
+
+    /// Describes a finite number.
+    fn new(mut x: T) -> Scaled<T> {
+        let [up, down] = [Self::BITS, -Self::BITS].map(power_of_2::<T>);
+        let mut exponent = 0;
+        while x.abs() >= up {
+            (x, exponent) = (x.product(down), exponent + Self::BITS);
+        }
+        while x.abs() < down && x != T::default() {
+            (x, exponent) = (x.product(up), exponent - Self::BITS);
+        }
+        Scaled { x, exponent }
+    }
+
+    fn product(self, other: Scaled<T>) -> Scaled<T> {
+        let Scaled { x, exponent } = Scaled::new(self.x.product(other.x));
+        Scaled {
+            x,
+            exponent: self.exponent + other.exponent + exponent,
+        }
+    }
+
+    /// Returns the number, rounded to 0 or infinity if a float cannot hold it.
+    fn value(self) -> T {
+        // One factor might underflow or overflow although the product does not.
+        let half = self.exponent / 2;
+        let first = self.x.product(power_of_2(half));
+        first.product(power_of_2(self.exponent - half))
+    }
+}
+
+/// Returns `2^n`, rounded to 0 or infinity if a float cannot hold it.
+fn power_of_2<T: Float>(n: i64) -> T {
+    T::of(f64::exp2(n as f64))
 }
 
 /// Writes the determinant of each matrix.
@@ -202,12 +269,24 @@ pub fn cofactors(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
     fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
         let one = move |xs: &[T], [out]: [&mut [T]; 1]| {
             let mut inverse = vec![T::default(); n * n];
-            let (det, is_regular) = scaled_inverse(xs, n, &mut inverse);
-            if !is_regular {
+            let (pivots, is_odd) = invert(xs, n, &mut inverse);
+            let is_regular = |x: &T| *x != T::default() && Float::is_finite(*x);
+            if !pivots.iter().all(is_regular) || !all_finite(&inverse) {
                 return singular_cofactors(xs, n, out);
             }
+            let sign = if is_odd { -T::ONE } else { T::ONE };
+            let det = pivots.iter().fold(sign, |x, y| x.product(*y));
+            let transposed = |at: usize| inverse[at % n * n + at / n];
+            if is_regular(&det) {
+                for (at, y) in out.iter_mut().enumerate() {
+                    *y = det.product(transposed(at));
+                }
+                return;
+            }
+            let factors = pivots.into_iter().map(Scaled::new);
+            let det = factors.fold(Scaled::new(sign), Scaled::product);
             for (at, y) in out.iter_mut().enumerate() {
-                *y = det.product(inverse[at % n * n + at / n]);
+                *y = det.product(Scaled::new(transposed(at))).value();
             }
         };
         for_each_matrix(n_matrices, n * n, [n * n], work(n * n, 2 * n), one)
@@ -215,24 +294,18 @@ pub fn cofactors(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
     on_float!(dtype, typed(n_matrices, n))
 }
 
-/// Writes the inverse of a matrix. Returns the determinant, and whether both are finite and the
-/// determinant is not 0.
-fn scaled_inverse<T: Float>(xs: &[T], n: usize, out: &mut [T]) -> (T, bool) {
-    let (pivots, is_odd) = pivots(xs, n);
-    let det = pivots.into_iter().fold(T::ONE, T::product);
-    let det = if is_odd { -det } else { det };
-    if det == T::default() || !Float::is_finite(det) {
-        return (det, false);
-    }
+/// Writes the inverse of a matrix, which is not finite if the matrix has none. Returns the [`pivots`].
+fn invert<T: Float>(xs: &[T], n: usize, out: &mut [T]) -> (Vec<T>, bool) {
     for y in out.iter_mut().step_by(n + 1) {
         *y = T::ONE;
     }
-    match n <= SMALL {
-        true => small::solve(xs, n, Order::Rows, out, n),
-        false => PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n))
-            .solve_in_place(MatMut::from_row_major_slice_mut(out, n, n)),
+    if n <= SMALL {
+        small::solve(xs, n, Order::Rows, out, n);
+        return pivots(xs, n);
     }
-    (det, all_finite(out))
+    let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
+    factors.solve_in_place(MatMut::from_row_major_slice_mut(out, n, n));
+    pivots_of(&factors)
 }
 
 /// Writes the derivatives of the determinant of `u s v^T`: of that of `s` by each singular value,
@@ -311,8 +384,7 @@ pub fn solve(dtype: DType, of: Systems) -> Prepared {
             let is_small = n <= SMALL && (k <= SMALL || !of.shared);
             let shared =
                 (of.shared && is_general && !is_small).then(|| PartialPivLu::new(matrix(0)));
-            let nanos = work(n * n, n + k).saturating_mul(count);
-            for_each_chunks(count, [(out, n * k)], nanos, |i, [out]| {
+            let one = |i: usize, out: &mut [T]| {
                 let at = if of.shared { 0 } else { i };
                 if is_small {
                     return small::solve_by(&a[at * n * n..][..n * n], of, out);
@@ -323,7 +395,19 @@ pub fn solve(dtype: DType, of: Systems) -> Prepared {
                     (None, true) => by_factors(&PartialPivLu::new(matrix(at)), of.transposed, out),
                     (None, false) => by_substitution(matrix(at), of, out),
                 }
-            });
+            };
+            let nanos = work(n * n, n + k);
+            let some = at_once(nanos);
+            for_each_chunk(
+                out,
+                some * n * k,
+                nanos.saturating_mul(count),
+                |task, out| {
+                    for (i, out) in out.chunks_exact_mut(n * k).enumerate() {
+                        one(task * some + i, out);
+                    }
+                },
+            );
             Ok(())
         })
     }

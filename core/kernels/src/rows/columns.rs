@@ -12,8 +12,7 @@ use crate::simd::lanes::{Map, add, map, map_add};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
 use crate::simd::vector::{Floats, Simd};
-use crate::threads::{for_each, threads};
-use std::marker::PhantomData;
+use crate::threads::{ColumnsMut, for_each_columns, threads};
 
 /// Sizes `[r, b, c]` of a matrix.
 pub(crate) type Sizes = [usize; 3];
@@ -70,25 +69,6 @@ impl<'a, T: Float> Columns<'a, T> {
     }
 }
 
-/// Columns of a matrix that one thread writes.
-struct ColumnsMut<'a, T> {
-    start: *mut T,
-    stride: usize,
-    rows: usize,
-    n: usize,
-    matrix: PhantomData<&'a mut [T]>,
-}
-
-impl<T> ColumnsMut<'_, T> {
-    #[inline(always)]
-    fn row(&mut self, i: usize) -> &mut [T] {
-        assert!(i < self.rows);
-        // SAFETY: the columns lie in a matrix that is borrowed mutably (`for_each_strip`), and nothing else uses
-        // them. The row is borrowed as long as `self`.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(i * self.stride), self.n) }
-    }
-}
-
 /// Columns of operands and of a result, and how the result is written.
 struct Strip<'a, T, const N: usize> {
     args: [Columns<'a, T>; N],
@@ -112,33 +92,17 @@ fn for_each_strip<T: Float + Plain, const N: usize, const FOLDS: bool>(
     mode: RowMode,
     f: impl Fn(Strip<'_, T, N>, [&mut [T]; 3]) + Sync,
 ) {
-    struct Start<T>(*mut T);
-    // SAFETY: threads access disjoint columns through the pointer, and their elements may move between threads.
-    unsafe impl<T: Send> Sync for Start<T> {}
     let [r, b, c] = sizes;
     let width = b * c;
     let a = args[0].len() / (r * width);
-    let (rows, of_column) = if FOLDS { (1, c) } else { (r, 1) };
-    let stride = width / of_column;
+    let (n_rows, of_column) = if FOLDS { (1, c) } else { (r, 1) };
     assert!(args.iter().all(|xs| xs.len() == a * r * width));
-    assert_eq!(out.len(), a * rows * stride);
-    let start = Start(out.as_mut_ptr());
-    let start = &start;
+    assert_eq!(out.len(), a * n_rows * width / of_column);
     let len = strip_len(a, sizes);
-    let n_strips = width.div_ceil(len);
     let nanos = args[0].len() as f64 * nanos * size_of::<T>() as f64 / 4.0;
-    for_each(a * n_strips, nanos as usize, |i| {
-        let (matrix, first) = (i / n_strips, i % n_strips * len);
-        let n = len.min(width - first);
-        let at = matrix * rows * stride + first / of_column;
-        let out = ColumnsMut {
-            // SAFETY: `matrix < a` and `first < width`, so the element lies in the result, as asserted.
-            start: unsafe { start.0.add(at) },
-            stride,
-            rows,
-            n: n / of_column,
-            matrix: PhantomData,
-        };
+    let (size, len) = ([n_rows, width / of_column], len / of_column);
+    for_each_columns(out, size, len, nanos as usize, |matrix, first, out| {
+        let (first, n) = (first * of_column, out.n_cols() * of_column);
         let strip = Strip {
             args: args.map(|xs| Columns {
                 xs: &xs[matrix * r * width..][..r * width][first..],
