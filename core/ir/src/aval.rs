@@ -1,6 +1,7 @@
 //! Abstract values: the dtype and shape of a value, as far as they are known without computing it.
 
 use crate::poly::Poly;
+use crate::short_list::ShortList;
 use crate::symbol::{self, Symbol, intern};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -168,7 +169,7 @@ impl fmt::Debug for DimPoly {
 pub const MAX_RANK: usize = 32;
 
 /// The length of an axis, as far as it is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Dim {
     /// A number. At run time every dim is known.
     Known(usize),
@@ -177,6 +178,7 @@ pub enum Dim {
     /// A polynomial in named numbers, such as `2*B + 1`.
     Poly(DimPoly),
     /// An unknown number, which is checked at run time.
+    #[default]
     Unknown,
 }
 
@@ -294,7 +296,10 @@ impl fmt::Display for Dim {
 
 /// The lengths of all axes, or `None` if the rank is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub struct Shape(pub Option<Vec<Dim>>);
+pub struct Shape(pub Option<Dims>);
+
+/// The lengths of axes. Up to four need no allocation.
+pub type Dims = ShortList<Dim, 4>;
 
 impl Shape {
     /// A shape of unknown rank.
@@ -302,7 +307,7 @@ impl Shape {
 
     /// Returns the shape of rank 0.
     pub fn scalar() -> Shape {
-        Shape(Some(Vec::new()))
+        Shape(Some(Dims::default()))
     }
 
     /// Returns the dims, if the rank is known.
@@ -317,7 +322,7 @@ impl Shape {
 
     /// Returns the number of elements, or `None` if a length is not a known number.
     pub fn numel(&self) -> Option<usize> {
-        Some(self.known()?.iter().product())
+        self.dims()?.iter().map(|dim| dim.known()).product()
     }
 
     /// Returns the number of elements as a polynomial, or `None` if a length is unknown.
@@ -335,9 +340,9 @@ impl Shape {
     }
 }
 
-impl From<Vec<Dim>> for Shape {
-    fn from(dims: Vec<Dim>) -> Shape {
-        Shape(Some(dims))
+impl<T: Into<Dims>> From<T> for Shape {
+    fn from(dims: T) -> Shape {
+        Shape(Some(dims.into()))
     }
 }
 

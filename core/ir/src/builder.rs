@@ -1,6 +1,7 @@
 //! The program builder, the only way to append an equation.
 
 use crate::hash::HashMap;
+use crate::program::Ids;
 use crate::{Attr, Aval, DType, Eqn, Line, Op, OpError, Program, Static, Var};
 use std::collections::HashSet;
 
@@ -179,11 +180,15 @@ impl Builder {
     ///
     /// If the operands do not fit, the aval of `out` is unknown. See [`Builder::try_emit`].
     pub fn emit(&mut self, op: Op, attrs: &[Attr], args: &[Var]) -> Var {
-        self.emit_many(op, attrs, args, 1)[0]
+        self.emit_any(op, attrs, args, 1)[0]
     }
 
     /// Appends `outs = op[attrs] args` and returns `outs`.
     pub fn emit_many(&mut self, op: Op, attrs: &[Attr], args: &[Var], n_outs: usize) -> Vec<Var> {
+        self.emit_any(op, attrs, args, n_outs).to_vec()
+    }
+
+    fn emit_any(&mut self, op: Op, attrs: &[Attr], args: &[Var], n_outs: usize) -> Ids<Var> {
         let avals = self
             .infer(op, attrs, args, n_outs)
             .unwrap_or_else(|_| vec![Aval::UNKNOWN; n_outs]);
@@ -210,7 +215,7 @@ impl Builder {
         n_outs: usize,
     ) -> Result<Vec<Var>, OpError> {
         let avals = self.infer(op, attrs, args, n_outs)?;
-        Ok(self.push(op, attrs, args, avals))
+        Ok(self.push(op, attrs, args, avals).to_vec())
     }
 
     /// Gives the equations that are emitted from here on the line of an equation of `program`.
@@ -242,8 +247,8 @@ impl Builder {
         op.infer(&attrs, &args, n_outs)
     }
 
-    fn push(&mut self, op: Op, attrs: &[Attr], args: &[Var], avals: Vec<Aval>) -> Vec<Var> {
-        let outs: Vec<Var> = avals
+    fn push(&mut self, op: Op, attrs: &[Attr], args: &[Var], avals: Vec<Aval>) -> Ids<Var> {
+        let outs: Ids<Var> = avals
             .into_iter()
             .map(|aval| {
                 let out = self.fresh();
@@ -257,8 +262,8 @@ impl Builder {
         self.program.eqns.push(Eqn {
             outs: outs.clone(),
             op,
-            attrs: attrs.to_vec(),
-            args: args.to_vec(),
+            attrs: attrs.into(),
+            args: args.into(),
         });
         outs
     }

@@ -146,7 +146,7 @@ pub enum Fault {
     /// An operand cannot be broadcast to a shape.
     BroadcastTo {
         /// The requested shape.
-        shape: Shape,
+        shape: Box<Shape>,
     },
     /// A maximum or minimum over no elements.
     EmptyReduction {

@@ -31,6 +31,7 @@ pub mod pass;
 pub mod poly;
 pub mod program;
 pub mod sharding;
+mod short_list;
 pub mod spmd;
 mod symbol;
 pub mod text;
@@ -38,7 +39,7 @@ pub mod verify;
 
 #[doc(hidden)]
 pub use aval::hold_interned;
-pub use aval::{Aval, DType, Dim, DimPoly, MAX_RANK, Shape};
+pub use aval::{Aval, DType, Dim, DimPoly, Dims, MAX_RANK, Shape};
 pub use builder::Builder;
 pub use composites::Composite;
 pub use cost::Cost;
@@ -47,7 +48,8 @@ pub use fault::{Fault, OpError};
 pub use ops::{Kernel, Op};
 pub use poly::Poly;
 pub use program::{
-    Code, Eqn, HostCode, Line, Program, Programs, RematHint, Static, StaticArg, StaticKind,
+    Code, Eqn, HostCode, Ids, Line, Program, Programs, RematHint, Static, StaticArg, StaticKind,
 };
+pub use short_list::ShortList;
 pub use symbol::Symbol;
 pub use verify::verify;

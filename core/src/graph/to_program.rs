@@ -6,6 +6,7 @@ use crate::graph::value::Value;
 use crate::plan::Lowered;
 use gradloom_ir::hash::HashMap;
 use gradloom_ir::{Attr, Eqn, Program, Static, Var};
+use smallvec::SmallVec;
 
 /// Builds a program node by node.
 ///
@@ -33,20 +34,10 @@ impl Lowering {
 
     /// Appends the op of `node` with data operands `args`.
     pub(crate) fn node(&mut self, node: &Value, args: impl IntoIterator<Item = Origin>) {
-        let mut args: Vec<Var> = args.into_iter().map(|s| self.var(s)).collect();
         let more = node.more.as_deref();
-        for like in more.iter().flat_map(|more| &more.likes) {
-            let var = match self.like_of.get(like) {
-                Some(var) => *var,
-                None => {
-                    let var = self.fresh(like);
-                    self.like_of.insert(like.clone(), var);
-                    self.likes.push((like.clone(), var));
-                    var
-                }
-            };
-            args.push(var);
-        }
+        let likes = more.iter().flat_map(|more| &more.likes);
+        let likes: SmallVec<[Var; 2]> = likes.map(|like| self.like(like)).collect();
+        let args = args.into_iter().map(|s| self.var(s)).chain(likes).collect();
         let attrs = more.iter().flat_map(|more| &more.statics);
         let attrs = attrs.map(|s| self.attr(s)).collect();
         self.nodes.push(self.next);
@@ -57,6 +48,17 @@ impl Lowering {
             attrs,
             args,
         });
+    }
+
+    /// Returns the parameter for the `Like` operands of this aval.
+    fn like(&mut self, like: &Aval) -> Var {
+        if let Some(var) = self.like_of.get(like) {
+            return *var;
+        }
+        let var = self.fresh(like);
+        self.like_of.insert(like.clone(), var);
+        self.likes.push((like.clone(), var));
+        var
     }
 
     /// Finishes the program with the results `outs`.

@@ -232,8 +232,8 @@ fn run_eqn(
                 Ok(())
             }
             [i] => {
-                let args = vec![data[i]];
-                let (op, outs, attrs) = (Op::Neg, eqn.outs.clone(), Vec::new());
+                let args = [data[i]].into();
+                let (op, outs, attrs) = (Op::Neg, eqn.outs.clone(), [].into());
                 #[rustfmt::skip]
                 return env.run(&Eqn { outs, op, attrs, args }, statik);
             }

@@ -231,10 +231,10 @@ fn with_positions(mut program: Program, n_args: usize, positions: &Positions) ->
     for (param, (group, _)) in params.into_iter().zip(positions) {
         let over = b.attr(group.clone());
         b.append(gradloom_ir::Eqn {
-            outs: vec![param],
+            outs: [param].into(),
             op: Op::AxisIndex,
-            attrs: vec![over],
-            args: Vec::new(),
+            attrs: [over].into(),
+            args: [].into(),
         });
     }
     program.eqns.iter().for_each(|eqn| b.append(eqn.clone()));

@@ -41,10 +41,10 @@ fn add_slice(total: &Tensor, ct: &Tensor) -> Option<Tensor> {
         None => b.emit(read, &attrs, &[param, param]),
     };
     let eqn = Eqn {
-        outs: Vec::new(),
+        outs: [].into(),
         op,
-        attrs,
-        args: vec![part, whole],
+        attrs: attrs.into(),
+        args: [part, whole].into(),
     };
     let sum = ad::add_part(&mut b, whole, &eqn)?;
     let program = b.finish(vec![whole, param], vec![sum]);

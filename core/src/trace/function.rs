@@ -108,10 +108,10 @@ fn repeated(program: &mut Program, x: Var, n: usize) -> Var {
     let (out, attr) = (Var(program.n_vars()), Attr(program.attrs.len() as u32));
     program.attrs.push(Static::Ints(shape));
     program.eqns.push(Eqn {
-        outs: vec![out],
+        outs: [out].into(),
         op: Op::BroadcastTo,
-        attrs: vec![attr],
-        args: vec![x],
+        attrs: [attr].into(),
+        args: [x].into(),
     });
     let shape = (&lens[..]).into();
     program

@@ -574,7 +574,7 @@ impl<F> Checkpoint<F> {
             .eqns
             .iter()
             .filter(|eqn| self.keep.contains(&eqn.op.def().name()));
-        let kept: Vec<Var> = kept.flat_map(|eqn| eqn.outs.clone()).collect();
+        let kept: Vec<Var> = kept.flat_map(|eqn| eqn.outs.to_vec()).collect();
         program.outs.extend(&kept);
         let operands = physical(&leaves(x));
         let args: Vec<&Tensor> = operands.iter().chain(&captured).collect();
@@ -692,12 +692,12 @@ fn with_shapes(program: Program, shapes: &[(Var, Aval)]) -> Program {
     let mut b = Builder::after(&program);
     for (var, aval) in shapes {
         let lens: Vec<i64> = aval.shape().iter().map(|len| *len as i64).collect();
-        let attrs = vec![b.attr(lens), b.attr(0), b.attr(aval.dtype())];
+        let attrs = [b.attr(lens), b.attr(0), b.attr(aval.dtype())];
         b.append(gradloom_ir::Eqn {
-            outs: vec![*var],
+            outs: [*var].into(),
             op: Op::Full,
-            attrs,
-            args: Vec::new(),
+            attrs: attrs.into(),
+            args: [].into(),
         });
     }
     program.eqns.iter().for_each(|eqn| b.append(eqn.clone()));

@@ -213,7 +213,7 @@ fn make<'a>(
             kind: NodeKind::of_op(eqn.op),
             id,
             eqn: Some(eqn),
-            vars: eqn.outs.clone(),
+            vars: eqn.outs.to_vec(),
             operands,
             is_result: is_result(&results),
             marks: results,

@@ -117,7 +117,7 @@ fn is_read_by_ops(whole: &LoweredFlow, vars: &[Var]) -> bool {
 fn without_calls(block: &Block) -> Block {
     let mut program = block.program.clone();
     let calls = program.eqns.extract_if(.., |e| e.op.is_call());
-    let results: Vec<Var> = calls.flat_map(|e| e.outs).collect();
+    let results: Vec<Var> = calls.flat_map(|e| e.outs.to_vec()).collect();
     program.params.extend(results);
     Block {
         program,

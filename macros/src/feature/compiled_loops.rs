@@ -228,10 +228,10 @@ fn joint(vjp: &ad::Vjp) -> Program {
     let renamed = |var: &Var| fresh.get(var).copied().unwrap_or(*var);
     program.attrs.push(Static::Int(1));
     program.eqns.push(Eqn {
-        outs: vec![renamed(&ct)],
+        outs: [renamed(&ct)].into(),
         op: Op::FullLike,
-        attrs: vec![Attr(program.attrs.len() as u32 - 1)],
-        args: vec![y],
+        attrs: [Attr(program.attrs.len() as u32 - 1)].into(),
+        args: [y].into(),
     });
     let n_attrs = program.attrs.len() as u32;
     program.attrs.extend(pullback.attrs.iter().cloned());

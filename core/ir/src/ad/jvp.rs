@@ -85,8 +85,8 @@ fn call(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], calls: Calls) -> Vec<Opt
             b.append(Eqn {
                 outs,
                 op: Op::CallJvp,
-                attrs: vec![callee, active],
-                args,
+                attrs: [callee, active].into(),
+                args: args.into(),
             });
             dy.into_iter().map(Some).collect()
         }
@@ -97,7 +97,7 @@ fn call(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], calls: Calls) -> Vec<Opt
             b.append(Eqn {
                 outs,
                 op: Op::CallFwd,
-                attrs: vec![callee, active],
+                attrs: [callee, active].into(),
                 args: eqn.args.clone(),
             });
             let args: Vec<Var> = std::iter::once(saved).chain(dx).collect();

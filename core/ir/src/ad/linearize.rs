@@ -81,13 +81,13 @@ fn is_linear(program: &Program, eqn: &Eqn, wrt: &[Var]) -> bool {
     if let Some(is_linear) = control::is_linear(program, eqn, wrt) {
         return is_linear;
     }
-    let mut params = eqn.args.clone();
+    let mut params = eqn.args.to_vec();
     params.sort_unstable();
     params.dedup();
     let alone = Program {
         params,
         eqns: vec![eqn.clone()],
-        outs: eqn.outs.clone(),
+        outs: eqn.outs.to_vec(),
         ..program.clone()
     };
     let Jvp {

@@ -40,10 +40,10 @@ pub fn grad_program(program: &Program, wrt: &[Var]) -> Grad {
     let one = b.attr(1.0);
     for &ct in &pullback.params[residuals.len()..] {
         b.append(Eqn {
-            outs: vec![ct],
+            outs: [ct].into(),
             op: Op::FullLike,
-            attrs: vec![one],
-            args: vec![y],
+            attrs: [one].into(),
+            args: [y].into(),
         });
     }
     for eqn in pullback.eqns {

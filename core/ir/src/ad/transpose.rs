@@ -151,7 +151,7 @@ impl Cotangents {
 /// Emits the sum of two cotangents, of which the second was emitted last.
 fn add(b: &mut Builder, total: Var, ct: Var) -> Var {
     let last = b.eqns_from(b.n_eqns().saturating_sub(1)).first();
-    let part = last.filter(|eqn| eqn.outs == [ct]).cloned();
+    let part = last.filter(|eqn| eqn.outs[..] == [ct]).cloned();
     let sum = part.and_then(|eqn| add_part(b, total, &eqn));
     sum.unwrap_or_else(|| b.add(total, ct))
 }

@@ -136,7 +136,7 @@ impl BoundFacts {
                 self.alias.insert(eqn.out(), value);
                 return None;
             }
-            (eqn.op, eqn.args) = (Op::Neg, vec![value]);
+            (eqn.op, eqn.args) = (Op::Neg, [value].into());
             return Some(eqn);
         }
         match eqn.op {
@@ -147,8 +147,7 @@ impl BoundFacts {
                 let (given, cts): (Vec<i64>, Vec<Var>) = kept.map(|(g, ct)| (*g, *ct)).unzip();
                 eqn.attrs[2] = Attr::from_index(attrs.len());
                 attrs.push(Static::Ints(given));
-                eqn.args.truncate(1);
-                eqn.args.extend(cts);
+                eqn.args = [eqn.args[0]].into_iter().chain(cts).collect();
             }
             // Any other op reads the zeros, for example to concatenate cotangents.
             _ => self.needed.extend(zeros.iter().map(|v| (*v, ()))),

@@ -247,7 +247,7 @@ impl Heads {
     }
 
     fn with(&self, last: &[Dim]) -> Shape {
-        Shape(Some([&self.batch, last].concat()))
+        Shape::from([&self.batch, last].concat())
     }
 }
 

@@ -156,7 +156,7 @@ pub(super) fn checked(args: &[&Aval]) -> Result<Shape, Fault> {
     };
     let out = same(&heads.mixed(), o)?;
     let queries = out.dims().and_then(<[_]>::split_last);
-    let queries = Shape(queries.map(|(_, queries)| queries.to_vec()));
+    let queries = Shape(queries.map(|(_, queries)| queries.into()));
     same(&same(&heads.one_each(), l)?, &queries)?;
     Ok(out)
 }

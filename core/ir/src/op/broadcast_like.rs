@@ -52,7 +52,8 @@ pub(super) fn check(x: &Shape, to: &Shape) -> Result<(), Fault> {
     if from.len() <= dims.len() && aligned.into_iter().all(fits) {
         Ok(())
     } else {
-        Err(Fault::BroadcastTo { shape: to.clone() })
+        let shape = Box::new(to.clone());
+        Err(Fault::BroadcastTo { shape })
     }
 }
 

@@ -162,7 +162,7 @@ pub(super) fn joined(
         Join::Somewhere => dims.fill(Dim::Unknown),
         Join::Across => {}
     }
-    Ok(Shape(Some(dims)))
+    Ok(Shape::from(dims))
 }
 
 /// The definition of the op.

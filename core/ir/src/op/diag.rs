@@ -44,7 +44,7 @@ pub(super) static OP: Linear = Linear {
             .zip(added)
             .and_then(|(len, added)| len.plus(&added));
         let side = side.map_or(Dim::Unknown, Dim::from);
-        Ok(Shape(Some([leading, &[side, side]].concat())))
+        Ok(Shape::from([leading, &[side, side]].concat()))
     },
     dtype: shape::of_operand,
     methods: METHODS,

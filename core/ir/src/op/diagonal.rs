@@ -60,7 +60,7 @@ pub(super) fn of_matrices(x: &Shape, offset: &Static) -> Result<Shape, Fault> {
         (Some(0), _, _) if rows == columns => *rows,
         _ => Dim::Unknown,
     };
-    Ok(Shape(Some([leading, &[len]].concat())))
+    Ok(Shape::from([leading, &[len]].concat()))
 }
 
 /// Returns the index in a matrix of an element of its diagonal.

@@ -52,11 +52,11 @@ pub(super) static OP: Nonlinear = Nonlinear {
             });
         };
         let Some(sizes) = sizes.dims() else {
-            return Ok(Shape(Some(vec![Dim::Unknown; dims.len()])));
+            return Ok(Shape::from(vec![Dim::Unknown; dims.len()]));
         };
         let part = [sizes, rest].concat();
         check_fits(dims, &part)?;
-        Ok(Shape(Some(part)))
+        Ok(Shape::from(part))
     },
     dtype: |_, args| dtype(args),
     methods: METHODS,
@@ -169,7 +169,7 @@ pub(super) fn check_part(whole: &Shape, starts: &Shape, part: &Shape) -> Result<
             expected: format!("at least {n}, the number of `starts`"),
         });
     }
-    let rest = |dims: &[Dim]| Shape(Some(dims[n..].to_vec()));
+    let rest = |dims: &[Dim]| Shape::from(&dims[n..]);
     shape::same(&rest(whole), &rest(part))?;
     Ok(())
 }

@@ -13,7 +13,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::Count.named("len"),
         StaticKind::DType.named("dtype"),
     ],
-    shape: |statics, _| Ok(Shape(Some(vec![shape::dim(&statics[0]); 2]))),
+    shape: |statics, _| Ok(Shape::from([shape::dim(&statics[0]); 2])),
     dtype: |statics, _| Ok(statics[1].dtype()),
     methods: &[Method::on_type("eye", &[Param::Static, Param::Static])],
     rule: NonlinearRule::Zero("a constant"),

@@ -11,11 +11,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
     operands: Operands::Fixed(2, 0),
     statics: &[],
     shape: |_, args| {
-        let made = shape::drawn(args[0], Shape(Some(vec![Dim::Known(2)])))?;
-        let keys = args[0]
-            .shape
-            .dims()
-            .map(|dims| dims[..dims.len() - 1].to_vec());
+        let made = shape::drawn(args[0], Shape::from([Dim::Known(2)]))?;
+        let keys = args[0].shape.dims();
+        let keys = keys.map(|dims| dims[..dims.len() - 1].into());
         shape::same(&Shape(keys), &args[1].shape)?;
         shape::words(args[1])?;
         Ok(made)

@@ -13,7 +13,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         StaticKind::Count.named("len"),
         StaticKind::DType.named("dtype"),
     ],
-    shape: |statics, _| Ok(Shape(Some(vec![shape::dim(&statics[0])]))),
+    shape: |statics, _| Ok(Shape::from([shape::dim(&statics[0])])),
     dtype: |statics, _| shape::number(statics[1].dtype(), true),
     methods: &[Method::on_type("arange", &[Param::Static, Param::Static])],
     rule: NonlinearRule::Zero("a constant"),

@@ -453,7 +453,7 @@ fn simpler_by(b: &mut Builder, of: &Lanes<'_>, decompose: Decompose) -> Option<V
         *attr = one.attr(of.program.attr(*attr).clone());
     }
     let outs = decompose(&mut one, &eqn)?;
-    let one = one.finish(eqn.args, outs);
+    let one = one.finish(eqn.args.to_vec(), outs);
     apply(b, &one, of.args, of.batching()).ok()
 }
 

@@ -49,7 +49,7 @@ impl OpDef for NormVjp {
         let rows = with_vectors(&rows, &[(args[1], "the weight")])?;
         let active = cotangents(&statics[2], n_outs)?;
         let vector = match rows.dims().and_then(|dims| dims.last()) {
-            Some(last) => Shape(Some(vec![*last])),
+            Some(last) => Shape::from([*last]),
             None => args[1].shape.clone(),
         };
         let shape = |i: &i64| if *i == 0 { &rows } else { &vector }.clone();

@@ -89,7 +89,7 @@ pub(super) fn padded(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
     let high = for_axes(&statics[1], "high", rank)?;
     let interior = for_axes(&statics[2], "interior", rank)?;
     let (Some(low), Some(high), Some(interior)) = (low, high, interior) else {
-        return Ok(Shape(Some(vec![Dim::Unknown; rank])));
+        return Ok(Shape::from(vec![Dim::Unknown; rank]));
     };
     let axis = |(axis, dim): (usize, &Dim)| {
         let around = i128::from(low[axis]) + i128::from(high[axis]);
@@ -119,7 +119,7 @@ pub(super) fn padded(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
         }
     };
     let dims: Result<Vec<Dim>, Fault> = dims.iter().enumerate().map(axis).collect();
-    Ok(Shape(Some(dims?)))
+    Ok(Shape::from(dims?))
 }
 
 /// Returns the index of the element at `i` of a padded value, if it is one of the operand's.

@@ -68,7 +68,7 @@ pub(super) fn reorder(
     };
     Ok(Shape(Some(match order(dims.len())? {
         Some(order) => order.into_iter().map(|a| dims[a]).collect(),
-        None => vec![Dim::Unknown; dims.len()],
+        None => vec![Dim::Unknown; dims.len()].into(),
     })))
 }
 

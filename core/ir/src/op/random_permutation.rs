@@ -8,7 +8,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_permutation",
     operands: Operands::Fixed(1, 0),
     statics: &[StaticKind::Count.named("len")],
-    shape: |statics, args| shape::drawn(args[0], Shape(Some(vec![shape::dim(&statics[0])]))),
+    shape: |statics, args| shape::drawn(args[0], Shape::from([shape::dim(&statics[0])])),
     dtype: |_, _| Ok(Some(DType::I64)),
     methods: &[],
     rule: NonlinearRule::Zero("keys have no derivative"),

@@ -60,9 +60,9 @@ fn summed(statics: &[Static], x: &Shape, ids: &Shape) -> Result<Shape, Fault> {
             expected: format!("at least {}, that of the segments", ids.len()),
         });
     };
-    shape::same(&Shape(Some(rows.to_vec())), &Shape(Some(ids.to_vec())))?;
+    shape::same(&Shape::from(rows), &Shape::from(ids))?;
     let segments = shape::dim(&statics[0]);
-    Ok(Shape(Some([&[segments], rest].concat())))
+    Ok(Shape::from([&[segments], rest].concat()))
 }
 
 /// The transpose of `take` along the first axis.

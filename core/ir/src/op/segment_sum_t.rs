@@ -29,9 +29,9 @@ pub(super) static OP: Linear = Linear {
             });
         }
         // The cotangents of the result sum up to this shape.
-        shape::check_size(&Shape(Some([&[segments], rest].concat())))?;
+        shape::check_size(&Shape::from([&[segments], rest].concat()))?;
         let ids = args[1].shape.dims();
-        Ok(Shape(ids.map(|ids: &[Dim]| [ids, rest].concat())))
+        Ok(Shape(ids.map(|ids: &[Dim]| [ids, rest].concat().into())))
     },
     dtype: |_, args| {
         shape::integer(args[1].dtype, "an integer for the segments")?;

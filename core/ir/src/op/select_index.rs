@@ -67,7 +67,7 @@ pub(super) fn selected(statics: &[Static], x: &Shape) -> Result<Shape, Fault> {
     };
     let Some(axis) = shape::known_axis(&statics[0], dims.len())? else {
         let rank = dims.len().saturating_sub(1);
-        return Ok(Shape(Some(vec![Dim::Unknown; rank])));
+        return Ok(Shape::from(vec![Dim::Unknown; rank]));
     };
     let mut rest = dims.to_vec();
     let len = rest.remove(axis);
@@ -80,7 +80,7 @@ pub(super) fn selected(statics: &[Static], x: &Shape) -> Result<Shape, Fault> {
             len: n,
         });
     }
-    Ok(Shape(Some(rest)))
+    Ok(Shape::from(rest))
 }
 
 /// Returns the index in `whole`, a shape, of an element of the slice at an index.

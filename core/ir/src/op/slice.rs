@@ -67,7 +67,7 @@ pub(super) fn sliced(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
         return Err(Fault::Step { step });
     }
     let (Some(starts), Some(stops), Some(steps)) = (starts, stops, steps) else {
-        let dims = x.dims().map(|dims| vec![Dim::Unknown; dims.len()]);
+        let dims = x.dims().map(|dims| vec![Dim::Unknown; dims.len()].into());
         return Ok(Shape(dims));
     };
     for (name, other) in [("stops", stops), ("steps", steps)] {
@@ -92,7 +92,7 @@ pub(super) fn sliced(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
     for (axis, dim) in sliced.iter_mut().enumerate().take(starts.len()) {
         *dim = part(axis, *dim, starts[axis], stops[axis], steps[axis])?;
     }
-    Ok(Shape(Some(sliced)))
+    Ok(Shape::from(sliced))
 }
 
 /// Returns the length of a slice of an axis.

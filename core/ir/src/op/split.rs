@@ -39,12 +39,12 @@ impl OpDef for Split {
         };
         let Some(axis) = shape::known_axis(&statics[1], dims.len())? else {
             sizes(&statics[0], Dim::Unknown, n_outs)?;
-            return Ok(vec![Shape(Some(vec![Dim::Unknown; dims.len()])); n_outs]);
+            return Ok(vec![Shape::from(vec![Dim::Unknown; dims.len()]); n_outs]);
         };
         let part = |size| {
             let mut dims = dims.to_vec();
             dims[axis] = size;
-            Shape(Some(dims))
+            Shape::from(dims)
         };
         Ok(sizes(&statics[0], dims[axis], n_outs)?
             .into_iter()

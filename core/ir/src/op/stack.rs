@@ -24,14 +24,15 @@ impl OpDef for Stack {
         const { &[StaticKind::Axis.named("axis")] }
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        let Some(mut dims) = joined(args, |_| Ok(Join::Across))?.0 else {
+        let Some(dims) = joined(args, |_| Ok(Join::Across))?.0 else {
             return Ok(vec![Shape::UNKNOWN]);
         };
-        match shape::known_axis(&statics[0], dims.len() + 1)? {
-            Some(axis) => dims.insert(axis, Dim::Known(args.len())),
-            None => dims = vec![Dim::Unknown; dims.len() + 1],
-        }
-        Ok(vec![Shape(Some(dims))])
+        let axis = shape::known_axis(&statics[0], dims.len() + 1)?;
+        let stacked = match axis.map(|axis| dims.split_at(axis)) {
+            Some((before, after)) => [before, &[Dim::Known(args.len())], after].concat(),
+            None => vec![Dim::Unknown; dims.len() + 1],
+        };
+        Ok(vec![Shape::from(stacked)])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
         shape::all_promoted(args)

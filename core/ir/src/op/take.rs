@@ -1,7 +1,7 @@
 use super::axes::Role;
 use super::nd_array::{Application, NdArray};
 use super::{AxesRule, Count, Fails, Kernel, Linear, OpFacts, Operands, axes, lanes, shape};
-use crate::{Aval, Builder, Dim, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
+use crate::{Aval, Builder, Dim, Eqn, Fault, Ids, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 methods! { take {
     /// Slices at the given indices of an axis: rows of an embedding, for example.
@@ -108,7 +108,7 @@ pub(super) fn taken(statics: &[Static], x: &Shape, i: &Shape) -> Result<Shape, F
     let along = statics[1] == Static::Bool(true);
     let Some(dims) = x.dims() else {
         return Ok(match (along, i.dims()) {
-            (true, Some(i)) => Shape(Some(vec![Dim::Unknown; i.len()])),
+            (true, Some(i)) => Shape::from(vec![Dim::Unknown; i.len()]),
             _ => Shape::UNKNOWN,
         });
     };
@@ -121,7 +121,7 @@ pub(super) fn taken(statics: &[Static], x: &Shape, i: &Shape) -> Result<Shape, F
     let axis = shape::known_axis(&statics[0], dims.len())?;
     let Some(indices) = i.dims() else {
         return Ok(match along {
-            true => Shape(Some(vec![Dim::Unknown; dims.len()])),
+            true => Shape::from(vec![Dim::Unknown; dims.len()]),
             false => Shape::UNKNOWN,
         });
     };
@@ -137,26 +137,26 @@ pub(super) fn taken(statics: &[Static], x: &Shape, i: &Shape) -> Result<Shape, F
         } else {
             dims.len() - 1 + indices.len()
         };
-        return Ok(Shape(Some(vec![Dim::Unknown; rank])));
+        return Ok(Shape::from(vec![Dim::Unknown; rank]));
     };
     if along {
         return shape::broadcast(&with_length(dims, axis, Dim::Known(1)), i);
     }
     let (before, after) = (&dims[..axis], &dims[axis + 1..]);
-    Ok(Shape(Some([before, indices, after].concat())))
+    Ok(Shape::from([before, indices, after].concat()))
 }
 
 /// Returns the shape with another length of an axis.
 pub(super) fn with_length(dims: &[Dim], axis: usize, len: Dim) -> Shape {
     let mut dims = dims.to_vec();
     dims[axis] = len;
-    Shape(Some(dims))
+    Shape::from(dims)
 }
 
 /// The shapes of an equation with `along = false`, as one with `along = true`.
 pub(super) struct AsAlong {
     /// The static arguments.
-    attrs: Vec<crate::Attr>,
+    attrs: Ids<crate::Attr>,
     /// The shape of the indices, with length 1 along the other axes.
     indices: Vec<i64>,
     /// The shape of the elements at the indices, along one axis.
@@ -193,7 +193,7 @@ impl AsAlong {
     }
 
     /// Emits the op along the axis. Operand 1 holds the indices.
-    pub(super) fn emit(&self, b: &mut Builder, op: Op, mut args: Vec<Var>) -> Var {
+    pub(super) fn emit(&self, b: &mut Builder, op: Op, mut args: Ids<Var>) -> Var {
         args[1] = AsAlong::reshape(b, args[1], &self.indices);
         let mut attrs = self.attrs.clone();
         attrs[1] = b.attr(true);

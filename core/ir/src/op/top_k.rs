@@ -61,7 +61,7 @@ pub(super) fn first_of_axis(statics: &[Static], args: &[&Aval]) -> Result<Shape,
         return Ok(x);
     };
     let Some(axis) = shape::known_axis(&statics[1], dims.len())? else {
-        return Ok(Shape(Some(vec![Dim::Unknown; dims.len()])));
+        return Ok(Shape::from(vec![Dim::Unknown; dims.len()]));
     };
     let count = shape::dim(&statics[0]);
     if let (Some(count), Some(len)) = (count.known(), dims[axis].known())
@@ -75,7 +75,7 @@ pub(super) fn first_of_axis(statics: &[Static], args: &[&Aval]) -> Result<Shape,
     }
     let mut dims = dims.to_vec();
     dims[axis] = count;
-    Ok(Shape(Some(dims)))
+    Ok(Shape::from(dims))
 }
 
 /// The definition of the op.

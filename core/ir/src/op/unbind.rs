@@ -45,7 +45,7 @@ impl OpDef for Unbind {
             }
             None => rest = vec![Dim::Unknown; dims.len().saturating_sub(1)],
         }
-        Ok(vec![Shape(Some(rest)); n_outs])
+        Ok(vec![Shape::from(rest); n_outs])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
         Ok(args[0].dtype)

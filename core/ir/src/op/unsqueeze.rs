@@ -36,7 +36,7 @@ pub(super) static OP: Linear = Linear {
         for axis in axes {
             grown.insert(axis, Dim::Known(1));
         }
-        Ok(Shape(Some(grown)))
+        Ok(Shape::from(grown))
     },
     dtype: shape::of_operand,
     methods: METHODS,

@@ -307,7 +307,7 @@ fn window_of<'a>(
 
 /// Returns a shape of the same rank with unknown lengths.
 fn unknown(x: &Shape) -> Shape {
-    Shape(x.dims().map(|dims| vec![Dim::Unknown; dims.len()]))
+    Shape(x.dims().map(|dims| vec![Dim::Unknown; dims.len()].into()))
 }
 
 /// Returns the shape after pooling of `x` with the static arguments [`POOL`].
@@ -329,7 +329,7 @@ pub(super) fn pooled(statics: &[Static], x: &Shape) -> Result<Shape, Fault> {
         let dim = &mut shape[slide.axis];
         *dim = slide.count(*dim, Dim::Known(*window as usize))?;
     }
-    Ok(Shape(Some(shape)))
+    Ok(Shape::from(shape))
 }
 
 /// Returns the shape of `x` with its last axes longer by `factors`.

@@ -58,7 +58,7 @@ fn without_dead_results(program: &mut Program, i: usize, live: &[bool]) {
         program.attrs.push(value);
     }
     let eqn = &mut program.eqns[i];
-    eqn.attrs = attrs;
-    eqn.args = chosen(&eqn.args, &args);
-    eqn.outs = chosen(&eqn.outs, &outs);
+    eqn.attrs = attrs.into();
+    eqn.args = chosen(&eqn.args, &args).into();
+    eqn.outs = chosen(&eqn.outs, &outs).into();
 }

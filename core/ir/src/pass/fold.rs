@@ -231,7 +231,7 @@ impl FoldContext {
             outs: eqn.outs.clone(),
             op: Op::Full,
             attrs: attrs.into(),
-            args: Vec::new(),
+            args: [].into(),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Arithmetic on elements of 8 and 16 bits, in the dtypes of [`DType::computed`].
 
-use crate::{Aval, Builder, DType, Dim, Eqn, Op, Program, SecondaryMap, Static, Var};
+use crate::{Aval, Builder, DType, Dim, Eqn, Ids, Op, Program, SecondaryMap, Static, Var};
 
 /// Casts the operands of ops that compute on elements of 8 and 16 bits, and casts their results back.
 ///
@@ -78,11 +78,15 @@ impl Widening {
             let dtype = program.aval(*out).dtype;
             let cast = dtype.filter(|dtype| self.b.aval(wide).dtype != Some(*dtype));
             let (op, attrs, args) = match cast {
-                Some(dtype) => (Op::Cast, vec![self.b.attr(dtype)], vec![wide; 2]),
-                None => (Op::Identity, Vec::new(), vec![wide]),
+                Some(dtype) => (
+                    Op::Cast,
+                    Ids::from([self.b.attr(dtype)]),
+                    Ids::from([wide; 2]),
+                ),
+                None => (Op::Identity, [].into(), [wide].into()),
             };
             self.b.append(Eqn {
-                outs: vec![*out],
+                outs: [*out].into(),
                 op,
                 attrs,
                 args,

@@ -9,19 +9,22 @@ pub use programs::Programs;
 pub(crate) use statics::dims_text;
 pub use statics::{Static, StaticArg, StaticKind};
 
-use crate::{Attr, Aval, Op, SecondaryMap, Var};
+use crate::{Attr, Aval, Op, SecondaryMap, ShortList, Var};
+
+/// A list of ids in an equation. It is as large as a `Vec`.
+pub type Ids<T> = ShortList<T, 5>;
 
 /// An equation `outs = op[attrs] args`. In `args`, the data operands precede the `Like` operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eqn {
     /// The variables that the equation binds. Most ops bind one.
-    pub outs: Vec<Var>,
+    pub outs: Ids<Var>,
     /// The op.
     pub op: Op,
     /// The static arguments, in the order of [`OpDef::statics`](crate::op::OpDef::statics).
-    pub attrs: Vec<Attr>,
+    pub attrs: Ids<Attr>,
     /// The operands.
-    pub args: Vec<Var>,
+    pub args: Ids<Var>,
 }
 
 impl Eqn {

@@ -230,7 +230,7 @@ fn inlined(program: &Program, mesh: &Arc<Mesh>) -> Program {
     }
     // Static arguments that loops and branches run.
     let loops = program.eqns.iter().filter(|eqn| is_loop_or_branch(eqn.op));
-    let loops: BTreeSet<Attr> = loops.flat_map(|eqn| eqn.attrs.clone()).collect();
+    let loops: BTreeSet<Attr> = loops.flat_map(|eqn| &eqn.attrs).copied().collect();
     for attr in loops {
         if let Some(programs) = program.attr(attr).programs() {
             let programs = programs.iter().map(|of| inlined(of, mesh)).collect();
@@ -268,7 +268,7 @@ fn inline(b: &mut Builder, program: &Program, eqn: &Eqn) -> Vec<Var> {
         }
         vars
     };
-    let args = constrained(b, eqn.args.clone());
+    let args = constrained(b, eqn.args.to_vec());
     let outs = control::inline(b, body, &args);
     constrained(b, outs)
 }

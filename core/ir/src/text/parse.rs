@@ -195,10 +195,10 @@ impl<'a> Parser<'a> {
         let attrs = self.statics(b, op)?;
         let args = self.operands(op)?;
         Ok(Eqn {
-            outs,
+            outs: outs.into(),
             op,
-            attrs,
-            args,
+            attrs: attrs.into(),
+            args: args.into(),
         })
     }
 

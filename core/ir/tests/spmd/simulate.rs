@@ -156,8 +156,8 @@ fn alone(program: &Program, eqn: &gradloom_ir::Eqn) -> Program {
         alone.avals.insert(param, program.aval(*arg).clone());
         *arg = param;
     }
-    alone.params = eqn.args.clone();
-    alone.outs = eqn.outs.clone();
+    alone.params = eqn.args.to_vec();
+    alone.outs = eqn.outs.to_vec();
     alone.eqns = vec![eqn];
     alone
 }

@@ -121,10 +121,10 @@ fn decomposed(g: &mut Graph, of: &Equation<'_>) -> Results {
     let params: Vec<Var> = avals.map(|aval| b.param(aval)).collect();
     let statics: Vec<Static> = of.statics.clone();
     let eqn = Eqn {
-        outs: Vec::new(),
+        outs: [].into(),
         op: of.op,
         attrs: statics.into_iter().map(|value| b.attr(value)).collect(),
-        args: params.clone(),
+        args: params[..].into(),
     };
     let decompose = of.op.def().facts().decompose.expect("the op is composite");
     let outs = decompose(&mut b, &eqn).expect("the lengths are known");

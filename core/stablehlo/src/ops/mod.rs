@@ -156,10 +156,10 @@ fn decomposed(t: &mut Text, of: &Equation<'_>) -> Results {
         .collect();
     let statics: Vec<Static> = of.statics.clone();
     let eqn = Eqn {
-        outs: Vec::new(),
+        outs: [].into(),
         op: of.op,
         attrs: statics.into_iter().map(|value| b.attr(value)).collect(),
-        args: params.clone(),
+        args: params[..].into(),
     };
     let decompose = of.op.def().facts().decompose.expect("the op is composite");
     let outs = decompose(&mut b, &eqn).expect("the lengths are known");

@@ -62,10 +62,10 @@ pub(super) fn append_joint(
     let y = chosen(&eqn.outs, given);
     let dy: Vec<Var> = y.iter().map(|y| b.param_like(*y)).collect();
     b.append(Eqn {
-        outs: [&eqn.outs[..], &dy].concat(),
+        outs: [&eqn.outs[..], &dy].concat().into(),
         op: eqn.op,
-        attrs,
-        args,
+        attrs: attrs.into(),
+        args: args.into(),
     });
     dy
 }
@@ -167,10 +167,10 @@ fn without_likes(mut known: Program, mut linear: Program, n_outs: usize) -> (Pro
             Attr::from_index(linear.attrs.len() - 1)
         });
         shapes.push(Eqn {
-            outs: vec![var],
+            outs: [var].into(),
             op: Op::Full,
-            attrs: attrs.to_vec(),
-            args: Vec::new(),
+            attrs: attrs.into(),
+            args: [].into(),
         });
     }
     linear.eqns.splice(0..0, shapes);

@@ -35,9 +35,9 @@ pub(super) fn tangents(
             let given_kept = linear(joint, eqn.args.len(), n_outs, kept.len());
             let attrs = vec![b.attr(Programs::new(vec![body])), b.attr(0)];
             b.append(Eqn {
-                outs: [&eqn.outs[..], &kept].concat(),
+                outs: [&eqn.outs[..], &kept].concat().into(),
                 op: Op::Checkpoint,
-                attrs,
+                attrs: attrs.into(),
                 args: eqn.args.clone(),
             });
             let args = eqn.args.iter().copied().chain(kept).chain(dx);
@@ -58,7 +58,7 @@ fn linear(joint: Program, n_args: usize, n_outs: usize, n_kept: usize) -> Progra
     for eqn in &joint.eqns {
         let args = with_given(&eqn.args);
         b.append(Eqn {
-            args,
+            args: args.into(),
             ..eqn.clone()
         });
     }

@@ -10,10 +10,10 @@ use crate::{Builder, Eqn, Op, Programs, Var, pass};
 /// Emits `y` as the value of a variable that the equation binds.
 fn bind(b: &mut Builder, out: Var, y: Var) {
     b.append(Eqn {
-        outs: vec![out],
+        outs: [out].into(),
         op: Op::Identity,
-        attrs: Vec::new(),
-        args: vec![y],
+        attrs: [].into(),
+        args: [y].into(),
     });
 }
 

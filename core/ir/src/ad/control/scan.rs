@@ -71,10 +71,10 @@ fn together(
     ];
     let attrs = of.statics(b, program, counts[0], counts[1]);
     b.append(Eqn {
-        outs: bound,
+        outs: bound.into(),
         op: Op::Scan,
-        attrs,
-        args,
+        attrs: attrs.into(),
+        args: args.into(),
     });
     dy
 }
@@ -128,7 +128,7 @@ fn apart(
         ys.chain(consts).chain(xs).collect()
     };
     let residuals = known.outs.split_off(m);
-    let (mut outs, mut places) = (eqn.outs.clone(), Vec::with_capacity(n_residuals));
+    let (mut outs, mut places) = (eqn.outs.to_vec(), Vec::with_capacity(n_residuals));
     for var in residuals {
         places.push(match kept.get(var) {
             Some(place) => *place,
@@ -142,9 +142,9 @@ fn apart(
     }
     let attrs = of.statics(b, known, of.lens[0], of.lens[1]);
     b.append(Eqn {
-        outs,
+        outs: outs.into(),
         op: Op::Scan,
-        attrs,
+        attrs: attrs.into(),
         args: eqn.args.clone(),
     });
 

@@ -66,9 +66,9 @@ pub(super) fn tangents(
             let made = places.iter().filter(|(_, _, is_made)| *is_made);
             let made: Vec<Var> = made.map(|(var, ..)| *var).collect();
             b.append(Eqn {
-                outs: [&eqn.outs[..], &made].concat(),
+                outs: [&eqn.outs[..], &made].concat().into(),
                 op: Op::ShardMap,
-                attrs,
+                attrs: attrs.into(),
                 args: eqn.args.clone(),
             });
             let tilings = places.iter().map(|(_, tiling, _)| tiling.clone());
@@ -139,10 +139,10 @@ fn stored(b: &mut Builder, eqn: &Eqn, parts: &Parts<'_>, halves: Halves) -> Stor
         };
         let (row, zero) = (second.param(with_first(1)), second.attr(0));
         second.append(Eqn {
-            outs: vec![*param],
+            outs: [*param].into(),
             op: Op::Squeeze,
-            attrs: vec![zero],
-            args: vec![row],
+            attrs: [zero].into(),
+            args: [row].into(),
         });
         *param = row;
         let whole = b.param(with_first(axes.n_devices()));

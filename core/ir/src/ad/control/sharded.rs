@@ -74,9 +74,9 @@ pub(super) fn tangents(
                 b.attr(specs([outs, &of_made[..]].concat())),
             ];
             b.append(Eqn {
-                outs: [&eqn.outs[..], &made].concat(),
+                outs: [&eqn.outs[..], &made].concat().into(),
                 op: Op::Sharded,
-                attrs,
+                attrs: attrs.into(),
                 args: eqn.args.clone(),
             });
             args.extend(dx);

@@ -47,9 +47,9 @@ pub(super) fn tangents(
             let saved: Vec<Var> = residuals.iter().map(|r| b.param(r.clone())).collect();
             let branches = b.attr(Programs::new(known));
             b.append(Eqn {
-                outs: [&eqn.outs[..], &saved].concat(),
+                outs: [&eqn.outs[..], &saved].concat().into(),
                 op: Op::Switch,
-                attrs: vec![branches],
+                attrs: [branches].into(),
                 args: eqn.args.clone(),
             });
             let args = [&eqn.args[..1], &saved, &dx].concat();

@@ -57,7 +57,7 @@ impl OpDef for Factorization {
             return Ok(vec![Shape::UNKNOWN; n_results]);
         };
         let results = (self.results)(*rows, *columns)?;
-        let whole = |axes: Vec<Dim>| Shape(Some([batch, &axes].concat()));
+        let whole = |axes: Vec<Dim>| Shape::from([batch, &axes].concat());
         Ok(results.into_iter().map(whole).collect())
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {

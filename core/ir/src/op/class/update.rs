@@ -3,7 +3,7 @@
 use crate::op::{
     Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, OpFacts, Operands, shape,
 };
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Program, Shape, Static, StaticArg, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Ids, Op, Program, Shape, Static, StaticArg, Var};
 
 /// An op with a kernel that writes updates to a part of a tensor, or adds them to it.
 ///
@@ -53,7 +53,7 @@ impl Update {
     }
 
     /// Returns the operands with another tensor and other updates.
-    fn with(&self, eqn: &Eqn, x: Var, updates: Var) -> Vec<Var> {
+    fn with(&self, eqn: &Eqn, x: Var, updates: Var) -> Ids<Var> {
         let mut args = eqn.args.clone();
         args[0] = x;
         args[self.n_data - 1] = updates;

@@ -169,11 +169,11 @@ fn changed(
         return Ok(Shape::UNKNOWN);
     };
     let Some(axis) = shape::known_axis(&statics[0], dims.len())? else {
-        return Ok(Shape(Some(vec![Dim::Unknown; dims.len()])));
+        return Ok(Shape::from(vec![Dim::Unknown; dims.len()]));
     };
     let mut dims = dims.to_vec();
     change(&mut dims, axis)?;
-    Ok(Shape(Some(dims)))
+    Ok(Shape::from(dims))
 }
 
 /// Returns static argument `i` of an op, an axis of a value.

@@ -155,7 +155,7 @@ pub(crate) fn stacked(one: &Aval, len: usize) -> Aval {
     let dims = one.shape.dims();
     Aval {
         dtype: one.dtype,
-        shape: Shape(dims.map(|dims| [&[Dim::Known(len)][..], dims].concat())),
+        shape: Shape(dims.map(|dims| [&[Dim::Known(len)][..], dims].concat().into())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Helpers shared by the shape rules and dtype rules.
 
 use crate::MAX_RANK;
-use crate::{Aval, DType, Dim, Fault, Shape, Static};
+use crate::{Aval, DType, Dim, Dims, Fault, Shape, Static};
 
 /// Returns the shape after NumPy broadcasting of two shapes.
 ///
@@ -154,7 +154,7 @@ pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
         });
     };
     let Some(labels) = labels.dims() else {
-        return Ok(Shape(Some(x.to_vec())));
+        return Ok(Shape::from(x));
     };
     if labels.len() != rows.len() {
         return Err(Fault::Rank {
@@ -200,7 +200,7 @@ pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Faul
             let kept = dims.iter().enumerate().filter(|(i, _)| !axes.contains(i));
             Some(kept.map(|(_, d)| *d).collect())
         }
-        (None, Some(true)) => Some(vec![Dim::Unknown; dims.len()]),
+        (None, Some(true)) => Some(vec![Dim::Unknown; dims.len()].into()),
         _ => None,
     }))
 }
@@ -232,7 +232,7 @@ pub fn same(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
         }
         Ok(x.meet(*y))
     };
-    let dims: Result<Vec<Dim>, Fault> = x.iter().zip(y).enumerate().map(meet).collect();
+    let dims: Result<Dims, Fault> = x.iter().zip(y).enumerate().map(meet).collect();
     Ok(Shape(Some(dims?)))
 }
 
@@ -401,7 +401,7 @@ pub fn drawn(key: &Aval, one: Shape) -> Result<Shape, Fault> {
             found: words.to_string(),
             expected: "2".to_owned(),
         }),
-        Some((_, keys)) => Ok(Shape(one.dims().map(|one| [keys, one].concat()))),
+        Some((_, keys)) => Ok(Shape(one.dims().map(|one| [keys, one].concat().into()))),
         None => Err(Fault::Rank {
             found: 0,
             expected: "at least 1".to_owned(),

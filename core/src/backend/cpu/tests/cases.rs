@@ -133,7 +133,7 @@ fn apart(program: &Program) -> Program {
         program.params.push(own);
         *arg = own;
     }
-    program.outs = eqn.outs.clone();
+    program.outs = eqn.outs.to_vec();
     program
 }
 
