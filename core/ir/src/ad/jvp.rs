@@ -1,7 +1,7 @@
 //! Forward mode.
 
 use super::control;
-use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var};
+use crate::{Builder, Eqn, Op, Program, SecondaryMap, ShortList, Var};
 
 /// How forward mode treats calls of traced functions, and ops that run programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn jvp(program: &Program, wrt: &[Var], calls: Calls) -> Jvp {
     }
     for eqn in &program.eqns {
         b.emit_for(program, eqn);
-        let dx: Vec<Option<Var>> = eqn
+        let dx: ShortList<Option<Var>, 4> = eqn
             .data()
             .iter()
             .map(|x| tangent.get(*x).copied())

@@ -1,7 +1,7 @@
 //! Transposition of linear programs.
 
 use super::{add_part, control};
-use crate::{Builder, Op, Program, SecondaryMap, Var};
+use crate::{Builder, Op, Program, SecondaryMap, ShortList, Var};
 
 /// A transposed linear program.
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ pub(super) fn transpose_onto(
     for eqn in program.eqns.iter().rev() {
         b.emit_for(program, eqn);
         // All consumers of the results have been visited, so their cotangents are complete.
-        let out_cts: Vec<Option<Var>> = eqn
+        let out_cts: ShortList<Option<Var>, 2> = eqn
             .outs
             .iter()
             .map(|y| cotangents.totals.get(*y).copied())
@@ -74,7 +74,8 @@ pub(super) fn transpose_onto(
         if out_cts.iter().all(Option::is_none) {
             continue;
         }
-        let is_linear: Vec<bool> = eqn.data().iter().map(|x| linear.contains(*x)).collect();
+        let is_linear: ShortList<bool, 8> =
+            eqn.data().iter().map(|x| linear.contains(*x)).collect();
         let n_before = b.n_eqns();
         let arg_cts = match eqn.op.control() {
             Some(_) => control::cotangents(&mut b, eqn, &out_cts, &is_linear),
@@ -87,8 +88,8 @@ pub(super) fn transpose_onto(
             eqn.op
         );
         cotangents.note_updates(&b, n_before);
-        for ((&arg, ct), is_linear) in eqn.data().iter().zip(arg_cts).zip(is_linear) {
-            if let Some(ct) = ct.filter(|_| is_linear) {
+        for ((&arg, ct), is_linear) in eqn.data().iter().zip(arg_cts).zip(&is_linear) {
+            if let Some(ct) = ct.filter(|_| *is_linear) {
                 cotangents.add(&mut b, arg, ct);
             }
         }

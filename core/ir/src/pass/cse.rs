@@ -11,6 +11,7 @@ use std::hash::{BuildHasher, BuildHasherDefault};
 pub fn cse(mut program: Program) -> Program {
     let attrs = representatives(&program.attrs);
     let mut first = FirstOccurrences::default();
+    first.by_hash.reserve(program.eqns.len());
     let mut to: SecondaryMap<Var, Var> = SecondaryMap::new();
     let mut eqns: Vec<Eqn> = Vec::with_capacity(program.eqns.len());
     for mut eqn in program.eqns {
@@ -89,6 +90,7 @@ impl FirstOccurrences {
 /// Returns, for each entry, the first entry with the same known value.
 fn representatives(attrs: &[Static]) -> Vec<Attr> {
     let mut first: HashMap<&Static, Attr> = HashMap::default();
+    first.reserve(attrs.len());
     let entries = (0u32..).map(Attr).zip(attrs);
     entries
         .map(|(attr, value)| {

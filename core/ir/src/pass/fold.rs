@@ -11,7 +11,8 @@ use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Static, StaticKin
 
 /// Replaces results by equal operands, and arithmetic on constants by constants.
 pub fn fold(mut program: Program) -> Program {
-    let eqns = std::mem::take(&mut program.eqns);
+    let n_eqns = program.eqns.len();
+    let eqns = std::mem::replace(&mut program.eqns, Vec::with_capacity(n_eqns));
     let mut cx = FoldContext {
         program,
         binds: SecondaryMap::new(),
@@ -212,7 +213,7 @@ impl FoldContext {
     /// Returns the constant equation that replaces a sum of equal integers, which no order of additions rounds.
     fn sum_of_equal(&mut self, eqn: &Eqn) -> Option<Eqn> {
         let out = self.program.aval(eqn.out());
-        let (dtype, shape) = (out.dtype?, out.shape.known()?);
+        let dtype = out.dtype?;
         let most = match dtype {
             DType::F32 => 1_u64 << 24,
             DType::F64 => 1 << 53,
@@ -225,6 +226,7 @@ impl FoldContext {
         if x.fract() != 0.0 || total == 0.0 || total.abs() > most as f64 {
             return None;
         }
+        let shape = out.shape.known()?;
         let shape = Static::Ints(shape.iter().map(|len| *len as i64).collect());
         let attrs = [shape, total.into(), Static::DType(dtype)].map(|value| self.attr(value));
         Some(Eqn {

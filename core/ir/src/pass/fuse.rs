@@ -26,13 +26,15 @@ pub fn fuse(program: &Program) -> Vec<Vec<usize>> {
     let mut stage = stages(program, &maker, &shapes);
     sink(program, &maker, &shapes, &mut stage);
     let group = groups(program, &maker, &shapes, &stage);
-    let mut members: Vec<Vec<usize>> = vec![Vec::new(); eqns.len()];
+    let mut n_members = vec![0; eqns.len()];
+    group.iter().for_each(|root| n_members[*root] += 1);
+    let mut members: Vec<Vec<usize>> = n_members.into_iter().map(Vec::with_capacity).collect();
     for (i, root) in group.iter().enumerate() {
         members[*root].push(i);
     }
     let mut steps: Vec<Vec<usize>> = members.into_iter().filter(|m| !m.is_empty()).collect();
     // Views of earlier results come first, because other equations of the stage read them.
-    steps.sort_by_key(|step| {
+    steps.sort_by_cached_key(|step| {
         let first = step[0];
         (stage[first], !eqns[first].op.is_view(), first)
     });
@@ -153,15 +155,16 @@ fn groups(
         i
     }
     let mut reader: HashMap<(Var, usize, usize), usize> = HashMap::default();
+    reader.reserve(shapes.len());
     for (i, eqn) in program.eqns.iter().enumerate() {
         let Some(shape) = shapes[i] else { continue };
         for var in eqn.data() {
             let from = maker.get(*var).copied();
             let inside = from.filter(|f| shapes[*f] == Some(shape) && stage[*f] == stage[i]);
             // A shared number or row, which is broadcast, does not join groups.
-            let whole = program.aval(*var).shape == program.aval(eqn.out()).shape;
+            let whole = || program.aval(*var).shape == program.aval(eqn.out()).shape;
             let other = inside
-                .or_else(|| whole.then(|| *reader.entry((*var, stage[i], shape)).or_insert(i)));
+                .or_else(|| whole().then(|| *reader.entry((*var, stage[i], shape)).or_insert(i)));
             if let Some(other) = other {
                 let (a, b) = (root(&mut parent, i), root(&mut parent, other));
                 parent[a.max(b)] = a.min(b);

@@ -34,6 +34,12 @@ pub fn without_means(program: Program) -> Program {
     replace_some(&program, emit).unwrap_or(program)
 }
 
+/// Returns whether [`without_means`] changes a program.
+pub(super) fn changes(program: &Program) -> bool {
+    let is_mean = |eqn: &Eqn| matches!(eqn.op, Op::Mean | Op::MeanT);
+    program.eqns.iter().any(is_mean)
+}
+
 fn numel(aval: &Aval) -> usize {
     let numel = aval.shape.numel();
     numel.expect("a plan knows its shapes")

@@ -88,9 +88,12 @@ fn with_copy_of(program: &mut Program, var: Var, next: &mut u32) -> Var {
 ///
 /// All shapes must be known.
 pub fn to_plan(program: Program) -> Program {
-    // The first pass removes ops on zeros of small dtypes, and the second one casts of them.
-    let program = without_means(widen(simplify(program)));
-    recompute(dce(read_stored(simplify(program))))
+    let mut program = simplify(program);
+    if widen::changes(&program) || means::changes(&program) {
+        // The first `simplify` removes ops on zeros of small dtypes, and the second one casts of them.
+        program = simplify(without_means(widen(program)));
+    }
+    recompute(read_stored(program))
 }
 
 /// Runs dead code elimination, folding and common subexpression elimination.

@@ -62,22 +62,22 @@ struct Cost {
 
 /// Returns the number of elements of a value, if its shape is known.
 fn numel(program: &Program, var: Var) -> Option<usize> {
-    let dims = program.aval(var).shape.known()?;
-    Some(dims.iter().product())
+    program.aval(var).shape.numel()
 }
 
 /// Returns the cost of each value that is cheaper to compute again than to store.
 fn costs(program: &Program) -> SecondaryMap<Var, Cost> {
     let numel = |var: Var| numel(program, var);
-    let stored = read_whole(program);
+    let mut stored = None;
     let mut costs: SecondaryMap<Var, Cost> = SecondaryMap::new();
     for (i, eqn) in program.eqns.iter().enumerate() {
+        let [out] = eqn.outs[..] else { continue };
+        let Some(n) = numel(out).filter(|n| *n >= LEAST_ELEMENTS) else {
+            continue;
+        };
         if !is_cheap(eqn) {
             continue;
         }
-        let Some(n) = numel(eqn.out()).filter(|n| *n >= LEAST_ELEMENTS) else {
-            continue;
-        };
         let (mut read, mut equations) = (0, 1);
         for arg in eqn.data() {
             match costs.get(*arg).filter(|_| numel(*arg) == Some(n)) {
@@ -91,11 +91,13 @@ fn costs(program: &Program) -> SecondaryMap<Var, Cost> {
         let of_small = read <= n / FACTOR && equations <= MOST_EQUATIONS;
         let of_parameter = n >= LEAST_OF_PARAMETER
             && read <= n + n / FACTOR
-            && stored.get(eqn.out()).is_none()
-            && is_step_from_parameter(program, eqn);
+            && is_step_from_parameter(program, eqn)
+            && !stored
+                .get_or_insert_with(|| read_whole(program))
+                .contains(out);
         if of_small || of_parameter {
             costs.insert(
-                eqn.out(),
+                out,
                 Cost {
                     eqn: i,
                     equations,

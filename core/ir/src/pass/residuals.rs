@@ -28,7 +28,7 @@ use crate::{Eqn, Program, RematHint, SecondaryMap, Var};
 /// keep their variables and names.
 pub fn choose_residuals(
     primal: Program,
-    pullback: Program,
+    mut pullback: Program,
     n_outs: usize,
     n_residuals: usize,
 ) -> (Program, Program) {
@@ -70,7 +70,7 @@ pub fn choose_residuals(
     // The order of the ids is the order of definition, in which a reader meets the names.
     let residuals: Vec<Var> = chosen.iter().map(|(v, ())| v).collect();
 
-    let mut avals = pullback.avals.clone();
+    let mut avals = std::mem::take(&mut pullback.avals);
     for v in residuals.iter().chain(repeats.iter().flat_map(|e| &e.outs)) {
         avals.insert(*v, primal.aval(*v).clone());
     }
@@ -193,9 +193,13 @@ fn cone<'a>(
 /// Returns the size of a value in bytes, or `None` if its dtype or shape is unknown.
 pub(super) fn known_bytes(program: &Program, v: Var) -> Option<u128> {
     let aval = program.aval(v);
-    let (shape, size) = (aval.shape.known()?, aval.dtype?.size());
+    let (dims, size) = (aval.shape.dims()?, aval.dtype?.size());
     // The shape of a parameter is not checked, so the product may overflow.
-    let bytes = shape.iter().try_fold(size, |n, len| n.checked_mul(*len));
+    let mut bytes = Some(size);
+    for dim in dims {
+        let len = dim.known()?;
+        bytes = bytes.and_then(|bytes| bytes.checked_mul(len));
+    }
     Some(bytes.unwrap_or(usize::MAX) as u128)
 }
 

@@ -1,5 +1,6 @@
 //! Products that read the elements of a matrix as they are stored.
 
+use super::dce;
 use crate::{Aval, DType, Eqn, Op, Program, SecondaryMap, Var};
 
 /// Rows of a product up to which its matrix is read as it is stored.
@@ -38,7 +39,8 @@ pub fn read_stored(mut program: Program) -> Program {
             eqn.args[i] = small;
         }
     }
-    Program { eqns, ..program }
+    // A cast that no equation reads any more is dead.
+    dce(Program { eqns, ..program })
 }
 
 fn is_product(op: Op) -> bool {

@@ -7,9 +7,7 @@ use crate::{Aval, Builder, DType, Dim, Eqn, Ids, Op, Program, SecondaryMap, Stat
 /// Ops that only move elements keep them as they are. Ops that run programs do, too: their programs
 /// are widened when they are planned. All shapes must be known.
 pub fn widen(program: Program) -> Program {
-    let is_narrow = |(_, aval): (Var, &Aval)| narrow(aval).is_some();
-    let is_static = |value: &Static| value.dtype().is_some_and(|d| d.computed() != d);
-    if !program.avals.iter().any(is_narrow) && !program.attrs.iter().any(is_static) {
+    if !changes(&program) {
         return program;
     }
     let mut cx = Widening {
@@ -24,6 +22,13 @@ pub fn widen(program: Program) -> Program {
         }
     }
     cx.b.finish(program.params.clone(), program.outs.clone())
+}
+
+/// Returns whether a program has elements of 8 or 16 bits. [`widen`] changes no other program.
+pub(super) fn changes(program: &Program) -> bool {
+    let is_narrow = |(_, aval): (Var, &Aval)| narrow(aval).is_some();
+    let is_static = |value: &Static| value.dtype().is_some_and(|d| d.computed() != d);
+    program.avals.iter().any(is_narrow) || program.attrs.iter().any(is_static)
 }
 
 /// Returns the dtype in which an op computes on a value, if it is another one.
