@@ -96,15 +96,15 @@ fn are_apart(args: &[Region], outs: &[Region], needs: &BufferSizes) -> bool {
 /// A kernel with the regions of its operands and results.
 pub struct Task {
     kernel: Prepared,
-    args: Box<[Region]>,
-    outs: Box<[Region]>,
-    /// The operands, then the results, with their buffers resolved to indices.
+    /// The operands, then the results.
+    regions: Box<[Region]>,
+    /// The same regions, with their buffers resolved to indices.
     resolved: Box<[Resolved]>,
     n_args: usize,
     /// True if the first operand is what the first result holds.
     in_place: bool,
     /// Buffer indices of the results, ascending, each with the position of the result.
-    numbers: Box<[(u32, usize)]>,
+    numbers: SmallVec<[(u32, usize); 2]>,
 }
 
 /// A region with the index of its buffer, counted by [`BufferSizes::number`].
@@ -116,7 +116,7 @@ struct Resolved {
 }
 
 impl Task {
-    /// Creates a task.
+    /// Creates a task. The first `n_args` regions are the operands, and the others are the results.
     ///
     /// If the first operand and the first result are the same region, the kernel gets the operand as
     /// [`Data::Same`]. It must be able to compute in place.
@@ -127,18 +127,19 @@ impl Task {
     /// task. [`RunBuffers::run`] relies on both.
     pub fn new(
         kernel: Prepared,
-        args: Vec<Region>,
-        outs: Vec<Region>,
+        regions: Box<[Region]>,
+        n_args: usize,
         needs: &BufferSizes,
     ) -> Task {
-        let in_place = is_in_place(&args, &outs);
+        let (args, outs) = regions.split_at(n_args);
+        let in_place = is_in_place(args, outs);
         let others = &args[usize::from(in_place)..];
         let writable = |out: &Region| matches!(out.base, RegionBase::Result(_) | RegionBase::Arena);
         assert!(
-            outs.iter().all(writable) && are_apart(others, &outs, needs),
+            outs.iter().all(writable) && are_apart(others, outs, needs),
             "a result must not overlap another region of its task"
         );
-        for region in args.iter().chain(&outs) {
+        for region in &regions {
             let aligned = region.start.is_multiple_of(region.dtype.size());
             assert!(
                 aligned && needs.hold(region),
@@ -146,9 +147,10 @@ impl Task {
             );
         }
         let number = |(i, out): (usize, &Region)| (needs.number(out.base), i);
-        let mut numbers: Vec<(u32, usize)> = outs.iter().enumerate().map(number).collect();
+        let mut numbers: SmallVec<[(u32, usize); 2]> =
+            outs.iter().enumerate().map(number).collect();
         numbers.sort_unstable();
-        let resolved = args.iter().chain(&outs).map(|region| Resolved {
+        let resolved = regions.iter().map(|region| Resolved {
             buffer: needs.number(region.base),
             dtype: region.dtype,
             start: region.start,
@@ -157,20 +159,19 @@ impl Task {
         Task {
             kernel,
             resolved: resolved.collect(),
-            n_args: args.len(),
+            n_args,
             in_place,
-            numbers: numbers.into(),
-            args: args.into(),
-            outs: outs.into(),
+            numbers,
+            regions,
         }
     }
 
     pub fn args(&self) -> &[Region] {
-        &self.args
+        &self.regions[..self.n_args]
     }
 
     pub fn outs(&self) -> &[Region] {
-        &self.outs
+        &self.regions[self.n_args..]
     }
 }
 

@@ -10,7 +10,7 @@ use gradloom_kernels::memory::{Buffer, Layout, numel};
 use gradloom_kernels::movement;
 use gradloom_kernels::rows::row_kernel::{Fusable, RowKernel};
 use gradloom_kernels::task::Prepared;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
 
 /// A plan under construction. Memory is assigned after all tasks are known.
@@ -38,6 +38,12 @@ struct Byproduct {
 /// Indices of equations in a program.
 pub(crate) type Eqns = SmallVec<[u32; 4]>;
 
+/// Operands of a task.
+pub(crate) type Slices = SmallVec<[Slice; 4]>;
+
+/// Roots of the results of a task.
+pub(crate) type Roots = SmallVec<[u32; 2]>;
+
 /// Unit of storage: elements that are computed together.
 pub(crate) struct Storage {
     pub(crate) kind: StorageKind,
@@ -56,8 +62,8 @@ pub(crate) enum StorageKind {
 /// A task before its memory is assigned.
 pub(crate) struct TaskDraft {
     pub(crate) work: TaskWork,
-    pub(crate) args: Vec<Slice>,
-    pub(crate) outs: Vec<u32>,
+    pub(crate) args: Slices,
+    pub(crate) outs: Roots,
     /// Description of the work.
     pub(crate) what: TaskKind,
     /// Operands in whose memory the task can compute.
@@ -80,7 +86,7 @@ pub(crate) enum InPlace {
     /// A group: any of the first `results` results in the memory of any operand that is read in order.
     Group {
         results: usize,
-        in_order: Vec<bool>,
+        in_order: SmallVec<[bool; 8]>,
     },
     /// The result is the first operand, of which a part is changed.
     Update,
@@ -118,8 +124,8 @@ pub(crate) enum TaskWork {
 /// Task of a chain.
 pub(crate) struct Member {
     pub(crate) work: Fusable,
-    pub(crate) args: Vec<Slice>,
-    pub(crate) outs: Vec<u32>,
+    pub(crate) args: Slices,
+    pub(crate) outs: Roots,
 }
 
 /// Description of a task, for messages and explanations.
@@ -286,7 +292,7 @@ impl TaskBuilder {
     pub(crate) fn task(
         &mut self,
         what: TaskKind,
-        args: Vec<Slice>,
+        args: Slices,
         outs: &[Aval],
         work: TaskWork,
     ) -> Vec<View> {
@@ -318,7 +324,7 @@ impl TaskBuilder {
         let result = self
             .task(
                 TaskKind::Op(self.op),
-                Vec::new(),
+                Slices::new(),
                 outs,
                 TaskWork::Whole(kernel),
             )
@@ -350,7 +356,7 @@ impl TaskBuilder {
     /// Returns the elements in the order in which a kernel reads them, copied by another kernel.
     pub(crate) fn packed(&mut self, x: &View, kernel: Prepared) -> View {
         let out = Aval::new(x.dtype, x.shape());
-        let args = vec![self.part(x)];
+        let args = smallvec![self.part(x)];
         self.task(
             TaskKind::Copy(self.op),
             args,
@@ -376,7 +382,7 @@ impl TaskBuilder {
         let part = self.part(x);
         self.task(
             TaskKind::Copy(self.op),
-            vec![part],
+            smallvec![part],
             &[out],
             TaskWork::Whole(kernel),
         )

@@ -4,7 +4,8 @@
 //! next to the other. What a row is reduced to is a value of the chain, too, so the steps of a norm or of the gradient of
 //! a maximum read their operand once. Values that only the chain uses are never in memory as a whole.
 
-use crate::backend::{InPlace, Member, Slice, Storage, TaskBuilder, TaskDraft, TaskKind, TaskWork};
+use crate::backend::{InPlace, Member, Roots, Slice, Slices};
+use crate::backend::{Storage, TaskBuilder, TaskDraft, TaskKind, TaskWork};
 use gradloom_kernels::elementwise::gcd;
 use gradloom_kernels::rows::chain::{self, Stage, StageOperand};
 use gradloom_kernels::rows::row_kernel::Fusable;
@@ -230,13 +231,13 @@ fn block(storages: &[Storage], members: &[MemberParts<'_>]) -> Option<[usize; 2]
 fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
     let mut kinds = Vec::new();
     let mut members = Vec::new();
-    let (mut args, mut outs) = (Vec::new(), Vec::new());
+    let (mut args, mut outs) = (Slices::new(), Roots::new());
     let mut eqns = first.eqns.clone();
     eqns.extend(second.eqns.iter().copied());
     let may_fail = first.may_fail || second.may_fail;
     for draft in [first, second] {
         let made = |part: &&Slice| !outs.contains(&part.root);
-        let new: Vec<Slice> = draft.args.iter().filter(made).copied().collect();
+        let new: Slices = draft.args.iter().filter(made).copied().collect();
         args.extend(new);
         outs.extend(draft.outs.iter().copied());
         match draft.what {
@@ -254,7 +255,7 @@ fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
         }
     }
     // An operand that several tasks read is passed once.
-    let mut once: Vec<Slice> = Vec::with_capacity(args.len());
+    let mut once = Slices::new();
     for part in args {
         if !once.contains(&part) {
             once.push(part);

@@ -1,11 +1,12 @@
 //! Donation: results that are computed in place, in the buffers of leaves that are not shared.
 
 use super::Out;
+use super::memory_plan::TaskRegions;
 use crate::DType;
 use crate::backend::TaskDraft;
 use gradloom_kernels::memory::Buffer;
 pub(crate) use gradloom_kernels::task::DonationSet;
-use gradloom_kernels::task::{BufferSizes, Region, RegionBase};
+use gradloom_kernels::task::{BufferSizes, RegionBase};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -45,7 +46,7 @@ pub(crate) fn donate(
 /// after an error: no later task fails. A task that fails does so before it writes.
 pub(super) fn donations(
     drafts: &[TaskDraft],
-    regions: &[(Vec<Region>, Vec<Region>)],
+    regions: &[TaskRegions],
     outs: &[Out],
     needs: &BufferSizes,
 ) -> (Box<[DonationSet]>, usize) {
@@ -53,7 +54,8 @@ pub(super) fn donations(
     let reads = last_reads(regions, outs, needs.leaves.len());
     let mut is_written = vec![false; needs.results.len()];
     let (mut donations, mut first_safe) = (Vec::new(), 0);
-    for (i, (args, results)) in regions.iter().enumerate() {
+    for (i, of_task) in regions.iter().enumerate() {
+        let (args, results) = (of_task.args(), of_task.outs());
         if last_failing.is_some_and(|last| i <= last) {
             first_safe = donations.len();
         }
@@ -96,14 +98,10 @@ enum LastReads {
     Result,
 }
 
-fn last_reads(
-    regions: &[(Vec<Region>, Vec<Region>)],
-    outs: &[Out],
-    n_leaves: usize,
-) -> Vec<LastReads> {
+fn last_reads(regions: &[TaskRegions], outs: &[Out], n_leaves: usize) -> Vec<LastReads> {
     let mut reads = vec![LastReads::None; n_leaves];
-    for (task, (args, _)) in regions.iter().enumerate() {
-        for arg in args {
+    for (task, regions) in regions.iter().enumerate() {
+        for arg in regions.args() {
             let RegionBase::Leaf(leaf) = arg.base else {
                 continue;
             };

@@ -2,7 +2,7 @@
 
 use crate::Aval;
 use crate::backend::View;
-use crate::backend::{Slice, StorageKind, TaskBuilder, TaskKind, TaskWork};
+use crate::backend::{Slices, StorageKind, TaskBuilder, TaskKind, TaskWork};
 use gradloom_kernels::elementwise::epilogue;
 use gradloom_kernels::elementwise::group::Group;
 use gradloom_kernels::rows::row_kernel::Fusable;
@@ -28,7 +28,7 @@ pub(super) fn group(
     n_results: usize,
     group: Group,
 ) -> Vec<View> {
-    let all = |build: &TaskBuilder, args: &mut dyn Iterator<Item = &View>| -> Vec<Slice> {
+    let all = |build: &TaskBuilder, args: &mut dyn Iterator<Item = &View>| -> Slices {
         args.map(|x| build.part(x)).collect()
     };
     let plain = |build: &mut TaskBuilder, ops, group: Group| {

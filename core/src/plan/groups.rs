@@ -17,6 +17,7 @@ use gradloom_kernels::elementwise::{self, FusedSum};
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::movement;
 use gradloom_kernels::reduce;
+use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 const MEMBERS: &str = "a group has members";
@@ -40,7 +41,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     let shape = out.shape();
     // Values are numbered: operands first, then members.
     numbers.next_group();
-    let mut inputs: Vec<View> = Vec::new();
+    let mut inputs: SmallVec<[View; 4]> = SmallVec::new();
     for var in eqns().flat_map(|eqn| eqn.data()) {
         if let (Some(place), None) = (places.get(*var), numbers.get(*var)) {
             numbers.set(*var, inputs.len());
@@ -50,19 +51,22 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     for (i, eqn) in eqns().enumerate() {
         numbers.set(eqn.out(), inputs.len() + i);
     }
-    let dtype_of = |i: usize| aval(program, program.eqns[step[i]].out()).dtype();
+    let dtype_of = |i: usize| {
+        let dtype = program.aval(program.eqns[step[i]].out()).dtype;
+        dtype.expect("a plan knows its dtypes")
+    };
     // Members that only fused sums read are not stored.
     let made: BTreeSet<usize> = sums.iter().map(|(i, _)| *i).collect();
     let is_result = |i: &usize| {
         let mut others = consumers.outside(program.eqns[step[*i]].out(), step);
         others.any(|by| !made.contains(&by))
     };
-    let results: Vec<usize> = (0..step.len()).filter(is_result).collect();
+    let results: SmallVec<[usize; 8]> = (0..step.len()).filter(is_result).collect();
     let member_of =
         |sum: usize| numbers.get(program.eqns[sum].data()[0]).expect(BOUND) - inputs.len();
-    let summed: Vec<(usize, FusedSum)> =
+    let summed: SmallVec<[(usize, FusedSum); 2]> =
         sums.iter().map(|(i, sum)| (member_of(*i), *sum)).collect();
-    let mut outs: Vec<Aval> = results
+    let mut outs: SmallVec<[Aval; 2]> = results
         .iter()
         .map(|i| Aval::new(dtype_of(*i), shape))
         .collect();
@@ -80,7 +84,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         constants,
         step,
         n_inputs: inputs.len(),
-        is_read: &step.iter().map(is_read).collect::<Vec<bool>>(),
+        is_read: &step.iter().map(is_read).collect::<SmallVec<[bool; 16]>>(),
         numbers,
     };
     let Instructions {
@@ -88,24 +92,26 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         used,
         compiled,
     } = instructions(&members);
-    let mut args: Vec<View> = used.iter().map(|i| inputs[*i].clone()).collect();
-    let sums_of: Vec<FusedSum> = summed.iter().map(|(_, sum)| *sum).collect();
+    let mut args: SmallVec<[View; 4]> = used.iter().map(|i| inputs[*i].clone()).collect();
+    let sums_of: SmallVec<[FusedSum; 2]> = summed.iter().map(|(_, sum)| *sum).collect();
     let jumps = |x: &View| movement::jumps(x.dtype(), &x.layout);
+    let mut layouts: SmallVec<[(DType, Layout); 4]> = args.iter().map(layout).collect();
     let copied: Vec<usize> = match epilogue::product(build, &args, out.numel()) {
-        None => elementwise::copied(&layouts(&args), &sums_of),
+        None => elementwise::copied(&layouts, &sums_of),
         // An epilogue gets its elements in the order of the product.
         Some(_) => (0..args.len()).filter(|i| jumps(&args[*i])).collect(),
     };
     for i in copied {
         args[i] = copy_without_repetition(build, &args[i]);
+        layouts[i] = layout(&args[i]);
     }
     let value = |i: usize| args.len() + i;
-    let stored: Vec<_> = results.iter().map(|i| (value(*i), dtype_of(*i))).collect();
-    let totals: Vec<_> = summed
+    let stored: SmallVec<[_; 8]> = results.iter().map(|i| (value(*i), dtype_of(*i))).collect();
+    let totals: SmallVec<[_; 2]> = summed
         .iter()
         .map(|(i, sum)| (value(*i), dtype_of(*i), *sum))
         .collect();
-    let kernel = compile::group(out.numel(), &layouts(&args), &steps, &stored, &totals);
+    let kernel = compile::group(out.numel(), &layouts, &steps, &stored, &totals);
     let what = match step {
         [i] if sums.is_empty() => TaskKind::Op(program.eqns[*i].op),
         _ => TaskKind::Group {
@@ -148,9 +154,8 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     }
 }
 
-fn layouts(args: &[View]) -> Vec<(DType, Layout)> {
-    let layout = |x: &View| (x.dtype(), x.layout.clone());
-    args.iter().map(layout).collect()
+fn layout(x: &View) -> (DType, Layout) {
+    (x.dtype(), x.layout.clone())
 }
 
 /// Copies a view in row-major order, with one copy of the elements that it repeats.

@@ -8,6 +8,7 @@ use gradloom_ir::{Op, Program, SecondaryMap, Var};
 use gradloom_kernels::elementwise::compile;
 use gradloom_kernels::elementwise::compile::{Run, Step};
 use gradloom_kernels::elementwise::compiled_loops;
+use smallvec::{SmallVec, smallvec};
 
 /// A group to be compiled.
 pub(super) struct Members<'a> {
@@ -26,11 +27,11 @@ pub(super) struct Members<'a> {
 /// Compiled form of a group.
 pub(super) struct Instructions {
     /// Steps in order. Values are numbered: `used` operands first, then members in order.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: SmallVec<[Step; 2]>,
     /// Operands that the steps read, as indices into those of the group.
     ///
     /// Compiled loops contain their constants, which are not read.
-    pub(super) used: Vec<usize>,
+    pub(super) used: SmallVec<[usize; 8]>,
     /// Number of members that run in loops of several ops.
     pub(super) compiled: usize,
 }
@@ -39,9 +40,9 @@ pub(super) struct Instructions {
 pub(super) fn instructions(members: &Members<'_>) -> Instructions {
     let &Members { step, n_inputs, .. } = members;
     let mut steps = match step {
-        [i] => vec![members.single(*i)],
+        [i] => smallvec![members.single(*i)],
         _ => match members.whole() {
-            Some(whole) => vec![whole],
+            Some(whole) => smallvec![whole],
             None => members.parts(),
         },
     };
@@ -50,7 +51,7 @@ pub(super) fn instructions(members: &Members<'_>) -> Instructions {
         .filter(|step| matches!(step.run, Run::Op(..)))
         .count();
     let read = steps.iter().flat_map(|step| &step.args);
-    let mut used: Vec<usize> = read.copied().filter(|value| *value < n_inputs).collect();
+    let mut used: SmallVec<[usize; 8]> = read.copied().filter(|value| *value < n_inputs).collect();
     used.sort_unstable();
     used.dedup();
     if used.len() < n_inputs {
@@ -88,7 +89,7 @@ impl Members<'_> {
         Step {
             run: Run::Op(eqn.op, self.dtype(last), self.dtype(eqn.out())),
             args: eqn.data().iter().map(|var| self.number(var)).collect(),
-            outs: vec![self.number(&eqn.out())],
+            outs: smallvec![self.number(&eqn.out())],
         }
     }
 
@@ -116,7 +117,7 @@ impl Members<'_> {
     }
 
     /// Covers the group with compiled loops for parts of it, and single ops.
-    fn parts(&self) -> Vec<Step> {
+    fn parts(&self) -> SmallVec<[Step; 2]> {
         let &Members {
             program,
             step,
@@ -124,10 +125,10 @@ impl Members<'_> {
             ..
         } = self;
         let n_values = n_inputs + step.len();
-        let mut args: Vec<usize> = Vec::with_capacity(2 * step.len());
-        let mut ends: Vec<usize> = Vec::with_capacity(step.len());
-        let mut dtypes: Vec<Option<DType>> = vec![None; n_values];
-        let mut constants: Vec<Option<f64>> = vec![None; n_inputs];
+        let mut args: SmallVec<[usize; 32]> = SmallVec::new();
+        let mut ends: SmallVec<[usize; 16]> = SmallVec::new();
+        let mut dtypes: SmallVec<[Option<DType>; 32]> = smallvec![None; n_values];
+        let mut constants: SmallVec<[Option<f64>; 16]> = smallvec![None; n_inputs];
         for i in step {
             let eqn = &program.eqns[*i];
             for var in eqn.data().iter().chain(&eqn.outs) {
@@ -141,7 +142,7 @@ impl Members<'_> {
             ends.push(args.len());
         }
         let starts = std::iter::once(0).chain(ends.iter().copied());
-        let members: Vec<(Op, &[usize])> = step
+        let members: SmallVec<[(Op, &[usize]); 16]> = step
             .iter()
             .zip(starts.zip(&ends))
             .map(|(i, (start, end))| (program.eqns[*i].op, &args[start..*end]))
@@ -166,8 +167,8 @@ impl Members<'_> {
                         let own = of(piece.outs[0]).expect(BOUND);
                         Step {
                             run: Run::Loop(compile::in_dtype(fused, own).expect("it fits")),
-                            args: piece.args,
-                            outs: piece.outs,
+                            args: SmallVec::from_slice(&piece.args),
+                            outs: SmallVec::from_slice(&piece.outs),
                         }
                     }
                     None => self.single(step[piece.outs[0] - n_inputs]),

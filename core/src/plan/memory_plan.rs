@@ -32,15 +32,17 @@ pub(super) fn assign_memory(
     let mut tasks = Vec::with_capacity(n_tasks);
     let mut kinds = Vec::with_capacity(n_tasks);
     let mut eqns = Vec::with_capacity(n_tasks);
-    for (draft, (args, outs)) in build.drafts.into_iter().zip(regions) {
+    for (draft, regions) in build.drafts.into_iter().zip(regions) {
         let kernel = match draft.work {
             TaskWork::Whole(kernel) => kernel,
-            TaskWork::Fusable(work) => work.prepare(outs.iter().map(|r| r.len * r.dtype.size())),
+            TaskWork::Fusable(work) => {
+                work.prepare(regions.outs().iter().map(|r| r.len * r.dtype.size()))
+            }
             TaskWork::Chain(members) => {
                 chains::prepare(&build.storages, members, &draft.args, &draft.outs)
             }
         };
-        tasks.push(Task::new(kernel, args, outs, &needs));
+        tasks.push(Task::new(kernel, regions.all, regions.n_args, &needs));
         kinds.push(draft.what);
         eqns.push(draft.eqns);
     }
@@ -58,6 +60,23 @@ pub(super) fn assign_memory(
         n_equations: program.eqns.len(),
         limit: usize::MAX,
         limited: None,
+    }
+}
+
+/// Memory of the operands and of the results of a task.
+pub(super) struct TaskRegions {
+    /// The operands, then the results.
+    all: Box<[Region]>,
+    n_args: usize,
+}
+
+impl TaskRegions {
+    pub(super) fn args(&self) -> &[Region] {
+        &self.all[..self.n_args]
+    }
+
+    pub(super) fn outs(&self) -> &[Region] {
+        &self.all[self.n_args..]
     }
 }
 
@@ -173,7 +192,7 @@ impl<'a> MemoryPlan<'a> {
     }
 
     /// Returns the memory of the operands and the results of a task.
-    fn regions(&self, draft: &TaskDraft) -> (Vec<Region>, Vec<Region>) {
+    fn regions(&self, draft: &TaskDraft) -> TaskRegions {
         let whole = |root: &u32| {
             self.region(&Slice {
                 root: *root,
@@ -182,7 +201,10 @@ impl<'a> MemoryPlan<'a> {
             })
         };
         let args = draft.args.iter().map(|part| self.region(part));
-        (args.collect(), draft.outs.iter().map(whole).collect())
+        TaskRegions {
+            n_args: draft.args.len(),
+            all: args.chain(draft.outs.iter().map(whole)).collect(),
+        }
     }
 
     fn region(&self, part: &Slice) -> Region {

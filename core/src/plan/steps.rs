@@ -5,12 +5,14 @@ use super::control;
 use super::groups::{group, sums};
 use super::places::Places;
 use super::{BOUND, aval};
+use crate::Aval;
 use crate::backend::View;
 use crate::backend::cpu;
 use crate::backend::{Eqns, TaskBuilder};
 use gradloom_ir::pass::{self, may_fail};
-use gradloom_ir::{Program, SecondaryMap, Var};
+use gradloom_ir::{Program, SecondaryMap, Static, Var};
 use gradloom_kernels::memory::Layout;
+use smallvec::SmallVec;
 
 /// State of planning.
 pub(super) struct Planning<'a> {
@@ -79,9 +81,11 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
     } = planning;
     let eqn = &program.eqns[i];
     let of = |var: &Var| places.get(*var).expect(BOUND).clone();
-    let args: Vec<View> = eqn.data().iter().map(of).collect();
-    let avals = |vars: &[Var]| vars.iter().map(|v| aval(program, *v)).collect::<Vec<_>>();
-    let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+    let args: SmallVec<[View; 4]> = eqn.data().iter().map(of).collect();
+    let avals =
+        |vars: &[Var]| -> SmallVec<[Aval; 2]> { vars.iter().map(|v| aval(program, *v)).collect() };
+    let statics: SmallVec<[Static; 2]> =
+        eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
     let (likes, outs) = (avals(eqn.likes()), avals(&eqn.outs));
     build.op = eqn.op;
     build.eqns = Eqns::from_elem(i as u32, 1);

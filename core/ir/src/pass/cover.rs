@@ -4,8 +4,8 @@
 //! one loop over some members.
 
 use super::Arg;
-use crate::Op;
 use crate::hash::HashMap;
+use crate::{Op, ShortList};
 
 /// The computation of a loop: a parsed [`Group::signature`](super::Group::signature).
 #[derive(Clone, Debug, PartialEq)]
@@ -134,9 +134,9 @@ pub struct Piece<T> {
     /// The loop that computes them, or `None` for a single op.
     pub of: Option<T>,
     /// The values that it reads, in the order of its operands.
-    pub args: Vec<usize>,
+    pub args: ShortList<usize, 4>,
     /// The values that it computes, in the order of its results.
-    pub outs: Vec<usize>,
+    pub outs: ShortList<usize, 2>,
 }
 
 /// Bound on the number of loops tried at a member. Most fail at the second op.
@@ -157,12 +157,7 @@ pub fn cover<T: Copy>(
     mut fits: impl FnMut(T, &[usize], &[usize]) -> bool,
 ) -> Vec<Piece<T>> {
     let n_inputs = values.constants.len();
-    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); values.members.len()];
-    for (m, (_, args)) in values.members.iter().enumerate() {
-        for arg in args.iter().filter_map(|arg| arg.checked_sub(n_inputs)) {
-            readers[arg].push(m);
-        }
-    }
+    let readers = Readers::new(values);
     let mut taken = vec![false; values.members.len()];
     let mut pieces: Vec<(usize, Piece<T>)> = Vec::new();
     let mut found = PatternMatch::default();
@@ -172,14 +167,16 @@ pub fn cover<T: Copy>(
         }
         let (op, args) = values.members[last];
         let tried = patterns.by_last.get(&op).into_iter().flatten();
-        let laid = tried.take(MOST_TRIES).find_map(|(pattern, of)| {
+        let tried = tried.take(MOST_TRIES);
+        let mut tried = tried.filter(|(pattern, _)| may_end(pattern, values, last));
+        let laid = tried.find_map(|(pattern, of)| {
             let first = unify(pattern, values, &readers, &taken, last, &mut found)?;
             let results = pattern.results.iter().map(|r| found.members[*r] + n_inputs);
-            let outs: Vec<usize> = results.collect();
+            let outs: ShortList<usize, 2> = results.collect();
             fits(*of, &found.inputs, &outs).then(|| {
                 let piece = Piece {
                     of: Some(*of),
-                    args: found.inputs.clone(),
+                    args: found.inputs[..].into(),
                     outs,
                 };
                 (first, piece)
@@ -194,8 +191,8 @@ pub fn cover<T: Copy>(
                 taken[last] = true;
                 let piece = Piece {
                     of: None,
-                    args: args.to_vec(),
-                    outs: vec![last + n_inputs],
+                    args: args.into(),
+                    outs: [last + n_inputs].into(),
                 };
                 pieces.push((last, piece));
             }
@@ -205,11 +202,56 @@ pub fn cover<T: Copy>(
     pieces.into_iter().map(|(_, piece)| piece).collect()
 }
 
+/// Returns whether the operands of the member `last` can be those of the last member of a pattern.
+///
+/// This rejects most patterns for less than [`unify`] does.
+fn may_end(pattern: &Pattern, values: &Values<'_>, last: usize) -> bool {
+    let n_inputs = values.constants.len();
+    let (_, own_args) = values.members[last];
+    let (_, args) = &pattern.members[pattern.len() - 1];
+    let mut both = args.iter().zip(own_args);
+    both.all(|(arg, value)| match *arg {
+        Arg::Input(_) => true,
+        Arg::Member(m) => {
+            let own = value.checked_sub(n_inputs).map(|m| values.members[m].0);
+            own == Some(pattern.members[m].0)
+        }
+        Arg::Constant(_) => values.constants.get(*value).is_some_and(Option::is_some),
+    })
+}
+
+/// The members that read each member.
+struct Readers {
+    /// Pairs of a member and one that reads it, ascending.
+    pairs: Vec<(usize, usize)>,
+}
+
+impl Readers {
+    fn new(values: &Values<'_>) -> Readers {
+        let n_inputs = values.constants.len();
+        let members = values.members.iter().enumerate();
+        let reads = members.flat_map(|(m, (_, args))| args.iter().map(move |arg| (*arg, m)));
+        let pairs = reads.filter_map(|(arg, m)| Some((arg.checked_sub(n_inputs)?, m)));
+        let mut pairs: Vec<(usize, usize)> = pairs.collect();
+        pairs.sort_unstable();
+        Readers { pairs }
+    }
+
+    fn of(&self, member: usize) -> impl Iterator<Item = usize> {
+        let start = self.pairs.partition_point(|(read, _)| *read < member);
+        let pairs = self.pairs[start..].iter();
+        let pairs = pairs.take_while(move |(read, _)| *read == member);
+        pairs.map(|(_, by)| *by)
+    }
+}
+
 /// The members and operands that a pattern is matched to.
 #[derive(Default)]
 struct PatternMatch {
     members: Vec<usize>,
     inputs: Vec<usize>,
+    /// The members in ascending order.
+    sorted: Vec<usize>,
 }
 
 /// Matches a pattern to members so that its last member is `last`, and stores the match in `found`.
@@ -218,14 +260,18 @@ struct PatternMatch {
 fn unify(
     pattern: &Pattern,
     values: &Values<'_>,
-    readers: &[Vec<usize>],
+    readers: &Readers,
     taken: &[bool],
     last: usize,
     found: &mut PatternMatch,
 ) -> Option<usize> {
     const NONE: usize = usize::MAX;
     let n_inputs = values.constants.len();
-    let PatternMatch { members, inputs } = found;
+    let PatternMatch {
+        members,
+        inputs,
+        sorted,
+    } = found;
     for (list, len) in [
         (&mut *members, pattern.len()),
         (&mut *inputs, pattern.n_inputs),
@@ -263,7 +309,7 @@ fn unify(
         }
     }
     // The matched members are distinct, and no operand is one of them.
-    let mut sorted = members.clone();
+    sorted.clone_from(members);
     sorted.sort_unstable();
     let is_member = |m: usize| sorted.binary_search(&m).is_ok();
     let twice = sorted.windows(2).any(|pair| pair[0] == pair[1]);
@@ -273,7 +319,7 @@ fn unify(
     }
     let mut first = last;
     for (m, at) in members.iter().enumerate() {
-        let read = values.is_read[*at] || readers[*at].iter().any(|by| !is_member(*by));
+        let read = values.is_read[*at] || readers.of(*at).any(|by| !is_member(by));
         if read && !pattern.results.contains(&m) {
             return None;
         }
@@ -311,7 +357,8 @@ mod tests {
         };
         let pieces = cover(&values, &patterns(signatures), |_, _, _| true);
         let pieces = pieces.into_iter();
-        pieces.map(|p| (p.of, p.args, p.outs)).collect()
+        let lists = pieces.map(|p| (p.of, p.args.to_vec(), p.outs.to_vec()));
+        lists.collect()
     }
 
     const MUL_ADD: &str = "3:mul 0 1;add 3 2>4";

@@ -246,7 +246,7 @@ mod tests {
             Step {
                 run: Run::Op(*op, dtype, to),
                 args,
-                outs: vec![first + m],
+                outs: [first + m].into_iter().collect(),
             }
         });
         (steps.collect(), constants)
@@ -342,8 +342,8 @@ mod tests {
             for dtype in [DType::F32, DType::F64] {
                 let step = Step {
                     run: Run::Op(op, dtype, dtype),
-                    args: vec![0, 1],
-                    outs: vec![2],
+                    args: [0, 1].into_iter().collect(),
+                    outs: [2].into_iter().collect(),
                 };
                 let pairs = args[0].iter().zip(&args[1]);
                 let want = pairs.map(|(&x, &y)| match dtype {

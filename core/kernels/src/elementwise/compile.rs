@@ -9,6 +9,7 @@ use crate::simd::level::level;
 use gradloom_ir::DType;
 use gradloom_ir::op::{BinaryFns, BitFns, CompareFns, Eval, ManyFns, TestFns, UnaryFns};
 use gradloom_ir::{Kernel, Op};
+use smallvec::{SmallVec, smallvec};
 
 const TAKEN: &str = "the dtype rule refuses a dtype that the op has no loop for";
 
@@ -26,8 +27,8 @@ pub enum Run {
 /// any order.
 pub struct Step {
     pub run: Run,
-    pub args: Vec<usize>,
-    pub outs: Vec<usize>,
+    pub args: SmallVec<[usize; 4]>,
+    pub outs: SmallVec<[usize; 2]>,
 }
 
 /// Compiles `steps` into a group of `n` elements and assigns slots to its values.
@@ -44,7 +45,7 @@ pub fn group(
     let n_inputs = inputs.len();
     let computed = steps.iter().flat_map(|step| &step.outs);
     let n_values = computed.fold(n_inputs, |n, value| n.max(value + 1));
-    let mut last_read: Vec<usize> = vec![0; n_values];
+    let mut last_read: SmallVec<[usize; 32]> = smallvec![0; n_values];
     for (i, step) in steps.iter().enumerate() {
         step.args.iter().for_each(|arg| last_read[*arg] = i);
     }
@@ -53,12 +54,12 @@ pub fn group(
         last_read[*value] = usize::MAX;
     }
     const NONE: Slot = Slot::MAX;
-    let mut slot_of: Vec<Slot> = vec![NONE; n_values];
+    let mut slot_of: SmallVec<[Slot; 32]> = smallvec![NONE; n_values];
     let first = (n_inputs + results.len()) as Slot;
     for (slot, value) in (0..n_inputs).chain(results.iter().map(|r| r.0)).enumerate() {
         slot_of[value] = slot as Slot;
     }
-    let (mut free, mut n_registers) = (Vec::new(), 0);
+    let (mut free, mut n_registers) = (SmallVec::<[Slot; 8]>::new(), 0);
     let mut instrs = Vec::with_capacity(steps.len());
     for (i, step) in steps.iter().enumerate() {
         for out in &step.outs {
@@ -100,7 +101,7 @@ pub fn group(
             }
         }
     }
-    let outputs: Vec<DType> = results.iter().map(|(_, dtype)| *dtype).collect();
+    let outputs: SmallVec<[DType; 4]> = results.iter().map(|(_, dtype)| *dtype).collect();
     let sums = sums
         .iter()
         .map(|&(value, dtype, sum)| (slot_of[value], dtype, sum));

@@ -496,8 +496,8 @@ mod tests {
         let inputs = [(dtype, layout.clone()), (DType::F32, y.1.clone())];
         let step = |run, args: &[usize], out| Step {
             run,
-            args: args.to_vec(),
-            outs: vec![out],
+            args: args.iter().copied().collect(),
+            outs: [out].into_iter().collect(),
         };
         let steps = [
             step(Run::Op(Op::Cast, dtype, DType::F32), &[0], 2),
