@@ -209,8 +209,8 @@ fn exchange(
             groups: mesh.groups(&along).into_iter().map(ranks).collect(),
             comm: None,
         },
-        args: eqn.args.clone(),
-        outs: eqn.outs.clone(),
+        args: eqn.args.to_vec(),
+        outs: eqn.outs.to_vec(),
         avals: vec![aval(program, eqn.out())],
         dead: Vec::new(),
     }

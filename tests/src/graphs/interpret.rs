@@ -126,7 +126,7 @@ fn nudged(program: &Program, args: &[NdArray], nudge: Nudge) -> HashMap<Var, NdA
     // Rounding inside of control flow and factorisations is seen as that of their operands.
     let rounds_inside = |eqn: &&Eqn| eqn.op.control().is_some() || is_factorisation(eqn);
     let inside = program.eqns.iter().filter(rounds_inside);
-    let inside: HashSet<Var> = inside.flat_map(|eqn| eqn.args.clone()).collect();
+    let inside: HashSet<Var> = inside.flat_map(|eqn| eqn.args.to_vec()).collect();
     values(program, args, |var, values, value| {
         let Some(dtype) = program.aval(var).dtype.filter(|dtype| dtype.is_float()) else {
             return;
