@@ -6,6 +6,7 @@
 use crate::memory::element::Element;
 use crate::memory::scratch::{Plain, with_scratch};
 use crate::movement::blocks::{Columns, RowBlock};
+use crate::movement::write_parts;
 use crate::simd::leveled::leveled;
 use crate::simd::number::{Float, Number};
 use crate::simd::vector::Simd;
@@ -64,10 +65,6 @@ trait Rule<T>: Copy + Send + Sync + 'static {
     /// Returns whether a result is computed from the one before and the first operand alone, and the first one is an
     /// element.
     fn is_fold(self) -> bool {
-        false
-    }
-    /// Returns whether elements are only moved.
-    fn only_moves(self) -> bool {
         false
     }
     /// Returns whether elements may also be folded in any order and more than once.
@@ -133,25 +130,6 @@ impl<T: Number> Rule<T> for ProductBefore {
     }
 }
 
-/// Rule that moves elements by one.
-#[derive(Clone, Copy)]
-struct Shifted;
-
-impl<T: Number> Rule<T> for Shifted {
-    #[inline(always)]
-    fn first(self, _: [T; 2]) -> T {
-        T::ZERO
-    }
-    #[inline(always)]
-    fn next(self, _: T, _: [T; 2], before: [T; 2]) -> T {
-        before[0]
-    }
-    #[inline(always)]
-    fn only_moves(self) -> bool {
-        true
-    }
-}
-
 /// Rule `y[i] = x[i] + a[i] y[i - 1]`, or with `a[i - 1]`.
 #[derive(Clone, Copy)]
 struct Recurrence<const LATE: bool>;
@@ -178,7 +156,7 @@ pub fn scan(dtype: DType, arb: [usize; 3], by: Scan, reverse: bool) -> Prepared 
             Scan::ProductBefore => sizes.unary::<T>(ProductBefore),
             Scan::Max => sizes.unary::<T>(Extreme(T::greater)),
             Scan::Min => sizes.unary::<T>(Extreme(T::less)),
-            Scan::Shift => sizes.unary::<T>(Shifted),
+            Scan::Shift => map(move |xs: &[T], out: &mut [T]| sizes.shift(xs, out)),
         }
     }
     on_number!(dtype, typed(arb, by, reverse))
@@ -415,11 +393,40 @@ impl Sizes {
         let bytes = self.arb[1] * size_of::<T>();
         // Lines of rows that are a multiple of a page apart share one set of the cache.
         let is_cheap = size_of::<T>() == 4 && bytes >= 128 && !bytes.is_multiple_of(4096);
-        rule.is_extreme() && bytes >= 64 || !rule.only_moves() && is_cheap
+        rule.is_extreme() && bytes >= 64 || is_cheap
     }
 
     fn unary<T: Element + Plain>(self, rule: impl Rule<T>) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| self.run([xs, xs], out, rule))
+    }
+
+    /// Moves each element by one along the axis. The first one becomes 0.
+    fn shift<T: Number>(self, xs: &[T], out: &mut [T]) {
+        let [_, r, b] = self.arb;
+        let len = r * b;
+        if out.is_empty() {
+            return;
+        }
+        // Elements of a matrix that are moved, those that are 0, and the first one that is read.
+        let (moved, zeros, from) = match self.reverse {
+            false => (b..len, 0..b, 0),
+            true => (0..len - b, len - b..len, b),
+        };
+        write_parts(out, 1, |mut at, mut out| {
+            while !out.is_empty() {
+                let (matrix, place) = (at / len, at % len);
+                let is_moved = moved.contains(&place);
+                let end = if is_moved { moved.end } else { zeros.end };
+                let (now, later) = out.split_at_mut((end - place).min(out.len()));
+                if is_moved {
+                    let first = matrix * len + place - moved.start + from;
+                    now.copy_from_slice(&xs[first..][..now.len()]);
+                } else {
+                    now.fill(T::ZERO);
+                }
+                (at, out) = (at + now.len(), later);
+            }
+        });
     }
 
     fn run<T: Element + Plain>(self, args: [&[T]; 2], out: &mut [T], rule: impl Rule<T>) {
@@ -609,15 +616,53 @@ leveled! {
         for (j, y) in out.row(place(0))[..n].iter_mut().enumerate() {
             *y = rule.first([x[j], a[j]]);
         }
+        let mut before = [x, a];
         for i in 1..r {
+            let x = row(i);
             let (ys, y_before) = out.row_and(place(i), place(i - 1));
-            let (ys, y_before) = (&mut ys[..n], &y_before[..n]);
-            let ([x, a], [x_before, a_before]) = (row(i), row(i - 1));
-            for j in 0..n {
-                ys[j] = rule.next(y_before[j], [x[j], a[j]], [x_before[j], a_before[j]]);
-            }
+            scan_row_of_columns(ys, y_before, x, before, rule);
+            before = x;
         }
     }
+}
+
+/// Writes a row of results from that before it, some columns at a time.
+#[inline(always)]
+fn scan_row_of_columns<T: Element>(
+    ys: &mut [T],
+    y_before: &[T],
+    x: [&[T]; 2],
+    before: [&[T]; 2],
+    rule: impl Rule<T>,
+) {
+    let n = ys.len();
+    let (wide, narrow) = (n / WIDE * WIDE, n / STRIP * STRIP);
+    for at in (0..wide).step_by(WIDE) {
+        scan_some::<T, WIDE>(ys, y_before, x, before, at, rule);
+    }
+    for at in (wide..narrow).step_by(STRIP) {
+        scan_some::<T, STRIP>(ys, y_before, x, before, at, rule);
+    }
+    for at in narrow..n {
+        scan_some::<T, 1>(ys, y_before, x, before, at, rule);
+    }
+}
+
+/// Writes `N` results of a row. All numbers are read before one is written, so no compiler has to ask whether the rows
+/// overlap.
+#[inline(always)]
+fn scan_some<T: Element, const N: usize>(
+    ys: &mut [T],
+    y_before: &[T],
+    x: [&[T]; 2],
+    before: [&[T]; 2],
+    at: usize,
+    rule: impl Rule<T>,
+) {
+    let read = |xs: &[T]| -> [T; N] { *xs[at..].first_chunk().expect("`N` elements are left") };
+    let (y, x, before) = (read(y_before), x.map(read), before.map(read));
+    let next = |j: usize| rule.next(y[j], [x[0][j], x[1][j]], [before[0][j], before[1][j]]);
+    ys[at..][..N].copy_from_slice(&std::array::from_fn::<T, N, _>(next));
 }
 
 leveled! {
