@@ -221,7 +221,11 @@ pub(crate) fn run<T: Gemm>(
     let (n_products, n_summed) = (count(&batch.axes), count(&batch.summed));
     let (compute, nanos): (Compute<T>, _) = match batch.single {
         true => (T::single, single::nanos::<T>(k, m.max(n))),
-        false => (T::product, T::nanos(batch.mkn)),
+        // The elements of a small product take longer than its multiply-adds.
+        false => (
+            T::product,
+            T::nanos(batch.mkn).max(single::nanos::<T>(m + n, k) + single::nanos::<T>(m, n)),
+        ),
     };
     let product = |i: usize| {
         let [ia, ib, ic] = offsets(&batch.axes, i);

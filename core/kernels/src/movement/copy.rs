@@ -74,6 +74,7 @@ struct Parts {
     stride: usize,
     /// Number of elements of the result at an index of the axis.
     inner: usize,
+    n_parts: usize,
     /// Number of indices of a part and its copy: of the first parts, and of the last one.
     copies: [(usize, Copy); 2],
 }
@@ -119,6 +120,12 @@ impl Parts {
             }
             (n, copy)
         };
+        // The last part takes what is left, unless that is a part of its own.
+        let n_parts = if len % n < GRAIN {
+            (len / n).max(1)
+        } else {
+            len.div_ceil(n)
+        };
         let axes = layout.shape.iter().zip(&layout.strides);
         Parts {
             outer: axes
@@ -128,13 +135,14 @@ impl Parts {
             len,
             stride: layout.strides[axis],
             inner,
-            copies: [copy(n), copy((len - 1) % n + 1)],
+            n_parts,
+            copies: [copy(n), copy(len - (n_parts - 1) * n)],
         }
     }
 
     fn run<T: Element>(&self, data: &[T], out: &mut [T], nanos: usize) {
         let [(n, copy), (_, last)] = &self.copies;
-        let n_parts = self.len.div_ceil(*n);
+        let n_parts = self.n_parts;
         let n_outer: usize = self.outer.iter().map(|axis| axis.0).product();
         let start = |i: usize| (i / n_parts * self.len + i % n_parts * n) * self.inner;
         for_each_part(out, n_outer * n_parts, nanos, start, |i, out| {
