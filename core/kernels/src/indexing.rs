@@ -191,7 +191,8 @@ fn place_of<I: Index>(index: I, n: usize, wrong: &mut bool) -> usize {
 #[inline(always)]
 fn prefetch_row<T: Element, I: Index>(xs: &[T], later: Option<&I>, [n, len]: [usize; 2]) {
     if let Some(index) = later {
-        prefetch_elements(xs, from_start(*index, n) * len, len);
+        // The index may be out of range.
+        prefetch_elements(xs, from_start(*index, n).wrapping_mul(len), len);
     }
 }
 

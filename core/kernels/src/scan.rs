@@ -403,28 +403,27 @@ impl Sizes {
     /// Moves each element by one along the axis. The first one becomes 0.
     fn shift<T: Number>(self, xs: &[T], out: &mut [T]) {
         let [_, r, b] = self.arb;
-        let len = r * b;
-        if out.is_empty() {
-            return;
-        }
-        // Elements of a matrix that are moved, those that are 0, and the first one that is read.
-        let (moved, zeros, from) = match self.reverse {
-            false => (b..len, 0..b, 0),
-            true => (0..len - b, len - b..len, b),
+        let n = out.len();
+        let zeros = if self.reverse {
+            r.saturating_sub(1) * b
+        } else {
+            0
         };
-        write_parts(out, 1, |mut at, mut out| {
-            while !out.is_empty() {
-                let (matrix, place) = (at / len, at % len);
-                let is_moved = moved.contains(&place);
-                let end = if is_moved { moved.end } else { zeros.end };
-                let (now, later) = out.split_at_mut((end - place).min(out.len()));
-                if is_moved {
-                    let first = matrix * len + place - moved.start + from;
-                    now.copy_from_slice(&xs[first..][..now.len()]);
-                } else {
-                    now.fill(T::ZERO);
+        write_parts(out, 1, |at, out| {
+            // All elements move, also to the next matrix.
+            let end = at + out.len();
+            let (moved, from) = match self.reverse {
+                false => (at.max(b).min(end)..end, at.saturating_sub(b)),
+                true => (at..end.min(n - b).max(at), at + b),
+            };
+            let to = &mut out[moved.start - at..moved.end - at];
+            to.copy_from_slice(&xs[from.min(n)..][..moved.len()]);
+            for matrix in at / (r * b)..end.div_ceil(r * b) {
+                let first = matrix * r * b + zeros;
+                let (first, last) = (first.max(at), (first + b).min(end));
+                if first < last {
+                    out[first - at..last - at].fill(T::ZERO);
                 }
-                (at, out) = (at + now.len(), later);
             }
         });
     }
@@ -796,7 +795,13 @@ mod tests {
     /// Several threads share the columns of few matrices.
     #[test]
     fn columns_are_scanned_in_sequence_by_any_number_of_threads() {
-        for [a, r, b] in [[1, 700, 131], [2, 300, 500], [300, 20, 64]] {
+        for [a, r, b] in [
+            [1, 700, 131],
+            [2, 300, 500],
+            [300, 20, 64],
+            [90_000, 3, 1],
+            [1, 2, 90_000],
+        ] {
             let xs: Vec<f32> = (0..a * r * b)
                 .map(|i| (i * 7919 % 1009) as f32 - 400.0)
                 .collect();
