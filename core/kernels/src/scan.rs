@@ -635,14 +635,17 @@ fn scan_row_of_columns<T: Element>(
     rule: impl Rule<T>,
 ) {
     let n = ys.len();
-    let (wide, narrow) = (n / WIDE * WIDE, n / STRIP * STRIP);
+    let [wide, narrow, few] = [WIDE, STRIP, 4].map(|some| n / some * some);
     for at in (0..wide).step_by(WIDE) {
         scan_some::<T, WIDE>(ys, y_before, x, before, at, rule);
     }
     for at in (wide..narrow).step_by(STRIP) {
         scan_some::<T, STRIP>(ys, y_before, x, before, at, rule);
     }
-    for at in narrow..n {
+    for at in (narrow..few).step_by(4) {
+        scan_some::<T, 4>(ys, y_before, x, before, at, rule);
+    }
+    for at in few..n {
         scan_some::<T, 1>(ys, y_before, x, before, at, rule);
     }
 }

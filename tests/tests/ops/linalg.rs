@@ -223,6 +223,35 @@ fn cofactors_are_finite_where_the_determinant_overflows_or_underflows() {
             near(n, -scale * rest);
             near(n + 1, 2.0 * scale * rest);
             assert!(found[2 * n + 2] == scale * scale);
+            // Other cofactors are products with a zero.
+            assert!(found[2] == 0.0 && found[n + 2] == 0.0 && found[2 * n] == 0.0);
+        }
+    }
+    // The determinant of the first two is subnormal; that of the third is 1, and a part of its product is subnormal.
+    for diagonal in [
+        [1e-22f32, 1e-22, 1.0, 1.0],
+        [2e-20, 2e-20, 1.0, 1.0],
+        [1e-22, 1e-22, 1e22, 1e22],
+    ] {
+        let x = Tensor::from(diagonal).diag(0);
+        let (det, slopes) = value_and_grad(|x: &Tensor| x.det().sum(..))(&x);
+        let product = |skip: usize| {
+            let others = (0..4).filter(|i| *i != skip);
+            others.map(|i| f64::from(diagonal[i])).product::<f64>()
+        };
+        let close = |found: f32, want: f64| {
+            let wrong = (f64::from(found) - want).abs() > 3e-7 * want + 1e-45;
+            assert!(!wrong, "{diagonal:?}: {found} {want}");
+        };
+        close(det.item(), product(4));
+        (0..4).for_each(|i| close(slopes.i((i, i)).item(), product(i)));
+    }
+    // Singular matrices whose squares a float cannot hold.
+    for scale in [1e20f32, 1e-25, 1e37] {
+        let x = Tensor::from([[scale, scale], [scale, scale]]);
+        let found = grad(|x: &Tensor| x.det().sum(..))(&x).to_vec::<f32>();
+        for (found, sign) in found.iter().zip([1.0, -1.0, -1.0, 1.0]) {
+            assert!((found / scale - sign).abs() < 1e-6, "{scale}: {found}");
         }
     }
 }

@@ -22,6 +22,7 @@ trait Float: Element + RealField + Sub<Output = Self> + Div<Output = Self> {
     fn of(x: f64) -> Self;
     fn half(self) -> Self;
     fn is_finite(self) -> bool;
+    fn is_normal(self) -> bool;
     fn ln(self) -> Self;
     fn abs(self) -> Self;
     fn signum(self) -> Self;
@@ -38,6 +39,7 @@ macro_rules! floats {
             fn of(x: f64) -> $t { x as $t }
             fn half(self) -> $t { self * 0.5 }
             fn is_finite(self) -> bool { self.is_finite() }
+            fn is_normal(self) -> bool { self.is_normal() }
             fn ln(self) -> $t { self.ln() }
             fn abs(self) -> $t { self.abs() }
             fn signum(self) -> $t { if self == 0.0 { self } else { self.signum() } }
@@ -211,8 +213,10 @@ impl<T: Float> Scaled<T> {
     /// Power of 2 between which and its reciprocal numbers are kept.
     const BITS: i64 = 16;
 
-    /// Describes a finite number.
     fn new(mut x: T) -> Scaled<T> {
+        if !Float::is_finite(x) {
+            return Scaled { x, exponent: 0 };
+        }
         let [up, down] = [Self::BITS, -Self::BITS].map(power_of_2::<T>);
         let mut exponent = 0;
         while x.abs() >= up {
@@ -222,6 +226,11 @@ impl<T: Float> Scaled<T> {
             (x, exponent) = (x.product(up), exponent - Self::BITS);
         }
         Scaled { x, exponent }
+    }
+
+    fn product_of(factors: impl IntoIterator<Item = T>) -> Scaled<T> {
+        let factors = factors.into_iter().map(Scaled::new);
+        factors.fold(Scaled::new(T::ONE), Scaled::product)
     }
 
     fn product(self, other: Scaled<T>) -> Scaled<T> {
@@ -234,6 +243,9 @@ impl<T: Float> Scaled<T> {
 
     /// Returns the number, rounded to 0 or infinity if a float cannot hold it.
     fn value(self) -> T {
+        if self.exponent == 0 || self.x == T::default() {
+            return self.x;
+        }
         // One factor might underflow or overflow although the product does not.
         let half = self.exponent / 2;
         let first = self.x.product(power_of_2(half));
@@ -256,7 +268,7 @@ pub fn determinant(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
             work(n * n, n),
             move |xs: &[T], [out]| {
                 let (pivots, is_odd) = pivots(xs, n);
-                let product = pivots.into_iter().fold(T::ONE, T::product);
+                let product = Scaled::product_of(pivots).value();
                 out[0] = if is_odd { -product } else { product };
             },
         )
@@ -274,19 +286,17 @@ pub fn cofactors(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
             if !pivots.iter().all(is_regular) || !all_finite(&inverse) {
                 return singular_cofactors(xs, n, out);
             }
-            let sign = if is_odd { -T::ONE } else { T::ONE };
-            let det = pivots.iter().fold(sign, |x, y| x.product(*y));
-            let transposed = |at: usize| inverse[at % n * n + at / n];
-            if is_regular(&det) {
-                for (at, y) in out.iter_mut().enumerate() {
-                    *y = det.product(transposed(at));
-                }
-                return;
+            let mut det = Scaled::product_of(pivots);
+            if is_odd {
+                det.x = -det.x;
             }
-            let factors = pivots.into_iter().map(Scaled::new);
-            let det = factors.fold(Scaled::new(sign), Scaled::product);
+            let transposed = |at: usize| inverse[at % n * n + at / n];
+            let value = det.value();
             for (at, y) in out.iter_mut().enumerate() {
-                *y = det.product(Scaled::new(transposed(at))).value();
+                *y = match Float::is_normal(value) {
+                    true => value.product(transposed(at)),
+                    false => det.product(Scaled::new(transposed(at))).value(),
+                };
             }
         };
         for_each_matrix(n_matrices, n * n, [n * n], work(n * n, 2 * n), one)
@@ -311,8 +321,15 @@ fn invert<T: Float>(xs: &[T], n: usize, out: &mut [T]) -> (Vec<T>, bool) {
 /// Writes the derivatives of the determinant of `u s v^T`: of that of `s` by each singular value,
 /// between the same vectors.
 fn singular_cofactors<T: Float>(xs: &[T], n: usize, out: &mut [T]) {
-    let x = MatRef::from_row_major_slice(xs, n, n);
-    let Some(found) = all_finite(xs).then(|| Svd::new(x).ok()).flatten() else {
+    // The decomposition squares elements.
+    let largest = xs.iter().fold(T::default(), |most, x| {
+        let x = x.abs();
+        if x > most { x } else { most }
+    });
+    let size = Scaled::new(largest).exponent;
+    let xs: Vec<T> = xs.iter().map(|x| x.product(power_of_2(-size))).collect();
+    let x = MatRef::from_row_major_slice(&xs, n, n);
+    let Some(found) = all_finite(&xs).then(|| Svd::new(x).ok()).flatten() else {
         return out.fill(T::NAN);
     };
     let sign = |vectors: MatRef<'_, T>| {
@@ -326,12 +343,23 @@ fn singular_cofactors<T: Float>(xs: &[T], n: usize, out: &mut [T]) {
     let sign = sign(u).product(sign(v));
     let others = |i: usize| {
         let others = (0..n).filter(|k| *k != i).map(|k| values[k]);
-        others.fold(sign, T::product)
+        Scaled::product_of([sign].into_iter().chain(others))
     };
-    let slopes: Vec<T> = (0..n).map(others).collect();
+    let slopes: Vec<Scaled<T>> = (0..n).map(others).collect();
+    let is_zero = |slope: &&Scaled<T>| slope.x == T::default();
+    let exponents = slopes.iter().filter(|slope| !is_zero(slope));
+    let most = exponents.map(|slope| slope.exponent).max().unwrap_or(0);
+    let relative = |slope: &Scaled<T>| Scaled {
+        exponent: slope.exponent - most,
+        ..*slope
+    };
+    let slopes: Vec<T> = slopes.iter().map(|slope| relative(slope).value()).collect();
+    // A cofactor is a sum of products of `n - 1` elements.
+    let exponent = most + size * (n as i64 - 1);
     for (at, y) in out.iter_mut().enumerate() {
         let terms = (0..n).map(|k| u[(at / n, k)].product(slopes[k]).product(v[(at % n, k)]));
-        *y = terms.fold(T::default(), T::plus);
+        let x = terms.fold(T::default(), T::plus);
+        *y = Scaled { x, exponent }.value();
     }
 }
 

@@ -62,7 +62,7 @@ const LINE: usize = 64;
 pub(super) enum View {
     /// Elements are read in an order near that of memory.
     Direct(Direct),
-    /// Axes change places.
+    /// Axes change places, or contiguous elements are few.
     Parts(Parts),
 }
 
@@ -80,8 +80,14 @@ impl View {
         if let Some(view) = InPlace::new(layout, arb, size) {
             return Some(View::Direct(Direct::InPlace(view)));
         }
-        if Blocks::new(&layout.runs(), size).is_some() {
-            return Parts::new(layout, arb, size).map(View::Parts);
+        let runs = layout.runs();
+        let jumps = Blocks::new(&runs, size).is_some();
+        let short = (runs.last()).is_some_and(|run| run.1 == 1 && run.0 * size < LINE);
+        let parts = (jumps || short).then(|| Parts::new(layout, arb, size));
+        match parts.flatten() {
+            Some(parts) => return Some(View::Parts(parts)),
+            None if jumps => return None,
+            None => {}
         }
         Some(View::Direct(Direct::Gathered(Gathered {
             elements: Gather::new(layout),
