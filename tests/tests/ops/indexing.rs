@@ -342,3 +342,31 @@ fn a_static_argument_beyond_32_bits_keeps_its_value() {
     let x = Tensor::from([1.0f64, 2.0]);
     assert_eq!(large_numbers::vjp(&x).0.to_vec::<f64>(), [3_000_000_002.0]);
 }
+
+/// The address of a row that is fetched ahead is computed from an index that nobody has checked yet.
+#[test]
+fn indices_of_any_size_are_out_of_range_and_do_not_overflow() {
+    let (table, rows) = (
+        Tensor::zeros([50, 16], DType::F32),
+        Tensor::ones([40, 16], DType::F32),
+    );
+    for wrong in [-51, 50, i64::MIN, i64::MAX] {
+        for place in [0, 20, 39] {
+            let mut ids = [3i64; 40];
+            ids[place] = wrong;
+            let ids = Tensor::from(ids);
+            for (name, result) in [
+                ("segment_sum", rows.segment_sum(&ids, 50)),
+                ("scatter_add", table.scatter_add(&ids, &rows, 0)),
+                ("scatter_set", table.scatter_set(&ids, &rows, 0)),
+                ("take", table.take(&ids, 0)),
+            ] {
+                let error = result.try_to_vec::<f32>().unwrap_err().to_string();
+                let expected = format!(
+                    "index {wrong} at position {place} is out of range for an axis of length 50"
+                );
+                assert!(error.contains(&expected), "{name}: {error}");
+            }
+        }
+    }
+}
