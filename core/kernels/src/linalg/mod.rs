@@ -327,7 +327,14 @@ fn singular_cofactors<T: Float>(xs: &[T], n: usize, out: &mut [T]) {
         if x > most { x } else { most }
     });
     let size = Scaled::new(largest).exponent;
-    let xs: Vec<T> = xs.iter().map(|x| x.product(power_of_2(-size))).collect();
+    let scaled = |x: &T| {
+        Scaled {
+            x: *x,
+            exponent: -size,
+        }
+        .value()
+    };
+    let xs: Vec<T> = xs.iter().map(scaled).collect();
     let x = MatRef::from_row_major_slice(&xs, n, n);
     let Some(found) = all_finite(&xs).then(|| Svd::new(x).ok()).flatten() else {
         return out.fill(T::NAN);
