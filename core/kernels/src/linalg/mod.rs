@@ -2,7 +2,7 @@
 
 use crate::memory::element::Element;
 use crate::task::Prepared;
-use crate::threads::{for_each_chunk, for_each_chunks};
+use crate::threads::for_each_chunks;
 use faer::linalg::solvers::{Llt, PartialPivLu, Qr, SelfAdjointEigen, Solve, Svd};
 use faer::linalg::triangular_solve;
 use faer::traits::RealField;
@@ -74,33 +74,42 @@ fn for_each_matrix<T: Float, const N: usize>(
             let out = outs.next().expect("a buffer for each result");
             (T::slice_mut(out), len)
         });
-        let some = at_once(nanos);
-        for_each_chunks(
-            n_matrices.div_ceil(some),
-            outs.map(|(out, len)| (out, len * some)),
-            nanos.saturating_mul(n_matrices),
-            |task, mut outs| {
-                for i in task * some..n_matrices.min((task + 1) * some) {
-                    let mut n = lens.into_iter();
-                    let parts = outs.each_mut().map(|out| {
-                        let len = n.next().expect("a length for each result");
-                        out.split_off_mut(..len).expect("a part for each matrix")
-                    });
-                    one(&xs[i * len..][..len], parts);
-                }
-            },
-        );
+        for_each_result(n_matrices, outs, nanos, |i, outs| {
+            one(&xs[i * len..][..len], outs);
+        });
         Ok(())
     })
 }
 
-/// Number of nanoseconds that a task takes at least. Shorter ones would spend them on their results, which lie in the
-/// same cache lines.
+/// Least time of a task in nanoseconds. Threads whose tasks are shorter write to the same cache lines at the same time.
 const TASK_NANOS: usize = 10_000;
 
-/// Returns the number of matrices of a task, each of which takes `nanos`.
-fn at_once(nanos: usize) -> usize {
-    (TASK_NANOS / nanos.max(1)).max(1)
+/// Calls `one` with each number below `n` and its part of each slice, whose length is given with the slice.
+///
+/// A call takes about `nanos`.
+fn for_each_result<T: Float, const N: usize>(
+    n: usize,
+    outs: [(&mut [T], usize); N],
+    nanos: usize,
+    one: impl Fn(usize, [&mut [T]; N]) + Sync,
+) {
+    let some = (TASK_NANOS / nanos.max(1)).max(1);
+    let lens = outs.each_ref().map(|(_, len)| *len);
+    for_each_chunks(
+        n.div_ceil(some),
+        outs.map(|(out, len)| (out, len * some)),
+        nanos.saturating_mul(n),
+        |task, mut outs| {
+            for i in task * some..n.min((task + 1) * some) {
+                let mut lens = lens.into_iter();
+                let parts = outs.each_mut().map(|out| {
+                    let len = lens.next().expect("a length for each slice");
+                    out.split_off_mut(..len).expect("a part for each number")
+                });
+                one(i, parts);
+            }
+        },
+    );
 }
 
 /// Returns the estimated time of `n` steps for each of `m` elements.
@@ -161,19 +170,26 @@ pub fn inverse(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
             [n * n],
             work(n * n, n),
             move |xs: &[T], [out]| {
-                out.fill(T::default());
-                for y in out.iter_mut().step_by(n + 1) {
-                    *y = T::ONE;
-                }
-                if n <= SMALL {
-                    return small::solve(xs, n, Order::Rows, out, n);
-                }
-                let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
-                factors.solve_in_place(MatMut::from_row_major_slice_mut(out, n, n));
+                invert(xs, n, out);
             },
         )
     }
     on_float!(dtype, typed(n_matrices, n))
+}
+
+/// Writes the inverse of a matrix, which is not finite if the matrix has none. Returns the factors of a large matrix.
+fn invert<T: Float>(xs: &[T], n: usize, out: &mut [T]) -> Option<PartialPivLu<T>> {
+    out.fill(T::default());
+    for y in out.iter_mut().step_by(n + 1) {
+        *y = T::ONE;
+    }
+    if n <= SMALL {
+        small::solve(xs, n, Order::Rows, out, n);
+        return None;
+    }
+    let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
+    factors.solve_in_place(MatMut::from_row_major_slice_mut(out, n, n));
+    Some(factors)
 }
 
 /// Returns the pivots of a matrix, and whether an odd number of rows was exchanged.
@@ -202,7 +218,16 @@ fn pivots_of<T: Float>(factors: &PartialPivLu<T>) -> (Vec<T>, bool) {
     ((0..order.len()).map(|i| upper[(i, i)]).collect(), is_odd)
 }
 
-/// Number `x 2^exponent`, for products that a float may be too small for.
+/// Returns the determinant of a matrix with these [`pivots`].
+fn determinant_of<T: Float>((pivots, is_odd): (Vec<T>, bool)) -> Scaled<T> {
+    let Scaled { x, exponent } = Scaled::product_of(pivots);
+    Scaled {
+        x: if is_odd { -x } else { x },
+        exponent,
+    }
+}
+
+/// Number `x 2^exponent`, for products that may be too large or too small for a float.
 #[derive(Clone, Copy)]
 struct Scaled<T> {
     x: T,
@@ -210,7 +235,7 @@ struct Scaled<T> {
 }
 
 impl<T: Float> Scaled<T> {
-    /// Power of 2 between which and its reciprocal numbers are kept.
+    /// The magnitude of `x` is kept between `2^-BITS` and `2^BITS`.
     const BITS: i64 = 16;
 
     fn new(mut x: T) -> Scaled<T> {
@@ -267,9 +292,7 @@ pub fn determinant(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
             [1],
             work(n * n, n),
             move |xs: &[T], [out]| {
-                let (pivots, is_odd) = pivots(xs, n);
-                let product = Scaled::product_of(pivots).value();
-                out[0] = if is_odd { -product } else { product };
+                out[0] = determinant_of(pivots(xs, n)).value();
             },
         )
     }
@@ -281,15 +304,15 @@ pub fn cofactors(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
     fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
         let one = move |xs: &[T], [out]: [&mut [T]; 1]| {
             let mut inverse = vec![T::default(); n * n];
-            let (pivots, is_odd) = invert(xs, n, &mut inverse);
+            let pivots = match invert(xs, n, &mut inverse) {
+                Some(factors) => pivots_of(&factors),
+                None => pivots(xs, n),
+            };
             let is_regular = |x: &T| *x != T::default() && Float::is_finite(*x);
-            if !pivots.iter().all(is_regular) || !all_finite(&inverse) {
+            if !pivots.0.iter().all(is_regular) || !all_finite(&inverse) {
                 return singular_cofactors(xs, n, out);
             }
-            let mut det = Scaled::product_of(pivots);
-            if is_odd {
-                det.x = -det.x;
-            }
+            let det = determinant_of(pivots);
             let transposed = |at: usize| inverse[at % n * n + at / n];
             let value = det.value();
             for (at, y) in out.iter_mut().enumerate() {
@@ -302,20 +325,6 @@ pub fn cofactors(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
         for_each_matrix(n_matrices, n * n, [n * n], work(n * n, 2 * n), one)
     }
     on_float!(dtype, typed(n_matrices, n))
-}
-
-/// Writes the inverse of a matrix, which is not finite if the matrix has none. Returns the [`pivots`].
-fn invert<T: Float>(xs: &[T], n: usize, out: &mut [T]) -> (Vec<T>, bool) {
-    for y in out.iter_mut().step_by(n + 1) {
-        *y = T::ONE;
-    }
-    if n <= SMALL {
-        small::solve(xs, n, Order::Rows, out, n);
-        return pivots(xs, n);
-    }
-    let factors = PartialPivLu::new(MatRef::from_row_major_slice(xs, n, n));
-    factors.solve_in_place(MatMut::from_row_major_slice_mut(out, n, n));
-    pivots_of(&factors)
 }
 
 /// Writes the derivatives of the determinant of `u s v^T`: of that of `s` by each singular value,
@@ -419,7 +428,7 @@ pub fn solve(dtype: DType, of: Systems) -> Prepared {
             let is_small = n <= SMALL && (k <= SMALL || !of.shared);
             let shared =
                 (of.shared && is_general && !is_small).then(|| PartialPivLu::new(matrix(0)));
-            let one = |i: usize, out: &mut [T]| {
+            for_each_result(count, [(out, n * k)], work(n * n, n + k), |i, [out]| {
                 let at = if of.shared { 0 } else { i };
                 if is_small {
                     return small::solve_by(&a[at * n * n..][..n * n], of, out);
@@ -430,19 +439,7 @@ pub fn solve(dtype: DType, of: Systems) -> Prepared {
                     (None, true) => by_factors(&PartialPivLu::new(matrix(at)), of.transposed, out),
                     (None, false) => by_substitution(matrix(at), of, out),
                 }
-            };
-            let nanos = work(n * n, n + k);
-            let some = at_once(nanos);
-            for_each_chunk(
-                out,
-                some * n * k,
-                nanos.saturating_mul(count),
-                |task, out| {
-                    for (i, out) in out.chunks_exact_mut(n * k).enumerate() {
-                        one(task * some + i, out);
-                    }
-                },
-            );
+            });
             Ok(())
         })
     }
