@@ -10,7 +10,7 @@ use crate::memory::{Data, Element};
 use crate::movement::write::{Write, on_write};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
-use crate::simd::vector::{copy_streamed, fence, non_temporal, prefetch};
+use crate::simd::vector::{copy_streamed, fence, non_temporal, prefetch_elements};
 use crate::task::Prepared;
 use crate::threads::{for_each_chunk, worth};
 use gradloom_ir::DType;
@@ -193,15 +193,6 @@ fn prefetch_row<T: Element, I: Index>(xs: &[T], later: Option<&I>, [n, len]: [us
     if let Some(index) = later {
         // The index may be out of range.
         prefetch_elements(xs, from_start(*index, n).wrapping_mul(len), len);
-    }
-}
-
-/// Prefetches `len` elements, which need not exist.
-#[inline(always)]
-fn prefetch_elements<T>(xs: &[T], first: usize, len: usize) {
-    let start = xs.as_ptr().wrapping_add(first);
-    for at in (0..len).step_by(64 / size_of::<T>()) {
-        prefetch(start.wrapping_add(at));
     }
 }
 

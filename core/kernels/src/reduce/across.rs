@@ -5,7 +5,7 @@ use super::{BYTES_PER_NANO, fold, results_of_a_task};
 use crate::simd::lanes::{CHUNK, Pairwise};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
-use crate::simd::vector::{LANES, prefetch};
+use crate::simd::vector::{LANES, prefetch_elements};
 use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
 use gradloom_ir::DType;
@@ -120,9 +120,7 @@ fn sum_lane<T: Number>(xs: &[T], stride: usize, rows: usize, out: &mut [T]) {
     let n = out.len();
     // The next row is that of the next lane, in other pages than the rows of this one.
     let row = |i: usize| {
-        for at in (0..n).step_by(64 / size_of::<T>()) {
-            prefetch(xs.as_ptr().wrapping_add((i + 1) * stride + at));
-        }
+        prefetch_elements(xs, (i + 1) * stride, n);
         &xs[i * stride..][..n]
     };
     for (y, (a, b)) in out.iter_mut().zip(row(0).iter().zip(row(LANES))) {

@@ -4,7 +4,7 @@ use super::BYTES_PER_NANO;
 use super::operation::Reduction;
 use crate::memory::element::Element;
 use crate::simd::leveled::leveled;
-use crate::simd::vector::prefetch;
+use crate::simd::vector::prefetch_elements;
 use crate::threads::for_each_chunk;
 use std::ops::Range;
 
@@ -283,9 +283,7 @@ pub(super) fn pieces<const N: usize, const ROWS: usize, T>(
 pub(super) fn prefetch_rows<T>(xs: &[T], stride: usize, rows: Range<usize>, cols: usize) {
     if stride > NEAR / size_of::<T>() {
         for row in rows {
-            for at in (0..cols).step_by(64 / size_of::<T>()) {
-                prefetch(xs.as_ptr().wrapping_add(row * stride + at));
-            }
+            prefetch_elements(xs, row * stride, cols);
         }
     }
 }

@@ -166,6 +166,15 @@ pub(crate) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
+/// Prefetches the cache lines of `len` elements from `first` on, which need not exist.
+#[inline(always)]
+pub(crate) fn prefetch_elements<T>(xs: &[T], first: usize, len: usize) {
+    let start = xs.as_ptr().wrapping_add(first);
+    for at in (0..len).step_by(64 / size_of::<T>()) {
+        prefetch(start.wrapping_add(at));
+    }
+}
+
 /// Level of every CPU of the target.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
