@@ -410,7 +410,7 @@ impl Sizes {
             0
         };
         write_parts(out, 1, |at, out| {
-            // All elements move, also to the next matrix.
+            // Elements also move across the ends of matrices, where zeros replace them.
             let end = at + out.len();
             let (moved, from) = match self.reverse {
                 false => (at.max(b).min(end)..end, at.saturating_sub(b)),
@@ -650,8 +650,8 @@ fn scan_row_of_columns<T: Element>(
     }
 }
 
-/// Writes `N` results of a row. All numbers are read before one is written, so no compiler has to ask whether the rows
-/// overlap.
+/// Writes `N` results of a row. All numbers are read before one is written, so the compiler need not check whether
+/// the rows overlap.
 #[inline(always)]
 fn scan_some<T: Element, const N: usize>(
     ys: &mut [T],

@@ -1,6 +1,6 @@
 //! Reads elements of a strided layout in row-major order.
 //!
-//! Rows are those of the innermost axis. The rows of the axis before it are a *plane*.
+//! A *row* lies along the innermost axis. The rows along the axis before it are a *plane*.
 
 use crate::memory::layout::{Layout, distance};
 use crate::movement::blocks::{LINE, short};
