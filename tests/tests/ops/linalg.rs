@@ -258,6 +258,83 @@ fn cofactors_are_finite_where_the_determinant_overflows_or_underflows() {
     }
 }
 
+/// A factorisation of a scaled matrix is the scaled factorisation, also where squares of elements overflow or underflow.
+#[test]
+fn factorisations_do_not_depend_on_the_scale_of_the_matrix() {
+    type Factors = fn(&Tensor) -> Vec<Tensor>;
+    // Results whose degrees in the elements of the matrix are given.
+    let cases: [(&str, Factors, &[i32]); 6] = [
+        (
+            "svd",
+            |x| {
+                let (u, s, vt) = x.svd();
+                vec![u, s, vt]
+            },
+            &[0, 1, 0],
+        ),
+        (
+            "eigh",
+            |x| {
+                let (w, v) = x.eigh();
+                vec![w, v]
+            },
+            &[1, 0],
+        ),
+        (
+            "qr",
+            |x| {
+                let (q, r) = x.qr();
+                vec![q, r]
+            },
+            &[0, 1],
+        ),
+        ("inv", |x| vec![x.inv()], &[-1]),
+        ("pinv", |x| vec![x.pinv(1e-4)], &[-1]),
+        ("solve", |x| vec![x.solve(&x.transpose())], &[0]),
+    ];
+    for (dtype, exponents, most_pinv, near) in [
+        (DType::F32, [-100, -70, 70, 100], 70, 2e-4),
+        (DType::F64, [-900, -550, 550, 900], 500, 1e-10),
+    ] {
+        for n in [4, 20] {
+            let x = matrices(&[n, n], 3.0, dtype);
+            let times = |x: &Tensor, k: i32| {
+                // The power of two may be too large or too small for one factor.
+                let half = k / 2;
+                let power = |k: i32| Tensor::from(f64::exp2(f64::from(k))).cast(dtype);
+                x * power(half) * power(k - half)
+            };
+            for (name, factors, degrees) in cases {
+                let of = |x: &Tensor, k: i32| -> Vec<Tensor> {
+                    let factors = factors(x);
+                    let pairs = factors.iter().zip(degrees);
+                    pairs.map(|(y, degree)| times(y, -k * degree)).collect()
+                };
+                let loss = |x: &Tensor, k: i32| {
+                    let weighted = of(x, k).into_iter().enumerate().map(|(i, y)| {
+                        let weights = noise(&y.shape().to_vec(), 7 + i as u64).cast(dtype);
+                        (y * weights).sum(..)
+                    });
+                    weighted.reduce(|x, y| x + y).expect("a result")
+                };
+                let want = (of(&x, 0), grad(|x: &Tensor| loss(x, 0))(&x));
+                for k in exponents {
+                    let scaled = times(&x, k);
+                    let what = format!("{name} of {n} rows of {dtype} times 2^{k}");
+                    for (found, want) in of(&scaled, k).iter().zip(&want.0) {
+                        assert_near(found, want, near, &what);
+                    }
+                    if name != "pinv" || k.abs() <= most_pinv {
+                        let slopes = grad(|x: &Tensor| loss(x, k))(&scaled);
+                        let size = want.1.abs().max(..).cast(DType::F64).item::<f64>();
+                        assert_near(&times(&slopes, k), &want.1, near * size, &what);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A loss on all factors, whatever their signs.
 #[traced]
 fn loss(x: &Tensor, b: &Tensor) -> Tensor {

@@ -24,7 +24,8 @@ pub(super) static OP: Factorization = Factorization {
         Ok(vec![vec![rows, k], vec![k], vec![k, columns]])
     },
     // With c = u^T dx v and f[i, j] = 1 / (s[j]^2 - s[i]^2), 0 on the diagonal: ds is the diagonal of c,
-    // du = u (f (c s + (c s)^T)) and dv = v (f (s c + (s c)^T)), plus the parts that u and v do not span.
+    // du = u (f (c s + (c s)^T)) and dv = v (f (s c + (s c)^T)), plus the parts that u and v do not span. A square of
+    // s might overflow, so f is the product of 1 / (s[j] - s[i]) and 1 / (s[j] + s[i]).
     tangents: |b, eqn, dx| {
         let (x, [u, s, vt]) = (eqn.args[0], [eqn.outs[0], eqn.outs[1], eqn.outs[2]]);
         let (ut, v) = (swapped(b, u), swapped(b, vt));
@@ -33,11 +34,14 @@ pub(super) static OP: Factorization = Factorization {
         let one = identities(b, s);
         let [row, column] = [-2, -1].map(|axis| unsqueezed(b, s, axis));
         let (sum, difference) = (b.add(row, column), b.sub(row, column));
-        let gaps = b.mul(sum, difference);
-        let inverse = inverse_gaps(b, gaps, one);
+        let inverse = inverse_gaps(b, difference, one);
+        let along = b.mul(sum, one);
+        let sum = b.sub(sum, along);
+        let inverse_sum = inverse_gaps(b, sum, one);
         let turned = |b: &mut Builder, factor: Var, basis: Var| {
-            let scaled = b.mul(c, factor);
-            let both = with_transpose(b, scaled);
+            let share = b.mul(factor, inverse_sum);
+            let shared = b.mul(c, share);
+            let both = with_transpose(b, shared);
             let both = b.mul(both, inverse);
             product(b, [basis, both], [basis, one])
         };

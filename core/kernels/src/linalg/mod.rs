@@ -9,6 +9,7 @@ use faer::traits::RealField;
 use faer::{Mat, MatMut, MatRef, Par, Side};
 use gradloom_ir::DType;
 pub use gradloom_ir::op::Form;
+use std::borrow::Cow;
 use std::ops::{Div, Sub};
 
 mod small;
@@ -330,22 +331,7 @@ pub fn cofactors(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
 /// Writes the derivatives of the determinant of `u s v^T`: of that of `s` by each singular value,
 /// between the same vectors.
 fn singular_cofactors<T: Float>(xs: &[T], n: usize, out: &mut [T]) {
-    // The decomposition squares elements.
-    let largest = xs.iter().fold(T::default(), |most, x| {
-        let x = x.abs();
-        if x > most { x } else { most }
-    });
-    let size = Scaled::new(largest).exponent;
-    let scaled = |x: &T| {
-        Scaled {
-            x: *x,
-            exponent: -size,
-        }
-        .value()
-    };
-    let xs: Vec<T> = xs.iter().map(scaled).collect();
-    let x = MatRef::from_row_major_slice(&xs, n, n);
-    let Some(found) = all_finite(&xs).then(|| Svd::new(x).ok()).flatten() else {
+    let Some((found, size)) = decomposed(xs, [n, n]) else {
         return out.fill(T::NAN);
     };
     let sign = |vectors: MatRef<'_, T>| {
@@ -503,16 +489,19 @@ fn is_negative<T: Float>(v: impl Iterator<Item = T> + Clone) -> bool {
 pub fn eigen(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
     fn typed<T: Float>(n_matrices: usize, n: usize) -> Prepared {
         let one = move |xs: &[T], [w, v]: [&mut [T]; 2]| {
-            let found = all_finite(xs).then(|| symmetric(xs, n));
-            let found = found.and_then(|x| SelfAdjointEigen::new(x.as_ref(), Side::Lower).ok());
-            let Some(found) = found else {
+            let found = with_scale(xs).and_then(|(xs, exponent)| {
+                let x = symmetric(&xs, n);
+                let found = SelfAdjointEigen::new(x.as_ref(), Side::Lower).ok()?;
+                Some((found, exponent))
+            });
+            let Some((found, exponent)) = found else {
                 w.fill(T::NAN);
                 v.fill(T::NAN);
                 return;
             };
             let values = found.S().column_vector();
-            for (i, y) in w.iter_mut().enumerate() {
-                *y = values[i];
+            for (y, x) in w.iter_mut().zip(values.iter()) {
+                *y = Scaled { x: *x, exponent }.value();
             }
             let vectors = found.U();
             write(vectors, v);
@@ -529,21 +518,50 @@ pub fn eigen(dtype: DType, n_matrices: usize, n: usize) -> Prepared {
     on_float!(dtype, typed(n_matrices, n))
 }
 
+/// Returns `x` and `n` such that a matrix is `x 2^n`, and no square of an element of `x` overflows, nor does that of the
+/// largest one underflow. Returns `None` if an element is NaN or infinite.
+fn with_scale<T: Float>(xs: &[T]) -> Option<(Cow<'_, [T]>, i64)> {
+    if !all_finite(xs) {
+        return None;
+    }
+    let larger = |x: T, y: T| if y > x { y } else { x };
+    let largest = xs.iter().map(|x| x.abs()).fold(T::default(), larger);
+    let n = Scaled::new(largest).exponent;
+    if n == 0 {
+        return Some((xs.into(), 0));
+    }
+    let scaled = |x: &T| {
+        Scaled {
+            x: *x,
+            exponent: -n,
+        }
+        .value()
+    };
+    Some((xs.iter().map(scaled).collect(), n))
+}
+
+/// Returns the singular values and vectors of a matrix of `m` rows and `n` columns, and the `n` of a factor `2^n` of the
+/// values. Returns `None` if an element is NaN or infinite.
+fn decomposed<T: Float>(xs: &[T], [m, n]: [usize; 2]) -> Option<(Svd<T>, i64)> {
+    let (xs, exponent) = with_scale(xs)?;
+    let found = Svd::new_thin(MatRef::from_row_major_slice(&xs, m, n)).ok()?;
+    Some((found, exponent))
+}
+
 /// Writes the factors `u`, `s` and `v^T` of each matrix of `m` rows and `n` columns.
 pub fn svd(dtype: DType, n_matrices: usize, [m, n]: [usize; 2]) -> Prepared {
     fn typed<T: Float>(n_matrices: usize, m: usize, n: usize) -> Prepared {
         let k = m.min(n);
         let one = move |xs: &[T], [u, s, vt]: [&mut [T]; 3]| {
-            let x = MatRef::from_row_major_slice(xs, m, n);
-            let Some(found) = all_finite(xs).then(|| Svd::new_thin(x).ok()).flatten() else {
+            let Some((found, exponent)) = decomposed(xs, [m, n]) else {
                 for out in [u, s, vt] {
                     out.fill(T::NAN);
                 }
                 return;
             };
             let values = found.S().column_vector();
-            for (i, y) in s.iter_mut().enumerate() {
-                *y = values[i];
+            for (y, x) in s.iter_mut().zip(values.iter()) {
+                *y = Scaled { x: *x, exponent }.value();
             }
             let (left, right) = (found.U(), found.V());
             for j in 0..k {
@@ -568,8 +586,7 @@ pub fn svd(dtype: DType, n_matrices: usize, [m, n]: [usize; 2]) -> Prepared {
 pub fn pseudo_inverse(dtype: DType, n_matrices: usize, [m, n]: [usize; 2], rcond: f64) -> Prepared {
     fn typed<T: Float>(n_matrices: usize, m: usize, n: usize, rcond: f64) -> Prepared {
         let one = move |xs: &[T], [out]: [&mut [T]; 1]| {
-            let x = MatRef::from_row_major_slice(xs, m, n);
-            let Some(found) = all_finite(xs).then(|| Svd::new_thin(x).ok()).flatten() else {
+            let Some((found, exponent)) = decomposed(xs, [m, n]) else {
                 return out.fill(T::NAN);
             };
             let (u, s, v) = (found.U(), found.S().column_vector(), found.V());
@@ -580,9 +597,13 @@ pub fn pseudo_inverse(dtype: DType, n_matrices: usize, [m, n]: [usize; 2], rcond
                 T::default()
             };
             let rank = (0..m.min(n)).take_while(|k| s[*k] > least).count();
-            for (at, y) in out.iter_mut().enumerate() {
-                let terms = (0..rank).map(|k| (v[(at / m, k)] / s[k]).product(u[(at % m, k)]));
-                *y = terms.fold(T::default(), T::plus);
+            let v = Mat::from_fn(n, rank, |i, k| v[(i, k)] / s[k]);
+            let product = v * u.get(.., ..rank).transpose();
+            for (i, row) in out.chunks_exact_mut(m.max(1)).enumerate() {
+                for (j, y) in row.iter_mut().enumerate() {
+                    let (x, exponent) = (product[(i, j)], -exponent);
+                    *y = Scaled { x, exponent }.value();
+                }
             }
         };
         for_each_matrix(n_matrices, m * n, [n * m], work(m * n, 20 * m.min(n)), one)
