@@ -5,6 +5,7 @@
 //! neighbouring elements, and a vector of results is a chain of multiply-adds, one for each element of
 //! the windows. A tile of such vectors, for several output channels, stays in registers.
 
+use crate::movement::gather::read_row;
 use crate::simd::lanes::{Identity, Map, map};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
@@ -270,13 +271,21 @@ leveled! {
                 let first = of.row(outer.position(p), rows.position(rows.inside().start));
                 for (from, to) in from.zip(padded[first..].chunks_mut(distance)) {
                     let from = &from[inside.clone()];
+                    let first = columns.position(inside.start);
                     if dense {
-                        let to = &mut to[columns.position(inside.start)..][..from.len()];
+                        let to = &mut to[first..][..from.len()];
                         map::<T::Vectors<S>, 1>([from], to, false, Identity);
-                    } else {
-                        for (x, column) in from.iter().zip(inside.clone()) {
-                            to[of.column(columns.position(column))] = *x;
+                    } else if columns.step == 1 {
+                        // Elements at distance of the stride become neighbours.
+                        for i in 0..columns.stride.min(from.len()) {
+                            let n = (from.len() - i).div_ceil(columns.stride);
+                            let to = &mut to[of.column(first + i)..][..n];
+                            read_row(&from[i..], columns.stride, to);
                         }
+                    } else {
+                        assert_eq!(columns.stride, 1, "results or planes have neighbours");
+                        let to = to[first..].iter_mut().step_by(columns.step);
+                        to.zip(from).for_each(|(y, x)| *y = *x);
                     }
                 }
             }

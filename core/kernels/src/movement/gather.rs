@@ -158,6 +158,8 @@ fn read_rows<T: Copy>(from: &Gather, plane: &[T], at: usize, out: &mut [T]) {
     let (whole, last) = out.split_at_mut(n * len);
     if stride == 1 {
         copy_rows(xs, apart, len, whole);
+    } else if stride == 0 {
+        repeat_each(xs, apart, len, whole);
     } else {
         for (i, row) in whole.chunks_exact_mut(len).enumerate() {
             read_row(&xs[i * apart..], stride, row);
@@ -170,7 +172,7 @@ fn read_rows<T: Copy>(from: &Gather, plane: &[T], at: usize, out: &mut [T]) {
 
 /// Copies elements that are `stride` apart.
 #[inline(always)]
-fn read_row<T: Copy>(xs: &[T], stride: usize, out: &mut [T]) {
+pub(crate) fn read_row<T: Copy>(xs: &[T], stride: usize, out: &mut [T]) {
     match stride {
         0 => out.fill(xs[0]),
         1 => out.copy_from_slice(&xs[..out.len()]),
@@ -182,6 +184,45 @@ fn read_row<T: Copy>(xs: &[T], stride: usize, out: &mut [T]) {
                 *y = x;
             }
         }
+    }
+}
+
+/// Repeats each of the elements that are `apart`: `len` times.
+#[inline(always)]
+fn repeat_each<T: Copy>(xs: &[T], apart: usize, len: usize, out: &mut [T]) {
+    match (len, apart) {
+        (2, 1) => repeat_each_of::<2, T>(xs, 1, out),
+        (3, 1) => repeat_each_of::<3, T>(xs, 1, out),
+        (4, 1) => repeat_each_of::<4, T>(xs, 1, out),
+        (2, _) => repeat_each_of::<2, T>(xs, apart, out),
+        (3, _) => repeat_each_of::<3, T>(xs, apart, out),
+        (4, _) => repeat_each_of::<4, T>(xs, apart, out),
+        _ => {
+            // Short repetitions are written together with elements after them, which the next ones overwrite.
+            let mut out = out;
+            for i in 0..out.len() / len {
+                let x = xs[i * apart];
+                match out.first_chunk_mut::<SPLAT>() {
+                    Some(chunk) if len <= SPLAT => *chunk = [x; SPLAT],
+                    _ => out[..len].fill(x),
+                }
+                out = &mut out[len..];
+            }
+        }
+    }
+}
+
+/// Number of equal elements that are written at once.
+const SPLAT: usize = 16;
+
+/// Repeats each of the elements that are `apart`: `N` times.
+#[inline(always)]
+fn repeat_each_of<const N: usize, T: Copy>(xs: &[T], apart: usize, out: &mut [T]) {
+    let (rows, _) = out.as_chunks_mut::<N>();
+    if apart == 1 {
+        (rows.iter_mut().zip(xs)).for_each(|(row, x)| *row = [*x; N]);
+    } else {
+        (rows.iter_mut().enumerate()).for_each(|(i, row)| *row = [xs[i * apart]; N]);
     }
 }
 
@@ -364,7 +405,16 @@ mod tests {
     #[test]
     fn repeated_numbers_can_be_read_from_any_element() {
         let data: Vec<f32> = (0..200).map(|i| i as f32).collect();
-        for [n_rows, len] in [[20, 7], [3, 2], [1, 90]] {
+        for [n_rows, len] in [
+            [20, 7],
+            [3, 2],
+            [40, 2],
+            [40, 3],
+            [30, 4],
+            [9, 16],
+            [5, 17],
+            [1, 90],
+        ] {
             let layout = Layout {
                 offset: 1,
                 shape: [3, n_rows, len].as_slice().into(),
