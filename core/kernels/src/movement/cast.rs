@@ -122,10 +122,10 @@ macro_rules! of {
 }
 
 of! {
-    f32: |x| x, x != 0.0, x => f32 f64 i32 i64 i8 u8;
+    f32: |x| x, x != 0.0, x => f32 f64;
     f64: |x| x, x != 0.0, x => f32 f64;
-    bf16: |x| x.widen(), x.widen() != 0.0, x.widen() => f32 f64 i32 i64 i8 u8;
-    f16: |x| x.widen(), x.widen() != 0.0, x.widen() => f32 f64 i32 i64 i8 u8;
+    bf16: |x| x.widen(), x.widen() != 0.0, x.widen() => f32 f64;
+    f16: |x| x.widen(), x.widen() != 0.0, x.widen() => f32 f64;
     i32: |x| x, x != 0, f64::from(x) => f32 f64 i32 i64 i8 u8;
     i64: |x| x, x != 0, x as f64 => f32 f64 i32 i64 i8 u8;
     i8: |x| x, x != 0, f32::from(x) => f32 f64 i32 i64 i8 u8;
@@ -133,19 +133,19 @@ of! {
     bool: |x| u8::from(x), x, f32::from(u8::from(x)) => f32 f64 i32 i64 i8 u8;
 }
 
-/// Truncates an `f64`, by way of an integer type that vectors of floats are converted to.
+/// Truncates a float, by way of an integer type that vectors of floats are converted to.
 macro_rules! truncated {
-    ($($to:ident by $int:ident;)*) => {$(
-        impl ConvertFrom<f64> for $to {
+    ($($from:ident => $($to:ident by $int:ident),*;)*) => {$($(
+        impl ConvertFrom<$from> for $to {
             #[inline(always)]
-            fn of(x: f64) -> $to {
-                // The greatest float below the bound of `i64`.
-                const MOST: f64 = if $to::BITS == 64 {
-                    9_223_372_036_854_774_784.0
+            fn of(x: $from) -> $to {
+                // The greatest float that is in the range.
+                const MOST: $from = if $to::BITS > $from::MANTISSA_DIGITS {
+                    ($to::MAX as $from).next_down()
                 } else {
-                    $to::MAX as f64
+                    $to::MAX as $from
                 };
-                const LEAST: f64 = $to::MIN as f64;
+                const LEAST: $from = $to::MIN as $from;
                 let number = if x.is_nan() { 0.0 } else { x };
                 let number = if number > MOST { MOST } else { number };
                 let number = if number < LEAST { LEAST } else { number };
@@ -155,10 +155,29 @@ macro_rules! truncated {
                 if x > MOST { $to::MAX } else { int }
             }
         }
-    )*};
+    )*)*};
 }
 
-truncated! { i32 by i32; i64 by i64; i8 by i32; u8 by i32; }
+truncated! {
+    f32 => i32 by i32, i64 by i64, i8 by i32, u8 by i32;
+    f64 => i32 by i32, i64 by i64, i8 by i32, u8 by i32;
+}
+
+macro_rules! truncated_halves {
+    ($($from:ident => $($to:ident)*;)*) => {$($(
+        impl ConvertFrom<$from> for $to {
+            #[inline(always)]
+            fn of(x: $from) -> $to {
+                ConvertFrom::of(x.widen())
+            }
+        }
+    )*)*};
+}
+
+truncated_halves! {
+    bf16 => i32 i64 i8 u8;
+    f16 => i32 i64 i8 u8;
+}
 
 #[cfg(test)]
 mod tests {
@@ -196,18 +215,25 @@ mod tests {
                 -bound.next_down(),
             ]);
         }
-        fn check<T: ConvertFrom<f64> + Copy + PartialEq + Default + std::fmt::Debug>(
-            xs: &[f64],
-            of: impl Fn(f64) -> T,
-        ) {
+        fn check<F, T>(xs: &[F], of: impl Fn(F) -> T)
+        where
+            F: Copy + std::fmt::Debug,
+            T: ConvertFrom<F> + Copy + PartialEq + Default + std::fmt::Debug,
+        {
             let mut found = vec![T::default(); xs.len()];
             cast(xs, &mut found);
             let want: Vec<T> = xs.iter().map(|x| of(*x)).collect();
             assert_eq!(found, want, "{xs:?}");
         }
-        check(&xs, |x| x as i32);
-        check(&xs, |x| x as i64);
-        check(&xs, |x| x as i8);
-        check(&xs, |x| x as u8);
+        let narrow: Vec<f32> = xs.iter().map(|x| *x as f32).collect();
+        let near = narrow.iter().flat_map(|x| [x.next_up(), x.next_down()]);
+        let narrow: Vec<f32> = narrow.iter().copied().chain(near).collect();
+        macro_rules! check_all {
+            ($($to:ident)*) => {$(
+                check(&xs, |x| x as $to);
+                check(&narrow, |x| x as $to);
+            )*};
+        }
+        check_all!(i32 i64 i8 u8);
     }
 }
