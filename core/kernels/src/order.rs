@@ -230,7 +230,7 @@ fn is_short<T>(len: usize) -> bool {
 }
 
 /// Integer that is sorted by its digits.
-trait Digits: Plain + Ord + Send + Sync {
+pub(crate) trait Digits: Plain + Ord + Send + Sync {
     /// Returns the byte with this number. The order of the bytes is that of the integers.
     fn digit(self, byte: u32) -> usize;
 }
@@ -310,7 +310,11 @@ const DIGIT_NANOS: usize = 2;
 ///
 /// The lower bytes have to be in ascending order already. The other slice is scratch of the same
 /// length.
-fn sorted<'a, E: Digits>(xs: &'a mut [E], other: &'a mut [E], digits: Range<u32>) -> &'a [E] {
+pub(crate) fn sorted<'a, E: Digits>(
+    xs: &'a mut [E],
+    other: &'a mut [E],
+    digits: Range<u32>,
+) -> &'a [E] {
     let n_digits = digits.len();
     if xs.len() < 64 * n_digits {
         xs.sort_unstable();

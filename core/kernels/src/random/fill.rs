@@ -10,6 +10,7 @@ use crate::memory::data::{Data, DataMut};
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::memory::pool::PooledVec;
+use crate::order::sorted;
 use crate::random::erf_inv::{self, ErfInv};
 use crate::random::threefry::{self, KeyWords, halves};
 use crate::simd::leveled::leveled;
@@ -24,7 +25,7 @@ pub(super) trait Draw: Copy + Send + Sync + 'static {
     type Item: Element;
     /// Approximate time per element in nanoseconds.
     const NANOS: f64;
-    /// Draws the elements from index `at` on, a multiple of [`BLOCK`].
+    /// Draws the elements from index `at` on, a multiple of [`BLOCK`], in place of those in `ys`.
     fn block(self, key: KeyWords, at: KeyWords, ys: &mut [Self::Item; BLOCK]);
 }
 
@@ -52,10 +53,9 @@ pub(super) struct NormalDistribution<T>(pub(super) PhantomData<T>);
 #[derive(Clone, Copy)]
 pub(super) struct Bernoulli(pub(super) f32);
 
-/// Random words in the upper half and element indices in the lower half: all are distinct. Sorts as
-/// `i64`.
+/// Random words in the upper halves, in the order of `i64`. The lower halves are those of the elements before.
 #[derive(Clone, Copy)]
-struct NumberedWords;
+struct WordsAbove;
 
 /// Fills an array with random elements.
 pub(super) fn fill<D: Draw>(draw: D, key: KeyWords, ys: &mut [D::Item]) {
@@ -156,23 +156,32 @@ pub fn permutation() -> Prepared {
     })
 }
 
-/// Returns the numbers below `n` in a random order: [`threefry::permutation`], with each word and
-/// index sorted as one number.
+/// Number of elements from which a permutation sorts by digits.
+const MANY: usize = 1 << 10;
+
+/// Returns the numbers below `n` in a random order: [`threefry::permutation`].
 pub fn order(key: KeyWords, n: usize) -> Result<Vec<i64>, KernelFault> {
-    let [mut order, mut next, mut drawn]: [Vec<i64>; 3] = [reserve(n)?, reserve(n)?, reserve(n)?];
+    let [mut numbers, mut other]: [Vec<i64>; 2] = [reserve(n)?, reserve(n)?];
     if u32::try_from(n).is_err() {
         return Ok(threefry::permutation(key, n));
     }
-    order.extend(0..n as i64);
+    numbers.extend(0..n as i64);
+    other.resize(n, 0);
     for round in threefry::rounds(key, n) {
-        drawn.resize(n, 0);
-        fill(NumberedWords, round, &mut drawn);
-        drawn.sort_unstable();
-        next.clear();
-        next.extend(drawn.iter().map(|x| order[*x as u32 as usize]));
-        std::mem::swap(&mut order, &mut next);
+        fill(WordsAbove, round, &mut numbers);
+        if n < MANY {
+            numbers.sort_by_key(|x| x >> 32);
+            continue;
+        }
+        let start = sorted(&mut numbers, &mut other, 4..8).as_ptr();
+        if start != numbers.as_ptr() {
+            std::mem::swap(&mut numbers, &mut other);
+        }
     }
-    Ok(order)
+    for number in &mut numbers {
+        *number = i64::from(*number as u32);
+    }
+    Ok(numbers)
 }
 
 /// Returns the words of each key, stored in the lower half of an `i64`, with its equal part of the
@@ -199,6 +208,7 @@ leveled! {
         }
         if !rest.is_empty() {
             let mut ys = [D::Item::default(); BLOCK];
+            ys[..rest.len()].copy_from_slice(rest);
             draw.block(key, halves(at), &mut ys);
             rest.copy_from_slice(&ys[..rest.len()]);
         }
@@ -273,14 +283,15 @@ impl Draw for Bits {
     }
 }
 
-impl Draw for NumberedWords {
+impl Draw for WordsAbove {
     type Item = i64;
     const NANOS: f64 = 0.5;
 
     #[inline(always)]
     fn block(self, key: KeyWords, at: KeyWords, out: &mut [i64; BLOCK]) {
+        let numbers = *out;
         each(key, at, out, |i, x, y| {
-            let number = u64::from(at[1].wrapping_add(i as u32));
+            let number = u64::from(numbers[i] as u32);
             ((u64::from(x ^ y) << 32 | number) ^ 1 << 63) as i64
         });
     }

@@ -5,13 +5,14 @@
 use crate::memory::data::Data;
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
+use crate::movement::write_parts;
 use crate::reduce::row_totals;
 use crate::simd::lanes::{
     CHUNK, Identity, Map, Pairwise, Prefetch, exp, greatest, map_and_ask, map_sum, sums,
 };
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
-use crate::simd::vector::{Floats, Simd, Vector, fence};
+use crate::simd::vector::{Floats, Simd, Vector, copy_streamed, fence, non_temporal};
 use crate::threads::{for_each_chunk, for_each_chunks};
 
 /// Number of bytes of a result that one thread computes at a time.
@@ -595,10 +596,37 @@ pub(crate) fn check_labels(labels: Data<'_>, classes: usize) -> Result<(), Kerne
 /// Writes 1 at the label along a last axis of `classes`, and 0 elsewhere. A row whose label is not a
 /// class is 0.
 pub(crate) fn one_hot<T: Element>(labels: Data<'_>, out: &mut [T], classes: usize, one: T) {
-    out.fill(T::default());
-    for row in 0..labels.len() {
-        if let Ok(class) = class(labels, row, classes) {
-            out[row * classes + class] = one;
-        }
+    if out.is_empty() {
+        return;
     }
+    let some = ONE_HOT_ROWS * classes;
+    let streamed = non_temporal(size_of_val(out)) && some * size_of::<T>() <= ONE_HOT_BYTES;
+    write_parts(out, classes, |at, out| {
+        let mark = |first: usize, rows: &mut [T], x: T| {
+            for (i, row) in rows.chunks_exact_mut(classes).enumerate() {
+                if let Ok(class) = class(labels, at / classes + first + i, classes) {
+                    row[class] = x;
+                }
+            }
+        };
+        if !streamed {
+            out.fill(T::default());
+            return mark(0, out, one);
+        }
+        // A few rows are made in the first cache, and are zeros again after they are copied.
+        let mut made = vec![T::default(); some];
+        for (i, out) in out.chunks_mut(made.len()).enumerate() {
+            let (made, first) = (&mut made[..out.len()], i * ONE_HOT_ROWS);
+            mark(first, made, one);
+            copy_streamed(made, out);
+            mark(first, made, T::default());
+        }
+        fence();
+    });
 }
+
+/// Most bytes of the rows that are copied together, so that they stay in the first cache.
+const ONE_HOT_BYTES: usize = 1 << 14;
+
+/// Number of rows that are copied together. Their bytes are a multiple of a vector.
+const ONE_HOT_ROWS: usize = 16;
