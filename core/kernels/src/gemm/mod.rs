@@ -6,6 +6,7 @@
 //! other products the inner length determines the order.
 
 mod blocks;
+mod ints;
 mod outer;
 mod pack;
 mod part;
@@ -535,7 +536,7 @@ macro_rules! ints {
     ($($t:ty)*) => {$(
         impl Gemm for $t {
             fn nanos(mkn: [usize; 3]) -> usize {
-                mkn.iter().product::<usize>() / 4
+                mkn.iter().product::<usize>() / 16
             }
 
             unsafe fn product(
@@ -547,17 +548,12 @@ macro_rules! ints {
                 add: bool,
                 finish: Option<Finish<'_, Self>>,
             ) {
-                for i in 0..m {
-                    for p in 0..k {
-                        for j in 0..n {
-                            let z = c.element(i, j * cols);
-                            // SAFETY: `i < m`, `p < k` and `j < n`; the caller guarantees that
-                            // these elements are valid.
-                            unsafe {
-                                let xy = a.element(i, p).read().times(b.element(p, j).read());
-                                *z = if add || p > 0 { z.read().plus(xy) } else { xy };
-                            }
-                        }
+                // SAFETY: the caller guarantees the requirements, and `spread` those of the result.
+                unsafe {
+                    if cols == 1 || n == 1 {
+                        ints::product([m, k, n], a, b, c, add);
+                    } else {
+                        spread([m, n], c, cols, add, |c| ints::product([m, k, n], a, b, c, add));
                     }
                 }
                 finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));

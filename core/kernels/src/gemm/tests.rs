@@ -113,7 +113,6 @@ fn lay_out<T: Number>(x: &[T], [m, n]: [usize; 2], l: Matrix) -> Vec<T> {
 #[test]
 fn a_product_matches_the_definition() {
     let data: Vec<f64> = (0..5000).map(|i| f64::from(i * 7919 % 23) - 11.0).collect();
-    let ints: Vec<i32> = data.iter().map(|x| *x as i32).collect();
     let mut n_cases = 0;
     for m in SIZES {
         for k in SIZES {
@@ -131,16 +130,43 @@ fn a_product_matches_the_definition() {
                             n_cases += 1;
                         }
                     }
-                    let (mut got, mut want) = (ints.clone(), ints.clone());
-                    let (lb, lo) = (layouts(k, n)[1], layouts(m, n)[0]);
-                    one([m, k, n], (&ints, la), (&ints, lb), (&mut got, lo), true);
-                    naive([m, k, n], (&ints, la), (&ints, lb), (&mut want, lo), true);
-                    assert_eq!(got, want, "{m} {k} {n} {la:?}");
                 }
             }
         }
     }
     assert_eq!(n_cases, 343 * 50);
+}
+
+#[test]
+fn a_product_of_integers_matches_the_definition() {
+    fn check<T: Gemm + From<i8> + PartialEq>() {
+        let data: Vec<T> = (0..20_000)
+            .map(|i| T::from((i * 7919 % 251 - 125) as i8))
+            .collect();
+        for [m, k, n] in [
+            [1, 1, 1],
+            [3, 5, 2],
+            [9, 40, 150],
+            [4, 3, 64],
+            [1, 70, 90],
+            [70, 33, 1],
+            [5, 1, 9],
+        ] {
+            for la in layouts(m, k) {
+                for lb in layouts(k, n) {
+                    for (lo, add) in [(0, false), (1, true), (4, true)] {
+                        let lo = layouts(m, n)[lo];
+                        let (mut got, mut want) = (data.clone(), data.clone());
+                        one([m, k, n], (&data, la), (&data, lb), (&mut got, lo), add);
+                        naive([m, k, n], (&data, la), (&data, lb), (&mut want, lo), add);
+                        assert!(got == want, "{m} {k} {n} {la:?} {lb:?} {lo:?}");
+                    }
+                }
+            }
+        }
+    }
+    check::<i32>();
+    check::<i64>();
 }
 
 /// Checks the bits of a product for every layout and number of threads, and its error against an
