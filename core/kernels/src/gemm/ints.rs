@@ -1,14 +1,17 @@
-//! Products of integers: tiles of four rows and four vectors stay in registers.
+//! Products of integers, by tiles whose sums stay in registers.
 
 use super::MatrixPtr;
 use crate::gemm::blocks::OutputPtr;
 use crate::gemm::pack;
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
-use crate::simd::vector::Vector;
 
-/// Number of rows of a tile, and of its vectors.
-const TILE: usize = 4;
+/// Number of rows of a tile.
+const ROWS: usize = 4;
+
+/// Number of columns of most tiles, and of those at the end.
+const COLUMNS: usize = 64;
+const LAST_COLUMNS: usize = 8;
 
 /// Product `c = a b`, or `c += a b`. The rows of `c` are contiguous.
 struct Product<T> {
@@ -83,73 +86,61 @@ leveled! {
 
 leveled! {
     fn tiles<S, T: Number>(of: &Product<T>) {
-        let ([m, _, n], lanes) = (of.mkn, <T::Vectors<S>>::N);
+        let n = of.mkn[2];
         let mut j = 0;
         while j < n {
-            let whole = j + TILE * lanes <= n;
-            let some = if whole { TILE * lanes } else { lanes.min(n - j) };
-            for i in (0..m).step_by(TILE) {
-                // SAFETY: the tile lies in the result. The caller of `product` guarantees the elements.
-                unsafe {
-                    match (i + TILE <= m, whole) {
-                        (true, true) => tile::<T::Vectors<S>, TILE, TILE>(of, [i, j], lanes),
-                        (true, false) => tile::<T::Vectors<S>, TILE, 1>(of, [i, j], some),
-                        (false, true) => (i..m).for_each(|i| tile::<T::Vectors<S>, 1, TILE>(of, [i, j], lanes)),
-                        (false, false) => (i..m).for_each(|i| tile::<T::Vectors<S>, 1, 1>(of, [i, j], some)),
-                    }
-                }
-            }
-            j += some;
+            j += match n - j {
+                COLUMNS.. => columns::<T, COLUMNS>(of, j),
+                LAST_COLUMNS.. => columns::<T, LAST_COLUMNS>(of, j),
+                _ => columns::<T, 1>(of, j),
+            };
         }
     }
 }
 
-/// Writes `M` rows of `K` vectors, each of which has `n` elements.
+/// Writes `N` columns of the result from `j` on. Returns their number.
+#[inline(always)]
+fn columns<T: Number, const N: usize>(of: &Product<T>, j: usize) -> usize {
+    let [m, _, n] = of.mkn;
+    assert!(j + N <= n);
+    let mut i = 0;
+    while i < m {
+        // SAFETY: the tile lies in the result. The caller of `product` guarantees the elements.
+        unsafe {
+            if i + ROWS <= m {
+                tile::<T, ROWS, N>(of, [i, j]);
+                i += ROWS;
+            } else {
+                tile::<T, 1, N>(of, [i, j]);
+                i += 1;
+            }
+        }
+    }
+    N
+}
+
+/// Writes `M` rows and `N` columns of the result from element `(i, j)` on.
 ///
 /// # Safety
 ///
 /// The tile must lie in the result, and the elements that it reads and writes must be valid.
 #[inline(always)]
-#[expect(
-    clippy::needless_range_loop,
-    reason = "loops with indices are unrolled, and the sums stay in registers"
-)]
-unsafe fn tile<V: Vector, const M: usize, const K: usize>(
-    of: &Product<V::T>,
-    [i, j]: [usize; 2],
-    n: usize,
-) {
-    let mut sums = [[V::splat(V::T::ZERO); K]; M];
-    // SAFETY: the caller guarantees the elements.
-    unsafe {
-        let load = |from: *const V::T| match K {
-            1 => V::load_some(from, n),
-            _ => V::load(from),
-        };
-        for p in 0..of.mkn[1] {
-            let mut ys = [V::splat(V::T::ZERO); K];
-            for k in 0..K {
-                ys[k] = load(of.b.element(p, j + k * V::N));
-            }
-            for m in 0..M {
-                let x = V::splat(of.a.element(i + m, p).read());
-                for k in 0..K {
-                    sums[m][k] = x.fma(ys[k], sums[m][k]);
-                }
-            }
+unsafe fn tile<T: Number, const M: usize, const N: usize>(of: &Product<T>, [i, j]: [usize; 2]) {
+    let mut sums = [[T::ZERO; N]; M];
+    for p in 0..of.mkn[1] {
+        // SAFETY: the caller guarantees the elements. The rows of `b` are contiguous.
+        let ys = unsafe { &*of.b.element(p, j).cast::<[T; N]>() };
+        for (m, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller guarantees the elements.
+            let x = unsafe { of.a.element(i + m, p).read() };
+            (sums.iter_mut().zip(ys)).for_each(|(sum, y)| *sum = sum.plus(x.times(*y)));
         }
-        for m in 0..M {
-            for k in 0..K {
-                let to = of.c.element(i + m, j + k * V::N);
-                let sum = match of.add {
-                    true => load(to).plus(sums[m][k]),
-                    false => sums[m][k],
-                };
-                match K {
-                    1 => sum.store_some(to, n),
-                    _ => sum.store(to),
-                }
-            }
+    }
+    for (m, sums) in sums.iter().enumerate() {
+        // SAFETY: the caller guarantees the elements. The rows of the result are contiguous.
+        let to = unsafe { &mut *of.c.element(i + m, j).cast::<[T; N]>() };
+        for (to, sum) in to.iter_mut().zip(sums) {
+            *to = if of.add { to.plus(*sum) } else { *sum };
         }
     }
 }
