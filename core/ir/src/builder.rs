@@ -83,6 +83,11 @@ impl Builder {
         self.program.aval(var)
     }
 
+    /// Returns the program so far.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Returns the equation that binds `var`, if there is one.
     pub fn eqn_of(&self, var: Var) -> Option<&Eqn> {
         self.program.eqns.iter().find(|e| e.outs.contains(&var))

@@ -77,6 +77,8 @@ impl Pow for f64 {
 }
 
 /// Returns `x^y`, to 1 ulp. `x^0` and `1^y` are 1 even for NaN.
+///
+/// `x^1` is `x`, `x^2` is `x x`, and `x^3` is `x x x` to 2 ulp, so that a known exponent needs no logarithm.
 #[inline(always)]
 pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
     let (zero, one, infinity) = (T::of(0.0), T::of(1.0), T::of(f64::INFINITY));
@@ -104,6 +106,10 @@ pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
     } else {
         power
     };
+    let square = x * x;
+    let power = if y == T::of(3.0) { square * x } else { power };
+    let power = if y == T::of(2.0) { square } else { power };
+    let power = if y == one { x } else { power };
     if (x == one) | (y == zero) { one } else { power }
 }
 

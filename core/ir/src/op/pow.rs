@@ -1,5 +1,5 @@
-use super::{Binary, BinaryRule, Count, Fails, OpFacts, OperandRanges, Range, range};
-use crate::{Op, Var};
+use super::{Binary, BinaryRule, Count, Equal, Fails, OpFacts, OperandRanges, Range, range};
+use crate::{Op, Program, Var};
 use gradloom_maths::pow;
 
 binary_fns! { |x, y| pow::<A, _>(x, y),
@@ -34,8 +34,15 @@ pub(super) static OP: Binary = Binary {
         // NaN.
         left: |b, eqn, dx| {
             let (x, y) = (eqn.args[0], eqn.args[1]);
-            let zero = b.scalar(0.0, y);
             let one = b.scalar(1.0, y);
+            let known = exponent(b.program(), y);
+            if known.is_some_and(|known| known != 0.0) {
+                let less = b.sub(y, one);
+                let power = b.binary(Op::Pow, x, less);
+                let slope = b.mul(y, power);
+                return b.mul(dx, slope);
+            }
+            let zero = b.scalar(0.0, y);
             let [no_x, no_y] = [x, y].map(|operand| b.binary(Op::Eq, operand, zero));
             let constant = b.binary(Op::BitAnd, no_x, no_y);
             let less = b.sub(y, one);
@@ -62,6 +69,7 @@ pub(super) static OP: Binary = Binary {
     facts: OpFacts::ELEMENTWISE
         // 0 to a negative power divides by 0.
         .fails(Fails::IntegerBy(|exponent| exponent < 0.0))
+        .equal(Equal::Neutral([None, Some(1.0)]))
         .range(|of| Range {
             at_least_0: of.x().at_least_0,
             not_0: of.x().is_positive(),
@@ -75,12 +83,16 @@ pub(super) static OP: Binary = Binary {
 ///
 /// At 0, it has one for `y >= 1` and for `y = 0`.
 fn has_finite_slope(of: &OperandRanges<'_>, varies: &dyn Fn(Var) -> bool) -> bool {
-    let exponent = of.eqn.args[1];
-    let mut eqns = of.program.eqns.iter();
-    let made = eqns.find(|eqn| eqn.outs.contains(&exponent));
-    let at_0 = match made.and_then(|eqn| range::number(of.program, eqn)) {
-        Some(y) => y.float().is_none_or(|y| y >= 1.0 || y == 0.0),
-        None => !varies(exponent) && of.y().bounded,
+    let y = of.eqn.args[1];
+    let at_0 = match exponent(of.program, y) {
+        Some(y) => y >= 1.0 || y == 0.0,
+        None => !varies(y) && of.y().bounded,
     };
     at_0 || of.x().is_positive()
+}
+
+/// Returns the number that all elements of `y` are equal to, if it is known.
+fn exponent(program: &Program, y: Var) -> Option<f64> {
+    let made = program.eqns.iter().find(|eqn| eqn.outs.contains(&y))?;
+    range::number(program, made)?.float()
 }

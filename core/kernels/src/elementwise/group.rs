@@ -132,14 +132,22 @@ impl Group {
                 },
             }
         };
-        let grid = Grid::new(kinds);
+        let inputs: Box<[Input]> = inputs.iter().enumerate().map(input).collect();
+        let rows = inputs.iter().filter_map(|input| match input {
+            Input::Gather { gather, .. } => gather.row_of_memory(),
+            Input::Direct { .. } | Input::Splat { .. } | Input::Tiled { .. } => None,
+        });
+        let grid = match rows.max() {
+            Some(len) if sums.is_empty() && walk.is_none() => Grid::of_rows(len),
+            _ => Grid::new(kinds),
+        };
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
         let few = grid.piece(0, n) == n && n_slots as usize <= SLOTS;
         Group {
             n,
             one_piece: n > 0 && few && walk.is_none(),
             grid,
-            inputs: inputs.iter().enumerate().map(input).collect(),
+            inputs,
             walk,
             outputs: outputs.iter().map(|d| d.size()).collect(),
             instrs: instrs.into(),

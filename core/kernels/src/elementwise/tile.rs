@@ -2,6 +2,7 @@
 
 use crate::reduce;
 use crate::simd::number::Number;
+use crate::simd::vector::LANES;
 use gradloom_ir::DType;
 
 /// Number of elements that an instruction processes at a time.
@@ -174,6 +175,27 @@ impl Grid {
                 .min()
                 .unwrap_or(usize::MAX),
             task: (TASK / unit).max(1) * unit,
+        }
+    }
+
+    /// Returns the division of a group without sums whose pieces lie in rows of `len` elements or have whole rows, so
+    /// that an operand is read in place, or its repeated rows are the same in each piece.
+    pub(crate) fn of_rows(len: usize) -> Grid {
+        if len <= CHUNK {
+            let piece = CHUNK / len * len;
+            return Grid {
+                grain: 1,
+                piece,
+                end: usize::MAX,
+                task: (TASK / piece).max(1) * piece,
+            };
+        }
+        let piece = len.div_ceil(len.div_ceil(CHUNK));
+        Grid {
+            grain: 1,
+            piece: piece.next_multiple_of(LANES),
+            end: len,
+            task: TASK,
         }
     }
 

@@ -59,8 +59,17 @@ impl Gather {
     /// Returns where the row of `n` elements from `at` on starts and the position of the first one in it, if all of
     /// them are in repetitions of one row.
     pub(crate) fn repeated(&self, at: usize, n: usize) -> Option<(usize, usize)> {
-        let row = at.checked_div(self.inner.0)?;
-        (self.repetitions(at) >= n).then(|| (self.row(row), at % self.inner.0))
+        let (len, stride) = self.inner;
+        let row = at.checked_div(len)?;
+        // All elements of a row are the same one if they have no distance.
+        let first = if stride == 0 { 0 } else { at % len };
+        (self.repetitions(at) >= n).then(|| (self.row(row), first))
+    }
+
+    /// Returns the length of a row, if its elements are neighbours or one repeated element.
+    pub(crate) fn row_of_memory(&self) -> Option<usize> {
+        let (len, stride) = self.inner;
+        (len > 0 && stride <= 1).then_some(len)
     }
 
     /// Returns the number of elements from `at` on that are in repetitions of the same row.
