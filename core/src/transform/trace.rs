@@ -19,7 +19,7 @@ use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
 use crate::tree::{frozen, leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
-use gradloom_ir::{Program, SecondaryMap, Var};
+use gradloom_ir::{Op, Program, SecondaryMap, Static, Var};
 use std::sync::Arc;
 
 /// Result of tracing a closure.
@@ -405,6 +405,7 @@ fn cut_until(
         nodes: Vec::new(),
         values: Vec::new(),
         captured: Vec::new(),
+        exponents: Vec::new(),
     };
     for (i, input) in inputs.iter().enumerate() {
         input
@@ -518,6 +519,19 @@ struct TraceWalk<'a> {
     /// The values that the walk met, unless it ends at older ones.
     values: Vec<(Shared, Origin)>,
     captured: Vec<Tensor>,
+    /// Ops that are [exponents](is_exponent), so that they do not depend on an input.
+    exponents: Vec<u32>,
+}
+
+/// Returns whether an op makes a number whose power is a product, with a derivative that needs no power.
+///
+/// Other numbers are captured: a number that differs from call to call should not give another program.
+fn is_exponent(op: &Shared) -> bool {
+    let number = op.more.as_ref().filter(|_| op.op == Op::Scalar);
+    let number = number.and_then(|more| more.statics.first());
+    number
+        .and_then(Static::float)
+        .is_some_and(|n| n == 2.0 || n == 3.0)
 }
 
 impl TraceWalk<'_> {
@@ -560,11 +574,12 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
 
     fn finish(&mut self, node: &WalkNode<'a>) {
         let of_input = node.args.iter().any(|arg| match arg.stamp.last().kind() {
-            OriginKind::Node(..) => true,
+            OriginKind::Node(node, _) => !self.exponents.contains(&node),
             OriginKind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
         });
+        let is_exponent = matches!(self.include, Include::Dependent) && is_exponent(node.op);
         let depends = match self.include {
-            Include::Dependent => of_input,
+            Include::Dependent => of_input || is_exponent,
             Include::All => true,
             Include::AllButParams => of_input || !node.op.depends_on_params(),
         };
@@ -576,6 +591,9 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
             return;
         }
         let number = self.nodes.len() as u32;
+        if is_exponent {
+            self.exponents.push(number);
+        }
         node.op.stamp.set(self.epoch, Origin::node(number, 0));
         let source = Origin::node(number, node.out);
         self.note(node.value, source);
