@@ -1,7 +1,7 @@
 //! A fused loop gives the same bits as running one op at a time.
 
 use gradloom::testing::op_by_op;
-use gradloom::{Tensor, evaluate, set_threads};
+use gradloom::{DType, Tensor, evaluate, grad, set_threads, traced};
 
 /// Returns pseudo-random numbers that are the same in every run.
 pub(super) fn numbers(shape: &[usize], seed: u64) -> Tensor {
@@ -154,4 +154,126 @@ fn empty_tensors_can_be_mixed_with_others() {
         let shape = [rows, inner, columns];
         assert_eq!(bits(&results()), op_by_op(|| bits(&results())), "{shape:?}");
     }
+}
+
+/// Returns a tensor that is stored as a whole.
+fn stored(x: &Tensor) -> Tensor {
+    let x = Tensor::from(x.to_vec::<f32>()).reshape(x.shape());
+    evaluate(&x).unwrap();
+    x
+}
+
+#[test]
+fn rows_of_any_length_are_repeated_and_cut() {
+    for len in [
+        1, 2, 3, 7, 60, 64, 100, 256, 257, 300, 500, 512, 513, 700, 999, 1000, 1023, 1024, 1025,
+        1030, 1500, 2047, 2048, 2049, 3000, 9001,
+    ] {
+        for (planes, rows) in [(1, 5), (3, 2), (2, 40_000 / len + 1)] {
+            let shape = [planes, rows, len];
+            let x = numbers(&[planes, rows, len + 2], 1);
+            let (row, column) = (numbers(&[len], 2), numbers(&[rows, 1], 3));
+            let plane = numbers(&[planes, 1, 1], 4);
+            let cut = |first: usize| x.i((.., .., first..first + len));
+            let operands = [cut(0), cut(1), cut(2), row, column, plane];
+            let whole: Vec<Tensor> = operands
+                .iter()
+                .map(|x| stored(&x.broadcast_to(shape)))
+                .collect();
+            let results = |of: &[Tensor]| {
+                let [a, b, c, row, column, plane] = of else {
+                    unreachable!("six operands")
+                };
+                let mut all = vec![
+                    b - a,
+                    (a * row + column) * plane - c,
+                    (a + row).tanh(),
+                    b * column,
+                ];
+                all.extend([row + column, plane * row].map(|y| y.broadcast_to(shape)));
+                all
+            };
+            for threads in [1, 2] {
+                set_threads(threads);
+                let (found, want) = (bits(&results(&operands)), bits(&results(&whole)));
+                assert!(found == want, "{shape:?}, {threads} threads");
+            }
+        }
+    }
+}
+
+#[traced]
+fn square(x: &Tensor) -> Tensor {
+    x.pow(2.0)
+}
+
+#[traced]
+fn cube(x: &Tensor) -> Tensor {
+    x.pow(3.0)
+}
+
+#[traced]
+fn any_power(x: &Tensor, n: f64) -> Tensor {
+    x.pow(n)
+}
+
+#[test]
+fn powers_with_small_exponents_are_products() {
+    let mut xs = numbers(&[997], 1).to_vec::<f32>();
+    xs.extend([
+        0.0,
+        -0.0,
+        1e-30,
+        -3e20,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        1.0,
+        -1.0,
+    ]);
+    let x = Tensor::from(xs);
+    let exponent = |n: f32| Tensor::full(x.shape(), n, DType::F32);
+    for n in [1.0f32, 2.0, 3.0] {
+        let product = match n {
+            1.0 => x.clone(),
+            2.0 => &x * &x,
+            _ => &x * &x * &x,
+        };
+        let many = stored(&exponent(n));
+        let found = [
+            product,
+            x.pow(f64::from(n)),
+            x.pow(&many),
+            any_power(&x, f64::from(n)),
+        ];
+        let found = bits(&found);
+        assert!(found.iter().all(|y| *y == found[0]), "to the {n}");
+        // The slopes of equal powers are equal, whether the exponent is known or not.
+        let slope = |f: &dyn Fn(&Tensor) -> Tensor| grad(|x: &Tensor| f(x).sum(..))(&x);
+        let n = f64::from(n);
+        let slopes = [
+            slope(&|x| x.pow(n)),
+            slope(&|x| x.pow(&many)),
+            slope(&|x| any_power(x, n)),
+        ];
+        let want = bits(&[(n * x.pow(&exponent(n as f32 - 1.0))).cast(DType::F32)]);
+        for slopes in slopes {
+            let near = |(x, y): (&f32, &f32)| (x - y).abs() <= 3e-7 * y.abs() || x == y;
+            let (found, want) = (
+                slopes.to_vec::<f32>(),
+                want[0]
+                    .iter()
+                    .map(|y| f32::from_bits(*y))
+                    .collect::<Vec<_>>(),
+            );
+            assert!(found.iter().zip(&want).all(near), "to the {n}");
+        }
+    }
+    let slope = |f: fn(&Tensor) -> Tensor| bits(&[grad(|x: &Tensor| f(x).sum(..))(&x)]);
+    assert_eq!(
+        bits(&[square(&x), cube(&x)]),
+        bits(&[x.pow(2.0), x.pow(3.0)])
+    );
+    assert_eq!(slope(square), slope(|x| x.square()));
+    assert_eq!(slope(|x| x.pow(2.0)), slope(|x| x.square()));
+    assert_eq!(slope(cube), slope(|x| x.pow(3.0)));
 }

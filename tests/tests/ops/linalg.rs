@@ -292,8 +292,9 @@ fn factorisations_do_not_depend_on_the_scale_of_the_matrix() {
         ("pinv", |x| vec![x.pinv(1e-4)], &[-1]),
         ("solve", |x| vec![x.solve(&x.transpose())], &[0]),
     ];
+    // The derivative of `pinv` has products of two elements of the result.
     for (dtype, exponents, most_pinv, near) in [
-        (DType::F32, [-100, -70, 70, 100], 70, 2e-4),
+        (DType::F32, [-100, -55, 55, 100], 55, 2e-4),
         (DType::F64, [-900, -550, 550, 900], 500, 1e-10),
     ] {
         for n in [4, 20] {
