@@ -245,8 +245,12 @@ fn changing_numbers(
         match (node.op, &node.more) {
             (Op::Scalar, Some(more)) => {
                 values.push(hash::words(&more.words));
-                ops.push(node.op as u64);
-                node.aval.encode(&mut ops);
+                if node.is_exponent() {
+                    ops.extend_from_slice(&key[*at..end]);
+                } else {
+                    ops.push(node.op as u64);
+                    node.aval.encode(&mut ops);
+                }
             }
             _ => ops.extend_from_slice(&key[*at..end]),
         }

@@ -430,6 +430,16 @@ impl Value {
         self.from.ro(edges).0.data()
     }
 
+    /// Returns whether the op makes a number whose power is a product, so that a program with the number is much faster.
+    ///
+    /// Programs have these numbers as constants. Others may become leaves, so that a number that differs from call to
+    /// call needs no other program.
+    pub(crate) fn is_exponent(&self) -> bool {
+        let number = self.more.as_ref().filter(|_| self.op == Op::Scalar);
+        let number = number.and_then(|more| more.statics.first()?.float());
+        number.is_some_and(|n| n == 2.0 || n == 3.0)
+    }
+
     /// Returns whether the value does not need an op.
     ///
     /// It is realised and no transform is tracing through it, or a call promises it.

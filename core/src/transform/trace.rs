@@ -19,7 +19,7 @@ use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
 use crate::tree::{frozen, leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
-use gradloom_ir::{Op, Program, SecondaryMap, Static, Var};
+use gradloom_ir::{Program, SecondaryMap, Var};
 use std::sync::Arc;
 
 /// Result of tracing a closure.
@@ -519,19 +519,8 @@ struct TraceWalk<'a> {
     /// The values that the walk met, unless it ends at older ones.
     values: Vec<(Shared, Origin)>,
     captured: Vec<Tensor>,
-    /// Ops that are [exponents](is_exponent), so that they do not depend on an input.
+    /// Ops that are [exponents](crate::graph::value::Value::is_exponent), so that they do not depend on an input.
     exponents: Vec<u32>,
-}
-
-/// Returns whether an op makes a number whose power is a product, with a derivative that needs no power.
-///
-/// Other numbers are captured: a number that differs from call to call should not give another program.
-fn is_exponent(op: &Shared) -> bool {
-    let number = op.more.as_ref().filter(|_| op.op == Op::Scalar);
-    let number = number.and_then(|more| more.statics.first());
-    number
-        .and_then(Static::float)
-        .is_some_and(|n| n == 2.0 || n == 3.0)
 }
 
 impl TraceWalk<'_> {
@@ -577,7 +566,7 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
             OriginKind::Node(node, _) => !self.exponents.contains(&node),
             OriginKind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
         });
-        let is_exponent = matches!(self.include, Include::Dependent) && is_exponent(node.op);
+        let is_exponent = matches!(self.include, Include::Dependent) && node.op.is_exponent();
         let depends = match self.include {
             Include::Dependent => of_input || is_exponent,
             Include::All => true,
