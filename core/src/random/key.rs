@@ -238,9 +238,9 @@ impl Key {
                 &[],
             ));
         }
-        let order = kernels::order(self.words(), n);
         let fault = |fault| Error::of_kernel("permutation", fault);
-        Tensor::from_vec(expect(order.map_err(fault)), [n])
+        let order = kernels::order(self.words(), n).map_err(fault);
+        elements(&Aval::new(DType::I64, [n]), expect(order))
     }
 
     /// Records an op if the key is a tensor. Otherwise draws the array immediately.
@@ -264,8 +264,7 @@ impl Key {
         let aval = Aval::new(numbers.dtype(), shape);
         let fault = |fault| Error::of_kernel(op.called(), fault);
         let buffer = numbers.array(self.words(), aval.numel());
-        let buffer = Arc::new(expect(buffer.map_err(fault)));
-        Tensor::new(&aval, value::ValueSource::Elements(buffer))
+        elements(&aval, expect(buffer.map_err(fault)))
     }
 
     /// Derives a key from this one and an integer tensor of rank 0.
@@ -413,6 +412,11 @@ fn tensor_of(words: KeyWords) -> Tensor {
     }
     let aval = Aval::new(DType::I64, [2]);
     Tensor::new(&aval, value::ValueSource::Elements(buffer))
+}
+
+/// Returns a tensor with these elements.
+fn elements(aval: &Aval, buffer: Buffer) -> Tensor {
+    Tensor::new(aval, value::ValueSource::Elements(Arc::new(buffer)))
 }
 
 #[track_caller]

@@ -150,7 +150,7 @@ pub fn fold_in() -> Prepared {
 pub fn permutation() -> Prepared {
     Box::new(|args, outs| {
         for (key, ys) in parts::<i64>(args[0], &mut outs[0]) {
-            ys.copy_from_slice(&order(key, ys.len())?);
+            write_order(key, ys)?;
         }
         Ok(())
     })
@@ -160,28 +160,38 @@ pub fn permutation() -> Prepared {
 const MANY: usize = 1 << 10;
 
 /// Returns the numbers below `n` in a random order: [`threefry::permutation`].
-pub fn order(key: KeyWords, n: usize) -> Result<Vec<i64>, KernelFault> {
-    let [mut numbers, mut other]: [Vec<i64>; 2] = [reserve(n)?, reserve(n)?];
+pub fn order(key: KeyWords, n: usize) -> Result<Buffer, KernelFault> {
+    let mut data = PooledVec::scratch(n)?;
+    write_order(key, &mut data)?;
+    Ok(i64::into_buffer(data))
+}
+
+/// Writes the numbers from 0 on in a random order: [`threefry::permutation`].
+pub(super) fn write_order(key: KeyWords, ys: &mut [i64]) -> Result<(), KernelFault> {
+    let n = ys.len();
     if u32::try_from(n).is_err() {
-        return Ok(threefry::permutation(key, n));
+        let _memory: Vec<i64> = reserve(n)?;
+        ys.copy_from_slice(&threefry::permutation(key, n));
+        return Ok(());
     }
-    numbers.extend(0..n as i64);
-    other.resize(n, 0);
+    (ys.iter_mut().zip(0..)).for_each(|(y, i)| *y = i);
+    let mut other = PooledVec::scratch(n)?;
     for round in threefry::rounds(key, n) {
-        fill(WordsAbove, round, &mut numbers);
+        // The random word of each number is above it.
+        fill(WordsAbove, round, ys);
         if n < MANY {
-            numbers.sort_by_key(|x| x >> 32);
+            ys.sort_by_key(|x| x >> 32);
             continue;
         }
-        let start = sorted(&mut numbers, &mut other, 4..8).as_ptr();
-        if start != numbers.as_ptr() {
-            std::mem::swap(&mut numbers, &mut other);
+        let start = sorted(ys, &mut other, 4..8).as_ptr();
+        if start != ys.as_ptr() {
+            ys.copy_from_slice(&other);
         }
     }
-    for number in &mut numbers {
-        *number = i64::from(*number as u32);
+    for y in ys {
+        *y = i64::from(*y as u32);
     }
-    Ok(numbers)
+    Ok(())
 }
 
 /// Returns the words of each key, stored in the lower half of an `i64`, with its equal part of the
