@@ -94,6 +94,7 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         "fold" => checked(pass::dce(pass::fold(program))),
         "simplify" => checked(pass::simplify(program)),
         "means" => checked(pass::without_means(program)),
+        "powers" => checked(pass::without_powers(program)),
         "recompute" => checked(pass::recompute(program)),
         "rematerialize" => rematerialize(&program, words.next().and_then(|n| n.parse().ok())),
         "jvp" => {

@@ -256,6 +256,7 @@ fn keeps_its_promises(program: &Program) -> Result<(), String> {
     accepted("dce", &pass::dce(program.clone()))?;
     accepted("cse", &pass::cse(program.clone()))?;
     accepted("fold", &pass::fold(program.clone()))?;
+    accepted("powers", &pass::without_powers(program.clone()))?;
     accepted("simplify", &pass::simplify(program.clone()))?;
     let mut avals = program.avals.iter();
     if avals.all(|(_, aval)| aval.shape.known().is_some()) {

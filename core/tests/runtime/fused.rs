@@ -283,4 +283,13 @@ fn powers_with_small_exponents_are_products() {
     assert_eq!(slope(square), slope(|x| x.square()));
     assert_eq!(slope(|x| x.pow(2.0)), slope(|x| x.square()));
     assert_eq!(slope(cube), slope(|x| x.pow(3.0)));
+    // In small dtypes, a power is rounded once.
+    for dtype in [DType::BF16, DType::F16] {
+        let x = x.cast(dtype);
+        for n in [2.0, 3.0] {
+            let many = stored(&Tensor::full(x.shape(), n as f32, DType::F32)).cast(dtype);
+            let [found, want] = [x.pow(n), x.pow(many)].map(|y| y.cast(DType::F32));
+            assert_eq!(bits(&[found]), bits(&[want]), "{dtype} to the {n}");
+        }
+    }
 }

@@ -6,17 +6,15 @@
 //! Constants are computed by the loops of the ops, and only for ops whose result IEEE 754
 //! determines: a kernel of the runtime may compute `exp` differently.
 
-use super::with_copy_of;
 use crate::op::{BinaryFns, Equal, Eval, UnaryFns, range, shape};
 use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Static, StaticKind, Var};
 
 /// Replaces results by equal operands, and arithmetic on constants by constants.
 pub fn fold(mut program: Program) -> Program {
-    let (n_eqns, next) = (program.eqns.len(), program.n_vars());
+    let n_eqns = program.eqns.len();
     let eqns = std::mem::replace(&mut program.eqns, Vec::with_capacity(n_eqns));
     let mut cx = FoldContext {
         program,
-        next,
         binds: SecondaryMap::new(),
         equal: SecondaryMap::new(),
     };
@@ -33,7 +31,6 @@ pub fn fold(mut program: Program) -> Program {
             continue;
         }
         let eqn = cx.constant(&eqn).unwrap_or(eqn);
-        let eqn = cx.power(&eqn).unwrap_or(eqn);
         for out in &eqn.outs {
             cx.binds.insert(*out, cx.program.eqns.len());
         }
@@ -55,8 +52,6 @@ pub fn fold(mut program: Program) -> Program {
 struct FoldContext {
     /// The folded program so far.
     program: Program,
-    /// A number greater than that of every variable.
-    next: u32,
     /// The index of the equation that binds each variable.
     binds: SecondaryMap<Var, usize>,
     /// The operand that replaces each removed variable.
@@ -213,36 +208,6 @@ impl FoldContext {
             attrs,
             args,
         })
-    }
-
-    /// Returns the equation that replaces a power with a small exponent, which is defined as a product.
-    ///
-    /// Appends the square that a third power needs.
-    fn power(&mut self, eqn: &Eqn) -> Option<Eqn> {
-        if eqn.op != Op::Pow {
-            return None;
-        }
-        let (x, y) = (eqn.args[0], eqn.args[1]);
-        let n = self.number(y)?.0;
-        if !self.absorbs(x, y) || !self.keeps_dtype(eqn, x, y) {
-            return None;
-        }
-        let with = |op: Op, outs: Var, args: &[Var]| Eqn {
-            outs: [outs].into(),
-            op,
-            attrs: [].into(),
-            args: args.into(),
-        };
-        if n == 2.0 {
-            return Some(with(Op::Square, eqn.out(), &[x]));
-        }
-        if n != 3.0 {
-            return None;
-        }
-        let square = with_copy_of(&mut self.program, x, &mut self.next);
-        self.binds.insert(square, self.program.eqns.len());
-        self.program.eqns.push(with(Op::Square, square, &[x]));
-        Some(with(Op::Mul, eqn.out(), &[square, x]))
     }
 
     /// Returns the constant equation that replaces a sum of equal integers, which no order of additions rounds.

@@ -8,6 +8,7 @@ mod decompose;
 mod fold;
 mod fuse;
 mod means;
+mod powers;
 mod recompute;
 mod rematerialize;
 mod residuals;
@@ -23,6 +24,7 @@ pub use decompose::{decompose, replace_some};
 pub use fold::fold;
 pub use fuse::{fuse, may_fail};
 pub use means::without_means;
+pub use powers::without_powers;
 pub use recompute::recompute;
 pub use rematerialize::{Rematerialized, rematerialize};
 pub use residuals::choose_residuals;
@@ -93,7 +95,7 @@ pub fn to_plan(program: Program) -> Program {
         // The first `simplify` removes ops on zeros of small dtypes, and the second one casts of them.
         program = simplify(without_means(widen(program)));
     }
-    recompute(read_stored(program))
+    recompute(read_stored(without_powers(program)))
 }
 
 /// Runs dead code elimination, folding and common subexpression elimination.

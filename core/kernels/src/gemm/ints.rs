@@ -1,8 +1,7 @@
 //! Products of integers, by tiles whose sums stay in registers.
 
-use super::MatrixPtr;
 use crate::gemm::blocks::OutputPtr;
-use crate::gemm::pack;
+use crate::gemm::pack::{self, MatrixPtr};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 
