@@ -241,11 +241,14 @@ fn changing_numbers(
     let mut values = SmallVec::new();
     let mut ops = Vec::with_capacity(key.len());
     let ends = nodes.iter().skip(1).map(|(_, at)| *at).chain([ops_end]);
-    for ((node, at), end) in nodes.iter().zip(ends) {
+    let powers = nodes.iter().filter(|(node, _)| node.op == Op::Pow);
+    let exponents = powers.filter_map(|(_, at)| args(&key[*at..]).get(1).copied());
+    let exponents: SmallVec<[Origin; 2]> = exponents.collect();
+    for (i, ((node, at), end)) in nodes.iter().zip(ends).enumerate() {
         match (node.op, &node.more) {
             (Op::Scalar, Some(more)) => {
                 values.push(hash::words(&more.words));
-                if node.is_exponent() {
+                if node.is_exponent() && exponents.contains(&Origin::node(i as u32, 0)) {
                     ops.extend_from_slice(&key[*at..end]);
                 } else {
                     ops.push(node.op as u64);

@@ -150,6 +150,11 @@ impl<'a> Stack<'a> {
         });
     }
 
+    /// Returns the op whose operands the walk is visiting.
+    pub(crate) fn reader(&self) -> Option<&WalkNode<'a>> {
+        self.0.last()
+    }
+
     /// Returns the empty stack with another lifetime, keeping its memory.
     pub(crate) fn emptied<'b>(self) -> Stack<'b> {
         Stack(emptied(self.0))

@@ -430,10 +430,11 @@ impl Value {
         self.from.ro(edges).0.data()
     }
 
-    /// Returns whether the op makes a number whose power is a product, so that a program with the number is much faster.
+    /// Returns whether the op makes a number with which a power is a product, so that a program with the number is much
+    /// faster.
     ///
-    /// Programs have these numbers as constants. Others may become leaves, so that a number that differs from call to
-    /// call needs no other program.
+    /// Programs have these exponents as constants. Other numbers may become leaves, so that a number that differs from
+    /// call to call needs no other program.
     pub(crate) fn is_exponent(&self) -> bool {
         let number = self.more.as_ref().filter(|_| self.op == Op::Scalar);
         let number = number.and_then(|more| more.statics.first()?.float());

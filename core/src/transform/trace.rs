@@ -19,7 +19,7 @@ use crate::tensor::record::traced_input;
 use crate::tensor::replay::Bound;
 use crate::tree::{frozen, leaves, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
-use gradloom_ir::{Program, SecondaryMap, Var};
+use gradloom_ir::{Op, Program, SecondaryMap, Var};
 use std::sync::Arc;
 
 /// Result of tracing a closure.
@@ -405,6 +405,7 @@ fn cut_until(
         nodes: Vec::new(),
         values: Vec::new(),
         captured: Vec::new(),
+        read_by_power: false,
         exponents: Vec::new(),
     };
     for (i, input) in inputs.iter().enumerate() {
@@ -519,7 +520,9 @@ struct TraceWalk<'a> {
     /// The values that the walk met, unless it ends at older ones.
     values: Vec<(Shared, Origin)>,
     captured: Vec<Tensor>,
-    /// Ops that are [exponents](crate::graph::value::Value::is_exponent), so that they do not depend on an input.
+    /// True if the last op that was met is an [exponent](crate::graph::value::Value::is_exponent) of a power.
+    read_by_power: bool,
+    /// Exponents, which do not depend on an input.
     exponents: Vec<u32>,
 }
 
@@ -552,7 +555,11 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
         };
         match producer {
             Producer::Nothing => self.capture(value),
-            Producer::Op(args) => stack.push(value, value, 0, args),
+            Producer::Op(args) => {
+                let mut reader = stack.reader().into_iter();
+                self.read_by_power = value.is_exponent() && reader.any(|by| by.op.op == Op::Pow);
+                stack.push(value, value, 0, args);
+            }
             Producer::Part(op, out) => match op.stamp.get(self.epoch).map(Origin::kind) {
                 Some(OriginKind::Node(node, _)) => self.note(value, Origin::node(node, out)),
                 Some(_) => self.capture(value),
@@ -566,7 +573,9 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
             OriginKind::Node(node, _) => !self.exponents.contains(&node),
             OriginKind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
         });
-        let is_exponent = matches!(self.include, Include::Dependent) && node.op.is_exponent();
+        let is_exponent = matches!(self.include, Include::Dependent)
+            && node.op.op == Op::Scalar
+            && self.read_by_power;
         let depends = match self.include {
             Include::Dependent => of_input || is_exponent,
             Include::All => true,
