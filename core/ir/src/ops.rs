@@ -175,8 +175,7 @@ macro_rules! op_list {
                 /// computed.
                 ///
                 /// A known exponent of 1, 2 or 3 takes a product, `x^3` to 2 ulp. Any other takes a
-                /// logarithm, so [`sqrt`](Tensor::sqrt), [`rsqrt`](Tensor::rsqrt) and
-                /// [`reciprocal`](Tensor::reciprocal) are much faster than their powers.
+                /// logarithm, so `sqrt`, `rsqrt` and `reciprocal` are much faster than their powers.
                 Pow = pow,
                 /// The larger of two elements, with broadcasting; NaN if either is NaN.
                 Maximum = maximum,

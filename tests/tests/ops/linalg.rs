@@ -290,7 +290,7 @@ fn factorisations_do_not_depend_on_the_scale_of_the_matrix() {
         ),
         ("inv", |x| vec![x.inv()], &[-1]),
         ("pinv", |x| vec![x.pinv(1e-4)], &[-1]),
-        ("solve", |x| vec![x.solve(&x.transpose())], &[0]),
+        ("solve", |x| vec![x.solve(x.transpose())], &[0]),
     ];
     // The derivative of `pinv` has products of two elements of the result.
     for (dtype, exponents, most_pinv, near) in [
@@ -313,7 +313,7 @@ fn factorisations_do_not_depend_on_the_scale_of_the_matrix() {
                 };
                 let loss = |x: &Tensor, k: i32| {
                     let weighted = of(x, k).into_iter().enumerate().map(|(i, y)| {
-                        let weights = noise(&y.shape().to_vec(), 7 + i as u64).cast(dtype);
+                        let weights = noise(y.shape(), 7 + i as u64).cast(dtype);
                         (y * weights).sum(..)
                     });
                     weighted.reduce(|x, y| x + y).expect("a result")
