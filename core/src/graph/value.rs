@@ -6,7 +6,7 @@ use crate::graph::handle::{self, Handle};
 use crate::graph::topo::Stamp;
 use crate::graph::trace_scope::Scopes;
 use crate::{Aval, DType, Error, recycle};
-use gradloom_ir::{Op, Static};
+use gradloom_ir::{Op, Static, pass};
 use gradloom_kernels::lock;
 use gradloom_kernels::memory::Buffer;
 use qcell::{TCell, TCellOwner};
@@ -438,7 +438,7 @@ impl Value {
     pub(crate) fn is_exponent(&self) -> bool {
         let number = self.more.as_ref().filter(|_| self.op == Op::Scalar);
         let number = number.and_then(|more| more.statics.first()?.float());
-        number.is_some_and(|n| n == 2.0 || n == 3.0)
+        number.is_some_and(pass::is_product)
     }
 
     /// Returns whether the value does not need an op.

@@ -405,7 +405,6 @@ fn cut_until(
         nodes: Vec::new(),
         values: Vec::new(),
         captured: Vec::new(),
-        read_by_power: false,
         exponents: Vec::new(),
     };
     for (i, input) in inputs.iter().enumerate() {
@@ -520,18 +519,25 @@ struct TraceWalk<'a> {
     /// The values that the walk met, unless it ends at older ones.
     values: Vec<(Shared, Origin)>,
     captured: Vec<Tensor>,
-    /// True if the last op that was met is an [exponent](crate::graph::value::Value::is_exponent) of a power.
-    read_by_power: bool,
-    /// Exponents, which do not depend on an input.
+    /// Ops that are [exponents](crate::graph::value::Value::is_exponent) of powers, and do not depend on an input.
     exponents: Vec<u32>,
 }
 
-impl TraceWalk<'_> {
+impl<'a> TraceWalk<'a> {
     /// Captures a value as a leaf of the program.
     fn capture(&mut self, value: &Shared) {
         let leaf = Origin::leaf((self.n_inputs + self.captured.len()) as u32);
         value.stamp.set(self.epoch, leaf);
         self.captured.push(Tensor::of(value));
+    }
+
+    /// Adds an op to the program, whose result `out` is `value`.
+    fn add(&mut self, op: &'a Shared, value: &Shared, out: u32, args: &[Shared]) {
+        let number = self.nodes.len() as u32;
+        op.stamp.set(self.epoch, Origin::node(number, 0));
+        self.note(value, Origin::node(number, out));
+        self.nodes.push((op, self.key.len()));
+        pending::encode(op, args, &mut self.key);
     }
 
     /// Notes a value that an op computes.
@@ -556,9 +562,14 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
         match producer {
             Producer::Nothing => self.capture(value),
             Producer::Op(args) => {
-                let mut reader = stack.reader().into_iter();
-                self.read_by_power = value.is_exponent() && reader.any(|by| by.op.op == Op::Pow);
-                stack.push(value, value, 0, args);
+                let is_power = |by: &WalkNode<'_>| by.op.op == Op::Pow;
+                let of_power = value.is_exponent() && stack.reader().is_some_and(is_power);
+                if of_power && matches!(self.include, Include::Dependent) {
+                    self.exponents.push(self.nodes.len() as u32);
+                    self.add(value, value, 0, args);
+                } else {
+                    stack.push(value, value, 0, args);
+                }
             }
             Producer::Part(op, out) => match op.stamp.get(self.epoch).map(Origin::kind) {
                 Some(OriginKind::Node(node, _)) => self.note(value, Origin::node(node, out)),
@@ -573,11 +584,8 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
             OriginKind::Node(node, _) => !self.exponents.contains(&node),
             OriginKind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
         });
-        let is_exponent = matches!(self.include, Include::Dependent)
-            && node.op.op == Op::Scalar
-            && self.read_by_power;
         let depends = match self.include {
-            Include::Dependent => of_input || is_exponent,
+            Include::Dependent => of_input,
             Include::All => true,
             Include::AllButParams => of_input || !node.op.depends_on_params(),
         };
@@ -588,14 +596,6 @@ impl<'a> Walker<'a> for TraceWalk<'a> {
             self.capture(node.value);
             return;
         }
-        let number = self.nodes.len() as u32;
-        if is_exponent {
-            self.exponents.push(number);
-        }
-        node.op.stamp.set(self.epoch, Origin::node(number, 0));
-        let source = Origin::node(number, node.out);
-        self.note(node.value, source);
-        self.nodes.push((node.op, self.key.len()));
-        pending::encode(node.op, node.args, &mut self.key);
+        self.add(node.op, node.value, node.out, node.args);
     }
 }

@@ -268,7 +268,7 @@ fn powers_with_small_exponents_are_products() {
             assert!(found.iter().zip(&want).all(near), "to the {n}");
         }
     }
-    // After several exponents, none of these has become an operand of the plan.
+    // A plan keeps 2 and 3 as constants after it has seen several exponents.
     for n in [1.5, 2.0, 3.0, 2.5, 3.0, 2.0] {
         let found = gradloom::explain(&x.pow(n));
         let power = found.contains("pow");

@@ -262,7 +262,7 @@ fn cofactors_are_finite_where_the_determinant_overflows_or_underflows() {
 #[test]
 fn factorisations_do_not_depend_on_the_scale_of_the_matrix() {
     type Factors = fn(&Tensor) -> Vec<Tensor>;
-    // Results whose degrees in the elements of the matrix are given.
+    // The results, and for each the power of the scale of the matrix by which it is multiplied.
     let cases: [(&str, Factors, &[i32]); 6] = [
         (
             "svd",

@@ -35,18 +35,15 @@ pub(super) static OP: Binary = Binary {
         left: |b, eqn, dx| {
             let (x, y) = (eqn.args[0], eqn.args[1]);
             let one = b.scalar(1.0, y);
-            let known = exponent(b.program(), y);
-            if known.is_some_and(|known| known != 0.0) {
+            let exponent = if known_number(b.program(), y).is_some_and(|y| y != 0.0) {
+                b.sub(y, one)
+            } else {
+                let zero = b.scalar(0.0, y);
+                let [no_x, no_y] = [x, y].map(|operand| b.binary(Op::Eq, operand, zero));
+                let constant = b.binary(Op::BitAnd, no_x, no_y);
                 let less = b.sub(y, one);
-                let power = b.binary(Op::Pow, x, less);
-                let slope = b.mul(y, power);
-                return b.mul(dx, slope);
-            }
-            let zero = b.scalar(0.0, y);
-            let [no_x, no_y] = [x, y].map(|operand| b.binary(Op::Eq, operand, zero));
-            let constant = b.binary(Op::BitAnd, no_x, no_y);
-            let less = b.sub(y, one);
-            let exponent = b.select(constant, one, less);
+                b.select(constant, one, less)
+            };
             let power = b.binary(Op::Pow, x, exponent);
             let slope = b.mul(y, power);
             b.mul(dx, slope)
@@ -84,7 +81,7 @@ pub(super) static OP: Binary = Binary {
 /// At 0, it has one for `y >= 1` and for `y = 0`.
 fn has_finite_slope(of: &OperandRanges<'_>, varies: &dyn Fn(Var) -> bool) -> bool {
     let y = of.eqn.args[1];
-    let at_0 = match exponent(of.program, y) {
+    let at_0 = match known_number(of.program, y) {
         Some(y) => y >= 1.0 || y == 0.0,
         None => !varies(y) && of.y().bounded,
     };
@@ -92,7 +89,7 @@ fn has_finite_slope(of: &OperandRanges<'_>, varies: &dyn Fn(Var) -> bool) -> boo
 }
 
 /// Returns the number that all elements of `y` are equal to, if it is known.
-fn exponent(program: &Program, y: Var) -> Option<f64> {
+fn known_number(program: &Program, y: Var) -> Option<f64> {
     let made = program.eqns.iter().find(|eqn| eqn.outs.contains(&y))?;
     range::number(program, made)?.float()
 }

@@ -24,7 +24,7 @@ pub use decompose::{decompose, replace_some};
 pub use fold::fold;
 pub use fuse::{fuse, may_fail};
 pub use means::without_means;
-pub use powers::without_powers;
+pub use powers::{is_product, without_powers};
 pub use recompute::recompute;
 pub use rematerialize::{Rematerialized, rematerialize};
 pub use residuals::choose_residuals;

@@ -3,6 +3,11 @@
 use super::{constants, cse, dce, with_copy_of};
 use crate::{Eqn, Op, Program, SecondaryMap, Var};
 
+/// Returns whether [`without_powers`] replaces powers with this exponent.
+pub fn is_product(exponent: f64) -> bool {
+    exponent == 2.0 || exponent == 3.0
+}
+
 /// Replaces powers with the exponents 2 and 3 by the products that they are defined as.
 ///
 /// The derivative of the products takes more operations than that of the power, so this runs after differentiation, when
@@ -43,8 +48,11 @@ fn exponent(program: &Program, numbers: &SecondaryMap<Var, f64>, eqn: &Eqn) -> O
     }
     let (x, out) = (program.aval(eqn.args[0]), program.aval(eqn.out()));
     let dtype = out.dtype?;
-    // A product of small elements would be rounded.
+    // The square of an element of 8 or 16 bits would be rounded before it is multiplied again.
+    if dtype.computed() != dtype {
+        return None;
+    }
     let is_like_x = x.dtype == out.dtype && x.shape.same(&out.shape);
     let exponent = numbers.get(eqn.args[1]).copied();
-    exponent.filter(|_| is_like_x && dtype.computed() == dtype)
+    exponent.filter(|n| is_like_x && is_product(*n))
 }

@@ -475,11 +475,16 @@ pub fn qr(dtype: DType, n_matrices: usize, [m, n]: [usize; 2]) -> Prepared {
     on_float!(dtype, typed(n_matrices, m, n))
 }
 
+/// Returns the largest magnitude.
+fn largest<T: Float>(xs: impl Iterator<Item = T>) -> T {
+    let larger = |x: T, y: T| if y > x { y } else { x };
+    xs.map(T::abs).fold(T::default(), larger)
+}
+
 /// Returns whether a vector is to be negated: the first element of at least half the largest
 /// magnitude is to be positive.
 fn is_negative<T: Float>(v: impl Iterator<Item = T> + Clone) -> bool {
-    let larger = |x: T, y: T| if y > x { y } else { x };
-    let largest = v.clone().map(T::abs).fold(T::default(), larger);
+    let largest = largest(v.clone());
     v.into_iter()
         .find(|x| x.abs() >= largest.half())
         .is_some_and(|x| x < T::default())
@@ -524,9 +529,7 @@ fn with_scale<T: Float>(xs: &[T]) -> Option<(Cow<'_, [T]>, i64)> {
     if !all_finite(xs) {
         return None;
     }
-    let larger = |x: T, y: T| if y > x { y } else { x };
-    let largest = xs.iter().map(|x| x.abs()).fold(T::default(), larger);
-    let n = Scaled::new(largest).exponent;
+    let n = Scaled::new(largest(xs.iter().copied())).exponent;
     if n == 0 {
         return Some((xs.into(), 0));
     }
@@ -599,11 +602,10 @@ pub fn pseudo_inverse(dtype: DType, n_matrices: usize, [m, n]: [usize; 2], rcond
             let rank = (0..m.min(n)).take_while(|k| s[*k] > least).count();
             let v = Mat::from_fn(n, rank, |i, k| v[(i, k)] / s[k]);
             let product = v * u.get(.., ..rank).transpose();
-            for (i, row) in out.chunks_exact_mut(m.max(1)).enumerate() {
-                for (j, y) in row.iter_mut().enumerate() {
-                    let (x, exponent) = (product[(i, j)], -exponent);
-                    *y = Scaled { x, exponent }.value();
-                }
+            write(product.as_ref(), out);
+            for y in out {
+                let (x, exponent) = (*y, -exponent);
+                *y = Scaled { x, exponent }.value();
             }
         };
         for_each_matrix(n_matrices, m * n, [n * m], work(m * n, 20 * m.min(n)), one)

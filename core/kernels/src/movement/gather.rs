@@ -196,16 +196,13 @@ pub(crate) fn read_row<T: Copy>(xs: &[T], stride: usize, out: &mut [T]) {
     }
 }
 
-/// Repeats each of the elements that are `apart`: `len` times.
+/// Repeats each element `len` times. The elements are `apart`.
 #[inline(always)]
 fn repeat_each<T: Copy>(xs: &[T], apart: usize, len: usize, out: &mut [T]) {
-    match (len, apart) {
-        (2, 1) => repeat_each_of::<2, T>(xs, 1, out),
-        (3, 1) => repeat_each_of::<3, T>(xs, 1, out),
-        (4, 1) => repeat_each_of::<4, T>(xs, 1, out),
-        (2, _) => repeat_each_of::<2, T>(xs, apart, out),
-        (3, _) => repeat_each_of::<3, T>(xs, apart, out),
-        (4, _) => repeat_each_of::<4, T>(xs, apart, out),
+    match len {
+        2 => repeat_each_of::<2, T>(xs, apart, out),
+        3 => repeat_each_of::<3, T>(xs, apart, out),
+        4 => repeat_each_of::<4, T>(xs, apart, out),
         _ => {
             // Short repetitions are written together with elements after them, which the next ones overwrite.
             let mut out = out;
@@ -224,7 +221,7 @@ fn repeat_each<T: Copy>(xs: &[T], apart: usize, len: usize, out: &mut [T]) {
 /// Number of equal elements that are written at once.
 const SPLAT: usize = 16;
 
-/// Repeats each of the elements that are `apart`: `N` times.
+/// Repeats each element `N` times. The elements are `apart`.
 #[inline(always)]
 fn repeat_each_of<const N: usize, T: Copy>(xs: &[T], apart: usize, out: &mut [T]) {
     let (rows, _) = out.as_chunks_mut::<N>();

@@ -170,7 +170,7 @@ pub fn order(key: KeyWords, n: usize) -> Result<Buffer, KernelFault> {
 pub(super) fn write_order(key: KeyWords, ys: &mut [i64]) -> Result<(), KernelFault> {
     let n = ys.len();
     if u32::try_from(n).is_err() {
-        // Reports that there is no memory, where the definition would panic.
+        // The definition would panic if there is no memory for its result.
         let _memory: Vec<i64> = reserve(n)?;
         ys.copy_from_slice(&threefry::permutation(key, n));
         return Ok(());
