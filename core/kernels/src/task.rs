@@ -64,9 +64,18 @@ impl Region {
     }
 }
 
-/// Returns whether the first operand is in the memory of the first result.
-fn is_in_place(args: &[Region], outs: &[Region]) -> bool {
-    matches!((args.first(), outs.first()), (Some(x), Some(y)) if x == y && x.len > 0)
+/// Returns for each operand the result that has the same region.
+fn in_place(args: &[Region], outs: &[Region], needs: &BufferSizes) -> SmallVec<[Option<u32>; 8]> {
+    let place = |r: &Region| (needs.number(r.base), r.start);
+    let mut places: SmallVec<[_; 4]> = outs.iter().zip(0u32..).collect();
+    places.retain(|(out, _)| out.len > 0);
+    places.sort_unstable_by_key(|(out, _)| place(out));
+    let result = |arg: &Region| {
+        let at = places.binary_search_by_key(&place(arg), |(out, _)| place(out));
+        let (out, i) = places[at.ok()?];
+        (out == arg).then_some(i)
+    };
+    args.iter().map(result).collect()
 }
 
 /// Returns whether no result overlaps another result or an operand.
@@ -101,8 +110,6 @@ pub struct Task {
     /// The same regions, with their buffers resolved to indices.
     resolved: Box<[Resolved]>,
     n_args: usize,
-    /// True if the first operand is what the first result holds.
-    in_place: bool,
     /// Buffer indices of the results, ascending, each with the position of the result.
     numbers: SmallVec<[(u32, usize); 2]>,
 }
@@ -110,6 +117,8 @@ pub struct Task {
 /// A region with the index of its buffer, counted by [`BufferSizes::number`].
 struct Resolved {
     buffer: u32,
+    /// The result in whose memory an operand is.
+    same: Option<u32>,
     dtype: DType,
     start: usize,
     len: usize,
@@ -118,8 +127,8 @@ struct Resolved {
 impl Task {
     /// Creates a task. The first `n_args` regions are the operands, and the others are the results.
     ///
-    /// If the first operand and the first result are the same region, the kernel gets the operand as
-    /// [`Data::Same`]. It must be able to compute in place.
+    /// The kernel gets an operand in the region of a result as [`Data::Same`], and must be able to compute it in
+    /// place.
     ///
     /// # Panics
     ///
@@ -132,11 +141,12 @@ impl Task {
         needs: &BufferSizes,
     ) -> Task {
         let (args, outs) = regions.split_at(n_args);
-        let in_place = is_in_place(args, outs);
-        let others = &args[usize::from(in_place)..];
+        let same = in_place(args, outs, needs);
+        let others = args.iter().zip(&same).filter(|(_, same)| same.is_none());
+        let others: SmallVec<[Region; 8]> = others.map(|(arg, _)| *arg).collect();
         let writable = |out: &Region| matches!(out.base, RegionBase::Result(_) | RegionBase::Arena);
         assert!(
-            outs.iter().all(writable) && are_apart(others, outs, needs),
+            outs.iter().all(writable) && are_apart(&others, outs, needs),
             "a result must not overlap another region of its task"
         );
         for region in &regions {
@@ -150,8 +160,10 @@ impl Task {
         let mut numbers: SmallVec<[(u32, usize); 2]> =
             outs.iter().enumerate().map(number).collect();
         numbers.sort_unstable();
-        let resolved = regions.iter().map(|region| Resolved {
+        let same = same.into_iter().chain(outs.iter().map(|_| None));
+        let resolved = regions.iter().zip(same).map(|(region, same)| Resolved {
             buffer: needs.number(region.base),
+            same,
             dtype: region.dtype,
             start: region.start,
             len: region.len,
@@ -160,7 +172,6 @@ impl Task {
             kernel,
             resolved: resolved.collect(),
             n_args,
-            in_place,
             numbers,
             regions,
         }
@@ -498,9 +509,9 @@ impl RunBuffers<'_> {
     ///
     /// Every region of `task` must lie inside its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
-        let data = |(i, region): (usize, &Resolved)| {
-            if i == 0 && task.in_place {
-                return Data::Same(0);
+        let data = |region: &Resolved| {
+            if let Some(out) = region.same {
+                return Data::Same(out as usize);
             }
             if !self.given.is_empty()
                 && let Some(out) = self.taken(task, region)
@@ -519,7 +530,7 @@ impl RunBuffers<'_> {
         let (args, outs) = task.resolved.split_at(n_args);
         if n_args <= FEW && n_outs <= FEW {
             let mut to_read = [Data::EMPTY; FEW];
-            for (arg, region) in to_read.iter_mut().zip(args.iter().enumerate()) {
+            for (arg, region) in to_read.iter_mut().zip(args) {
                 *arg = data(region);
             }
             if let [out] = outs {
@@ -531,7 +542,7 @@ impl RunBuffers<'_> {
             }
             return (task.kernel)(&to_read[..n_args], &mut to_write[..n_outs]);
         }
-        let args: Vec<Data> = args.iter().enumerate().map(data).collect();
+        let args: Vec<Data> = args.iter().map(data).collect();
         let mut outs: Vec<DataMut> = outs.iter().map(data_mut).collect();
         (task.kernel)(&args, &mut outs)
     }

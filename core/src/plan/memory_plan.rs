@@ -12,6 +12,7 @@ use crate::plan::chains;
 use crate::plan::chains::chains;
 use gradloom_ir::{Program, SecondaryMap, Var};
 use gradloom_kernels::task::{BufferSizes, Region, RegionBase, Task};
+use smallvec::SmallVec;
 
 /// Makes the plan: selects results, fuses chains, and assigns memory.
 pub(super) fn assign_memory(
@@ -80,6 +81,11 @@ impl TaskRegions {
     }
 }
 
+/// Size in bytes from which a group computes in the memory of an operand.
+///
+/// It copies each piece of such an operand. That takes longer than to write other memory, if both are in a cache.
+const SHARED_BYTES: usize = 1 << 20;
+
 /// Roots that share memory, because a task changes one into the other in place.
 struct SharedMemory {
     /// Last root in the memory of each root.
@@ -89,8 +95,8 @@ struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// A task that changes a part of its first operand does so in place if it is the last that reads the
-    /// operand, and the operand is not a result of the plan.
+    /// A task computes a result in the memory of an operand that it is the last to read, if it can do so and the operand is
+    /// not a result of the plan. Values of less than [`SHARED_BYTES`] are only changed in place.
     fn of(
         drafts: &[TaskDraft],
         storages: &[Storage],
@@ -101,20 +107,33 @@ impl SharedMemory {
             last_root: (0..storages.len() as u32).collect(),
             first_task: vec![None; storages.len()],
         };
+        let size = |root: u32| {
+            let Storage { dtype, len, .. } = storages[root as usize];
+            (dtype, len)
+        };
         for (i, draft) in drafts.iter().enumerate().rev() {
-            let (InPlace::Update, [x, others @ ..], [y]) =
-                (&draft.in_place, &draft.args[..], &draft.outs[..])
-            else {
+            let made = &draft.outs[..draft.in_place.n_results()];
+            let first = made.iter().filter(|y| liveness.made(**y) == Some(i));
+            let mut free: SmallVec<[u32; 4]> = first.copied().collect();
+            if free.is_empty() {
                 continue;
-            };
-            let root = &storages[x.root as usize];
-            let whole = x.start == 0 && x.len == root.len && root.kind == StorageKind::Made;
-            let once = others.iter().all(|part| part.root != x.root);
-            let last = liveness.last(x.root) == i && results.number(x.root).is_none();
-            if let (true, Some(made)) = (whole && once && last, liveness.made(x.root)) {
-                let last_root = shared.last_root[*y as usize];
-                shared.last_root[x.root as usize] = last_root;
-                shared.first_task[last_root as usize] = Some(made);
+            }
+            for (n, x) in draft.args.iter().enumerate() {
+                let (dtype, len) = size(x.root);
+                let pays = matches!(draft.in_place, InPlace::Update)
+                    || len.saturating_mul(dtype.size()) >= SHARED_BYTES;
+                let whole = x.start == 0 && x.len == len;
+                let last = liveness.last(x.root) == i && results.number(x.root).is_none();
+                if !(draft.in_place.takes(n) && pays && whole && last) {
+                    continue;
+                }
+                let once = draft.args.iter().filter(|part| part.root == x.root).count() == 1;
+                let y = free.iter().position(|y| size(*y) == (dtype, len));
+                if let (true, Some(y), Some(made)) = (once, y, liveness.made(x.root)) {
+                    let last_root = shared.last_root[free.swap_remove(y) as usize];
+                    shared.last_root[x.root as usize] = last_root;
+                    shared.first_task[last_root as usize] = Some(made);
+                }
             }
         }
         shared

@@ -511,6 +511,9 @@ impl Group {
         let mut filled: SmallVec<[Option<RegisterContent>; 8]> =
             SmallVec::from_elem(None, args.len());
         let n_args = args.len();
+        // Operands in the memory of a result, with the size of an element. A piece of the result is computed in the register of
+        // the operand, which the instructions may read to the end.
+        let mut shared: SmallVec<[(usize, usize, usize); 4]> = SmallVec::new();
         for (span, first) in spans {
             let Span { from, to, in_tile } = span;
             for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
@@ -518,39 +521,29 @@ impl Group {
                     slots[i] = first.wrapping_add(start + in_tile * size);
                 }
                 if let Input::Direct { size } = input {
-                    slots[i] = match (taken, arg) {
+                    slots[i] = match (taken, *arg) {
                         (Some(taken), _) if taken.operand == i => first,
-                        (_, Data::Same(_)) => of_operand(i),
+                        (_, Data::Same(out)) => ends.results[out].0.wrapping_add(from * size),
                         _ => ends.direct[i].0.wrapping_add(from * size),
                     };
                 }
             }
-            // The operand that a result overwrites, piece by piece.
-            let mut in_place = None;
+            shared.clear();
             for (i, (start, size)) in ends.results.iter().zip(&self.outputs).enumerate() {
-                let start = match taken {
-                    Some(taken) if taken.into == Some(i) => {
-                        in_place = (result.wrapping_add(from * size) == first)
-                            .then_some((taken.operand, *size));
-                        result
-                    }
-                    _ => start.0,
+                let into = taken.filter(|taken| taken.into == Some(i));
+                let start = into.map_or(start.0, |_| result).wrapping_add(from * size);
+                slots[n_args + i] = start;
+                let same = |arg: &Data<'_>| matches!(arg, Data::Same(out) if *out == i);
+                let operand = match into {
+                    Some(taken) => (start == first).then_some(taken.operand),
+                    None => args.iter().position(same),
                 };
-                slots[n_args + i] = start.wrapping_add(from * size);
+                shared.extend(operand.map(|operand| (operand, i, *size)));
             }
             let mut at = from;
             while at < to {
                 let n = self.grid.piece(at, to);
                 for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
-                    if let (Input::Direct { size }, Data::Same(out)) = (input, arg) {
-                        // SAFETY: this thread owns the piece of the result, whose elements have the
-                        // size of the operand's (asserted in `ends`). The register has space for
-                        // them and belongs to this thread.
-                        unsafe {
-                            let piece = slots[n_args + out].cast_const();
-                            std::ptr::copy_nonoverlapping(piece, slots[i], n * size);
-                        }
-                    }
                     if let Input::Gather { dtype, gather } = input {
                         let at = at - origins[i];
                         slots[i] = match gather.run(at, n) {
@@ -570,12 +563,8 @@ impl Group {
                         };
                     }
                 }
-                if let Some((operand, size)) = in_place {
-                    let (from, to) = (slots[operand].cast_const(), of_operand(operand));
-                    // SAFETY: the caller guarantees `n` valid elements of the taken operand, and
-                    // the register has space for a chunk of the widest elements.
-                    unsafe { std::ptr::copy_nonoverlapping(from, to, n * size) };
-                    slots[operand] = to;
+                for (operand, result, _) in &shared {
+                    slots[n_args + result] = of_operand(*operand);
                 }
                 for instr in &self.instrs {
                     // SAFETY: a slot is a piece of an operand or of a result, which have at least
@@ -591,15 +580,16 @@ impl Group {
                     // `FusedSum::len` elements (asserted in `ends`).
                     unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
                 }
-                for ((slot, input), arg) in slots.iter_mut().zip(&self.inputs).zip(args) {
-                    if let Input::Direct { size } | Input::Tiled { size, .. } = input
-                        && !matches!(arg, Data::Same(_))
-                    {
+                for (operand, _, size) in &shared {
+                    let (from, to) = (of_operand(*operand), slots[*operand]);
+                    // SAFETY: this thread owns the piece of the result, in which the operand is. The register has
+                    // space for a chunk of the widest elements and belongs to this thread.
+                    unsafe { std::ptr::copy_nonoverlapping(from, to, n * size) };
+                }
+                for (slot, input) in slots.iter_mut().zip(&self.inputs) {
+                    if let Input::Direct { size } | Input::Tiled { size, .. } = input {
                         *slot = slot.wrapping_add(n * size);
                     }
-                }
-                if let Some((operand, size)) = in_place {
-                    slots[operand] = first.wrapping_add((at + n - from) * size);
                 }
                 for (slot, size) in slots[n_args..].iter_mut().zip(&self.outputs) {
                     *slot = slot.wrapping_add(n * size);

@@ -9,8 +9,8 @@ mod run;
 mod view;
 
 use cases::{case, cases};
-use gradloom_ir::{DType, Op};
-use run::plan;
+use gradloom_ir::{DType, Op, Program};
+use run::{plan, run, run_one};
 use view::{View, array_of, bits, elsewhere};
 
 /// Rows S1.45, S1.46 of the requirements.
@@ -107,4 +107,35 @@ fn ops_that_only_move_elements_are_views() {
         let plan = plan(&case(text).program, std::slice::from_ref(&x));
         assert!(plan.only_moves(), "{text}");
     }
+}
+
+#[test]
+fn large_values_are_computed_in_the_memory_of_operands() {
+    let aval = "f32[700, 512]";
+    let steps = [
+        ("cumsum[axes=[0], reverse=false] a", "a"),
+        ("mul b, a", "b, a"),
+        ("cumsum[axes=[1], reverse=false] c", "c"),
+        ("sub d, a", "d, a"),
+    ];
+    let [first, second, third, last] = steps.map(|(op, _)| op);
+    let text = format!(
+        "(a: {aval}) {{ b = {first} c = {second} d = {third} e = {last} f = exp d return e, f }}"
+    );
+    let numbers = (0..700 * 512).map(|i| f64::from(i % 1013) / 1e3 - 0.5);
+    let mut values = vec![View::new(numbers.map(|x| x as f32).collect(), &[700, 512])];
+    for (op, args) in steps {
+        let args: Vec<&str> = args.split(", ").collect();
+        let header: Vec<_> = args.iter().map(|x| format!("{x}: {aval}")).collect();
+        let text = format!("({}) {{ y = {op} return y }}", header.join(", "));
+        let number = |name: &&str| usize::from(name.as_bytes()[0] - b'a');
+        let args: Vec<View> = args.iter().map(|x| values[number(x)].clone()).collect();
+        values.push(run_one(&text, &args).unwrap());
+    }
+    let program: Program = text.parse().unwrap();
+    let made = run(&program, &values[..1]).unwrap();
+    assert_eq!(bits(&made[0]), bits(&values[4]));
+    let plan = plan(&program, &values[..1]);
+    // `b` and `c` are in one place, and `d` in that of a result.
+    assert!(plan.arena() <= 700 * 512 * 4, "{} bytes", plan.arena());
 }
