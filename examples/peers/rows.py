@@ -1,9 +1,10 @@
 """Times in JAX, PyTorch and ONNX Runtime the operations of the benchmark rows W11 and W13 to W19.
 
     rows.py --peer jax|torch|onnxruntime [--rows W13,W14_sort1] [--threads 1] [--min-time 0.2]
-                 [--check] [--first] [--cpu N] [--list]
+                 [--check] [--first] [--memory] [--cpu N] [--list]
 
-Prints one line `row,peer,milliseconds` per row: the median of batches of about 10 ms, after a warm-up.
+Prints one line `row,peer,milliseconds` per row: the median of batches of about 10 ms, after a warm-up. With
+`--memory` the number is MiB: the peak of three calls above what the process holds before, arguments included.
 `--rows` takes the names of rows, or prefixes for which no row has that exact name.
 
 A row may have several forms that compute the same numbers (`x[i]` and `jnp.take`, say). The line has the
@@ -22,6 +23,8 @@ Differences from the Rust rows that cannot be removed:
 """
 
 import argparse
+import ctypes
+import gc
 import os
 import statistics
 import sys
@@ -37,6 +40,7 @@ def options():
     parser.add_argument("--min-time", type=float, default=0.2)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--first", action="store_true", help="only the first form of each row")
+    parser.add_argument("--memory", action="store_true", help="memory in place of time, on Linux")
     parser.add_argument("--cpu", type=int, help="CPU for one thread; the last one by default")
     parser.add_argument("--list", action="store_true")
     return parser.parse_args()
@@ -1270,6 +1274,26 @@ def milliseconds(min_time, call):
     return statistics.median(samples) * 1e3
 
 
+def mebibytes(name):
+    with open("/proc/self/status") as status:
+        sizes = [line.split()[1] for line in status if line.startswith(name)]
+    return int(sizes[0]) / 1024
+
+
+def memory(call):
+    """The memory that calls take beside their arguments, as `measure.rs` measures it."""
+    for _ in range(2):
+        call()
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    with open("/proc/self/clear_refs", "w") as peak:
+        peak.write("5")
+    before = mebibytes("VmRSS:")
+    for _ in range(3):
+        call()
+    return mebibytes("VmHWM:") - before
+
+
 def checks(out):
     """The sum, the sum of absolute values, and the sum with weights that depend on the position."""
     outs = out if isinstance(out, (list, tuple)) else [out]
@@ -1317,7 +1341,7 @@ def main():
                     print("# check,%s,%s,%.9g,%.9g,%.9g" % (row, peer, *found), flush=True)
                 elif any(abs(x - y) > 1e-4 * first[1] / 10 for x, y in zip(first, found)):
                     print(f"# differs,{row},{peer}: form {name}: {found}", flush=True)
-            times[name] = milliseconds(OPTIONS.min_time, call)
+            times[name] = memory(call) if OPTIONS.memory else milliseconds(OPTIONS.min_time, call)
         if len(times) > 1:
             each = " ".join(f"{name}={t:.6g}" for name, t in times.items())
             print(f"# forms,{row},{peer}: {each}")

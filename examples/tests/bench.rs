@@ -67,6 +67,7 @@ fn every_workload_computes_what_jax_computes() {
     let once = Options {
         min_time: 0.0,
         loops: Loops::Beside,
+        memory: false,
         threads: 1,
     };
     let mut rows: Vec<Row> = Vec::new();

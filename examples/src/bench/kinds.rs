@@ -18,7 +18,11 @@ pub(super) fn operations(timer: &mut Timer) -> Result<()> {
 }
 
 /// Times evaluations of the results of `call`, whose check is the sum of absolute values.
-pub(super) fn row<R: Tree>(timer: &mut Timer, name: &str, call: impl Fn() -> R) -> Result<()> {
+pub(super) fn row<R: Tree>(
+    timer: &mut Timer,
+    name: &str,
+    call: impl Fn() -> R + Sync,
+) -> Result<()> {
     let mut check = 0.0;
     call().visit(&mut |leaf| check += sum(&leaf.cast(DType::F32), f64::abs));
     timer.time(name, Unit::Millis, check, || evaluate(&call()))

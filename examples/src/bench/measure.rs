@@ -54,10 +54,34 @@ impl Timer<'_> {
         workload: &str,
         unit: Unit,
         check: f64,
-        call: impl FnMut() -> Result<()>,
+        call: impl FnMut() -> Result<()> + Send,
     ) -> Result<()> {
+        if self.options.memory {
+            return self.memory(workload, check, call);
+        }
         let stats = repeat(self.options.min_time, call)?;
         self.emit(workload, unit, Some(check), stats);
+        Ok(())
+    }
+
+    /// Measures how much memory a call takes beside its arguments: its results and what it computes on the way.
+    ///
+    /// The calls run in threads of their own, whose end frees what threads keep for the next call.
+    fn memory(
+        &mut self,
+        workload: &str,
+        check: f64,
+        mut call: impl FnMut() -> Result<()> + Send,
+    ) -> Result<()> {
+        in_a_thread(|| (0..2).try_for_each(|_| call()))?;
+        gradloom::release_memory();
+        let Some(before) = reset_peak() else {
+            return Ok(());
+        };
+        in_a_thread(|| (0..3).try_for_each(|_| call()))?;
+        if let Some(peak) = mebibytes("VmHWM:") {
+            self.emit_mebibytes(workload, peak - before, Some(check));
+        }
         Ok(())
     }
 
@@ -72,7 +96,7 @@ impl Timer<'_> {
     pub(super) fn beside(
         &mut self,
         workload: &str,
-        call: impl Fn() -> Tensor,
+        call: impl Fn() -> Tensor + Sync,
         mut plain: impl FnMut(&mut [f32]),
     ) -> Result<()> {
         let found = call();
@@ -83,12 +107,11 @@ impl Timer<'_> {
             let near = (x - y).abs() <= 1e-3 * (1.0 + y.abs());
             assert!(near, "{workload}: {x} and {y} at {i} of {}", out.len());
         }
-        let check = |all: &[f32]| Some(all.iter().map(|x| f64::from(x.abs())).sum());
-        let checks = [check(&found), check(&out)];
-        if self.options.loops == Loops::Left {
-            let stats = repeat(self.options.min_time, || evaluate(&call()))?;
-            self.emit(workload, Unit::Millis, checks[0], stats);
-            return Ok(());
+        let check = |all: &[f32]| all.iter().map(|x| f64::from(x.abs())).sum();
+        let checks: [f64; 2] = [check(&found), check(&out)];
+        if self.options.loops == Loops::Left || self.options.memory {
+            drop((found, out));
+            return self.time(workload, Unit::Millis, checks[0], || evaluate(&call()));
         }
         let mut calls: [Call<'_>; 2] = [
             Box::new(|| evaluate(&call())),
@@ -99,17 +122,21 @@ impl Timer<'_> {
         ];
         let stats = in_turn(self.options.min_time, &mut calls)?;
         for ((stats, check), suffix) in stats.into_iter().zip(checks).zip(["", "_loop"]) {
-            self.emit(&format!("{workload}{suffix}"), Unit::Millis, check, stats);
+            let workload = format!("{workload}{suffix}");
+            self.emit(&workload, Unit::Millis, Some(check), stats);
         }
         Ok(())
     }
 
-    /// Times a single call, the first one.
+    /// Times a single call, the first one. Its memory is not measured.
     pub(super) fn time_first(
         &mut self,
         workload: &str,
         call: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
+        if self.options.memory {
+            return Ok(());
+        }
         let stats = Stats::of(vec![sample(1, call)?], 1);
         self.emit(workload, Unit::Millis, None, stats);
         Ok(())
@@ -117,9 +144,12 @@ impl Timer<'_> {
 
     /// Reports the peak memory of the process so far, on systems that provide it.
     pub(super) fn peak_memory(&mut self, workload: &str) {
-        let Some(value) = peak_mebibytes() else {
-            return;
-        };
+        if let Some(peak) = mebibytes("VmHWM:") {
+            self.emit_mebibytes(workload, peak, None);
+        }
+    }
+
+    fn emit_mebibytes(&mut self, workload: &str, value: f64, check: Option<f64>) {
         (self.emit)(Row {
             workload: workload.to_owned(),
             threads: self.options.threads,
@@ -128,7 +158,7 @@ impl Timer<'_> {
             cpu: None,
             unit: "MiB".to_owned(),
             n: 1,
-            check: None,
+            check,
         });
     }
 
@@ -266,10 +296,22 @@ fn sample(batch: usize, calls: impl FnOnce() -> Result<()>) -> Result<Sample> {
     Ok((wall.as_secs_f64() / each, cpu.as_secs_f64() / each))
 }
 
-/// Reads the peak memory from Linux, which gives it in KiB: `VmHWM:  2252 kB`.
-fn peak_mebibytes() -> Option<f64> {
+/// Calls `f` in a new thread.
+fn in_a_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    let result = std::thread::scope(|scope| scope.spawn(f).join());
+    result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// Makes the memory that the process has now its peak, on Linux, and returns it in MiB.
+fn reset_peak() -> Option<f64> {
+    std::fs::write("/proc/self/clear_refs", "5").ok()?;
+    mebibytes("VmRSS:")
+}
+
+/// Reads a size from Linux, which gives it in KiB: `VmHWM:  2252 kB`.
+fn mebibytes(name: &str) -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
     let kib: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib / 1024.0)
 }

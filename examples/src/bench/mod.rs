@@ -38,6 +38,8 @@ pub struct Options {
     pub threads: usize,
     /// Whether the rows that have a plain loop are timed beside it or alone.
     pub loops: Loops,
+    /// Whether the memory of the calls is measured, in place of their times.
+    pub memory: bool,
 }
 
 /// Plain loops that are timed beside the rows that have one.

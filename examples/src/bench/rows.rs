@@ -8,7 +8,7 @@ use gradloom::prelude::*;
 pub(super) fn reductions(timer: &mut Timer) -> Result<()> {
     let x = fill(130, [4096, 1024], 3.0);
     let (gain, bias) = (near_one(131, 1024, 0.1), fill(132, 1024, 0.1));
-    let mut time = |name: &str, call: &dyn Fn() -> Tensor| {
+    let mut time = |name: &str, call: &(dyn Fn() -> Tensor + Sync)| {
         let check = sum(&call(), f64::abs);
         timer.time(name, Unit::Millis, check, || evaluate(&call()))
     };

@@ -1,10 +1,11 @@
 //! Times the workloads that are also timed in other frameworks.
 //!
 //! `cargo run --release --bin bench -- [--workloads W1,W3] [--threads N] [--min-time SECONDS]
-//! [--alone] [--table] [--list]`
+//! [--alone] [--memory] [--table] [--list]`
 //!
 //! It prints a line of JSON for each row. With `--table` it prints a table and runs each workload
 //! in its own process. With `--alone`, the operations that have a plain loop are timed without it.
+//! `--memory` measures how much memory the calls take, in place of their times.
 //! `docs/speed.md` explains the rows.
 
 use gradloom_examples::bench::{Loops, Options, Row, WORKLOADS, Workload, table};
@@ -26,6 +27,7 @@ impl Args {
                 min_time: 0.6,
                 threads: 1,
                 loops: Loops::Beside,
+                memory: false,
             },
             workloads: WORKLOADS.iter().collect(),
             table: false,
@@ -51,10 +53,11 @@ impl Args {
                         seconds.ok_or("`--min-time` is a number of seconds")?;
                 }
                 "--alone" => parsed.options.loops = Loops::Left,
+                "--memory" => parsed.options.memory = true,
                 "--table" => parsed.table = true,
                 "--list" => parsed.list = true,
                 _ => Err(format!(
-                    "unknown option `{name}`; give `--workloads`, `--threads`, `--min-time`, `--alone`, `--table` or `--list`"
+                    "unknown option `{name}`; give `--workloads`, `--threads`, `--min-time`, `--alone`, `--memory`, `--table` or `--list`"
                 ))?,
             }
         }
@@ -99,6 +102,7 @@ fn in_a_process(workload: &Workload, options: Options) -> Result<Vec<Row>, Box<d
         .args(["--threads", &options.threads.to_string()])
         .args(["--min-time", &options.min_time.to_string()])
         .args((options.loops == Loops::Left).then_some("--alone"))
+        .args(options.memory.then_some("--memory"))
         .output()?;
     if !run.status.success() {
         let errors = String::from_utf8_lossy(&run.stderr);
