@@ -7,7 +7,7 @@ pub mod gather;
 mod window;
 pub(crate) mod write;
 
-use crate::memory::{Data, Element, Layout};
+use crate::memory::{Element, Layout};
 use crate::simd::leveled::leveled;
 use crate::task::{Prepared, map};
 use crate::threads::for_each_chunk;
@@ -109,34 +109,80 @@ pub fn scatter_view(dtype: DType, from: &Layout, to: &Layout, value: &Static) ->
     Some(on_element!(dtype, typed(from, scatter, value)))
 }
 
-/// Concatenates: takes `pieces[i]` elements of operand `i` in turn, until the result is full.
-pub fn concat(dtype: DType, pieces: Vec<usize>) -> Prepared {
-    fn typed<T: Element>(pieces: Vec<usize>) -> Prepared {
+/// Returns whether [`concat`] takes `n` elements in turn from an operand laid out like this.
+///
+/// A copy in row-major order would be faster for other operands.
+pub fn concat_reads(dtype: DType, layout: &Layout, n: usize) -> bool {
+    let whole = n == layout.numel();
+    whole || layout.is_contiguous() || (n >= LONG_ROW && !jumps(dtype, layout))
+}
+
+/// Concatenates: takes `n` elements in row-major order of each operand in turn, until the result is full.
+///
+/// `operands` are `n` and the layout of each.
+pub fn concat(dtype: DType, operands: &[(usize, Layout)]) -> Prepared {
+    fn typed<T: Element>(operands: &[(usize, Layout)]) -> Prepared {
+        let is_view =
+            |(n, layout): &(usize, Layout)| *n == layout.numel() && !layout.is_contiguous();
+        if operands.iter().any(is_view) {
+            return one_by_one::<T>(operands);
+        }
+        let piece = |(n, layout): &(usize, Layout)| {
+            let order = match layout.is_contiguous() {
+                true => None,
+                false => Some(Gather::new(layout)),
+            };
+            (*n, layout.offset, order)
+        };
+        let pieces: Vec<_> = operands.iter().map(piece).collect();
+        let in_turn: usize = pieces.iter().map(|piece| piece.0).sum();
         Box::new(move |args, outs| {
-            concat_slices(args, &pieces, T::slice_mut(&mut outs[0]));
+            write_parts(T::slice_mut(&mut outs[0]), 1, |at, mut out| {
+                let (mut turn, mut skipped) = (at / in_turn, at % in_turn);
+                while !out.is_empty() {
+                    for (arg, (n, offset, order)) in args.iter().zip(&pieces) {
+                        let first = skipped.min(*n);
+                        skipped -= first;
+                        let (now, later) = out.split_at_mut((n - first).min(out.len()));
+                        let (xs, from) = (T::slice(*arg), turn * n + first);
+                        match order {
+                            None => now.copy_from_slice(&xs[offset + from..][..now.len()]),
+                            Some(order) => order.read(xs, from, now),
+                        }
+                        out = later;
+                    }
+                    turn += 1;
+                }
+            });
             Ok(())
         })
     }
-    on_element!(dtype, typed(pieces))
+    on_element!(dtype, typed(operands))
 }
 
-fn concat_slices<T: Element>(args: &[Data<'_>], pieces: &[usize], out: &mut [T]) {
-    let in_turn: usize = pieces.iter().sum();
-    write_parts(out, 1, |at, mut out| {
-        let (mut turn, mut skipped) = (at / in_turn, at % in_turn);
-        while !out.is_empty() {
-            for (arg, &n) in args.iter().zip(pieces) {
-                let first = skipped.min(n);
-                skipped -= first;
-                let (now, later) = out.split_at_mut((n - first).min(out.len()));
-                now.copy_from_slice(&T::slice(*arg)[turn * n + first..][..now.len()]);
-                out = later;
+/// As [`concat`], where the operands follow each other once.
+fn one_by_one<T: Element>(operands: &[(usize, Layout)]) -> Prepared {
+    let piece = |(n, layout): &(usize, Layout)| {
+        let view = (!layout.is_contiguous()).then(|| CopyInParts::new(layout, size_of::<T>()));
+        (*n, layout.offset, view)
+    };
+    let pieces: Vec<_> = operands.iter().map(piece).collect();
+    Box::new(move |args, outs| {
+        let mut out = T::slice_mut(&mut outs[0]);
+        for (arg, (n, offset, view)) in args.iter().zip(&pieces) {
+            let (now, later) = out.split_at_mut(*n);
+            let xs = T::slice(*arg);
+            match view {
+                Some(view) => view.run(xs, now),
+                None => write_parts(now, 1, |at, out| {
+                    out.copy_from_slice(&xs[offset + at..][..out.len()]);
+                }),
             }
-            turn += 1;
+            out = later;
         }
-    });
+        Ok(())
+    })
 }
-
 /// Triangle of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Triangle {
@@ -405,7 +451,13 @@ mod tests {
             let turn = |i: usize| [&x[i * n..][..n], &y[i * m..][..m]].concat();
             let want: Vec<f32> = (0..turns).flat_map(turn).collect();
             let args = [Data::F32(x), Data::F32(y)];
-            check("concat", &concat(dtype, vec![n, m]), &args, &want);
+            let whole = |n: usize| (n, Layout::contiguous(&[turns, n]));
+            check(
+                "concat",
+                &concat(dtype, &[whole(n), whole(m)]),
+                &args,
+                &want,
+            );
         }
         check("iota", &iota(dtype), &[], &xs);
         let want: Vec<f32> = (0..600 * 600)

@@ -363,10 +363,18 @@ pub(super) fn pad_zeros_t(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
 
 /// Joins operands along an axis.
 fn join(b: &mut TaskBuilder, args: &[View], axis: usize, out: &Aval) -> View {
-    let args: Vec<View> = args.iter().map(|x| b.contiguous(x)).collect();
-    let pieces = args.iter().map(|x| numel(&x.shape()[axis..])).collect();
+    let in_turn = |x: &View| numel(&x.shape()[axis..]);
+    let read = |x: &View| match movement::concat_reads(x.dtype(), &x.layout, in_turn(x)) {
+        true => x.clone(),
+        false => b.contiguous(x),
+    };
+    let args: Vec<View> = args.iter().map(read).collect();
+    let operands: Vec<_> = args
+        .iter()
+        .map(|x| (in_turn(x), x.layout.clone()))
+        .collect();
     let refs: Vec<&View> = args.iter().collect();
-    b.kernel(&refs, out, movement::concat(out.dtype(), pieces))
+    b.strided_kernel(&refs, out, movement::concat(out.dtype(), &operands))
 }
 
 pub(super) fn concat(b: &mut TaskBuilder, of: &Equation<'_>) -> View {

@@ -263,6 +263,8 @@ const MORE: &[&str] = &[
     "(c: bool[40, 60], x: F[60], y: F[40, 1]) { z = select c, x, y return z }",
     "(x: F[40, 60], y: F[30, 60]) { z = concat[axis=0] x, y, like x, like y return z }",
     "(x: F[2, 1500], y: F[2, 3]) { z = concat[axis=1] x, y, like x, like y return z }",
+    "(x: F[9, 5, 41], y: F[9, 2, 41]) { z = concat[axis=1] x, y, like x, like y return z }",
+    "(x: F[7, 60, 3], y: F[7, 60, 3]) { z = stack[axis=1] x, y, like x, like y return z }",
     "(x: F[3, 5, 90]) { y = permute[axes=[2, 0, 1]] x return y }",
     "(x: F[40, 90], y: F[40, 90]) { z = sub x, y return z }",
     "(x: F[30, 40]) { y = reshape[shape=[8, 5, 30]] x, like x return y }",
