@@ -250,6 +250,34 @@ pub fn flip(dtype: DType, [_, r, b]: [usize; 3]) -> Prepared {
     on_element!(dtype, typed(r, b))
 }
 
+/// As [`flip`], for an operand laid out as `from`.
+///
+/// Returns `None` if a copy in row-major order would be faster.
+pub fn flip_view(dtype: DType, from: &Layout, [_, r, b]: [usize; 3]) -> Option<Prepared> {
+    fn typed<T: Element>(from: Gather, r: usize, b: usize) -> Prepared {
+        map(move |xs: &[T], out: &mut [T]| {
+            write_parts(out, b, |mut at, mut out| {
+                while !out.is_empty() {
+                    let (row, first) = (at / (r * b), at % (r * b));
+                    // Single elements are reversed as many at a time as there are.
+                    let n = if b == 1 { out.len().min(r - first) } else { b };
+                    let (now, later) = out.split_at_mut(n);
+                    from.read(xs, (row + 1) * r * b - first - n, now);
+                    if b == 1 {
+                        now.reverse();
+                    }
+                    (at, out) = (at + n, later);
+                }
+            });
+        })
+    }
+    let long = if b == 1 { r } else { b };
+    if long < LONG_ROW || jumps(dtype, from) {
+        return None;
+    }
+    Some(on_element!(dtype, typed(Gather::new(from), r, b)))
+}
+
 /// Writes some rows of matrices of `r` reversed rows of `b` elements, from row `at` of all on.
 fn flip_rows<T: Element>(xs: &[T], [r, b]: [usize; 2], at: usize, out: &mut [T]) {
     let (mut matrix, mut row) = (at / r, at % r);

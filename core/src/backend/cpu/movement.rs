@@ -255,9 +255,18 @@ fn flipped(b: &mut TaskBuilder, x: &View, axes: &[usize]) -> View {
     let mut x = x.clone();
     for i in (0..groups.len()).filter(|i| groups[*i].1) {
         let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
-        let from = b.contiguous(&x);
         let out = Aval::new(x.dtype(), x.shape());
-        x = b.kernel(&[&from], &out, movement::flip(x.dtype(), arb));
+        let of_view = match x.layout.is_contiguous() {
+            true => None,
+            false => movement::flip_view(x.dtype(), &x.layout, arb),
+        };
+        x = match of_view {
+            Some(kernel) => b.strided_kernel(&[&x], &out, kernel),
+            None => {
+                let from = b.contiguous(&x);
+                b.kernel(&[&from], &out, movement::flip(x.dtype(), arb))
+            }
+        };
     }
     x
 }

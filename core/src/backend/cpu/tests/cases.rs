@@ -200,6 +200,8 @@ const MORE: &[&str] = &[
     "(x: F[300, 3]) { y = argsort[axis=0, descending=false] x return y }",
     "(x: F[7, 300]) { y = top_k[count=5, axis=1] x return y }",
     "(x: F[3, 50, 9]) { y = flip[axes=[0, 2]] x return y }",
+    "(x: F[3, 11, 45]) { y = flip[axes=[1, 2]] x return y }",
+    "(x: F[3, 11, 45]) { y = flip[axes=[1]] x return y }",
     "(x: F[30, 50]) { y = roll[shift=7, axis=0, back=false] x return y }",
     "(x: F[30, 50]) { y = triu[diagonal=3] x return y }",
     "(x: F[30, 50]) { y = pad[low=[-3, 2], high=[5, -4], interior=[2, 1], value=0.5] x return y }",
