@@ -1,35 +1,112 @@
 //! Modified Bessel functions of the first kind, computed in double precision.
 //!
-//! They are Chebyshev series in `x / 4 - 1` up to 8, and in `16 / x - 1` above.
+//! `f64` has Chebyshev series in `x / 4 - 1` up to 8, and in `16 / x - 1` above.
+//!
+//! `f32` has minimax polynomials (Remez) with a few more digits than its own: in `x^2` up to 8, and
+//! in `1 / x` above.
 
+use crate::float::Real;
+use crate::pow::short_exp2;
 use crate::{Arith, Float, exp};
+use std::f64::consts::LOG2_E;
 
 /// Returns `exp(-|x|) I0(x)`.
 #[inline(always)]
 pub fn i0e<A: Arith, T: Float>(x: T) -> T {
-    T::of(scaled(x.wide().abs(), 1.0, &SMALL_0, &LARGE_0))
+    T::bessel::<A>(x, Order::Zero, Growth::Scaled)
 }
 
 /// Returns `I0(x)`.
 #[inline(always)]
 pub fn i0<A: Arith, T: Float>(x: T) -> T {
-    let x = x.wide().abs();
-    T::of(grown::<A>(scaled(x, 1.0, &SMALL_0, &LARGE_0), x))
+    T::bessel::<A>(x, Order::Zero, Growth::Full)
 }
 
 /// Returns `exp(-|x|) I1(x)`.
 #[inline(always)]
 pub fn i1e<A: Arith, T: Float>(x: T) -> T {
-    let x = x.wide();
-    T::of(odd(scaled(x.abs(), 0.5, &SMALL_1, &LARGE_1), x))
+    T::bessel::<A>(x, Order::One, Growth::Scaled)
 }
 
 /// Returns `I1(x)`.
 #[inline(always)]
 pub fn i1<A: Arith, T: Float>(x: T) -> T {
-    let x = x.wide();
-    let y = odd(scaled(x.abs(), 0.5, &SMALL_1, &LARGE_1), x);
-    T::of(grown::<A>(y, x.abs()).copysign(x))
+    T::bessel::<A>(x, Order::One, Growth::Full)
+}
+
+/// Which of `I0` and `I1`.
+#[derive(Clone, Copy)]
+pub enum Order {
+    /// `I0`
+    Zero,
+    /// `I1`
+    One,
+}
+
+/// Which factor the function has.
+#[derive(Clone, Copy)]
+pub enum Growth {
+    /// No factor.
+    Full,
+    /// `exp(-|x|)`
+    Scaled,
+}
+
+/// The Bessel functions, which the types compute in different ways.
+pub trait Bessel: Real {
+    /// Returns the function at `x`.
+    fn bessel<A: Arith>(x: Self, order: Order, growth: Growth) -> Self;
+}
+
+impl Bessel for f32 {
+    #[inline(always)]
+    fn bessel<A: Arith>(x: f32, order: Order, growth: Growth) -> f32 {
+        let (near, far) = match order {
+            Order::Zero => (NEAR_0, FAR_0),
+            Order::One => (NEAR_1, FAR_1),
+        };
+        let a = f64::from(x.abs());
+        let w = 1.0 / a;
+        let (near, far) = (
+            (a * a).horner::<A, 11>(near),
+            w.horner::<A, 8>(far) * w.sqrt(),
+        );
+        let (near, far) = match growth {
+            Growth::Full => (near, far * short_exp2::<A>(a * LOG2_E)),
+            Growth::Scaled => (near * short_exp2::<A>(a * -LOG2_E), far),
+        };
+        // Far from 0, the power of two is bounded, and has the factor 0 at infinity.
+        let far = match growth {
+            Growth::Full if a == f64::INFINITY => a,
+            _ => far,
+        };
+        let y = match order {
+            Order::Zero if a <= 8.0 => near,
+            Order::One if a <= 8.0 => near * a,
+            _ => far,
+        };
+        let y = y as f32;
+        match order {
+            Order::Zero => y,
+            Order::One => y.copysign(x),
+        }
+    }
+}
+
+impl Bessel for f64 {
+    #[inline(always)]
+    fn bessel<A: Arith>(x: f64, order: Order, growth: Growth) -> f64 {
+        let a = x.abs();
+        let y = match order {
+            Order::Zero => scaled(a, 1.0, &SMALL_0, &LARGE_0),
+            Order::One => odd(scaled(a, 0.5, &SMALL_1, &LARGE_1), x),
+        };
+        match (order, growth) {
+            (_, Growth::Scaled) => y,
+            (Order::Zero, Growth::Full) => grown::<A>(y, a),
+            (Order::One, Growth::Full) => grown::<A>(y, a).copysign(x),
+        }
+    }
 }
 
 /// Returns the sum of a Chebyshev series for `x` up to 8, or of another one over `sqrt(x)` above.
@@ -203,4 +280,58 @@ pub const LARGE_1: [f64; 27] = [
     7.517296310842105e-18,
     -9.314178867326884e-19,
     -1.242193275194891e-18,
+];
+
+/// `I0(x)` in `x^2` for `f32` and `x` up to 8, the highest power first.
+const NEAR_0: [f64; 11] = [
+    1.3566412985003e-19,
+    1.9913302278717e-17,
+    1.0069572278343e-14,
+    2.372138264299e-12,
+    4.7179987103252e-10,
+    6.7802352286559e-08,
+    6.7818306680022e-06,
+    0.0004340269619464,
+    0.015625002161707,
+    0.24999999796587,
+    1.0000000002806,
+];
+
+/// `sqrt(x) exp(-x) I0(x)` in `1 / x` for `f32` and `x` above 8, the highest power first.
+const FAR_0: [f64; 8] = [
+    8.5436345378451,
+    -1.9142610081668,
+    0.33887372313611,
+    0.029998534417952,
+    0.029676763703301,
+    0.028043818036807,
+    0.049867822994394,
+    0.39894228036882,
+];
+
+/// `I1(x) / x` in `x^2` for `f32` and `x` up to 8, the highest power first.
+const NEAR_1: [f64; 11] = [
+    5.967308485145e-21,
+    1.052839045213e-18,
+    5.5253262917029e-16,
+    1.4871175333499e-13,
+    3.3682254724037e-11,
+    5.6506185893432e-09,
+    6.7817703896238e-07,
+    5.4253418984011e-05,
+    0.0026041668269158,
+    0.062499999822906,
+    0.50000000003,
+];
+
+/// `sqrt(x) exp(-x) I1(x)` in `1 / x` for `f32` and `x` above 8, the highest power first.
+const FAR_1: [f64; 8] = [
+    -9.6244220627587,
+    2.1534869546894,
+    -0.39369194635172,
+    -0.040570147426649,
+    -0.041438920441301,
+    -0.046743014587686,
+    -0.1496034009698,
+    0.39894228044422,
 ];

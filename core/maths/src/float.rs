@@ -1,6 +1,7 @@
 //! The float types, and the operations that the functions are built from.
 
 use crate::Arith;
+use crate::bessel::Bessel;
 use crate::erf::Erf;
 use crate::exp::Exp;
 use crate::log::Log;
@@ -10,7 +11,7 @@ use crate::trig::Trig;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// A float type: `f32` or `f64`.
-pub trait Float: Exp + Log + Erf + Sigmoid + Pow + Trig {
+pub trait Float: Exp + Log + Erf + Bessel + Sigmoid + Pow + Trig {
     /// Returns the number of this type nearest to `x`.
     fn of(x: f64) -> Self;
     /// Returns the number in double precision.

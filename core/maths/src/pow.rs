@@ -24,42 +24,55 @@ const MOST: f64 = 1e25;
 impl Pow for f32 {
     const INTEGERS: f32 = 8_388_608.0;
 
-    /// Returns `2^(y log2 a)`, computed in double precision.
-    ///
-    /// Both polynomials are minimax (Remez) and have a few more digits than an `f32`.
     #[inline(always)]
     fn power<A: Arith>(a: f32, y: f32) -> f32 {
-        // log2 m = s (2 / log 2 + z R(z)) with s = (m - 1) / (m + 1) and z = s^2
-        let (k, m) = f64::split_power(f64::from(a));
-        let s = (m - 1.0) / (m + 1.0);
-        let z = s * s;
-        let r = z.polynomial::<A, 5>([
-            0.2825339018530278,
-            0.31993519490512917,
-            0.4122083911922724,
-            0.577077953299788,
-            0.9617966940574155,
-        ]);
-        let log = r.fma::<A>(z, 2.0 * LOG2_E).fma::<A>(s, k);
-        // An infinite y times log 1 would be NaN. Beyond an exponent of 200 the result is 0 or
-        // infinite.
+        // An infinite y times log 1 would be NaN.
         let y = y.at_least(f32::MIN).at_most(f32::MAX);
-        let exponent = (f64::from(y) * log).at_least(-200.0).at_most(200.0);
-        let magic = f64::magic_power(0);
-        let shifted = exponent + magic;
-        let r = exponent - (shifted - magic);
-        let power = r.polynomial::<A, 8>([
-            1.5201906609685073e-05,
-            0.00015469317447215663,
-            0.0013333922824362548,
-            0.00961802717235947,
-            0.055504103528841664,
-            0.24022651198757178,
-            0.6931471807286971,
-            0.999999999961621,
-        ]);
-        (power * f64::power_of_two(shifted.to_bits())) as f32
+        short_power::<A>(f64::from(a), f64::from(y)) as f32
     }
+}
+
+/// Returns `a^y` for positive normal `a`, with a few more digits than an `f32`.
+///
+/// The exponent to base 2 is bounded as in [`short_exp2`].
+#[inline(always)]
+pub(crate) fn short_power<A: Arith>(a: f64, y: f64) -> f64 {
+    // log2 m = s (2 / log 2 + z R(z)) with s = (m - 1) / (m + 1) and z = s^2
+    let (k, m) = f64::split_power(a);
+    let s = (m - 1.0) / (m + 1.0);
+    let z = s * s;
+    let r = z.polynomial::<A, 5>([
+        0.2825339018530278,
+        0.31993519490512917,
+        0.4122083911922724,
+        0.577077953299788,
+        0.9617966940574155,
+    ]);
+    let log = r.fma::<A>(z, 2.0 * LOG2_E).fma::<A>(s, k);
+    short_exp2::<A>(y * log)
+}
+
+/// Returns `2^x` with a few more digits than an `f32`.
+///
+/// `x` is bounded by 200 on both sides, where the power is 0 or infinite as an `f32`. The polynomial
+/// here and that of [`short_power`] are minimax (Remez).
+#[inline(always)]
+pub(crate) fn short_exp2<A: Arith>(x: f64) -> f64 {
+    let exponent = x.at_least(-200.0).at_most(200.0);
+    let magic = f64::magic_power(0);
+    let shifted = exponent + magic;
+    let r = exponent - (shifted - magic);
+    let power = r.polynomial::<A, 8>([
+        1.5201906609685073e-05,
+        0.00015469317447215663,
+        0.0013333922824362548,
+        0.00961802717235947,
+        0.055504103528841664,
+        0.24022651198757178,
+        0.6931471807286971,
+        0.999999999961621,
+    ]);
+    power * f64::power_of_two(shifted.to_bits())
 }
 
 impl Pow for f64 {
