@@ -1,11 +1,17 @@
-//! `erf_inv` and `ndtri`, computed in double precision.
+//! `erf_inv` and `ndtri`.
 //!
-//! The inverse of the normal distribution is a quotient of polynomials, in one of three intervals
-//! (Wichura, "Algorithm AS 241", Applied Statistics 37, 1988).
+//! In double precision, the inverse of the normal distribution is a quotient of polynomials, in one
+//! of three intervals (Wichura, "Algorithm AS 241", Applied Statistics 37, 1988).
+//!
+//! In single precision, `erf_inv(x) = x P(w)` with `w = -log(1 - x^2)` (M. Giles, "Approximating the
+//! erfinv function", GPU Computing Gems 2, 2010). `P` is a minimax polynomial (Remez) in `w`, in one of
+//! two intervals, or four for `ndtri`, whose arguments have more digits near 0.
 
+use crate::exp::Exp;
 use crate::float::Real;
+use crate::log::{parts, without_head};
 use crate::{Arith, Float, log};
-use std::f64::consts::FRAC_1_SQRT_2;
+use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
 /// Dividend and divisor for `|x| <= 0.85`, the coefficients of the highest powers first.
 pub const CENTRE: [[f64; 8]; 2] = [
@@ -77,22 +83,182 @@ pub const END: [[f64; 8]; 2] = [
     ],
 ];
 
-/// Returns the inverse of `erf`, to 4 ulp. It is infinite at 1 and -1, and NaN beyond.
-#[inline(always)]
-pub fn erf_inv<A: Arith, T: Float>(x: T) -> T {
-    let x = x.wide();
-    let q = 0.5 * x.abs();
-    T::of((quantile::<A>(q, 0.5 - q) * FRAC_1_SQRT_2).copysign(x))
+/// The inverse functions, which the types compute in different ways.
+pub trait ErfInv: Real {
+    /// Returns the inverse of `erf`.
+    fn erf_inv<A: Arith>(x: Self) -> Self;
+    /// Returns the inverse of the normal distribution.
+    fn ndtri<A: Arith>(p: Self) -> Self;
 }
 
-/// Returns the inverse of the normal distribution, to 4 ulp. It is infinite at 0 and 1, and NaN beyond.
+/// Returns the inverse of `erf`, to 4 ulp (`f32`: 2 ulp). It is infinite at 1 and -1, and NaN beyond.
+#[inline(always)]
+pub fn erf_inv<A: Arith, T: Float>(x: T) -> T {
+    T::erf_inv::<A>(x)
+}
+
+/// Returns the inverse of the normal distribution, to 4 ulp (`f32`: 2 ulp). It is infinite at 0 and
+/// 1, and NaN beyond.
 #[inline(always)]
 pub fn ndtri<A: Arith, T: Float>(p: T) -> T {
-    let p = p.wide();
-    let q = p - 0.5;
-    let rest = if q < 0.0 { p } else { 1.0 - p };
-    T::of(quantile::<A>(q.abs(), rest).copysign(q))
+    T::ndtri::<A>(p)
 }
+
+impl ErfInv for f64 {
+    #[inline(always)]
+    fn erf_inv<A: Arith>(x: f64) -> f64 {
+        let q = 0.5 * x.abs();
+        (quantile::<A>(q, 0.5 - q) * FRAC_1_SQRT_2).copysign(x)
+    }
+    #[inline(always)]
+    fn ndtri<A: Arith>(p: f64) -> f64 {
+        let q = p - 0.5;
+        let rest = if q < 0.0 { p } else { 1.0 - p };
+        quantile::<A>(q.abs(), rest).copysign(q)
+    }
+}
+
+impl ErfInv for f32 {
+    #[inline(always)]
+    fn erf_inv<A: Arith>(x: f32) -> f32 {
+        let a = x.abs();
+        let w = minus_log::<A>((1.0 - a) * (1.0 + a));
+        let low = const { Split::of(&LOW, 1.0) }.at::<A>(less(w, 1.0));
+        let middle = const { Split::of(&MIDDLE, 1.0) }.at::<A>(less(w, 11.0));
+        let (first, more) = if less(w, 6.5) <= 0.0 { low } else { middle };
+        with_ends(product::<A>(x, None, first, more), x, 1.0 - a)
+    }
+    #[inline(always)]
+    fn ndtri<A: Arith>(p: f32) -> f32 {
+        // The result is sqrt(2) erf_inv(2 q).
+        const FACTOR: f64 = 2.0 * SQRT_2;
+        let (q, q_rest) = (-0.5f32).fast_two_sum(p);
+        let rest = if q < 0.0 { p } else { 1.0 - p };
+        let w = minus_log::<A>(4.0 * rest * (1.0 - rest));
+        let low = const { Split::of(&LOW, FACTOR) }.at::<A>(less(w, 1.0));
+        let middle = const { Split::of(&MIDDLE, FACTOR) }.at::<A>(less(w, 11.0));
+        let high = const { Split::of(&HIGH, FACTOR) }.at::<A>(less(w, 28.0));
+        let highest = const { Split::of(&HIGHEST, FACTOR) }.at::<A>(less(w, 70.0));
+        let end = if less(w, 40.0) <= 0.0 { high } else { highest };
+        let tail = if less(w, 16.0) <= 0.0 { middle } else { end };
+        let (first, more) = if less(w, 6.5) <= 0.0 { low } else { tail };
+        with_ends(product::<A>(q, Some(q_rest), first, more), q, rest)
+    }
+}
+
+/// Returns `-log z` for `0 < z <= 1` in two parts, the first of which has few digits.
+#[inline(always)]
+fn minus_log<A: Arith>(z: f32) -> (f32, f32) {
+    let (k, m) = parts(z);
+    (-(k * f32::LN_2.0), -without_head::<A, f32>(k, m, 0.0))
+}
+
+/// Returns the sum of the parts less a number of few digits, rounded once.
+#[inline(always)]
+fn less(parts: (f32, f32), centre: f32) -> f32 {
+    (parts.0 - centre) + parts.1
+}
+
+/// Returns `y` with a sign, or the value at the distance `rest <= 0` from the ends of the domain.
+#[inline(always)]
+fn with_ends(y: f32, sign: f32, rest: f32) -> f32 {
+    let end = if rest == 0.0 { f32::INFINITY } else { f32::NAN };
+    (if rest > 0.0 { y } else { end }).copysign(sign)
+}
+
+/// Returns `(x + rest) (first + more)` for a small `rest`, where `None` is 0.
+#[inline(always)]
+fn product<A: Arith>(x: f32, rest: Option<f32>, first: f32, more: f32) -> f32 {
+    let (sum, low) = first.fast_two_sum(more);
+    let small = match rest {
+        Some(rest) => x.fma::<A>(low, rest * sum),
+        None => x * low,
+    };
+    x.fma::<A>(sum, small)
+}
+
+/// A polynomial in single precision.
+struct Split<const N: usize> {
+    /// The constant term.
+    first: f32,
+    /// The coefficients, the highest first, with the rounding error of `first` as the last.
+    more: [f32; N],
+}
+
+impl<const N: usize> Split<N> {
+    /// Rounds the coefficients times a factor.
+    const fn of(coefficients: &[f64; N], factor: f64) -> Split<N> {
+        let first = (coefficients[N - 1] * factor) as f32;
+        let mut more = [0.0; N];
+        let mut i = 0;
+        while i < N {
+            let before = if i + 1 < N { 0.0 } else { first as f64 };
+            more[i] = (coefficients[i] * factor - before) as f32;
+            i += 1;
+        }
+        Split { first, more }
+    }
+
+    /// Returns the constant term, and the difference of the value at `r` from it.
+    #[inline(always)]
+    fn at<A: Arith>(&self, r: f32) -> (f32, f32) {
+        (self.first, r.horner::<A, N>(self.more))
+    }
+}
+
+/// `P` for `w <= 6.5`, in `w - 1`, the coefficients of the highest powers first.
+const LOW: [f64; 11] = [
+    6.39673846409e-10,
+    -1.82241187935e-08,
+    1.94315521629e-07,
+    -6.51200579592e-07,
+    -4.32379443217e-06,
+    3.84100053803e-05,
+    0.00010003849565,
+    -0.00237649593958,
+    0.00425076937763,
+    0.247832893555,
+    1.12737438948,
+];
+/// `P` for `6.5 <= w <= 16`, in `w - 11`.
+const MIDDLE: [f64; 10] = [
+    -2.48512224002e-11,
+    3.01555754041e-10,
+    -1.09104271353e-09,
+    -7.33284194038e-09,
+    3.01360259935e-07,
+    -6.84526077716e-06,
+    0.000141006064985,
+    -0.00334019384747,
+    0.151649275943,
+    3.15088357779,
+];
+/// `P` for `16 <= w <= 40`, in `w - 28`.
+const HIGH: [f64; 10] = [
+    7.48325680692e-15,
+    -2.29923993959e-13,
+    5.37145735079e-12,
+    -2.06024775249e-10,
+    8.22536606291e-09,
+    -3.33839986026e-07,
+    1.51449996576e-05,
+    -0.000854855057232,
+    0.0954522612372,
+    5.14439500834,
+];
+/// `P` for `40 <= w <= 102`, in `w - 70`.
+const HIGHEST: [f64; 10] = [
+    3.28277136001e-18,
+    -2.74471739738e-16,
+    1.54848131713e-14,
+    -1.40088008475e-12,
+    1.38745735434e-10,
+    -1.38800636654e-08,
+    1.55128950805e-06,
+    -0.000216582405997,
+    0.0601959165393,
+    8.2464402926,
+];
 
 /// Returns the number above which the normal distribution has the probability `rest = 0.5 - q`, for
 /// `q >= 0`.

@@ -3,6 +3,7 @@
 use crate::Arith;
 use crate::bessel::Bessel;
 use crate::erf::Erf;
+use crate::erf_inv::ErfInv;
 use crate::exp::Exp;
 use crate::log::Log;
 use crate::pow::Pow;
@@ -11,7 +12,7 @@ use crate::trig::Trig;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// A float type: `f32` or `f64`.
-pub trait Float: Exp + Log + Erf + Bessel + Sigmoid + Pow + Trig {
+pub trait Float: Exp + Log + Erf + ErfInv + Bessel + Sigmoid + Pow + Trig {
     /// Returns the number of this type nearest to `x`.
     fn of(x: f64) -> Self;
     /// Returns the number in double precision.

@@ -101,10 +101,7 @@ impl Log for f64 {
 /// Returns the natural logarithm, to 1 ulp.
 #[inline(always)]
 pub fn log<A: Arith, T: Float>(x: T) -> T {
-    let [least, factor, exponent] = T::SMALL;
-    let small = x < least;
-    let (k, m) = T::split_power(if small { x * factor } else { x });
-    let k = if small { k - exponent } else { k };
+    let (k, m) = parts(x);
     let y = of_parts::<A, T>(k, m, T::of(0.0));
     let zero = T::of(0.0);
     let infinity = T::of(f64::INFINITY);
@@ -177,10 +174,10 @@ pub(crate) fn log1p_sum<A: Arith>(u: f64, rest: f64) -> f64 {
 
 /// Returns `k` and `m` with `x = 2^k m`, for a positive number.
 #[inline(always)]
-pub(crate) fn parts(x: f64) -> (f64, f64) {
-    let [least, factor, exponent] = f64::SMALL;
+pub(crate) fn parts<T: Float>(x: T) -> (T, T) {
+    let [least, factor, exponent] = T::SMALL;
     let small = x < least;
-    let (k, m) = f64::split_power(if small { x * factor } else { x });
+    let (k, m) = T::split_power(if small { x * factor } else { x });
     (if small { k - exponent } else { k }, m)
 }
 
@@ -195,6 +192,13 @@ fn with_ends(x: f64, y: f64) -> f64 {
 /// Returns `k log 2 + log m + rest`.
 #[inline(always)]
 pub(crate) fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
+    // The first part of k log 2 is exact.
+    k.fma::<A>(T::LN_2.0, without_head::<A, T>(k, m, rest))
+}
+
+/// Returns the same without the first part of `k log 2`.
+#[inline(always)]
+pub(crate) fn without_head<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
     let one = T::of(1.0);
     // Dividend and divisor of s are exact, up to one rounding of the divisor.
     let f = m - one;
@@ -202,6 +206,5 @@ pub(crate) fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
     let z = s * s;
     let bend = (-z).fma::<A>(T::log_tail::<A>(z), f);
     let low = (-s).fma::<A>(bend, k.fma::<A>(T::LN_2.1, rest));
-    // The first part of k log 2 is exact.
-    k.fma::<A>(T::LN_2.0, f + low)
+    f + low
 }
