@@ -10,10 +10,10 @@
 //!
 //! `P` and `G` are minimax polynomials (Remez).
 
-use crate::exp::{exp, exp_lifted, exp_parts};
+use crate::exp::{exp, exp_lifted, exp_lifted_sum, exp_parts};
 use crate::float::Real;
 use crate::{Arith, Float};
-use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 /// The parts of the error function that depend on the type.
 pub trait Erf: Real {
@@ -27,8 +27,6 @@ pub trait Erf: Real {
     const ERFC_FIRST: Self;
     /// `G'(0)`
     const ERFC_SLOPE: Self;
-    /// `sqrt(1/2)` in two parts.
-    const SQRT_HALF: (Self, Self);
     /// Returns `erf(x) / x - 1` for `z = x^2` and `|x| <= 0.8`.
     fn erf_small<A: Arith>(z: Self) -> Self;
     /// Returns `log(erfc(a))`, as accurate as `1 - erfc(a)` needs.
@@ -37,6 +35,8 @@ pub trait Erf: Real {
     fn erfc_exponent<A: Arith>(a: Self) -> Self;
     /// Returns `((G(t) - G(0)) / t - G'(0)) / t`.
     fn erfc_higher<A: Arith>(t: Self) -> Self;
+    /// Returns `x P(x)` with the standard normal distribution `P`.
+    fn gelu<A: Arith>(x: Self) -> Self;
 }
 
 impl Erf for f32 {
@@ -45,7 +45,6 @@ impl Erf for f32 {
     const CENTRE: f32 = 1.0;
     const ERFC_FIRST: f32 = 0.85516715;
     const ERFC_SLOPE: f32 = -0.23768094;
-    const SQRT_HALF: (f32, f32) = (0.70710677, 1.21016175e-08);
 
     #[inline(always)]
     fn erf_small<A: Arith>(z: f32) -> f32 {
@@ -85,6 +84,66 @@ impl Erf for f32 {
             -0.095556505,
         ])
     }
+
+    /// This is `max(x, 0) - exp(-a^2 / 2) M(t)` with `a = |x|` and `t = (a - c) / (a + c)`, where `M`
+    /// hardly varies for large `a`, so that rounding errors of `t` matter little.
+    ///
+    /// For small `a` it is `x (1/2 + x S(x^2 / 2))`. `M` and `S` are minimax polynomials (Remez).
+    #[inline(always)]
+    fn gelu<A: Arith>(x: f32) -> f32 {
+        const CENTRE: f32 = 1.25;
+        // The result is 0 or x beyond the bound.
+        let a = x.abs().at_most(14.5);
+        let t = (a - CENTRE) / (a + CENTRE);
+        // The last coefficient of the rest of M is the rounding error of the constant term.
+        let [first] = const { lowered([0.2884504]) };
+        let more = t.polynomial::<A, 12>(
+            const {
+                lowered([
+                    0.0025133365,
+                    -0.0040038833,
+                    -0.0010093777,
+                    -0.0007960217,
+                    0.00079618103,
+                    0.0070316475,
+                    0.012655174,
+                    0.0030793739,
+                    -0.04432347,
+                    -0.09706417,
+                    0.2316137,
+                    1.18995205e-08,
+                ])
+            },
+        );
+        let (m, m_rest) = first.fast_two_sum(more);
+        let (v, rest) = a.two_product::<A>(0.5 * a);
+        let (p, scale) = exp_lifted_sum::<A, f32>(-v, -rest, GELU_LIFT);
+        let tail = (m + m.fma::<A>(p, m_rest)) * scale;
+        // The bound -0 keeps the sign of a tail that underflows.
+        let large = x.at_least(-0.0) - tail;
+        let s = v.horner::<A, 5>([
+            0.0018846894,
+            -0.0095551135,
+            0.03990476,
+            -0.13298142,
+            0.3989423,
+        ]);
+        let small = x * x.fma::<A>(s, 0.5);
+        if a < 0.62 { small } else { large }
+    }
+}
+
+/// The exponent of a power of two that makes all powers of two in [`Erf::gelu`] normal.
+const GELU_LIFT: i32 = 32;
+
+/// Divides the coefficients by `2^GELU_LIFT`.
+const fn lowered<const N: usize>(mut coefficients: [f32; N]) -> [f32; N] {
+    let mut i = 0;
+    while i < N {
+        coefficients[i] /= (1u64 << GELU_LIFT) as f32;
+        i += 1;
+    }
+    coefficients
 }
 
 impl Erf for f64 {
@@ -93,7 +152,6 @@ impl Erf for f64 {
     const CENTRE: f64 = 2.0;
     const ERFC_FIRST: f64 = 1.021582705242023;
     const ERFC_SLOPE: f64 = -0.6871606844138105;
-    const SQRT_HALF: (f64, f64) = (FRAC_1_SQRT_2, -4.833646656726457e-17);
 
     #[inline(always)]
     fn erf_small<A: Arith>(z: f64) -> f64 {
@@ -162,6 +220,18 @@ impl Erf for f64 {
             0.2794720925560582,
         ])
     }
+
+    #[inline(always)]
+    fn gelu<A: Arith>(x: f64) -> f64 {
+        // Bounds x, because -inf times 0 would be NaN.
+        let x = x.at_least(-40.0);
+        let (a, half) = (x.abs(), x * 0.5);
+        let (y, b) = tail::<A, f64>(a, BY_SQRT_HALF, Some(half.at_most(20.0)));
+        let large = if x < 0.0 { y * b } else { x - y * b };
+        let small = near_zero::<A, f64>(x * SQRT_HALF.0).fma::<A>(half, half);
+        // A zero keeps its sign.
+        (if a < 0.7 { small } else { large }).copysign(x)
+    }
 }
 
 /// Returns the error function, to 2 ulp.
@@ -229,14 +299,7 @@ pub fn erfcx<A: Arith, T: Float>(x: T) -> T {
 /// Returns `x P(x)` with the standard normal distribution `P`, to 2 ulp even where it is tiny.
 #[inline(always)]
 pub fn gelu<A: Arith, T: Float>(x: T) -> T {
-    // Bounds x, because -inf times 0 would be NaN.
-    let x = x.at_least(T::of(-40.0));
-    let (a, half) = (x.abs(), x * T::of(0.5));
-    let (y, b) = tail::<A, T>(a, by_sqrt_half(), Some(half.at_most(T::of(20.0))));
-    let large = if x < T::of(0.0) { y * b } else { x - y * b };
-    let small = near_zero::<A, T>(x * T::SQRT_HALF.0).fma::<A>(half, half);
-    // A zero keeps its sign.
-    (if a < T::of(0.7) { small } else { large }).copysign(x)
+    T::gelu::<A>(x)
 }
 
 /// Returns `erf(x)` for `|x| <= 0.8`.
@@ -318,11 +381,11 @@ fn unscaled<T: Float>() -> Scale<T> {
     }
 }
 
-#[inline(always)]
-fn by_sqrt_half<T: Float>() -> Scale<T> {
-    Scale {
-        factor: Some(T::SQRT_HALF),
-        square: T::of(0.5),
-        max: T::ERFC_MAX * T::of(std::f64::consts::SQRT_2),
-    }
-}
+/// `sqrt(1/2)` in two parts.
+const SQRT_HALF: (f64, f64) = (FRAC_1_SQRT_2, -4.833646656726457e-17);
+
+const BY_SQRT_HALF: Scale<f64> = Scale {
+    factor: Some(SQRT_HALF),
+    square: 0.5,
+    max: f64::ERFC_MAX * SQRT_2,
+};
