@@ -5,14 +5,18 @@ use crate::bessel::Bessel;
 use crate::erf::Erf;
 use crate::erf_inv::ErfInv;
 use crate::exp::Exp;
+use crate::gamma::Polygamma;
 use crate::log::Log;
 use crate::pow::Pow;
 use crate::sigmoid::Sigmoid;
 use crate::trig::Trig;
+use crate::zeta::Zeta;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// A float type: `f32` or `f64`.
-pub trait Float: Exp + Log + Erf + ErfInv + Bessel + Sigmoid + Pow + Trig {
+pub trait Float:
+    Exp + Log + Erf + ErfInv + Bessel + Sigmoid + Pow + Trig + Zeta + Polygamma
+{
     /// Returns the number of this type nearest to `x`.
     fn of(x: f64) -> Self;
     /// Returns the number in double precision.

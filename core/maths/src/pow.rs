@@ -28,15 +28,15 @@ impl Pow for f32 {
     fn power<A: Arith>(a: f32, y: f32) -> f32 {
         // An infinite y times log 1 would be NaN.
         let y = y.at_least(f32::MIN).at_most(f32::MAX);
-        short_power::<A>(f64::from(a), f64::from(y)) as f32
+        short_exp2::<A>(f64::from(y) * short_log2::<A>(f64::from(a))) as f32
     }
 }
 
-/// Returns `a^y` for positive normal `a`, with a few more digits than an `f32`.
+/// Returns `log2 a` for positive normal `a`, with a few more digits than an `f32`.
 ///
-/// The exponent to base 2 is bounded as in [`short_exp2`].
+/// The polynomial here and that of [`short_exp2`] are minimax (Remez).
 #[inline(always)]
-pub(crate) fn short_power<A: Arith>(a: f64, y: f64) -> f64 {
+pub(crate) fn short_log2<A: Arith>(a: f64) -> f64 {
     // log2 m = s (2 / log 2 + z R(z)) with s = (m - 1) / (m + 1) and z = s^2
     let (k, m) = f64::split_power(a);
     let s = (m - 1.0) / (m + 1.0);
@@ -48,17 +48,15 @@ pub(crate) fn short_power<A: Arith>(a: f64, y: f64) -> f64 {
         0.577077953299788,
         0.9617966940574155,
     ]);
-    let log = r.fma::<A>(z, 2.0 * LOG2_E).fma::<A>(s, k);
-    short_exp2::<A>(y * log)
+    r.fma::<A>(z, 2.0 * LOG2_E).fma::<A>(s, k)
 }
 
 /// Returns `2^x` with a few more digits than an `f32`.
 ///
-/// `x` is bounded by 200 on both sides, where the power is 0 or infinite as an `f32`. The polynomial
-/// here and that of [`short_power`] are minimax (Remez).
+/// `x` is bounded by 1000 on both sides.
 #[inline(always)]
 pub(crate) fn short_exp2<A: Arith>(x: f64) -> f64 {
-    let exponent = x.at_least(-200.0).at_most(200.0);
+    let exponent = x.at_least(-1000.0).at_most(1000.0);
     let magic = f64::magic_power(0);
     let shifted = exponent + magic;
     let r = exponent - (shifted - magic);

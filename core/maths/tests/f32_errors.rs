@@ -182,6 +182,115 @@ fn no_error_exceeds_its_bound() {
     assert!(bad.is_empty(), "more than the bound: {bad:?}");
 }
 
+/// Random numbers that are the same in each run.
+struct Random(u64);
+
+impl Random {
+    /// Returns a number from `low` to `high`.
+    fn between(&mut self, low: f64, high: f64) -> f64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        low + (high - low) * (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Checks a function of two arguments at random points that `point` chooses.
+fn check_binary(
+    name: &str,
+    fs: [fn(f32, f32) -> f32; 2],
+    exact: fn(f64, f64) -> f64,
+    bound: f64,
+    point: fn(&mut Random) -> (f64, f64),
+) {
+    let count = std::env::var("GRADLOOM_POINTS").map_or(20_000, |s| s.parse().expect("a number"));
+    let mut random = Random(1);
+    let mut worst = (0.0, 0.0, 0.0);
+    for _ in 0..count {
+        let (x, y) = point(&mut random);
+        let (x, y) = (x as f32, y as f32);
+        let right = exact(f64::from(x), f64::from(y));
+        for f in fs {
+            let error = ulps(f(x, y), right);
+            if error > worst.0 {
+                worst = (error, x, y);
+            }
+        }
+    }
+    println!("{name}: {:.3} at {:e}, {:e}", worst.0, worst.1, worst.2);
+    assert!(worst.0 <= bound, "{name}: {worst:?}");
+}
+
+#[test]
+fn the_zeta_function_is_within_its_bound() {
+    let fs = [maths::zeta::<Plain, f32>, maths::zeta::<Fused, f32>];
+    let exact = maths::zeta::<Plain, f64>;
+    check_binary("zeta near the pole", fs, exact, 0.53, |r| {
+        (
+            1.0 + r.between(-20.0, 1.0).exp2(),
+            r.between(-10.0, 10.0).exp2(),
+        )
+    });
+    check_binary("zeta of small numbers", fs, exact, 0.53, |r| {
+        (r.between(1.0, 30.0), r.between(0.0, 10.0))
+    });
+    check_binary("zeta of all sizes", fs, exact, 0.53, |r| {
+        let q = r.between(-149.0, 127.0).exp2();
+        (1.0 + r.between(0.0, 1.0) * (150.0 / q.log2()).abs(), q)
+    });
+    // The terms are steep where the first one hardly varies.
+    check_binary("zeta of large exponents", fs, exact, 0.53, |r| {
+        let q = r.between(0.0, 20.0).exp2();
+        (1.0 + q * r.between(0.0, 12.0), q)
+    });
+    check_binary("zeta of even exponents below 0", fs, exact, 0.53, |r| {
+        (
+            2.0 * r.between(1.0, 12.0).floor(),
+            -r.between(-20.0, 10.0).exp2(),
+        )
+    });
+}
+
+#[test]
+fn the_polygamma_function_is_within_its_bound() {
+    let fs = [
+        maths::polygamma::<Plain, f32>,
+        maths::polygamma::<Fused, f32>,
+    ];
+    let exact = maths::polygamma::<Plain, f64>;
+    check_binary("polygamma of low orders", fs, exact, 0.53, |r| {
+        (r.between(-20.0, 20.0).exp2(), r.between(0.0, 6.0).round())
+    });
+    check_binary("polygamma of high orders", fs, exact, 0.53, |r| {
+        (r.between(0.0, 70.0), r.between(1.0, 150.0).round())
+    });
+    check_binary("polygamma of odd orders below 0", fs, exact, 0.53, |r| {
+        (
+            -r.between(-10.0, 10.0).exp2(),
+            1.0 + 2.0 * r.between(0.0, 4.0).round(),
+        )
+    });
+}
+
+/// Its terms have both signs, so that it has roots.
+#[test]
+fn the_zeta_function_of_odd_exponents_is_near_that_of_f64_below_0() {
+    let mut random = Random(1);
+    for _ in 0..20_000 {
+        let s = 1.0 + 2.0 * random.between(1.0, 6.0).floor();
+        let q = f64::from(-random.between(0.0, 6.0) as f32);
+        let greatest = (q - q.round()).abs().powf(-s);
+        let exact = maths::zeta::<Plain, f64>(s, q);
+        let tolerance = 6e-8 * exact.abs() + 1e-9 * greatest;
+        for f in [maths::zeta::<Plain, f32>, maths::zeta::<Fused, f32>] {
+            let found = f(s as f32, q as f32);
+            let is_near = (f64::from(found) - exact).abs() <= tolerance;
+            assert!(is_near || found == exact as f32, "{s} {q}: {found} {exact}");
+        }
+    }
+}
+
 #[test]
 fn powers_are_correctly_rounded_up_to_0_501_ulp() {
     let mut state = 1u64;
