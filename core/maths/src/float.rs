@@ -6,6 +6,7 @@ use crate::erf::Erf;
 use crate::erf_inv::ErfInv;
 use crate::exp::Exp;
 use crate::gamma::Polygamma;
+use crate::incomplete_gamma::IncompleteGamma;
 use crate::log::Log;
 use crate::pow::Pow;
 use crate::sigmoid::Sigmoid;
@@ -15,7 +16,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// A float type: `f32` or `f64`.
 pub trait Float:
-    Exp + Log + Erf + ErfInv + Bessel + Sigmoid + Pow + Trig + Zeta + Polygamma
+    Exp + Log + Erf + ErfInv + Bessel + Sigmoid + Pow + Trig + Zeta + Polygamma + IncompleteGamma
 {
     /// Returns the number of this type nearest to `x`.
     fn of(x: f64) -> Self;

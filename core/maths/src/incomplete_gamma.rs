@@ -1,7 +1,8 @@
 //! The regularised incomplete gamma functions and their derivatives in the first argument.
 //!
 //! The functions loop until they converge, so they are compiled once, in plain double precision,
-//! and not for each level. Formulas are those of the NIST Digital Library of Mathematical Functions
+//! and not for each level. Only the values in single precision have formulas of a fixed length, in
+//! `short_gamma`. Formulas are those of the NIST Digital Library of Mathematical Functions
 //! (DLMF):
 //!
 //! | where | formula |
@@ -13,8 +14,10 @@
 //!
 //! Derivatives in `a` are those of the same formulas, by power series ([`Jet`]).
 
+use crate::float::Real;
 use crate::gamma::lgamma_1p;
 use crate::jet::Jet;
+use crate::short_gamma::lower_and_upper;
 use crate::{Arith, Float, Plain, digamma, erfc, exp, expm1, log, polygamma, pow};
 use std::f64::consts::PI;
 
@@ -26,11 +29,11 @@ const LARGE: f64 = 1e4;
 
 /// Returns the regularised lower incomplete gamma function `P(a, x)`.
 ///
-/// The relative error is 3e-14 for results above 1e-30, and 3e-13 for the least results. `a < 0` and
-/// `x < 0` give NaN, and `P(0, x)` is 1 for `x > 0`.
+/// The relative error is 3e-14 for results above 1e-30, and 3e-13 for the least results. That of `f32`
+/// is 0.8 ulp. `a < 0` and `x < 0` give NaN, and `P(0, x)` is 1 for `x > 0`.
 #[inline(always)]
 pub fn gammainc<A: Arith, T: Float>(a: T, x: T) -> T {
-    T::of(both(a.wide(), x.wide()).0)
+    T::gammainc::<A>(a, x)
 }
 
 /// Returns the regularised upper incomplete gamma function `Q(a, x) = 1 - P(a, x)`.
@@ -38,7 +41,37 @@ pub fn gammainc<A: Arith, T: Float>(a: T, x: T) -> T {
 /// The error is that of [`gammainc`].
 #[inline(always)]
 pub fn gammaincc<A: Arith, T: Float>(a: T, x: T) -> T {
-    T::of(both(a.wide(), x.wide()).1)
+    T::gammaincc::<A>(a, x)
+}
+
+/// The incomplete gamma functions, which the types compute in different ways.
+pub trait IncompleteGamma: Real {
+    /// Returns `P(a, x)`.
+    fn gammainc<A: Arith>(a: Self, x: Self) -> Self;
+    /// Returns `Q(a, x)`.
+    fn gammaincc<A: Arith>(a: Self, x: Self) -> Self;
+}
+
+impl IncompleteGamma for f64 {
+    #[inline(always)]
+    fn gammainc<A: Arith>(a: f64, x: f64) -> f64 {
+        both(a, x).0
+    }
+    #[inline(always)]
+    fn gammaincc<A: Arith>(a: f64, x: f64) -> f64 {
+        both(a, x).1
+    }
+}
+
+impl IncompleteGamma for f32 {
+    #[inline(always)]
+    fn gammainc<A: Arith>(a: f32, x: f32) -> f32 {
+        lower_and_upper::<A>(f64::from(a), f64::from(x)).0 as f32
+    }
+    #[inline(always)]
+    fn gammaincc<A: Arith>(a: f32, x: f32) -> f32 {
+        lower_and_upper::<A>(f64::from(a), f64::from(x)).1 as f32
+    }
 }
 
 /// Returns the derivative in `a` of `P(a, x)` of an order, which is rounded to an integer.

@@ -273,6 +273,48 @@ fn the_polygamma_function_is_within_its_bound() {
     });
 }
 
+#[test]
+fn the_incomplete_gamma_functions_are_within_their_bounds() {
+    for (name, fs, exact) in [
+        (
+            "gammainc",
+            [
+                maths::gammainc::<Plain, f32> as fn(f32, f32) -> f32,
+                maths::gammainc::<Fused, f32>,
+            ],
+            maths::gammainc::<Plain, f64> as fn(f64, f64) -> f64,
+        ),
+        (
+            "gammaincc",
+            [
+                maths::gammaincc::<Plain, f32>,
+                maths::gammaincc::<Fused, f32>,
+            ],
+            maths::gammaincc::<Plain, f64>,
+        ),
+    ] {
+        check_binary(&format!("{name} of small numbers"), fs, exact, 0.8, |r| {
+            (r.between(-20.0, 4.0).exp2(), r.between(-20.0, 4.0).exp2())
+        });
+        check_binary(&format!("{name} below 10"), fs, exact, 0.8, |r| {
+            (r.between(0.0, 10.0), r.between(0.0, 10.0))
+        });
+        check_binary(&format!("{name} of all sizes"), fs, exact, 0.8, |r| {
+            (
+                r.between(-149.0, 127.0).exp2(),
+                r.between(-149.0, 127.0).exp2(),
+            )
+        });
+        check_binary(&format!("{name} up to 300"), fs, exact, 0.8, |r| {
+            (r.between(0.0, 300.0), r.between(0.0, 400.0))
+        });
+        check_binary(&format!("{name} of large numbers"), fs, exact, 0.8, |r| {
+            let a = r.between(3.0, 30.0).exp2();
+            (a, a + r.between(-12.0, 12.0) * a.sqrt())
+        });
+    }
+}
+
 /// Its terms have both signs, so that it has roots.
 #[test]
 fn the_zeta_function_of_odd_exponents_is_near_that_of_f64_below_0() {
