@@ -13,30 +13,30 @@ use std::f64::consts::LOG2_E;
 /// Returns `exp(-|x|) I0(x)`.
 #[inline(always)]
 pub fn i0e<A: Arith, T: Float>(x: T) -> T {
-    T::bessel::<A>(x, Order::Zero, Growth::Scaled)
+    T::bessel::<A>(x, BesselOrder::Zero, BesselFactor::Decay)
 }
 
 /// Returns `I0(x)`.
 #[inline(always)]
 pub fn i0<A: Arith, T: Float>(x: T) -> T {
-    T::bessel::<A>(x, Order::Zero, Growth::Full)
+    T::bessel::<A>(x, BesselOrder::Zero, BesselFactor::None)
 }
 
 /// Returns `exp(-|x|) I1(x)`.
 #[inline(always)]
 pub fn i1e<A: Arith, T: Float>(x: T) -> T {
-    T::bessel::<A>(x, Order::One, Growth::Scaled)
+    T::bessel::<A>(x, BesselOrder::One, BesselFactor::Decay)
 }
 
 /// Returns `I1(x)`.
 #[inline(always)]
 pub fn i1<A: Arith, T: Float>(x: T) -> T {
-    T::bessel::<A>(x, Order::One, Growth::Full)
+    T::bessel::<A>(x, BesselOrder::One, BesselFactor::None)
 }
 
 /// Which of `I0` and `I1`.
 #[derive(Clone, Copy)]
-pub enum Order {
+pub enum BesselOrder {
     /// `I0`
     Zero,
     /// `I1`
@@ -45,25 +45,25 @@ pub enum Order {
 
 /// Which factor the function has.
 #[derive(Clone, Copy)]
-pub enum Growth {
+pub enum BesselFactor {
     /// No factor.
-    Full,
+    None,
     /// `exp(-|x|)`
-    Scaled,
+    Decay,
 }
 
-/// The Bessel functions, which the types compute in different ways.
+/// The Bessel functions, which `f32` and `f64` compute in different ways.
 pub trait Bessel: Real {
     /// Returns the function at `x`.
-    fn bessel<A: Arith>(x: Self, order: Order, growth: Growth) -> Self;
+    fn bessel<A: Arith>(x: Self, order: BesselOrder, factor: BesselFactor) -> Self;
 }
 
 impl Bessel for f32 {
     #[inline(always)]
-    fn bessel<A: Arith>(x: f32, order: Order, growth: Growth) -> f32 {
+    fn bessel<A: Arith>(x: f32, order: BesselOrder, factor: BesselFactor) -> f32 {
         let (near, far) = match order {
-            Order::Zero => (NEAR_0, FAR_0),
-            Order::One => (NEAR_1, FAR_1),
+            BesselOrder::Zero => (NEAR_0, FAR_0),
+            BesselOrder::One => (NEAR_1, FAR_1),
         };
         let a = f64::from(x.abs());
         let w = 1.0 / a;
@@ -71,40 +71,40 @@ impl Bessel for f32 {
             (a * a).horner::<A, 11>(near),
             w.horner::<A, 8>(far) * w.sqrt(),
         );
-        let (near, far) = match growth {
-            Growth::Full => (near, far * short_exp2::<A>(a * LOG2_E)),
-            Growth::Scaled => (near * short_exp2::<A>(a * -LOG2_E), far),
+        let (near, far) = match factor {
+            BesselFactor::None => (near, far * short_exp2::<A>(a * LOG2_E)),
+            BesselFactor::Decay => (near * short_exp2::<A>(a * -LOG2_E), far),
         };
         // Far from 0, the power of two is bounded, and has the factor 0 at infinity.
-        let far = match growth {
-            Growth::Full if a == f64::INFINITY => a,
+        let far = match factor {
+            BesselFactor::None if a == f64::INFINITY => a,
             _ => far,
         };
         let y = match order {
-            Order::Zero if a <= 8.0 => near,
-            Order::One if a <= 8.0 => near * a,
+            BesselOrder::Zero if a <= 8.0 => near,
+            BesselOrder::One if a <= 8.0 => near * a,
             _ => far,
         };
         let y = y as f32;
         match order {
-            Order::Zero => y,
-            Order::One => y.copysign(x),
+            BesselOrder::Zero => y,
+            BesselOrder::One => y.copysign(x),
         }
     }
 }
 
 impl Bessel for f64 {
     #[inline(always)]
-    fn bessel<A: Arith>(x: f64, order: Order, growth: Growth) -> f64 {
+    fn bessel<A: Arith>(x: f64, order: BesselOrder, factor: BesselFactor) -> f64 {
         let a = x.abs();
         let y = match order {
-            Order::Zero => scaled(a, 1.0, &SMALL_0, &LARGE_0),
-            Order::One => odd(scaled(a, 0.5, &SMALL_1, &LARGE_1), x),
+            BesselOrder::Zero => scaled(a, 1.0, &SMALL_0, &LARGE_0),
+            BesselOrder::One => odd(scaled(a, 0.5, &SMALL_1, &LARGE_1), x),
         };
-        match (order, growth) {
-            (_, Growth::Scaled) => y,
-            (Order::Zero, Growth::Full) => grown::<A>(y, a),
-            (Order::One, Growth::Full) => grown::<A>(y, a).copysign(x),
+        match (order, factor) {
+            (_, BesselFactor::Decay) => y,
+            (BesselOrder::Zero, BesselFactor::None) => grown::<A>(y, a),
+            (BesselOrder::One, BesselFactor::None) => grown::<A>(y, a).copysign(x),
         }
     }
 }

@@ -85,10 +85,10 @@ impl Erf for f32 {
         ])
     }
 
-    /// This is `max(x, 0) - exp(-a^2 / 2) M(t)` with `a = |x|` and `t = (a - c) / (a + c)`, where `M`
-    /// hardly varies for large `a`, so that rounding errors of `t` matter little.
+    /// Returns `max(x, 0) - exp(-a^2 / 2) M(t)` with `a = |x|` and `t = (a - c) / (a + c)`.
     ///
-    /// For small `a` it is `x (1/2 + x S(x^2 / 2))`. `M` and `S` are minimax polynomials (Remez).
+    /// `M` hardly varies for large `a`, so that rounding errors of `t` matter little. For small `a`,
+    /// the result is `x (1/2 + x S(x^2 / 2))`. `M` and `S` are minimax polynomials (Remez).
     #[inline(always)]
     fn gelu<A: Arith>(x: f32) -> f32 {
         const CENTRE: f32 = 1.25;

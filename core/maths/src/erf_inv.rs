@@ -4,12 +4,12 @@
 //! of three intervals (Wichura, "Algorithm AS 241", Applied Statistics 37, 1988).
 //!
 //! In single precision, `erf_inv(x) = x P(w)` with `w = -log(1 - x^2)` (M. Giles, "Approximating the
-//! erfinv function", GPU Computing Gems 2, 2010). `P` is a minimax polynomial (Remez) in `w`, in one of
-//! two intervals, or four for `ndtri`, whose arguments have more digits near 0.
+//! erfinv function", GPU Computing Gems 2, 2010). `P` is a minimax polynomial (Remez) in `w`, in one
+//! of two intervals. `ndtri` has two more of them, because its arguments have more digits near 0.
 
 use crate::exp::Exp;
 use crate::float::Real;
-use crate::log::{parts, without_head};
+use crate::log::{low_part, parts};
 use crate::{Arith, Float, log};
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 
@@ -83,28 +83,31 @@ pub const END: [[f64; 8]; 2] = [
     ],
 ];
 
-/// The inverse functions, which the types compute in different ways.
-pub trait ErfInv: Real {
+/// `erf_inv` and `ndtri`, which `f32` and `f64` compute in different ways.
+pub trait InverseErf: Real {
     /// Returns the inverse of `erf`.
     fn erf_inv<A: Arith>(x: Self) -> Self;
     /// Returns the inverse of the normal distribution.
     fn ndtri<A: Arith>(p: Self) -> Self;
 }
 
-/// Returns the inverse of `erf`, to 4 ulp (`f32`: 2 ulp). It is infinite at 1 and -1, and NaN beyond.
+/// Returns the inverse of `erf`, to 4 ulp (`f32`: 2 ulp).
+///
+/// It is infinite at 1 and -1, and NaN beyond.
 #[inline(always)]
 pub fn erf_inv<A: Arith, T: Float>(x: T) -> T {
     T::erf_inv::<A>(x)
 }
 
-/// Returns the inverse of the normal distribution, to 4 ulp (`f32`: 2 ulp). It is infinite at 0 and
-/// 1, and NaN beyond.
+/// Returns the inverse of the normal distribution, to 4 ulp (`f32`: 2 ulp).
+///
+/// It is infinite at 0 and 1, and NaN beyond.
 #[inline(always)]
 pub fn ndtri<A: Arith, T: Float>(p: T) -> T {
     T::ndtri::<A>(p)
 }
 
-impl ErfInv for f64 {
+impl InverseErf for f64 {
     #[inline(always)]
     fn erf_inv<A: Arith>(x: f64) -> f64 {
         let q = 0.5 * x.abs();
@@ -118,14 +121,14 @@ impl ErfInv for f64 {
     }
 }
 
-impl ErfInv for f32 {
+impl InverseErf for f32 {
     #[inline(always)]
     fn erf_inv<A: Arith>(x: f32) -> f32 {
         let a = x.abs();
         let w = minus_log::<A>((1.0 - a) * (1.0 + a));
-        let low = const { Split::of(&LOW, 1.0) }.at::<A>(less(w, 1.0));
-        let middle = const { Split::of(&MIDDLE, 1.0) }.at::<A>(less(w, 11.0));
-        let (first, more) = if less(w, 6.5) <= 0.0 { low } else { middle };
+        let low = const { SplitPolynomial::of(&LOW, 1.0) }.at::<A>(minus(w, 1.0));
+        let middle = const { SplitPolynomial::of(&MIDDLE, 1.0) }.at::<A>(minus(w, 11.0));
+        let (first, more) = if minus(w, 6.5) <= 0.0 { low } else { middle };
         with_ends(product::<A>(x, None, first, more), x, 1.0 - a)
     }
     #[inline(always)]
@@ -135,27 +138,29 @@ impl ErfInv for f32 {
         let (q, q_rest) = (-0.5f32).fast_two_sum(p);
         let rest = if q < 0.0 { p } else { 1.0 - p };
         let w = minus_log::<A>(4.0 * rest * (1.0 - rest));
-        let low = const { Split::of(&LOW, FACTOR) }.at::<A>(less(w, 1.0));
-        let middle = const { Split::of(&MIDDLE, FACTOR) }.at::<A>(less(w, 11.0));
-        let high = const { Split::of(&HIGH, FACTOR) }.at::<A>(less(w, 28.0));
-        let highest = const { Split::of(&HIGHEST, FACTOR) }.at::<A>(less(w, 70.0));
-        let end = if less(w, 40.0) <= 0.0 { high } else { highest };
-        let tail = if less(w, 16.0) <= 0.0 { middle } else { end };
-        let (first, more) = if less(w, 6.5) <= 0.0 { low } else { tail };
+        let low = const { SplitPolynomial::of(&LOW, FACTOR) }.at::<A>(minus(w, 1.0));
+        let middle = const { SplitPolynomial::of(&MIDDLE, FACTOR) }.at::<A>(minus(w, 11.0));
+        let high = const { SplitPolynomial::of(&HIGH, FACTOR) }.at::<A>(minus(w, 28.0));
+        let highest = const { SplitPolynomial::of(&HIGHEST, FACTOR) }.at::<A>(minus(w, 70.0));
+        let end = if minus(w, 40.0) <= 0.0 { high } else { highest };
+        let tail = if minus(w, 16.0) <= 0.0 { middle } else { end };
+        let (first, more) = if minus(w, 6.5) <= 0.0 { low } else { tail };
         with_ends(product::<A>(q, Some(q_rest), first, more), q, rest)
     }
 }
 
 /// Returns `-log z` for `0 < z <= 1` in two parts, the first of which has few digits.
+///
+/// The rounding error of their sum would be the largest one of the result.
 #[inline(always)]
 fn minus_log<A: Arith>(z: f32) -> (f32, f32) {
     let (k, m) = parts(z);
-    (-(k * f32::LN_2.0), -without_head::<A, f32>(k, m, 0.0))
+    (-(k * f32::LN_2.0), -low_part::<A, f32>(k, m, 0.0))
 }
 
 /// Returns the sum of the parts less a number of few digits, rounded once.
 #[inline(always)]
-fn less(parts: (f32, f32), centre: f32) -> f32 {
+fn minus(parts: (f32, f32), centre: f32) -> f32 {
     (parts.0 - centre) + parts.1
 }
 
@@ -177,17 +182,17 @@ fn product<A: Arith>(x: f32, rest: Option<f32>, first: f32, more: f32) -> f32 {
     x.fma::<A>(sum, small)
 }
 
-/// A polynomial in single precision.
-struct Split<const N: usize> {
+/// A polynomial in single precision, whose constant term has two parts.
+struct SplitPolynomial<const N: usize> {
     /// The constant term.
     first: f32,
     /// The coefficients, the highest first, with the rounding error of `first` as the last.
     more: [f32; N],
 }
 
-impl<const N: usize> Split<N> {
-    /// Rounds the coefficients times a factor.
-    const fn of(coefficients: &[f64; N], factor: f64) -> Split<N> {
+impl<const N: usize> SplitPolynomial<N> {
+    /// Returns the polynomial with these coefficients times a factor.
+    const fn of(coefficients: &[f64; N], factor: f64) -> SplitPolynomial<N> {
         let first = (coefficients[N - 1] * factor) as f32;
         let mut more = [0.0; N];
         let mut i = 0;
@@ -196,7 +201,7 @@ impl<const N: usize> Split<N> {
             more[i] = (coefficients[i] * factor - before) as f32;
             i += 1;
         }
-        Split { first, more }
+        SplitPolynomial { first, more }
     }
 
     /// Returns the constant term, and the difference of the value at `r` from it.

@@ -3,7 +3,7 @@
 use crate::Arith;
 use crate::bessel::Bessel;
 use crate::erf::Erf;
-use crate::erf_inv::ErfInv;
+use crate::erf_inv::InverseErf;
 use crate::exp::Exp;
 use crate::gamma::Polygamma;
 use crate::incomplete_gamma::IncompleteGamma;
@@ -16,7 +16,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// A float type: `f32` or `f64`.
 pub trait Float:
-    Exp + Log + Erf + ErfInv + Bessel + Sigmoid + Pow + Trig + Zeta + Polygamma + IncompleteGamma
+    Exp + Log + Erf + InverseErf + Bessel + Sigmoid + Pow + Trig + Zeta + Polygamma + IncompleteGamma
 {
     /// Returns the number of this type nearest to `x`.
     fn of(x: f64) -> Self;

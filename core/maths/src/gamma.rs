@@ -238,7 +238,7 @@ pub fn polygamma<A: Arith, T: Float>(x: T, order: T) -> T {
     T::polygamma::<A>(x, order)
 }
 
-/// The polygamma function, which the types compute in different ways.
+/// The polygamma function, which `f32` and `f64` compute in different ways.
 pub trait Polygamma: Real {
     /// Returns the derivative of `digamma` of an order.
     fn polygamma<A: Arith>(x: Self, order: Self) -> Self;

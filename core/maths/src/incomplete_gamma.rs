@@ -29,8 +29,8 @@ const LARGE: f64 = 1e4;
 
 /// Returns the regularised lower incomplete gamma function `P(a, x)`.
 ///
-/// The relative error is 3e-14 for results above 1e-30, and 3e-13 for the least results. That of `f32`
-/// is 0.8 ulp. `a < 0` and `x < 0` give NaN, and `P(0, x)` is 1 for `x > 0`.
+/// The relative error is 3e-14 for results above 1e-30, and 3e-13 for the least results. The error of
+/// `f32` is 0.8 ulp. `a < 0` and `x < 0` give NaN, and `P(0, x)` is 1 for `x > 0`.
 #[inline(always)]
 pub fn gammainc<A: Arith, T: Float>(a: T, x: T) -> T {
     T::gammainc::<A>(a, x)
@@ -44,7 +44,7 @@ pub fn gammaincc<A: Arith, T: Float>(a: T, x: T) -> T {
     T::gammaincc::<A>(a, x)
 }
 
-/// The incomplete gamma functions, which the types compute in different ways.
+/// The incomplete gamma functions, which `f32` and `f64` compute in different ways.
 pub trait IncompleteGamma: Real {
     /// Returns `P(a, x)`.
     fn gammainc<A: Arith>(a: Self, x: Self) -> Self;

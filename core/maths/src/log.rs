@@ -192,13 +192,12 @@ fn with_ends(x: f64, y: f64) -> f64 {
 /// Returns `k log 2 + log m + rest`.
 #[inline(always)]
 pub(crate) fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
-    // The first part of k log 2 is exact.
-    k.fma::<A>(T::LN_2.0, without_head::<A, T>(k, m, rest))
+    k.fma::<A>(T::LN_2.0, low_part::<A, T>(k, m, rest))
 }
 
-/// Returns the same without the first part of `k log 2`.
+/// Returns the same without the first part of `k log 2`, which is exact.
 #[inline(always)]
-pub(crate) fn without_head<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
+pub(crate) fn low_part<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
     let one = T::of(1.0);
     // Dividend and divisor of s are exact, up to one rounding of the divisor.
     let f = m - one;

@@ -20,7 +20,7 @@ pub fn zeta<A: Arith, T: Float>(s: T, q: T) -> T {
     T::zeta::<A>(s, q)
 }
 
-/// The zeta function, which the types compute in different ways.
+/// The zeta function, which `f32` and `f64` compute in different ways.
 pub trait Zeta: Real {
     /// Returns the function at `s` and `q`.
     fn zeta<A: Arith>(s: Self, q: Self) -> Self;
