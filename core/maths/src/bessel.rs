@@ -294,7 +294,7 @@ const NEAR_0: [f64; 11] = [
     0.0004340269619464,
     0.015625002161707,
     0.24999999796587,
-    1.0000000002806,
+    1.0,
 ];
 
 /// `sqrt(x) exp(-x) I0(x)` in `1 / x` for `f32` and `x` above 8, the highest power first.
@@ -321,7 +321,7 @@ const NEAR_1: [f64; 11] = [
     5.4253418984011e-05,
     0.0026041668269158,
     0.062499999822906,
-    0.50000000003,
+    0.5,
 ];
 
 /// `sqrt(x) exp(-x) I1(x)` in `1 / x` for `f32` and `x` above 8, the highest power first.

@@ -231,8 +231,8 @@ pub fn digamma<A: Arith, T: Float>(x: T) -> T {
 
 /// Returns the derivative of `digamma` of an order, which is rounded to an integer, to 50 ulp.
 ///
-/// The error of `f32` is 0.53 ulp for `x > 0`. A negative order gives NaN. In double precision,
-/// arguments below 0 take a branch.
+/// The error of `f32` is 0.53 ulp for `x > 0`. A negative order gives NaN, and orders above 170 give
+/// infinity or NaN. In double precision, arguments below 0 take a branch.
 #[inline(always)]
 pub fn polygamma<A: Arith, T: Float>(x: T, order: T) -> T {
     T::polygamma::<A>(x, order)
@@ -279,11 +279,18 @@ impl Polygamma for f32 {
         let index = (n.at_least(0.0).at_most(255.0) + f64::MAGIC).to_bits() as u8;
         let (exponent, factor) = f64::split_power(FACTORIALS[index as usize]);
         let y = factor * short_zeta::<A>(n + 1.0, x, exponent);
-        let y = if n > 170.0 { f64::INFINITY } else { y };
+        // Beyond the last finite factorial, the product is known to be infinite only for small x.
+        let high = if x <= 35.0 {
+            f64::INFINITY.copysign(y)
+        } else {
+            f64::NAN
+        };
+        let y = if n > 170.0 { high } else { y };
         let odd = 0.5 * n != (0.5 * n).round_ties_even();
         let y = if odd { y } else { -y };
         let y = if n == 0.0 { digamma::<A, f64>(x) } else { y };
-        (if n >= 0.0 { y } else { f64::NAN }) as f32
+        let has_order = (0.0..f64::INFINITY).contains(&n);
+        (if has_order { y } else { f64::NAN }) as f32
     }
 }
 

@@ -9,9 +9,9 @@
 //! inlined would be compiled for the baseline level. For the same reason the functions take no
 //! closures.
 //!
-//! The functions have no branches; they select between values. Only the reduction of huge arguments
-//! of `sin`, `cos` and `tan` uses a table. NaN, infinities, signed zeros and denormal numbers are
-//! handled as IEEE 754 recommends.
+//! The functions have no branches; they select between values. Only [`polygamma()`] of `f32`, and the
+//! reduction of huge arguments of `sin`, `cos` and `tan`, use a table. NaN, infinities, signed zeros
+//! and denormal numbers are handled as IEEE 754 recommends.
 //!
 //! The incomplete gamma and beta functions, [`zeta()`] and [`expn()`], and their derivatives are the exception. They
 //! loop until they converge, so a level would gain nothing: they are compiled once, with [`Plain`]
@@ -21,8 +21,8 @@
 //! # Accuracy
 //!
 //! The table lists the greatest errors found, in units of the last place (ulp) of the exact result.
-//! The `f32` functions were tested at every argument (see `tests/f32_errors.rs`), and the `f64`
-//! functions and `pow` at random arguments.
+//! The `f32` functions of one argument were tested at every argument (see `tests/f32_errors.rs`), and
+//! the others and the `f64` functions at random arguments.
 //!
 //! | function | `f32`, fused | `f32`, plain | `f64`, fused | `f64`, plain |
 //! | --- | ---: | ---: | ---: | ---: |
