@@ -15,6 +15,7 @@ use blocks::Blocks;
 use copy::{CopyInParts, Scatter};
 use gather::Gather;
 use gradloom_ir::{DType, Static};
+use smallvec::SmallVec;
 use std::ops::Range;
 
 pub use window::{read_window, write_slice, write_window};
@@ -136,6 +137,28 @@ pub fn concat(dtype: DType, operands: &[(usize, Layout)]) -> Prepared {
         };
         let pieces: Vec<_> = operands.iter().map(piece).collect();
         let in_turn: usize = pieces.iter().map(|piece| piece.0).sum();
+        if in_turn <= SHORT_TURN && pieces.iter().all(|piece| piece.2.is_none()) {
+            let lens: Vec<usize> = pieces.iter().map(|piece| piece.0).collect();
+            let single = lens.iter().all(|n| *n == 1);
+            return Box::new(move |args, outs| {
+                write_parts(T::slice_mut(&mut outs[0]), in_turn, |at, out| {
+                    let turn = at / in_turn.max(1);
+                    let each = args.iter().zip(&pieces);
+                    let each =
+                        each.map(|(arg, (n, offset, _))| &T::slice(*arg)[offset + turn * n..]);
+                    let args: SmallVec<[&[T]; 8]> = each.collect();
+                    match (&args[..], single) {
+                        (&[a, b], true) => interleave(a.iter().zip(b).map(|(a, b)| [*a, *b]), out),
+                        (&[a, b, c], true) => {
+                            let each = a.iter().zip(b).zip(c);
+                            interleave(each.map(|((a, b), c)| [*a, *b, *c]), out);
+                        }
+                        _ => short_turns(&args, &lens, out),
+                    }
+                });
+                Ok(())
+            });
+        }
         Box::new(move |args, outs| {
             write_parts(T::slice_mut(&mut outs[0]), 1, |at, mut out| {
                 let (mut turn, mut skipped) = (at / in_turn, at % in_turn);
@@ -158,6 +181,50 @@ pub fn concat(dtype: DType, operands: &[(usize, Layout)]) -> Prepared {
         })
     }
     on_element!(dtype, typed(operands))
+}
+
+/// Largest number of elements that all operands together give in turn for which each operand is written by itself.
+const SHORT_TURN: usize = 64;
+
+/// Number of turns that are written for one operand before the next one, so that they stay in the first cache.
+const TURNS: usize = 256;
+
+/// Writes a few elements of each operand in turn.
+fn short_turns<T: Copy>(args: &[&[T]], lens: &[usize], out: &mut [T]) {
+    let in_turn: usize = lens.iter().sum();
+    for (i, out) in out.chunks_mut(TURNS * in_turn).enumerate() {
+        let mut place = 0;
+        for (xs, n) in args.iter().zip(lens) {
+            let turns = out.chunks_exact_mut(in_turn);
+            let to = turns.map(|turn| &mut turn[place..place + n]);
+            let xs = &xs[i * TURNS * n..];
+            match n {
+                0 => {}
+                1 => to.zip(xs).for_each(|(to, x)| to[0] = *x),
+                2 => copy_each(xs.as_chunks::<2>().0, to),
+                3 => copy_each(xs.as_chunks::<3>().0, to),
+                4 => copy_each(xs.as_chunks::<4>().0, to),
+                n => to
+                    .zip(xs.chunks_exact(*n))
+                    .for_each(|(to, xs)| to.copy_from_slice(xs)),
+            }
+            place += n;
+        }
+    }
+}
+
+fn copy_each<'a, T: Copy + 'a, const N: usize>(
+    xs: &[[T; N]],
+    to: impl Iterator<Item = &'a mut [T]>,
+) {
+    to.zip(xs).for_each(|(to, xs)| to.copy_from_slice(xs));
+}
+
+/// Writes one element of each operand in turn.
+fn interleave<T: Copy, const N: usize>(turns: impl Iterator<Item = [T; N]>, out: &mut [T]) {
+    for (to, turn) in out.as_chunks_mut().0.iter_mut().zip(turns) {
+        *to = turn;
+    }
 }
 
 /// As [`concat`], where the operands follow each other once.
@@ -473,7 +540,15 @@ mod tests {
                 &want,
             );
         }
-        for [n, m] in [[100_000, 260_000], [7, 83], [3, 0]] {
+        for [n, m] in [
+            [100_000, 260_000],
+            [7, 83],
+            [3, 0],
+            [1, 1],
+            [0, 2],
+            [3, 3],
+            [40, 5],
+        ] {
             let turns = 360_000 / (n + m);
             let [x, y] = [&xs[..turns * n], &xs[360_000 - turns * m..]];
             let turn = |i: usize| [&x[i * n..][..n], &y[i * m..][..m]].concat();

@@ -603,10 +603,11 @@ pub(crate) fn one_hot<T: Element>(labels: Data<'_>, out: &mut [T], classes: usiz
     let streamed = non_temporal(size_of_val(out)) && some * size_of::<T>() <= ONE_HOT_BYTES;
     write_parts(out, classes, |at, out| {
         let mark = |first: usize, rows: &mut [T], x: T| {
-            for (i, row) in rows.chunks_exact_mut(classes).enumerate() {
-                if let Ok(class) = class(labels, at / classes + first + i, classes) {
-                    row[class] = x;
-                }
+            let first = at / classes + first;
+            let rows = rows.chunks_exact_mut(classes);
+            match labels {
+                Data::I32(labels) => mark_classes(&labels[first..], rows, x),
+                labels => mark_classes(&i64::slice(labels)[first..], rows, x),
             }
         };
         if !streamed {
@@ -623,6 +624,20 @@ pub(crate) fn one_hot<T: Element>(labels: Data<'_>, out: &mut [T], classes: usiz
         }
         fence();
     });
+}
+
+/// Writes `x` at the label of each row that is a class.
+fn mark_classes<'a, T: Element, L: Copy + TryInto<usize>>(
+    labels: &[L],
+    rows: impl Iterator<Item = &'a mut [T]>,
+    x: T,
+) {
+    for (label, row) in labels.iter().zip(rows) {
+        let class = (*label).try_into().unwrap_or(usize::MAX);
+        if let Some(y) = row.get_mut(class) {
+            *y = x;
+        }
+    }
 }
 
 /// Most bytes of the rows that are copied together, so that they stay in the first cache.

@@ -266,6 +266,8 @@ const MORE: &[&str] = &[
     "(x: F[40, 60], y: F[30, 60]) { z = concat[axis=0] x, y, like x, like y return z }",
     "(x: F[2, 1500], y: F[2, 3]) { z = concat[axis=1] x, y, like x, like y return z }",
     "(x: F[9, 5, 41], y: F[9, 2, 41]) { z = concat[axis=1] x, y, like x, like y return z }",
+    "(x: F[700, 3], y: F[700, 3], z: F[700, 3]) { w = stack[axis=2] x, y, z, like x, like y, like z return w }",
+    "(x: F[700, 3], y: F[700, 2], z: F[700, 1]) { w = concat[axis=1] x, y, z, like x, like y, like z return w }",
     "(x: F[7, 60, 3], y: F[7, 60, 3]) { z = stack[axis=1] x, y, like x, like y return z }",
     "(x: F[3, 5, 90]) { y = permute[axes=[2, 0, 1]] x return y }",
     "(x: F[40, 90], y: F[40, 90]) { z = sub x, y return z }",
