@@ -1,6 +1,7 @@
 //! Lowers methods that are composed of ops, by lowering their bodies at each call.
 
 use super::op::is_number;
+use super::syntax;
 use crate::lower::{Content, Cx, Expected, Host, LowerResult, Value, host};
 use gradloom_ir::Composite;
 use gradloom_ir::composites::Role;
@@ -9,6 +10,7 @@ use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 use std::collections::BTreeMap;
 use syn::Expr;
+use syn::visit::Visit;
 
 /// Returns the composite method that a call has the form of.
 pub(in crate::lower) fn composite_of(call: &syn::ExprMethodCall) -> Option<&'static Composite> {
@@ -78,8 +80,11 @@ impl Cx<'_> {
         want: &Expected,
         span: Span,
     ) -> LowerResult<Value> {
-        // Loops and branches in the body expect every local of the caller in its slot.
-        self.flush();
+        let parsed: Expr = syn::parse2(body.clone()).expect("the body is a block");
+        if has_control(&parsed) {
+            // Loops and branches expect every local of the caller in its slot.
+            self.flush();
+        }
         let outer = std::mem::replace(&mut self.names.scopes, vec![BTreeMap::new()]);
         let rt = &self.rt;
         let mut literals = BTreeMap::from([("rt", syn::parse_quote!(#rt))]);
@@ -105,6 +110,22 @@ impl Cx<'_> {
         self.names.scopes = outer;
         value
     }
+}
+
+/// Returns whether a body has loops or branches, or calls methods that have some.
+fn has_control(body: &Expr) -> bool {
+    struct Calls(bool);
+    impl<'ast> Visit<'ast> for Calls {
+        fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+            let composite = Composite::find(&call.method.to_string());
+            let body = composite.map(|composite| syn::parse_str(composite.body));
+            self.0 |= body.is_some_and(|body| has_control(&body.expect("the body is a block")));
+            syn::visit::visit_expr_method_call(self, call);
+        }
+    }
+    let mut calls = Calls(syntax::has_control(body));
+    calls.visit_expr(body);
+    calls.0
 }
 
 impl Cx<'_> {
