@@ -123,13 +123,14 @@ pub fn concat_reads(dtype: DType, layout: &Layout, n: usize) -> bool {
 /// `operands` are `n` and the layout of each.
 pub fn concat(dtype: DType, operands: &[(usize, Layout)]) -> Prepared {
     fn typed<T: Element>(operands: &[(usize, Layout)]) -> Prepared {
-        let is_view =
-            |(n, layout): &(usize, Layout)| *n == layout.numel() && !layout.is_contiguous();
-        if operands.iter().any(is_view) {
+        // An empty operand gives all of its elements in any number of turns.
+        let whole = |(n, layout): &(usize, Layout)| *n == layout.numel();
+        let is_view = |(_, layout): &(usize, Layout)| !layout.is_contiguous();
+        if operands.iter().all(whole) && operands.iter().any(is_view) {
             return one_by_one::<T>(operands);
         }
         let piece = |(n, layout): &(usize, Layout)| {
-            let order = match layout.is_contiguous() {
+            let order = match layout.is_contiguous() || *n == 0 {
                 true => None,
                 false => Some(Gather::new(layout)),
             };
