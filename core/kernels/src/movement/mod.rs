@@ -110,7 +110,7 @@ pub fn scatter_view(dtype: DType, from: &Layout, to: &Layout, value: &Static) ->
     Some(on_element!(dtype, typed(from, scatter, value)))
 }
 
-/// Returns whether [`concat`] takes `n` elements in turn from an operand laid out like this.
+/// Returns whether [`concat()`] takes `n` elements in turn from an operand laid out like this.
 ///
 /// A copy in row-major order would be faster for other operands.
 pub fn concat_reads(dtype: DType, layout: &Layout, n: usize) -> bool {
@@ -228,7 +228,7 @@ fn interleave<T: Copy, const N: usize>(turns: impl Iterator<Item = [T; N]>, out:
     }
 }
 
-/// As [`concat`], where the operands follow each other once.
+/// As [`concat()`], where the operands follow each other once.
 fn one_by_one<T: Element>(operands: &[(usize, Layout)]) -> Prepared {
     let piece = |(n, layout): &(usize, Layout)| {
         let view = (!layout.is_contiguous()).then(|| CopyInParts::new(layout, size_of::<T>()));
