@@ -8,6 +8,7 @@ pub mod command;
 pub mod data;
 pub mod gpt;
 pub mod kernel;
+pub mod memory;
 pub mod minilm;
 pub mod model;
 pub mod roofline;

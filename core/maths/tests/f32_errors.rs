@@ -335,13 +335,8 @@ fn the_zeta_function_of_odd_exponents_is_near_that_of_f64_below_0() {
 
 #[test]
 fn powers_are_correctly_rounded_up_to_0_501_ulp() {
-    let mut state = 1u64;
-    let mut random = || {
-        state = state
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (state >> 11) as f64 / (1u64 << 53) as f64
-    };
+    let mut numbers = Random(1);
+    let mut random = || numbers.between(0.0, 1.0);
     for _ in 0..100_000 {
         let x = (200.0 * random() - 100.0).exp2() as f32;
         let y = (150.0 * (2.0 * random() - 1.0) / f64::from(x).log2()) as f32;

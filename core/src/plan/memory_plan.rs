@@ -83,7 +83,8 @@ impl TaskRegions {
 
 /// Size in bytes from which a group computes in the memory of an operand.
 ///
-/// It copies each piece of such an operand. That takes longer than to write other memory, if both are in a cache.
+/// It copies each piece of such a result from a register. That takes longer than to write other memory, if both are in a
+/// cache.
 const SHARED_BYTES: usize = 1 << 20;
 
 /// Roots that share memory, because a task changes one into the other in place.

@@ -4,6 +4,7 @@
 //! samples.
 
 use super::{Loops, Options};
+use crate::memory::mebibytes;
 use cpu_time::ProcessTime;
 use gradloom::{Result, Tensor, Tree, evaluate};
 use serde::{Deserialize, Serialize};
@@ -306,12 +307,4 @@ fn in_a_thread<R: Send>(f: impl FnOnce() -> R + Send) -> R {
 fn reset_peak() -> Option<f64> {
     std::fs::write("/proc/self/clear_refs", "5").ok()?;
     mebibytes("VmRSS:")
-}
-
-/// Reads a size from Linux, which gives it in KiB: `VmHWM:  2252 kB`.
-fn mebibytes(name: &str) -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
-    let kib: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib / 1024.0)
 }

@@ -6,6 +6,7 @@
 use cpu_time::ProcessTime;
 use gradloom::Result;
 use gradloom::prelude::*;
+use gradloom_examples::memory::mebibytes;
 use std::time::Instant;
 
 const HEADS: usize = 4;
@@ -106,9 +107,9 @@ fn under_a_mask() -> Result<()> {
     let mask = Tensor::arange(len, DType::I64).lt(lens.reshape([batch, 1, 1, 1]));
     evaluate(&mask)?;
     println!("{batch} sequences filled up to {len}   forward  gradient  peak memory, MiB");
-    let start = peak_mebibytes();
+    let start = mebibytes("VmHWM:");
     let row = |name: &str, forward: f64, gradient: f64| {
-        let peak = peak_mebibytes()
+        let peak = mebibytes("VmHWM:")
             .zip(start)
             .map(|(peak, start)| peak - start);
         let peak = peak.map_or("?".to_owned(), |peak| format!("+{peak:.1}"));
@@ -128,17 +129,6 @@ fn under_a_mask() -> Result<()> {
     })?;
     row("by parts", forward, gradient);
     Ok(())
-}
-
-/// Returns the peak memory of the process so far, on systems that provide it. Linux gives it in
-/// KiB, as in `VmHWM:  2252 kB`.
-fn peak_mebibytes() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: f64 = line.split_whitespace().next()?.parse().ok()?;
-    Some(kibibytes / 1024.0)
 }
 
 /// Returns the best time of several calls in seconds: wall-clock time, or CPU time if that is less

@@ -5,7 +5,6 @@
 //! is there to be broadcast. These results have the shape that the rule of the op gives them if an
 //! unknown shape is [`EXAMPLE`].
 
-use gradloom_ir::op::range::number;
 use gradloom_ir::op::{Equal, Operands};
 use gradloom_ir::pass;
 use gradloom_ir::{Aval, Dim, Eqn, Op, Program, Shape, Static, Var};
@@ -17,10 +16,10 @@ const EXAMPLE: [usize; 4] = [61, 67, 71, 73];
 /// Returns a program in which values that are assumed to have the same shape have the same aval.
 ///
 /// Broadcasts between them are gone, and so are equations that are read only for their shapes, which
-/// are known at run time. Equal parts of a number, as the cotangents of a mean, are parameters.
+/// are known at run time. Constant cotangents of means are parameters.
 pub(super) fn guessed(program: Program) -> Program {
     let program = values(pass::simplify(without_identities(pass::simplify(program))));
-    let mut program = without_parts_of_numbers(program);
+    let mut program = without_cotangents_of_means(program);
     let mut guess = Guess::default();
     for eqn in &program.eqns {
         guess.add(&program, eqn);
@@ -58,21 +57,17 @@ fn without_identities(mut program: Program) -> Program {
     program
 }
 
-/// Makes parameters of the parts of a number that a mean spreads.
+/// Makes the constant cotangents of means parameters.
 ///
-/// At run time they are known, and no task computes them: the groups before and after the mean are one.
-fn without_parts_of_numbers(mut program: Program) -> Program {
-    let numbers = program
-        .eqns
-        .iter()
-        .filter(|eqn| number(&program, eqn).is_some());
-    let numbers: HashSet<Var> = numbers.map(Eqn::out).collect();
+/// Such a cotangent is a number over a length that is not known yet. At run time no task computes it, so
+/// the operations before the mean and those of its derivative are one group.
+fn without_cotangents_of_means(mut program: Program) -> Program {
+    let constants = pass::constants(&program);
     let eqns = std::mem::take(&mut program.eqns);
-    let (parts, others) = eqns
+    let (cotangents, others): (Vec<Eqn>, _) = eqns
         .into_iter()
-        .partition(|eqn| eqn.op == Op::MeanT && numbers.contains(&eqn.args[0]));
-    let parts: Vec<Eqn> = parts;
-    program.params.extend(parts.iter().map(Eqn::out));
+        .partition(|eqn| eqn.op == Op::MeanT && constants.get(eqn.args[0]).is_some());
+    program.params.extend(cotangents.iter().map(Eqn::out));
     program.eqns = others;
     program
 }
