@@ -511,9 +511,9 @@ impl Group {
         let mut filled: SmallVec<[Option<RegisterContent>; 8]> =
             SmallVec::from_elem(None, args.len());
         let n_args = args.len();
-        // Operands in the memory of a result, with the size of an element. A piece of the result is computed in the register of
-        // the operand, which the instructions may read to the end.
-        let mut shared: SmallVec<[(usize, usize, usize); 4]> = SmallVec::new();
+        // Operands in the memory of a result, with that result. A piece of the result is computed in the register
+        // of the operand, which the instructions may read to the end.
+        let mut shared: SmallVec<[(usize, usize); 4]> = SmallVec::new();
         for (span, first) in spans {
             let Span { from, to, in_tile } = span;
             for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
@@ -538,7 +538,7 @@ impl Group {
                     Some(taken) => (start == first).then_some(taken.operand),
                     None => args.iter().position(same),
                 };
-                shared.extend(operand.map(|operand| (operand, i, *size)));
+                shared.extend(operand.map(|operand| (operand, i)));
             }
             let mut at = from;
             while at < to {
@@ -563,7 +563,7 @@ impl Group {
                         };
                     }
                 }
-                for (operand, result, _) in &shared {
+                for (operand, result) in &shared {
                     slots[n_args + result] = of_operand(*operand);
                 }
                 for instr in &self.instrs {
@@ -580,8 +580,9 @@ impl Group {
                     // `FusedSum::len` elements (asserted in `ends`).
                     unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
                 }
-                for (operand, _, size) in &shared {
+                for (operand, result) in &shared {
                     let (from, to) = (of_operand(*operand), slots[*operand]);
+                    let size = self.outputs[*result];
                     // SAFETY: this thread owns the piece of the result, in which the operand is. The register has
                     // space for a chunk of the widest elements and belongs to this thread.
                     unsafe { std::ptr::copy_nonoverlapping(from, to, n * size) };

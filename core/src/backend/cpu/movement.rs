@@ -8,6 +8,7 @@ use crate::backend::{TaskBuilder, View};
 use gradloom_ir::{Static, StaticKind};
 use gradloom_kernels::memory::{Layout, numel};
 use gradloom_kernels::movement::{self, Triangle};
+use gradloom_kernels::task::Prepared;
 
 pub(super) fn transpose(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let axes: Vec<usize> = (0..of.x().rank()).rev().collect();
@@ -94,19 +95,34 @@ pub(super) fn slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     flipped(b, &of.x().with(part), &reversed)
 }
 
-/// Writes a view to the elements that `to` selects of a tensor filled with a number.
-fn scattered(b: &mut TaskBuilder, x: &View, out: &Aval, to: &Layout, value: &Static) -> View {
+/// Adds the kernel that reads a view, or else the one that reads its elements in row-major order.
+///
+/// `of_view` returns `None` if the view should be copied first.
+fn viewed_or_copied(
+    b: &mut TaskBuilder,
+    x: &View,
+    out: &Aval,
+    of_view: impl FnOnce(&View) -> Option<Prepared>,
+    of_copy: impl FnOnce() -> Prepared,
+) -> View {
     let of_view = match x.layout.is_contiguous() {
         true => None,
-        false => movement::scatter_view(out.dtype(), &x.layout, to, value),
+        false => of_view(x),
     };
     match of_view {
         Some(kernel) => b.strided_kernel(&[x], out, kernel),
         None => {
             let x = b.contiguous(x);
-            b.kernel(&[&x], out, movement::scatter_onto(out.dtype(), to, value))
+            b.kernel(&[&x], out, of_copy())
         }
     }
+}
+
+/// Writes a view to the elements that `to` selects of a tensor filled with a number.
+fn scattered(b: &mut TaskBuilder, x: &View, out: &Aval, to: &Layout, value: &Static) -> View {
+    let of_view = |x: &View| movement::scatter_view(out.dtype(), &x.layout, to, value);
+    let of_copy = || movement::scatter_onto(out.dtype(), to, value);
+    viewed_or_copied(b, x, out, of_view, of_copy)
 }
 
 /// Writes the operand to the selected part of a tensor of zeros: the transpose of `slice`.
@@ -256,17 +272,9 @@ fn flipped(b: &mut TaskBuilder, x: &View, axes: &[usize]) -> View {
     for i in (0..groups.len()).filter(|i| groups[*i].1) {
         let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
         let out = Aval::new(x.dtype(), x.shape());
-        let of_view = match x.layout.is_contiguous() {
-            true => None,
-            false => movement::flip_view(x.dtype(), &x.layout, arb),
-        };
-        x = match of_view {
-            Some(kernel) => b.strided_kernel(&[&x], &out, kernel),
-            None => {
-                let from = b.contiguous(&x);
-                b.kernel(&[&from], &out, movement::flip(x.dtype(), arb))
-            }
-        };
+        let (dtype, from) = (x.dtype(), x);
+        let of_view = |x: &View| movement::flip_view(dtype, &x.layout, arb);
+        x = viewed_or_copied(b, &from, &out, of_view, || movement::flip(dtype, arb));
     }
     x
 }
