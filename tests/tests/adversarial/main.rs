@@ -5,6 +5,7 @@ mod ends;
 mod failures;
 mod graphs;
 mod hostile;
+mod random_graphs;
 mod shapes;
 mod values;
 

@@ -15,7 +15,6 @@ mod messages;
 mod modes;
 mod numpy_methods;
 mod promotion;
-mod random_graphs;
 mod random_programs;
 mod shapes;
 mod small_dtypes;

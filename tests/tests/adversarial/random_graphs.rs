@@ -1,8 +1,8 @@
 //! Random graphs over the whole op table give the bits of evaluation op by op, however they are
 //! split into evaluations and whatever plans are cached.
 //!
-//! `GRADLOOM_GRAPHS=100000 cargo test --release -p gradloom-tests --test ops random_graphs` tests more
-//! graphs.
+//! `GRADLOOM_GRAPHS=100000 cargo test --release -p gradloom-tests --test adversarial random_graphs`
+//! tests more graphs.
 
 use gradloom::engine::{self, Mode};
 use gradloom::trace::{TraceContext, pending, run};
@@ -17,7 +17,8 @@ const GRAPHS: u64 = 2000;
 /// Default number of graphs that are changed.
 const MUTATIONS: u64 = 2000;
 
-/// Cache settings are global to the process, so the tests run one after the other.
+/// Cache settings are global to the process, so the tests run one after the other, and no test of
+/// this binary counts plans.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
