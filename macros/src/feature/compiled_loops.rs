@@ -6,7 +6,7 @@
 
 use crate::derivative::Wrt;
 use crate::emit::cx::{EmitCx, LoopUse};
-use crate::feature::guessed_shapes::guessed;
+use crate::feature::guessed_shapes::{guessed, without_values_of_one_parameter};
 use crate::program::Body;
 use gradloom_ir::ad::{self, Calls, Hvp};
 use gradloom_ir::op::Eval;
@@ -105,8 +105,12 @@ impl Loops {
             let joint = joint(&vjp);
             let mut gradients = joint.clone();
             gradients.outs.remove(0);
-            self.add(joint, LoopUse::Reverse);
-            self.add(gradients, LoopUse::Reverse);
+            for program in [joint, gradients] {
+                self.add(program.clone(), LoopUse::Reverse);
+                if let Some(program) = without_values_of_one_parameter(guessed(program)) {
+                    self.add_groups(program, LoopUse::Reverse);
+                }
+            }
         }
         self.add(vjp.primal, LoopUse::Reverse);
         self.add(vjp.pullback, LoopUse::Reverse);

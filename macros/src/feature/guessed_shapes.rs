@@ -72,6 +72,46 @@ fn without_cotangents_of_means(mut program: Program) -> Program {
     program
 }
 
+/// Makes the values of one parameter alone parameters, where operations read them beside others.
+///
+/// A parameter that is broadcast, such as a weight for each channel, is smaller than the others, and the run time computes
+/// `1 - weight` before the loop that reads it. Returns `None` if there is no such value.
+pub(super) fn without_values_of_one_parameter(mut program: Program) -> Option<Program> {
+    let constants = pass::constants(&program);
+    let params = program.params.iter();
+    let mut only: HashMap<Var, Var> = params.map(|param| (*param, *param)).collect();
+    let mut apart: Vec<Var> = Vec::new();
+    for eqn in program.eqns.iter().filter(|eqn| eqn.outs.len() == 1) {
+        let is_elementwise = eqn.op.def().facts().elementwise;
+        let data = || {
+            eqn.data()
+                .iter()
+                .filter(|var| constants.get(**var).is_none())
+        };
+        let mut params = data().map(|var| only.get(var));
+        let first = params.next().flatten().copied();
+        let one = first.filter(|first| params.all(|param| param == Some(first)));
+        match one {
+            Some(param) if is_elementwise || is_broadcast(eqn.op) => {
+                only.insert(eqn.out(), param);
+            }
+            None if is_elementwise => {
+                let computed = |var: &&Var| only.get(*var).is_some_and(|param| param != *var);
+                apart.extend(data().filter(computed));
+            }
+            _ => {}
+        }
+    }
+    apart.sort_unstable();
+    apart.dedup();
+    program
+        .eqns
+        .retain(|eqn| !eqn.outs.iter().any(|out| apart.contains(out)));
+    let found = !apart.is_empty();
+    program.params.extend(apart);
+    found.then(|| values(program))
+}
+
 /// Shapes that are assumed for unknown ones.
 #[derive(Default)]
 struct Guess {
