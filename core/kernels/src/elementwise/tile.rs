@@ -70,6 +70,16 @@ impl Matrices {
         self.rows.div_ceil(reduce::BLOCK)
     }
 
+    /// Returns how many blocks of [`reduce::BLOCK`] rows of one matrix are in `n` elements from `element` on, or 0 if no
+    /// block begins there.
+    fn whole_blocks(self, element: usize, n: usize) -> usize {
+        let (element, len) = (element % self.numel(), reduce::BLOCK * self.cols);
+        match element.is_multiple_of(len) {
+            true => n.min(self.numel() - element) / len,
+            false => 0,
+        }
+    }
+
     /// Returns the block of an element.
     fn block(self, element: usize) -> Block {
         let (matrix, element) = (element / self.numel(), element % self.numel());
@@ -270,6 +280,14 @@ pub(crate) unsafe fn on_total(
                 let (mut at, mut xs) = (at, xs);
                 while !xs.is_empty() {
                     let block = of.block(at);
+                    let n_blocks = of.whole_blocks(at, xs.len());
+                    if n_blocks > 0 && (2..=reduce::FEW_COLS).contains(&of.cols) {
+                        let (now, later) = xs.split_at(n_blocks * block.len);
+                        let totals = part(block.total, n_blocks * of.cols);
+                        reduce::block_totals(now, of.cols, totals);
+                        (at, xs) = (at + now.len(), later);
+                        continue;
+                    }
                     let (now, later) = xs.split_at(xs.len().min(block.len - block.at));
                     add_to_block(now, block.at, part(block.total, of.cols));
                     (at, xs) = (at + now.len(), later);
@@ -366,6 +384,10 @@ mod tests {
             [2, 64, 16],
             [2, 33, 1500],
             [64, 70, 2],
+            [3, 333, 3],
+            [5, 160, 4],
+            // The last chunk of all elements has 5.
+            [1, 1, 1029],
         ] {
             let [a, b, c] = shape;
             let n = a * b * c;

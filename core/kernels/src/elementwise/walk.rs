@@ -159,21 +159,51 @@ impl Choice {
     }
 }
 
-/// Returns the operands with axes that change places which a group should not read by tiles.
+/// Returns the operands that a group should not read as they are, but as copies without repeated elements.
 ///
-/// These should be copied: tiles with whole cache lines of all of them would be too large or not suit the
-/// sums of the group, or the operands repeat elements and their copies are smaller.
+/// - Some have axes that change places, and tiles with whole cache lines of all of them would be too large or not suit
+///   the sums of the group, or they repeat elements and their copies are smaller.
+/// - Some gather the same few elements again and again.
 pub fn copied(inputs: &[(DType, Layout)], sums: &[FusedSum]) -> Vec<usize> {
     let choice = Choice::new(inputs, Order::of(sums.iter().copied()));
     let tiled = |i: usize| {
         let mut operands = choice.iter().flat_map(|choice| &choice.operands);
         operands.any(|x| x.0 == i)
     };
-    let jumps = |i: &usize| jumps(inputs[*i].0, &inputs[*i].1);
-    (0..inputs.len())
-        .filter(|i| jumps(i) && !tiled(*i))
-        .collect()
+    let is_copied = |i: &usize| {
+        let (dtype, layout) = &inputs[*i];
+        let jumps = jumps(*dtype, layout) && !tiled(*i);
+        jumps || gathers_again(layout)
+    };
+    (0..inputs.len()).filter(is_copied).collect()
 }
+
+/// Number of times that elements are gathered from which a copy is faster.
+const AGAIN: usize = 8;
+
+/// Number of neighbouring elements from which reading them where they are is as fast as reading a copy.
+const LONG_RUN: usize = 64;
+
+/// Returns whether the layout goes many times through the same elements, which have gaps between short runs.
+///
+/// So it is with a column of a matrix that is combined with each element of another one.
+fn gathers_again(layout: &Layout) -> bool {
+    let runs = layout.runs();
+    let repeated = runs.iter().take_while(|(_, stride)| *stride == 0);
+    let times: usize = repeated.map(|(len, _)| len).product();
+    let inner = runs.last().copied();
+    let is_short = inner.is_some_and(|(len, stride)| match stride {
+        0 => false,
+        1 => len < LONG_RUN,
+        _ => true,
+    });
+    let once = runs.iter().filter(|(_, stride)| *stride != 0);
+    let has_gaps = once.clone().count() > 1 || inner.is_some_and(|(_, stride)| stride > 1);
+    times >= AGAIN && is_short && has_gaps && layout.numel() >= SMALL
+}
+
+/// Number of elements of a group for which a copy is not worth a task.
+const SMALL: usize = 1024;
 
 /// Merges neighbouring axes of layouts of one shape where that is possible in all of them.
 fn merge<'a>(layouts: impl Iterator<Item = &'a Layout> + Clone) -> Vec<Layout> {

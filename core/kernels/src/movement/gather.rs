@@ -362,8 +362,33 @@ fn first<const N: usize, T: Copy>(xs: &[T; N]) -> T {
     unsafe { transmute_copy(&byte) }
 }
 
-/// Repeats a row, starting at its element `at`. Doubles the written part with each copy.
+/// Repeats a row, starting at its element `at`.
+#[inline(always)]
 fn repeat<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
+    match row.len() {
+        2 => repeat_few::<2, T>(row, at, out),
+        3 => repeat_few::<3, T>(row, at, out),
+        4 => repeat_few::<4, T>(row, at, out),
+        _ => repeat_many(row, at, out),
+    }
+}
+
+/// Repeats a row of `N` elements. It is written `SPLAT` times at once.
+#[inline(always)]
+fn repeat_few<const N: usize, T: Copy>(row: &[T], at: usize, out: &mut [T]) {
+    let first: [T; N] = std::array::from_fn(|i| row[(at + i) % N]);
+    let pieces: [[T; SPLAT]; N] =
+        std::array::from_fn(|piece| std::array::from_fn(|i| first[(piece * SPLAT + i) % N]));
+    let (whole, rest) = out.as_chunks_mut::<SPLAT>();
+    let (several, whole) = whole.as_chunks_mut::<N>();
+    several.fill(pieces);
+    let last = pieces.get(whole.len()).unwrap_or(&pieces[0]);
+    whole.copy_from_slice(&pieces[..whole.len()]);
+    rest.copy_from_slice(&last[..rest.len()]);
+}
+
+/// Repeats a row. Doubles the written part with each copy.
+fn repeat_many<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
     let len = row.len();
     out[..len - at].copy_from_slice(&row[at..]);
     out[len - at..len].copy_from_slice(&row[..at]);
@@ -441,20 +466,23 @@ mod tests {
     #[test]
     fn repeated_rows_can_be_read_from_any_element() {
         let rows: Vec<i32> = (0..21).collect();
-        for (first, n_rows, repeats) in [(7, 1, 9), (0, 3, 4), (0, 3, 1)] {
-            let layout = Layout::contiguous(&[3, 1, 7]).narrow(0, first / 7, n_rows, 1);
-            let gather = Gather::new(&layout.broadcast_to(&[n_rows, repeats, 7]));
-            let all = n_rows * repeats * 7;
-            let element = |i: usize| (first + i / (repeats * 7) * 7 + i % 7) as i32;
-            for from in 0..all {
-                for n in 0..=all - from {
-                    let mut read = vec![-1; n];
-                    gather.read(&rows, from, &mut read);
-                    let expected: Vec<i32> = (from..from + n).map(element).collect();
-                    assert_eq!(read, expected);
-                    if let (2.., Some((row, at))) = (repeats, gather.repeated(from, n)) {
-                        let repeated = (0..n).map(|i| rows[row + (at + i) % 7]);
-                        assert!(repeated.eq(expected));
+        for len in [2, 3, 4, 7] {
+            // Parts of 100 repetitions are long enough for vectors.
+            for (first, n_rows, repeats) in [(1, 1, 100), (1, 1, 9), (0, 3, 4), (0, 3, 1)] {
+                let layout = Layout::contiguous(&[3, 1, len]).narrow(0, first, n_rows, 1);
+                let gather = Gather::new(&layout.broadcast_to(&[n_rows, repeats, len]));
+                let all = n_rows * repeats * len;
+                let element = |i: usize| (first * len + i / (repeats * len) * len + i % len) as i32;
+                for from in 0..all.min(3 * len * repeats.min(9)) {
+                    for n in 0..=all - from {
+                        let mut read = vec![-1; n];
+                        gather.read(&rows, from, &mut read);
+                        let expected: Vec<i32> = (from..from + n).map(element).collect();
+                        assert_eq!(read, expected);
+                        if let (2.., Some((row, at))) = (repeats, gather.repeated(from, n)) {
+                            let repeated = (0..n).map(|i| rows[row + (at + i) % len]);
+                            assert!(repeated.eq(expected));
+                        }
                     }
                 }
             }

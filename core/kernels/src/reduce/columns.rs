@@ -177,6 +177,8 @@ pub(super) fn fold_into<T: Element>(
             WIDE.. => fold_piece::<WIDE, T>(xs, stride, rows, to, how),
             16.. => fold_piece::<16, T>(xs, stride, rows, to, how),
             4.. => fold_piece::<4, T>(xs, stride, rows, to, how),
+            3 => fold_piece::<3, T>(xs, stride, rows, to, how),
+            2 => fold_piece::<2, T>(xs, stride, rows, to, how),
             _ => fold_piece::<1, T>(xs, stride, rows, to, how),
         };
     }

@@ -22,7 +22,7 @@ pub use argument::{arg_fold, arg_fold_view};
 pub(crate) use columns::{BLOCK, STRIP, fold_strip, merge};
 pub(crate) use operation::{Max, Reduction, Sum};
 pub use totals::join_totals;
-pub(crate) use totals::{add_rows, join_from, row_totals};
+pub(crate) use totals::{FEW_COLS, add_rows, block_totals, join_from, row_totals};
 pub use view::{fold_bools_view, fold_view};
 
 use crate::memory::element::Element;

@@ -1,8 +1,8 @@
 //! Sums of totals that other kernels have written.
 
-use super::columns::{fold_into, merge};
+use super::columns::{BLOCK, fold_into, merge};
 use super::operation::Sum;
-use crate::simd::lanes::sum;
+use super::rows::fold_rows;
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use crate::task::Prepared;
@@ -25,13 +25,9 @@ pub fn join_totals(dtype: DType, cols: usize) -> Prepared {
     on_number!(dtype, typed(cols))
 }
 
-leveled! {
-    /// Writes the sum of each row of `cols` elements, at most [`CHUNK`].
-    pub(crate) fn row_totals<S, T: Number>(xs: &[T], cols: usize, out: &mut [T]) {
-        for (y, row) in out.iter_mut().zip(xs.chunks_exact(cols)) {
-            *y = sum::<S, T>(row);
-        }
-    }
+/// Writes the sum of each row of `cols` elements.
+pub(crate) fn row_totals<T: Number>(xs: &[T], cols: usize, out: &mut [T]) {
+    fold_rows(xs, cols, cols, out, Sum);
 }
 
 leveled! {
@@ -44,6 +40,51 @@ leveled! {
             *t = t.plus(x);
         }
     }
+}
+
+/// Maximum number of columns of [`block_totals`].
+pub(crate) const FEW_COLS: usize = 4;
+
+/// Number of blocks that are added up together: each is a chain of additions.
+const BLOCKS: usize = 4;
+
+leveled! {
+    /// Writes the totals of the columns of blocks of [`BLOCK`] rows, with 2 to [`FEW_COLS`] columns.
+    pub(crate) fn block_totals<S, T: Number>(xs: &[T], cols: usize, totals: &mut [T]) {
+        match cols {
+            2 => totals_of_few::<T, 2>(xs, totals),
+            3 => totals_of_few::<T, 3>(xs, totals),
+            _ => totals_of_few::<T, FEW_COLS>(xs, totals),
+        }
+    }
+}
+
+#[inline(always)]
+fn totals_of_few<T: Number, const N: usize>(xs: &[T], totals: &mut [T]) {
+    let (blocks, _) = xs.as_chunks::<N>().0.as_chunks::<BLOCK>();
+    let (totals, _) = totals.as_chunks_mut::<N>();
+    let (several, rest) = blocks.as_chunks::<BLOCKS>();
+    let (of_several, of_rest) = totals.as_chunks_mut::<BLOCKS>();
+    (of_several.iter_mut().zip(several)).for_each(|(to, blocks)| *to = totals_of_blocks(blocks));
+    for (to, block) in of_rest.iter_mut().zip(rest) {
+        [*to] = totals_of_blocks(std::array::from_ref(block));
+    }
+}
+
+/// Returns the totals of the columns of blocks. Rows are added in sequence.
+#[inline(always)]
+fn totals_of_blocks<T: Number, const N: usize, const B: usize>(
+    blocks: &[[[T; N]; BLOCK]; B],
+) -> [[T; N]; B] {
+    let mut totals = blocks.map(|rows| rows[0]);
+    for row in 1..BLOCK {
+        for (totals, rows) in totals.iter_mut().zip(blocks) {
+            for (total, x) in totals.iter_mut().zip(rows[row]) {
+                *total = total.plus(x);
+            }
+        }
+    }
+    totals
 }
 
 /// Sums rows of the length of `out`, in pairs of equal weight. Overwrites `totals`.
