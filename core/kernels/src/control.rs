@@ -9,12 +9,13 @@ use crate::memory::aligned_vec::{ALIGN, AlignedVec, Line, at_least};
 use crate::memory::data::{Data, DataMut};
 use crate::memory::fault::KernelFault;
 use crate::memory::scratch;
-use crate::task::{Body, Prepared};
+use crate::task::{Body, BodyMemory, Prepared};
 use gradloom_ir::DType;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::iter::empty;
 
-/// Operands of a body. More of them are allocated in each turn.
+/// Operands of a body. More of them are allocated.
 type Args<'a> = SmallVec<[Data<'a>; 64]>;
 
 /// Results of a body.
@@ -101,8 +102,17 @@ impl<'a> States<'a> {
         (args, outs)
     }
 
-    fn end_turn(&mut self) {
-        self.now = 1 - self.now;
+    /// Returns where each state is now, and where the next turn writes it.
+    fn starts(&mut self) -> SmallVec<[[*mut u8; 2]; 32]> {
+        let now = self.now;
+        let start = |buffers: &mut Buffers<'_>| match buffers {
+            Buffers::One(state) => [state.as_mut_ptr(); 2],
+            Buffers::Two(both) => {
+                let [a, b] = both.each_mut().map(DataMut::as_mut_ptr);
+                if now == 0 { [a, b] } else { [b, a] }
+            }
+        };
+        self.buffers.iter_mut().map(start).collect()
     }
 
     /// Returns the states.
@@ -134,6 +144,80 @@ pub struct Scan {
     pub reverse: bool,
 }
 
+/// A body with the memory of its next turns.
+struct Turns<'a> {
+    body: &'a Body,
+    /// Memory of the next even turn, and of the next odd one, which reads the states where the even one writes them.
+    next: [BodyMemory; 2],
+    /// Starts that differ between turns, and the bytes from those of a turn to those of the second turn after it.
+    steps: SmallVec<[(usize, isize); 16]>,
+}
+
+impl<'a> Turns<'a> {
+    /// Returns turns that all use the memory of the operands and results of the first one.
+    fn new(
+        body: &'a Body,
+        args: &[Data<'_>],
+        outs: &mut [DataMut<'_>],
+        arena: &mut [Line],
+    ) -> Turns<'a> {
+        let memory = body.memory(args, outs, arena);
+        Turns {
+            body,
+            next: [memory.clone(), memory],
+            steps: SmallVec::new(),
+        }
+    }
+
+    /// Puts the states of a loop where they are in each turn. `leaf` and `output` are the positions of the first one.
+    fn put_states(&mut self, starts: &[[*mut u8; 2]], leaf: usize, output: Option<usize>) {
+        for (i, [now, later]) in starts.iter().enumerate() {
+            let leaf = self.body.start_of_leaf(leaf + i);
+            let output = output.and_then(|first| self.start_of_output(first + i));
+            let [even, odd] = &mut self.next;
+            for (memory, now, later) in [(even, now, later), (odd, later, now)] {
+                memory.put(leaf, *now);
+                if let Some(output) = output {
+                    memory.put(output, *later);
+                }
+            }
+        }
+    }
+
+    /// Returns the index of the start of an output, unless it is an operand that is there already.
+    fn start_of_output(&self, output: usize) -> Option<usize> {
+        self.body.start_of_output(&self.next[0], output)
+    }
+
+    /// Puts a value in memory of its own for the next even turn and the next odd one, `step` bytes after it.
+    fn put(&mut self, start: usize, there: *mut u8, step: isize) {
+        let [even, odd] = &mut self.next;
+        even.put(start, there);
+        odd.put(start, there.wrapping_offset(step));
+        self.steps.push((start, 2 * step));
+    }
+
+    /// Uses this memory for intermediate values.
+    fn put_arena(&mut self, arena: *mut Line) {
+        self.next
+            .iter_mut()
+            .for_each(|memory| memory.put(BodyMemory::ARENA, arena.cast()));
+    }
+
+    /// Runs a turn. Turns come in order, from 0 on.
+    ///
+    /// # Safety
+    ///
+    /// The memory of this turn must be that of a run of the body, as in [`Body::run_in`].
+    unsafe fn run(&mut self, turn: usize) -> Result<(), KernelFault> {
+        let memory = &mut self.next[turn % 2];
+        // SAFETY: the caller guarantees the memory.
+        unsafe { self.body.run_in(memory)? };
+        memory.advance(&self.steps);
+        Ok(())
+    }
+}
+
 /// Runs a body for each index of axis 0 of the operands after the constants and the states.
 ///
 /// The results are the states, the stacked results, and scratch for each state, which is empty if
@@ -146,32 +230,113 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
         let (outs, scratch) = outs.split_at_mut(n_outs);
         let (last, ys) = outs.split_at_mut(of.carry);
         let mut states = States::new(&body, of.consts, first, last, scratch);
+        if of.turns == 0 {
+            return Ok(());
+        }
+        let (first, step) = match of.reverse {
+            true => (of.turns - 1, -1),
+            false => (0, 1),
+        };
         with_lines(body.lines(), |arena| {
+            let (carried, mut outs) = states.turn();
+            let mut args: Args<'_> = consts.iter().copied().chain(carried).collect();
+            args.extend(xs.iter().map(|x| {
+                let len = x.len() / of.turns;
+                x.part(first * len, len)
+            }));
+            outs.extend(ys.iter_mut().map(|y| {
+                let len = y.len() / of.turns;
+                y.part_mut(first * len, len)
+            }));
+            let mut turns = Turns::new(&body, &args, &mut outs, arena);
+            drop((args, outs));
+            // All parts of an operand or of a stacked result are reached from its own start.
+            for (i, x) in xs.iter().enumerate() {
+                let leaf = of.consts + of.carry + i;
+                let (start, bytes) = (body.start_of_leaf(leaf), body.bytes_of_leaf(leaf));
+                let there = x.as_ptr().cast_mut().wrapping_add(first * bytes);
+                turns.put(start, there, step * bytes as isize);
+            }
+            for (i, y) in ys.iter_mut().enumerate() {
+                let output = of.carry + i;
+                if let Some(start) = turns.start_of_output(output) {
+                    let bytes = body.bytes_of_output(output);
+                    let there = y.as_mut_ptr().wrapping_add(first * bytes);
+                    turns.put(start, there, step * bytes as isize);
+                }
+            }
+            turns.put_states(&states.starts(), of.consts, Some(0));
             for turn in 0..of.turns {
-                let i = if of.reverse {
-                    of.turns - 1 - turn
-                } else {
-                    turn
-                };
-                let (now, mut next) = states.turn();
-                let mut args: Args<'_> = consts.iter().copied().chain(now).collect();
-                args.extend(xs.iter().map(|x| {
-                    let len = x.len() / of.turns;
-                    x.part(i * len, len)
-                }));
-                next.extend(ys.iter_mut().map(|y| {
-                    let len = y.len() / of.turns;
-                    y.part_mut(i * len, len)
-                }));
-                body.run(&args, &mut next, arena)?;
-                drop((args, next));
-                states.end_turn();
+                // SAFETY: all memory is borrowed until the end of the loop, and nothing else uses it meanwhile. The
+                // parts of this turn lie in their values, and the states are where the turn before wrote them.
+                unsafe { turns.run(turn)? };
             }
             Ok(())
         })?;
+        states.now = of.turns % 2;
         states.finish();
         Ok(())
     })
+}
+
+/// A body that runs as long as a condition holds.
+struct While<'a> {
+    tests: Turns<'a>,
+    turns: Turns<'a>,
+    /// The condition, one byte that `tests` writes.
+    goes_on: *mut u8,
+}
+
+impl<'a> While<'a> {
+    /// `taped` are the further results of the first turn.
+    fn new<'b>(
+        [cond, body]: [&'a Body; 2],
+        consts: &[Data<'_>],
+        states: &mut States<'_>,
+        taped: impl Iterator<Item = DataMut<'b>>,
+        goes_on: &mut [DataMut<'_>],
+        arena: &mut [Line],
+    ) -> While<'a> {
+        let args: Args<'_> = consts.iter().copied().chain(states.values()).collect();
+        let mut tests = Turns::new(cond, &args, goes_on, arena);
+        drop(args);
+        let goes_on = goes_on[0].as_mut_ptr();
+        if let Some(start) = tests.start_of_output(0) {
+            tests.put(start, goes_on, 0);
+        }
+        let (carried, mut outs) = states.turn();
+        let args: Args<'_> = consts.iter().copied().chain(carried).collect();
+        for taped in taped {
+            outs.push(taped);
+        }
+        let mut turns = Turns::new(body, &args, &mut outs, arena);
+        drop((args, outs));
+        let (starts, arena) = (states.starts(), arena.as_mut_ptr());
+        tests.put_states(&starts, consts.len(), None);
+        turns.put_states(&starts, consts.len(), Some(0));
+        tests.put_arena(arena);
+        turns.put_arena(arena);
+        While {
+            tests,
+            turns,
+            goes_on,
+        }
+    }
+
+    /// Returns whether the condition holds before a turn.
+    ///
+    /// # Safety
+    ///
+    /// All that was given to [`new`](Self::new) must still be borrowed, and nothing else may use the states, the condition
+    /// and the arena meanwhile.
+    unsafe fn goes_on(&mut self, turn: usize) -> Result<bool, KernelFault> {
+        // SAFETY: the states are where the turn before wrote them, and all memory may be used, as the caller
+        // guarantees. The test has written the condition.
+        unsafe {
+            self.tests.run(turn)?;
+            Ok(*self.goes_on != 0)
+        }
+    }
 }
 
 /// Runs a body as long as a condition holds.
@@ -183,28 +348,22 @@ pub fn repeat_while(cond: Body, body: Body, consts: usize) -> Prepared {
         let (last, scratch) = outs.split_at_mut(first.len());
         let (scratch, goes_on) = scratch.split_at_mut(first.len());
         let mut states = States::new(&body, consts.len(), first, last, scratch);
+        let mut turn = 0;
         with_lines(cond.lines().max(body.lines()), |arena| {
-            loop {
-                let args: Args<'_> = consts.iter().copied().chain(states.values()).collect();
-                cond.run(&args, goes_on, arena)?;
-                if !is_true(&goes_on[0]) {
-                    return Ok(());
-                }
-                drop(args);
-                let (now, mut next) = states.turn();
-                let args: Args<'_> = consts.iter().copied().chain(now).collect();
-                body.run(&args, &mut next, arena)?;
-                drop((args, next));
-                states.end_turn();
+            let both = [&cond, &body];
+            let mut all = While::new(both, consts, &mut states, empty(), goes_on, arena);
+            // SAFETY: all memory is borrowed until the end of the loop, and nothing else uses it meanwhile.
+            while unsafe { all.goes_on(turn)? } {
+                // SAFETY: as above. The states are where the turn before wrote them.
+                unsafe { all.turns.run(turn)? };
+                turn += 1;
             }
+            Ok(())
         })?;
+        states.now = turn % 2;
         states.finish();
         Ok(())
     })
-}
-
-fn is_true(goes_on: &DataMut<'_>) -> bool {
-    matches!(goes_on, DataMut::Bool([byte]) if *byte != 0)
 }
 
 /// Runs `forward` as long as a condition holds, tapes its further results, and runs `backward` on the
@@ -244,43 +403,58 @@ pub fn there_and_back(
         let lines = cond.lines().max(forward.lines()).max(backward.lines());
         with_lines(lines, |arena| {
             with_lines(0, |tape| {
+                let at = |start: *mut Line, i: usize| start.wrapping_add(places[i]).cast::<u8>();
+                grow(tape, 0, lines_of_turn)?;
+                let start = tape.as_mut_ptr();
+                let first = taped.iter().enumerate().map(|(i, (dtype, len))| {
+                    // SAFETY: the tape has `lines_of_turn` lines, in which the values of a turn have places of their
+                    // own, aligned to a line.
+                    unsafe { DataMut::at(*dtype, at(start, i), *len) }
+                });
+                let both = [&cond, &forward];
+                let mut all = While::new(both, consts, &mut states, first, goes_on, arena);
+                let outputs = (carry..carry + taped.len()).map(|i| all.turns.start_of_output(i));
+                let outputs: SmallVec<[Option<usize>; 16]> = outputs.collect();
                 let mut turns = 0;
-                loop {
-                    let args: Args<'_> = consts.iter().copied().chain(states.values()).collect();
-                    cond.run(&args, goes_on, arena)?;
-                    if !is_true(&goes_on[0]) {
-                        break;
-                    }
-                    drop(args);
-                    let (now, mut next) = states.turn();
-                    let args: Args<'_> = consts.iter().copied().chain(now).collect();
+                // SAFETY: all memory is borrowed until the end of the loop, and nothing else uses it meanwhile.
+                while unsafe { all.goes_on(turns)? } {
                     grow(tape, turns * lines_of_turn, lines_of_turn)?;
                     let start = tape[turns * lines_of_turn..].as_mut_ptr();
-                    for ((dtype, len), place) in taped.iter().zip(&places) {
-                        // SAFETY: the tape has `lines_of_turn` lines from `start` on, in which the
-                        // values of this turn have places of their own, aligned to a line. Nothing
-                        // else uses the tape until `next` is dropped.
-                        next.push(unsafe { DataMut::at(*dtype, start.add(*place).cast(), *len) });
+                    for (i, output) in outputs.iter().enumerate() {
+                        if let Some(output) = output {
+                            all.turns.next[turns % 2].put(*output, at(start, i));
+                        }
                     }
-                    forward.run(&args, &mut next, arena)?;
-                    drop((args, next));
-                    states.end_turn();
+                    // SAFETY: as above. The states are where the turn before wrote them, and what is taped has
+                    // places of its own.
+                    unsafe { all.turns.run(turns)? };
                     turns += 1;
                 }
-                for turn in (0..turns).rev() {
-                    let start = tape[turn * lines_of_turn..].as_ptr();
-                    let (now, mut next) = back.turn();
-                    let mut args: Args<'_> = consts.iter().copied().collect();
-                    for ((dtype, len), place) in taped.iter().zip(&places) {
-                        // SAFETY: `forward` wrote all elements of this turn, and bools as 0 or 1. The tape is
-                        // not written meanwhile.
-                        args.push(unsafe { Data::at(*dtype, start.add(*place).cast(), *len) });
-                    }
-                    args.extend(now);
-                    backward.run(&args, &mut next, arena)?;
-                    drop((args, next));
-                    back.end_turn();
+                if turns == 0 {
+                    return Ok(());
                 }
+                let start = tape[(turns - 1) * lines_of_turn..].as_mut_ptr();
+                let (carried, mut outs) = back.turn();
+                let mut args: Args<'_> = consts.iter().copied().collect();
+                for (i, (dtype, len)) in taped.iter().enumerate() {
+                    // SAFETY: `forward` wrote all elements of this turn, and bools as 0 or 1. The tape is
+                    // not written meanwhile.
+                    args.push(unsafe { Data::at(*dtype, at(start, i), *len) });
+                }
+                args.extend(carried);
+                let mut backwards = Turns::new(&backward, &args, &mut outs, arena);
+                drop((args, outs));
+                backwards.put_states(&back.starts(), first_state, Some(0));
+                for turn in 0..turns {
+                    let start = tape[(turns - 1 - turn) * lines_of_turn..].as_mut_ptr();
+                    for i in 0..taped.len() {
+                        let leaf = backward.start_of_leaf(n_consts + i);
+                        backwards.next[turn % 2].put(leaf, at(start, i));
+                    }
+                    // SAFETY: as for the turns forward. What they taped is not written meanwhile.
+                    unsafe { backwards.run(turn)? };
+                }
+                back.now = turns % 2;
                 Ok(())
             })
         })?;

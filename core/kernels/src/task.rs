@@ -198,8 +198,8 @@ pub enum Leaf<'a> {
 
 /// Buffers of one run of a plan.
 struct RunBuffers<'a> {
-    /// Leaves in the buffers of results: indices of both buffers.
-    given: &'a [(u32, u32)],
+    /// For each buffer the index of that of the result in which it is, or 0. It ends with the last such buffer.
+    given: &'a [u32],
     /// Start of each buffer, in the order of [`BufferSizes::number`]: arena, results, constants, leaves.
     starts: &'a [*mut u8],
 }
@@ -293,12 +293,13 @@ pub fn run(
         starts.push(only.as_mut_ptr());
     }
     starts.extend(constants.iter().map(|b| b.as_ptr().cast_mut()));
-    let mut given: SmallVec<[(u32, u32); 8]> = SmallVec::new();
+    let mut given: SmallVec<[u32; 32]> = SmallVec::new();
     for leaf in leaves {
         starts.push(match leaf {
             Leaf::Held(buffer) => buffer.as_ptr().cast_mut(),
             Leaf::Donated(result) => {
-                given.push((starts.len() as u32, 1 + *result as u32));
+                given.resize(starts.len(), 0);
+                given.push(1 + *result as u32);
                 starts[1 + result]
             }
         });
@@ -414,45 +415,59 @@ impl Body {
     ///
     /// # Panics
     ///
-    /// Panics if a value differs in dtype or length from what the body was made for, or if `arena` has
-    /// fewer than [`lines`](Self::lines).
+    /// As [`memory`](Self::memory).
     pub(crate) fn run(
         &self,
         leaves: &[Data<'_>],
         outs: &mut [DataMut<'_>],
         arena: &mut [Line],
     ) -> Result<(), KernelFault> {
-        let size = |out: BodyOut| match out {
-            BodyOut::Leaf(i) => self.needs.leaves[i as usize],
-            BodyOut::Result(i) => self.needs.results[i as usize],
-        };
+        let memory = self.memory(leaves, outs, arena);
+        // SAFETY: the operands, the results and the arena are borrowed, the last two mutably.
+        unsafe { self.run_in(&memory) }
+    }
+
+    /// Returns the memory of a run with these operands and results.
+    ///
+    /// # Panics
+    ///
+    /// Panics if a value differs in dtype or length from what the body was made for, or if `arena` has
+    /// fewer than [`lines`](Self::lines).
+    pub(crate) fn memory(
+        &self,
+        leaves: &[Data<'_>],
+        outs: &mut [DataMut<'_>],
+        arena: &mut [Line],
+    ) -> BodyMemory {
         let leaf_fits = |(i, (leaf, size)): (usize, (&Data<'_>, &(DType, usize)))| match *leaf {
             Data::Same(out) => self.can_reuse(i, out),
             leaf => leaf.dtype() == Some(size.0) && leaf.len() == size.1,
         };
         let mut sizes = leaves.iter().zip(&self.needs.leaves).enumerate();
+        let mut outs_fit = outs.iter().zip(&self.outs);
         assert!(
             leaves.len() == self.needs.leaves.len()
                 && outs.len() == self.outs.len()
                 && sizes.all(leaf_fits)
-                && outs
-                    .iter()
-                    .zip(&self.outs)
-                    .all(|(out, from)| (out.dtype(), out.len()) == size(*from))
+                && outs_fit.all(|(out, from)| (out.dtype(), out.len()) == self.size(*from))
                 && arena.len() >= self.lines(),
             "the operands and results must have the dtypes and lengths that the body was made for"
         );
-        // Start of each buffer, in the order of `BufferSizes::number`.
-        let mut starts: SmallVec<[*mut u8; 64]> = SmallVec::new();
+        let mut memory = BodyMemory::default();
+        let BodyMemory {
+            starts,
+            given,
+            copies,
+        } = &mut memory;
         starts.push(arena.as_mut_ptr().cast());
         starts.extend(self.first.iter().map(|out| outs[*out].as_mut_ptr()));
         starts.extend(self.constants.iter().map(|b| b.as_ptr().cast_mut()));
-        let mut given: SmallVec<[(u32, u32); 8]> = SmallVec::new();
         for leaf in leaves {
             starts.push(match *leaf {
                 Data::Same(out) => match self.outs[out] {
                     BodyOut::Result(result) => {
-                        given.push((starts.len() as u32, 1 + result));
+                        given.resize(starts.len(), 0);
+                        given.push(1 + result);
                         starts[1 + result as usize]
                     }
                     BodyOut::Leaf(_) => outs[out].as_mut_ptr(),
@@ -460,129 +475,223 @@ impl Body {
                 leaf => leaf.as_ptr().cast_mut(),
             });
         }
-        let memory = RunBuffers {
-            given: &given,
-            starts: &starts,
-        };
+        for (i, of) in self.outs.iter().enumerate() {
+            let from = match *of {
+                BodyOut::Leaf(leaf) => match leaves[leaf as usize] {
+                    Data::Same(out) if out == i => continue,
+                    _ => self.start_of_leaf(leaf as usize),
+                },
+                BodyOut::Result(result) if self.first[result as usize] != i => 1 + result as usize,
+                BodyOut::Result(_) => continue,
+            };
+            copies.push(CopiedOutput {
+                output: i,
+                from,
+                to: starts.len(),
+            });
+            starts.push(outs[i].as_mut_ptr());
+        }
+        memory
+    }
+
+    /// Computes the outputs from the operands that are in `memory`.
+    ///
+    /// # Safety
+    ///
+    /// `memory` must come from [`memory`](Self::memory) of this body. Where a start was changed since, the memory there must
+    /// hold an operand or have space for a result of the same size. During the call, nothing else may write the operands or
+    /// use the results and the arena, and none of these may overlap, except operands in the memory of results as
+    /// they were given to `memory`.
+    pub(crate) unsafe fn run_in(&self, memory: &BodyMemory) -> Result<(), KernelFault> {
+        let BodyMemory {
+            starts,
+            given,
+            copies,
+        } = memory;
+        let buffers = RunBuffers { given, starts };
         for (task, op) in self.tasks.iter().zip(&self.names) {
             // SAFETY: `Task::new` checked that `needs` contains the regions; the operands and results
-            // match `needs`, as asserted above. Results are borrowed mutably, so nothing else uses
-            // them, and the arena is borrowed, too. An operand in a result is `Data::Same` for the
-            // first task that writes the result, and no later task reads it (`donations`). An output
-            // that is an operand is in no region that a task writes.
-            unsafe { memory.run(task) }.map_err(|fault| KernelFault::Within {
+            // match `needs`, as the caller guarantees. Nothing else uses the results and the arena. An
+            // operand in a result was `Data::Same` for the first task that writes the result, and no later
+            // task reads it (`donations`). An output that is an operand is in no region that a task
+            // writes.
+            unsafe { buffers.run(task) }.map_err(|fault| KernelFault::Within {
                 op,
                 fault: Box::new(fault),
             })?;
         }
-        for (i, from) in self.outs.iter().enumerate() {
-            match *from {
-                BodyOut::Leaf(leaf) => match leaves[leaf as usize] {
-                    Data::Same(out) if out == i => {}
-                    Data::Same(out) => copy_within(outs, out, i),
-                    leaf => outs[i].copy_from(leaf),
-                },
-                BodyOut::Result(result) if self.first[result as usize] != i => {
-                    copy_within(outs, self.first[result as usize], i);
-                }
-                BodyOut::Result(_) => {}
+        for copy in copies {
+            let (dtype, len) = self.size(self.outs[copy.output]);
+            // SAFETY: both hold the elements of an output, and an output has memory of its own.
+            unsafe {
+                std::ptr::copy_nonoverlapping(
+                    starts[copy.from],
+                    starts[copy.to],
+                    dtype.size() * len,
+                );
             }
         }
         Ok(())
     }
-}
 
-/// Copies the elements of one value to another.
-fn copy_within(all: &mut [DataMut<'_>], from: usize, to: usize) {
-    let (before, rest) = all.split_at_mut(from.max(to));
-    match from < to {
-        true => rest[0].copy_from(before[from].as_data()),
-        false => before[to].copy_from(rest[0].as_data()),
+    /// Returns the dtype and the number of elements of an output.
+    fn size(&self, out: BodyOut) -> (DType, usize) {
+        match out {
+            BodyOut::Leaf(i) => self.needs.leaves[i as usize],
+            BodyOut::Result(i) => self.needs.results[i as usize],
+        }
+    }
+
+    /// Returns the index of the start of an operand in [`BodyMemory`].
+    pub(crate) fn start_of_leaf(&self, leaf: usize) -> usize {
+        self.needs.number(RegionBase::Leaf(leaf as u32)) as usize
+    }
+
+    /// Returns the index of the start of an output, or `None` if it is an operand that is there already.
+    pub(crate) fn start_of_output(&self, memory: &BodyMemory, output: usize) -> Option<usize> {
+        let copy = memory.copies.iter().find(|copy| copy.output == output);
+        match (copy, self.outs[output]) {
+            (Some(copy), _) => Some(copy.to),
+            (None, BodyOut::Result(result)) => Some(1 + result as usize),
+            (None, BodyOut::Leaf(_)) => None,
+        }
+    }
+
+    /// Returns the size in bytes of an operand.
+    pub(crate) fn bytes_of_leaf(&self, leaf: usize) -> usize {
+        let (dtype, len) = self.needs.leaves[leaf];
+        dtype.size() * len
+    }
+
+    /// Returns the size in bytes of an output.
+    pub(crate) fn bytes_of_output(&self, output: usize) -> usize {
+        let (dtype, len) = self.size(self.outs[output]);
+        dtype.size() * len
     }
 }
 
-/// Number of operands and of results up to which a run does not allocate.
+/// Memory of one run of a body.
+#[derive(Clone, Default)]
+pub(crate) struct BodyMemory {
+    /// Start of each buffer, in the order of [`BufferSizes::number`], then of each output that is copied.
+    starts: SmallVec<[*mut u8; 64]>,
+    /// For each buffer the index of that of the result in which it is, or 0. It ends with the last such buffer.
+    given: SmallVec<[u32; 64]>,
+    copies: SmallVec<[CopiedOutput; 8]>,
+}
+
+impl BodyMemory {
+    /// Index of the start of the memory for intermediate values.
+    pub(crate) const ARENA: usize = 0;
+
+    /// Puts an operand or an output in other memory.
+    pub(crate) fn put(&mut self, start: usize, there: *mut u8) {
+        self.starts[start] = there;
+    }
+
+    /// Moves some starts by a number of bytes.
+    pub(crate) fn advance(&mut self, steps: &[(usize, isize)]) {
+        for (start, bytes) in steps {
+            self.starts[*start] = self.starts[*start].wrapping_offset(*bytes);
+        }
+    }
+}
+
+/// Output that is a copy of an operand or of an earlier output.
+#[derive(Clone, Copy)]
+struct CopiedOutput {
+    output: usize,
+    /// Indices of the starts of both.
+    from: usize,
+    to: usize,
+}
+
+/// Number of operands and of results up to which they are in arrays.
 const FEW: usize = 8;
+
+/// Number of operands and of results up to which a run does not allocate.
+const MANY: usize = 24;
 
 impl RunBuffers<'_> {
     /// # Safety
     ///
     /// Every region of `task` must lie inside its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
-        let data = |region: &Resolved| {
-            if let Some(out) = region.same {
-                return Data::Same(out as usize);
-            }
-            if !self.given.is_empty()
-                && let Some(out) = self.taken(task, region)
-            {
-                return Data::Same(out);
-            }
-            // SAFETY: the caller guarantees that the regions lie inside their buffers, which
-            // outlive this call. The task does not write them: its results overlap no operand
-            // (`Task::new`), and what is in the memory of a result took a branch above.
-            unsafe { self.data(region) }
-        };
-        // SAFETY: the results overlap nothing else of the task (`Task::new`). The results are
-        // uniquely owned (`run`), and the arena belongs to this thread.
-        let data_mut = |region: &Resolved| unsafe { self.data_mut(region) };
-        let (n_args, n_outs) = (task.n_args, task.resolved.len() - task.n_args);
-        let (args, outs) = task.resolved.split_at(n_args);
-        if n_args <= FEW && n_outs <= FEW {
+        let (args, outs) = task.resolved.split_at(task.n_args);
+        if args.len() <= FEW && outs.len() <= FEW {
             let mut to_read = [Data::EMPTY; FEW];
             for (arg, region) in to_read.iter_mut().zip(args) {
-                *arg = data(region);
+                // SAFETY: the caller guarantees that the regions lie inside their buffers.
+                *arg = unsafe { self.operand(task, region) };
             }
+            let to_read = &to_read[..args.len()];
             if let [out] = outs {
-                return (task.kernel)(&to_read[..n_args], &mut [data_mut(out)]);
+                // SAFETY: as above.
+                return (task.kernel)(to_read, &mut [unsafe { self.result(out) }]);
             }
             let mut to_write = [(); FEW].map(|()| DataMut::Bool(&mut []));
             for (out, region) in to_write.iter_mut().zip(outs) {
-                *out = data_mut(region);
+                // SAFETY: as above.
+                *out = unsafe { self.result(region) };
             }
-            return (task.kernel)(&to_read[..n_args], &mut to_write[..n_outs]);
+            return (task.kernel)(to_read, &mut to_write[..outs.len()]);
         }
-        let args: Vec<Data> = args.iter().map(data).collect();
-        let mut outs: Vec<DataMut> = outs.iter().map(data_mut).collect();
-        (task.kernel)(&args, &mut outs)
-    }
-
-    /// Returns the result of the task that takes over the buffer of `region`, if `region` is a leaf in
-    /// that buffer.
-    #[cold]
-    fn taken(&self, task: &Task, region: &Resolved) -> Option<usize> {
-        let mut given = self.given.iter();
-        let (_, number) = given.find(|(leaf, _)| *leaf == region.buffer)?;
-        let at = task.numbers.partition_point(|(buffer, _)| buffer < number);
-        let (buffer, out) = *task.numbers.get(at)?;
-        (buffer == *number).then_some(out)
-    }
-
-    fn start(&self, region: &Resolved) -> *mut u8 {
-        self.starts[region.buffer as usize].wrapping_add(region.start)
+        let mut to_read: SmallVec<[Data; MANY]> = SmallVec::with_capacity(args.len());
+        for region in args {
+            // SAFETY: as above.
+            to_read.push(unsafe { self.operand(task, region) });
+        }
+        let mut to_write: SmallVec<[DataMut; MANY]> = SmallVec::with_capacity(outs.len());
+        for region in outs {
+            // SAFETY: as above.
+            to_write.push(unsafe { self.result(region) });
+        }
+        (task.kernel)(&to_read, &mut to_write)
     }
 
     /// # Safety
     ///
-    /// The region must lie inside its buffer and must not be written while the elements are in use.
+    /// The region is an operand of the task, and must lie inside its buffer.
     #[inline(always)]
-    unsafe fn data(&self, region: &Resolved) -> Data<'_> {
-        // SAFETY: the caller guarantees that the region is in bounds and not written. The start is
-        // aligned because the buffer is and the offset is a multiple of the element size. Bools are
-        // valid because the region was written as bools: kernels write all of a result before
-        // another task reads it.
+    unsafe fn operand(&self, task: &Task, region: &Resolved) -> Data<'_> {
+        if let Some(out) = region.same {
+            return Data::Same(out as usize);
+        }
+        if let Some(out) = self.taken(task, region) {
+            return Data::Same(out);
+        }
+        // SAFETY: the caller guarantees that the region lies inside its buffer, which outlives this
+        // call. The task does not write it: its results overlap no operand (`Task::new`), and what is in
+        // the memory of a result took a branch above. Bools are valid because the region was written as
+        // bools: kernels write all of a result before another task reads it.
         unsafe { Data::at(region.dtype, self.start(region), region.len) }
     }
 
     /// # Safety
     ///
-    /// The region must lie inside its buffer, which is a result or the arena. Nothing else may use
-    /// it meanwhile.
+    /// The region is a result of a task, and must lie inside its buffer.
     #[inline(always)]
-    unsafe fn data_mut(&self, region: &Resolved) -> DataMut<'_> {
-        // SAFETY: the caller guarantees that the region is in bounds and that nothing else uses it.
-        // Bools are handed out as bytes, so any contents are valid.
+    unsafe fn result(&self, region: &Resolved) -> DataMut<'_> {
+        // SAFETY: the caller guarantees that the region lies inside its buffer. It overlaps nothing else of the
+        // task (`Task::new`). Results are uniquely owned (`run`), and the arena belongs to this thread. The start
+        // is aligned because the buffer is and the offset is a multiple of the element size. Bools are handed out
+        // as bytes, so any contents are valid.
         unsafe { DataMut::at(region.dtype, self.start(region), region.len) }
+    }
+
+    /// Returns the result of the task that takes over the buffer of `region`, if `region` is a leaf in
+    /// that buffer.
+    #[inline]
+    fn taken(&self, task: &Task, region: &Resolved) -> Option<usize> {
+        let given = self.given.get(region.buffer as usize).copied();
+        let number = given.filter(|number| *number > 0)?;
+        let at = task.numbers.partition_point(|(buffer, _)| *buffer < number);
+        let (buffer, out) = *task.numbers.get(at)?;
+        (buffer == number).then_some(out)
+    }
+
+    fn start(&self, region: &Resolved) -> *mut u8 {
+        self.starts[region.buffer as usize].wrapping_add(region.start)
     }
 }
 
