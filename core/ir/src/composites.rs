@@ -856,29 +856,6 @@ macro_rules! for_each_composite {
                 last.is_nan().select(&last, &value)
             }
 
-            /// For each of `values`, the first index at which it keeps an ascending vector sorted, as
-            /// `i64`.
-            ///
-            /// It is the number of elements that are less. It has no derivative. Each value is compared
-            /// with each element, so the time is proportional to the product of both lengths.
-            ///
-            /// ```
-            /// # use gradloom::Tensor;
-            /// let x = Tensor::from([1.0f32, 2.0, 4.0]);
-            /// let places = x.searchsorted(&Tensor::from([2.0f32, 9.0]));
-            /// assert_eq!(places.to_vec::<i64>(), [1, 3]);
-            /// ```
-            ///
-            /// # Panics
-            ///
-            /// If the dtypes differ.
-            fn searchsorted(x: Tensor, values: Tensor) {
-                let values = values.unsqueeze(-1);
-                // NaN is the last of the sorted elements, and differs from itself.
-                let less = x.lt(&values) | (x.eq(x) & values.ne(&values));
-                less.cast(DType::I64).sum(-1)
-            }
-
             /// Elements added at both ends of each axis: those inside, mirrored at the first and last
             /// element.
             ///

@@ -754,6 +754,10 @@ macro_rules! op_list {
                 ///
                 /// The axis has the given length; dtype `i64`.
                 TopKIndices = top_k_indices(methods),
+                /// The index at which each value keeps an ascending vector sorted.
+                ///
+                /// The shape of the values; dtype `i64`.
+                Searchsorted = searchsorted(methods),
                 /// The elements in reverse order along axes.
                 ///
                 /// Same shape.

@@ -36,6 +36,93 @@ pub fn bools_of_numbers() -> Prepared {
     })
 }
 
+/// Number of elements up to which a value is compared with all of them, which is faster than a search.
+const FEW_ELEMENTS: usize = 32;
+
+/// Number of values that are searched for together: the loads of one search wait for each other.
+const AT_ONCE: usize = 16;
+
+/// Writes the number of elements of an ascending vector that are less than each value. NaN is the greatest.
+///
+/// The operands are vectors of `len` elements, and `n_values` values for each.
+pub fn search(dtype: DType, len: usize, n_values: usize) -> Prepared {
+    fn typed<T: Number>(len: usize, n_values: usize) -> Prepared {
+        Box::new(move |args, outs| {
+            let (xs, values) = (T::slice(args[0]), T::slice(args[1]));
+            let out = i64::slice_mut(&mut outs[0]);
+            let nanos = out.len() * len.min(FEW_ELEMENTS) / 4;
+            for_each_chunk(out, TASK, nanos, |i, out| {
+                let (mut at, mut out) = (i * TASK, out);
+                while !out.is_empty() {
+                    let (vector, in_vector) = (at / n_values, at % n_values);
+                    let (now, later) = out.split_at_mut(out.len().min(n_values - in_vector));
+                    let (xs, values) = (&xs[vector * len..][..len], &values[at..][..now.len()]);
+                    match len {
+                        ..=FEW_ELEMENTS => count_less(xs, values, now),
+                        _ => bisect(xs, values, now),
+                    }
+                    (at, out) = (at + now.len(), later);
+                }
+            });
+            Ok(())
+        })
+    }
+    on_number!(dtype, typed(len, n_values))
+}
+
+leveled! {
+    fn count_less<S, T: Number>(xs: &[T], values: &[T], out: &mut [i64]) {
+        out.fill(0);
+        for x in xs {
+            (out.iter_mut().zip(values)).for_each(|(n, value)| *n += i64::from(value.above(*x)));
+        }
+    }
+}
+
+leveled! {
+    /// Halves the part of the vector in which the place of each value is.
+    fn bisect<S, T: Number>(xs: &[T], values: &[T], out: &mut [i64]) {
+        let (values, rest) = values.as_chunks::<AT_ONCE>();
+        let (out, of_rest) = out.as_chunks_mut::<AT_ONCE>();
+        (out.iter_mut().zip(values)).for_each(|(out, values)| *out = places(xs, values));
+        for (out, value) in of_rest.iter_mut().zip(rest) {
+            [*out] = places(xs, std::array::from_ref(value));
+        }
+    }
+}
+
+/// Returns the number of elements that are less than each value. The vector has at least one element.
+#[inline(always)]
+fn places<T: Number, const N: usize>(xs: &[T], values: &[T; N]) -> [i64; N] {
+    // The place is among the `n` elements from each start on, or after them.
+    let (mut starts, mut n) = ([0; N], xs.len());
+    while n > 1 {
+        let half = n / 2;
+        let later = above(&xs[half - 1..], &starts, values);
+        (starts.iter_mut().zip(later)).for_each(|(start, later)| *start += half & later);
+        n -= half;
+    }
+    let mut places = [0; N];
+    let later = above(xs, &starts, values);
+    for ((place, start), later) in places.iter_mut().zip(starts).zip(later) {
+        *place = (start + (later & 1)) as i64;
+    }
+    places
+}
+
+/// Returns for each value all bits if it is greater than the element at an index, and no bits otherwise.
+///
+/// Elements are loaded before any is compared, so the comparisons are those of vectors, and not branches.
+#[inline(always)]
+fn above<T: Number, const N: usize>(xs: &[T], at: &[usize; N], values: &[T; N]) -> [usize; N] {
+    let (mut elements, mut above) = ([T::ZERO; N], [0; N]);
+    (elements.iter_mut().zip(at)).for_each(|(x, at)| *x = xs[*at]);
+    for ((above, value), x) in above.iter_mut().zip(values).zip(elements) {
+        *above = usize::from(value.above(x)).wrapping_neg();
+    }
+    above
+}
+
 /// Sorts each row of `len` elements. Equal elements keep their order: zeros of both signs.
 pub fn sort(dtype: DType, len: usize, direction: Direction) -> Prepared {
     fn typed<T: Number>(len: usize, direction: Direction) -> Prepared

@@ -791,6 +791,15 @@ impl Draft<'_> {
                 let labels = self.add_leaf(labels.cast(dtype));
                 vec![x, labels]
             }
+            Op::Searchsorted => {
+                let is_number = |a: &Aval| a.dtype.is_some_and(|d| d != DType::Bool);
+                let x = self.pick(|a| is_number(a) && !dims(a).is_empty())?;
+                let mut shape = dims(&self.avals[x]);
+                shape.pop();
+                shape.extend((0..self.rng.below(2)).map(|_| self.rng.below(4)));
+                let values = self.get(self.avals[x].dtype?, &shape);
+                vec![x, values]
+            }
             Op::Take | Op::TakeT | Op::Scatter | Op::ScatterExtreme => {
                 let flag = self.rng.once_in(2);
                 let any = op == Op::Take || op == Op::Scatter && flag;

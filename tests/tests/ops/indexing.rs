@@ -370,3 +370,56 @@ fn indices_of_any_size_are_out_of_range_and_do_not_overflow() {
         }
     }
 }
+
+/// Checks `searchsorted` against a count, for vectors along the last axis of `x` and values of the shape `[rows, m]`.
+fn check_places(x: &[f64], values: &[f64], rows: usize) {
+    let (n, m) = (x.len() / rows, values.len() / rows);
+    let less = |x: f64, value: f64| !x.is_nan() && (x < value || value.is_nan());
+    let place = |i: usize| {
+        let vector = &x[i / m * n..][..n];
+        vector.iter().filter(|x| less(**x, values[i])).count() as i64
+    };
+    let expected: Vec<i64> = (0..values.len()).map(place).collect();
+    let x = Tensor::from_vec(x.to_vec(), [rows, n]);
+    let values = Tensor::from_vec(values.to_vec(), [rows, m]);
+    for dtype in [DType::F64, DType::F32] {
+        let (x, values) = (x.cast(dtype), values.cast(dtype));
+        assert_eq!(x.searchsorted(&values).to_vec::<i64>(), expected);
+        let both = vmap(|(x, values): &(Tensor, Tensor)| x.searchsorted(values));
+        assert_eq!(both(&(x.clone(), values.clone())).to_vec::<i64>(), expected);
+        if rows == 1 {
+            let one = vmap(|value: &Tensor| x.row(0).searchsorted(value));
+            assert_eq!(one(&values.row(0)).to_vec::<i64>(), expected);
+        }
+    }
+}
+
+#[test]
+fn places_in_sorted_vectors_are_counts_of_lesser_elements() {
+    for n in [1, 2, 31, 32, 33, 40, 63, 64, 65, 1000] {
+        for rows in [1, 3] {
+            // Many elements are equal, zeros have both signs, and each vector ends with NaN.
+            let element = |i: usize| match i % n {
+                j if j + 1 + n / 10 > n => f64::NAN,
+                j if j == n / 2 => -0.0,
+                j => (j as f64 / 3.0).floor() - (n as f64 / 6.0).floor(),
+            };
+            let mut x: Vec<f64> = (0..rows * n).map(element).collect();
+            x.chunks_mut(n).for_each(|row| row.sort_by(f64::total_cmp));
+            let value = |i: usize| match i % 37 {
+                0 => f64::NAN,
+                1 => f64::INFINITY,
+                2 => f64::NEG_INFINITY,
+                3 => -0.0,
+                _ => (i * 7919 % 1009) as f64 / 1009.0 * n as f64 / 2.0 - n as f64 / 4.0,
+            };
+            for m in [1, 15, 16, 17, 5000] {
+                let values: Vec<f64> = (0..rows * m).map(value).collect();
+                check_places(&x, &values, rows);
+            }
+        }
+    }
+    let integers = Tensor::arange(100, DType::I32) * 2;
+    let found = integers.searchsorted(&Tensor::from([-1i32, 0, 7, 198, 199]));
+    assert_eq!(found.to_vec::<i64>(), [0, 0, 4, 99, 100]);
+}

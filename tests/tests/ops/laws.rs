@@ -665,7 +665,7 @@ fn a_composite_op_has_the_value_and_the_derivative_of_its_decomposition() {
     let expected = "softmax softmax_t log_softmax log_softmax_jvp log_softmax_vjp logsumexp \
         cross_entropy cross_entropy_grad normalize normalize_t inv_std layer_norm norm_jvp norm_vjp \
         attention attention_lse attention_jvp attention_vjp rms_norm dynamic_slice dynamic_slice_like \
-        dynamic_slice_t dynamic_update_slice segment_sum segment_sum_t var stddev";
+        dynamic_slice_t dynamic_update_slice segment_sum segment_sum_t var stddev searchsorted";
     assert_eq!(composites.join(" "), expected);
 }
 

@@ -43,6 +43,14 @@ pub(super) fn top_k_indices(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     by_rows(b, of, |len| order::top_k(of.x().dtype(), len, count))
 }
 
+pub(super) fn searchsorted(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let (x, values) = (b.contiguous(of.x()), b.contiguous(&of.args[1]));
+    let len = x.shape().last().copied().unwrap_or_default();
+    let n_values = numel(&values.shape()[x.rank() - 1..]);
+    let kernel = order::search(x.dtype(), len, n_values);
+    b.kernel(&[&x, &values], of.out(), kernel)
+}
+
 /// Lowers `top_k`: the elements at the indices of the greatest ones.
 pub(super) fn top_k(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let along = of.axis(of.x().rank());

@@ -121,7 +121,7 @@ macro_rules! lower_ops {
                 decomposed as log_softmax, decomposed as log_softmax_jvp,
                 decomposed as log_softmax_vjp, decomposed as logsumexp, decomposed as norm_jvp,
                 decomposed as norm_vjp, decomposed as normalize, decomposed as normalize_t,
-                decomposed as rms_norm, decomposed as segment_sum, decomposed as segment_sum_t,
+                decomposed as rms_norm, decomposed as searchsorted, decomposed as segment_sum, decomposed as segment_sum_t,
                 decomposed as softmax, decomposed as softmax_t, decomposed as stddev,
                 decomposed as var,
             };
