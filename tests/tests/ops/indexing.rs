@@ -420,6 +420,6 @@ fn places_in_sorted_vectors_are_counts_of_lesser_elements() {
         }
     }
     let integers = Tensor::arange(100, DType::I32) * 2;
-    let found = integers.searchsorted(&Tensor::from([-1i32, 0, 7, 198, 199]));
+    let found = integers.searchsorted(Tensor::from([-1i32, 0, 7, 198, 199]));
     assert_eq!(found.to_vec::<i64>(), [0, 0, 4, 99, 100]);
 }
