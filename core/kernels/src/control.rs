@@ -46,14 +46,12 @@ pub(crate) fn with_lines(
 /// Buffers of the states of a loop.
 struct States<'a> {
     buffers: SmallVec<[Buffers<'a>; 32]>,
-    /// Index of the buffers that hold the states now.
-    now: usize,
 }
 
 enum Buffers<'a> {
     /// A turn changes the state in place.
     One(DataMut<'a>),
-    /// The result of the loop, and scratch.
+    /// The result of the loop, which holds the state before the first turn, and scratch.
     Two([DataMut<'a>; 2]),
 }
 
@@ -78,13 +76,11 @@ impl<'a> States<'a> {
         });
         States {
             buffers: buffers.collect(),
-            now: 0,
         }
     }
 
-    /// Returns the buffers that hold the states, and those of the states after a turn.
-    fn turn(&mut self) -> (Args<'_>, Outs<'_>) {
-        let now = self.now;
+    /// Returns the buffers that hold the states before the first turn, and those of the states after it.
+    fn first_turn(&mut self) -> (Args<'_>, Outs<'_>) {
         let (mut args, mut outs) = (Args::new(), Outs::new());
         for (i, buffers) in self.buffers.iter_mut().enumerate() {
             match buffers {
@@ -92,8 +88,7 @@ impl<'a> States<'a> {
                     args.push(Data::Same(i));
                     outs.push(state.reborrow());
                 }
-                Buffers::Two([a, b]) => {
-                    let (from, to) = if now == 0 { (a, b) } else { (b, a) };
+                Buffers::Two([from, to]) => {
                     args.push(DataMut::as_data(from));
                     outs.push(to.reborrow());
                 }
@@ -102,31 +97,27 @@ impl<'a> States<'a> {
         (args, outs)
     }
 
-    /// Returns where each state is now, and where the next turn writes it.
+    /// Returns where even turns read each state, and where they write it. Odd turns read what they write.
     fn starts(&mut self) -> SmallVec<[[*mut u8; 2]; 32]> {
-        let now = self.now;
         let start = |buffers: &mut Buffers<'_>| match buffers {
             Buffers::One(state) => [state.as_mut_ptr(); 2],
-            Buffers::Two(both) => {
-                let [a, b] = both.each_mut().map(DataMut::as_mut_ptr);
-                if now == 0 { [a, b] } else { [b, a] }
-            }
+            Buffers::Two(both) => both.each_mut().map(DataMut::as_mut_ptr),
         };
         self.buffers.iter_mut().map(start).collect()
     }
 
-    /// Returns the states.
-    fn values(&self) -> impl Iterator<Item = Data<'_>> {
+    /// Returns the states before the first turn.
+    fn first_values(&self) -> impl Iterator<Item = Data<'_>> {
         self.buffers.iter().map(|buffers| match buffers {
             Buffers::One(state) => state.as_data(),
-            Buffers::Two(both) => both[self.now].as_data(),
+            Buffers::Two(both) => both[0].as_data(),
         })
     }
 
-    /// Copies states that are in scratch to the results of the loop.
-    fn finish(self) {
+    /// Copies states to the results of the loop, if they are in scratch after this number of turns.
+    fn finish(self, turns: usize) {
         for buffers in self.buffers {
-            if let (Buffers::Two([mut result, other]), 1) = (buffers, self.now) {
+            if let (Buffers::Two([mut result, other]), 1) = (buffers, turns % 2) {
                 result.copy_from(other.as_data());
             }
         }
@@ -171,14 +162,14 @@ impl<'a> Turns<'a> {
 
     /// Puts the states of a loop where they are in each turn. `leaf` and `output` are the positions of the first one.
     fn put_states(&mut self, starts: &[[*mut u8; 2]], leaf: usize, output: Option<usize>) {
-        for (i, [now, later]) in starts.iter().enumerate() {
+        for (i, [first, second]) in starts.iter().enumerate() {
             let leaf = self.body.start_of_leaf(leaf + i);
             let output = output.and_then(|first| self.start_of_output(first + i));
             let [even, odd] = &mut self.next;
-            for (memory, now, later) in [(even, now, later), (odd, later, now)] {
-                memory.put(leaf, *now);
+            for (memory, from, to) in [(even, first, second), (odd, second, first)] {
+                memory.put(leaf, *from);
                 if let Some(output) = output {
-                    memory.put(output, *later);
+                    memory.put(output, *to);
                 }
             }
         }
@@ -195,6 +186,11 @@ impl<'a> Turns<'a> {
         even.put(start, there);
         odd.put(start, there.wrapping_offset(step));
         self.steps.push((start, 2 * step));
+    }
+
+    /// Puts a value in memory of its own for one turn, the next even or odd one.
+    fn put_once(&mut self, turn: usize, start: usize, there: *mut u8) {
+        self.next[turn % 2].put(start, there);
     }
 
     /// Uses this memory for intermediate values.
@@ -238,7 +234,7 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
             false => (0, 1),
         };
         with_lines(body.lines(), |arena| {
-            let (carried, mut outs) = states.turn();
+            let (carried, mut outs) = states.first_turn();
             let mut args: Args<'_> = consts.iter().copied().chain(carried).collect();
             args.extend(xs.iter().map(|x| {
                 let len = x.len() / of.turns;
@@ -273,8 +269,7 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
             }
             Ok(())
         })?;
-        states.now = of.turns % 2;
-        states.finish();
+        states.finish(of.turns);
         Ok(())
     })
 }
@@ -297,14 +292,18 @@ impl<'a> While<'a> {
         goes_on: &mut [DataMut<'_>],
         arena: &mut [Line],
     ) -> While<'a> {
-        let args: Args<'_> = consts.iter().copied().chain(states.values()).collect();
+        let args: Args<'_> = consts
+            .iter()
+            .copied()
+            .chain(states.first_values())
+            .collect();
         let mut tests = Turns::new(cond, &args, goes_on, arena);
         drop(args);
         let goes_on = goes_on[0].as_mut_ptr();
         if let Some(start) = tests.start_of_output(0) {
             tests.put(start, goes_on, 0);
         }
-        let (carried, mut outs) = states.turn();
+        let (carried, mut outs) = states.first_turn();
         let args: Args<'_> = consts.iter().copied().chain(carried).collect();
         for taped in taped {
             outs.push(taped);
@@ -360,8 +359,7 @@ pub fn repeat_while(cond: Body, body: Body, consts: usize) -> Prepared {
             }
             Ok(())
         })?;
-        states.now = turn % 2;
-        states.finish();
+        states.finish(turn);
         Ok(())
     })
 }
@@ -401,6 +399,7 @@ pub fn there_and_back(
         let first_state = n_consts + taped.len();
         let mut back = States::new(&backward, first_state, first_back, last, of_back);
         let lines = cond.lines().max(forward.lines()).max(backward.lines());
+        let mut turns = 0;
         with_lines(lines, |arena| {
             with_lines(0, |tape| {
                 let at = |start: *mut Line, i: usize| start.wrapping_add(places[i]).cast::<u8>();
@@ -415,14 +414,13 @@ pub fn there_and_back(
                 let mut all = While::new(both, consts, &mut states, first, goes_on, arena);
                 let outputs = (carry..carry + taped.len()).map(|i| all.turns.start_of_output(i));
                 let outputs: SmallVec<[Option<usize>; 16]> = outputs.collect();
-                let mut turns = 0;
                 // SAFETY: all memory is borrowed until the end of the loop, and nothing else uses it meanwhile.
                 while unsafe { all.goes_on(turns)? } {
                     grow(tape, turns * lines_of_turn, lines_of_turn)?;
                     let start = tape[turns * lines_of_turn..].as_mut_ptr();
                     for (i, output) in outputs.iter().enumerate() {
                         if let Some(output) = output {
-                            all.turns.next[turns % 2].put(*output, at(start, i));
+                            all.turns.put_once(turns, *output, at(start, i));
                         }
                     }
                     // SAFETY: as above. The states are where the turn before wrote them, and what is taped has
@@ -434,7 +432,7 @@ pub fn there_and_back(
                     return Ok(());
                 }
                 let start = tape[(turns - 1) * lines_of_turn..].as_mut_ptr();
-                let (carried, mut outs) = back.turn();
+                let (carried, mut outs) = back.first_turn();
                 let mut args: Args<'_> = consts.iter().copied().collect();
                 for (i, (dtype, len)) in taped.iter().enumerate() {
                     // SAFETY: `forward` wrote all elements of this turn, and bools as 0 or 1. The tape is
@@ -449,16 +447,15 @@ pub fn there_and_back(
                     let start = tape[(turns - 1 - turn) * lines_of_turn..].as_mut_ptr();
                     for i in 0..taped.len() {
                         let leaf = backward.start_of_leaf(n_consts + i);
-                        backwards.next[turn % 2].put(leaf, at(start, i));
+                        backwards.put_once(turn, leaf, at(start, i));
                     }
                     // SAFETY: as for the turns forward. What they taped is not written meanwhile.
                     unsafe { backwards.run(turn)? };
                 }
-                back.now = turns % 2;
                 Ok(())
             })
         })?;
-        back.finish();
+        back.finish(turns);
         Ok(())
     })
 }

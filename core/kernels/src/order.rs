@@ -110,7 +110,7 @@ fn places<T: Number, const N: usize>(xs: &[T], values: &[T; N]) -> [i64; N] {
     places
 }
 
-/// Returns for each value all bits if it is greater than the element at an index, and no bits otherwise.
+/// Compares each value with the element at an index. The result has all bits set if the value is greater, and none otherwise.
 ///
 /// Elements are loaded before any is compared, so the comparisons are those of vectors, and not branches.
 #[inline(always)]

@@ -606,7 +606,7 @@ struct CopiedOutput {
     to: usize,
 }
 
-/// Number of operands and of results up to which they are in arrays.
+/// Number of operands, and of results, of a task that are passed in arrays. More of them are passed in lists.
 const FEW: usize = 8;
 
 /// Number of operands and of results up to which a run does not allocate.

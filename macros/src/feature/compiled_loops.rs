@@ -106,8 +106,9 @@ impl Loops {
             let mut gradients = joint.clone();
             gradients.outs.remove(0);
             for program in [joint, gradients] {
-                self.add(program.clone(), LoopUse::Reverse);
-                if let Some(program) = without_values_of_one_parameter(guessed(program)) {
+                let program = guessed(program);
+                self.add_guessed(program.clone(), LoopUse::Reverse);
+                if let Some(program) = without_values_of_one_parameter(program) {
                     self.add_groups(program, LoopUse::Reverse);
                 }
             }
@@ -120,9 +121,13 @@ impl Loops {
         self.groups.len() >= MOST_LOOPS || self.n_ops >= MOST_OPS
     }
 
-    /// Adds the groups of a program, as they are for small values and for large ones.
+    /// Adds the groups of a program.
     fn add(&mut self, program: Program, used: LoopUse) {
-        let program = guessed(program);
+        self.add_guessed(guessed(program), used);
+    }
+
+    /// Adds the groups of a program with guessed shapes, as they are for small values and for large ones.
+    fn add_guessed(&mut self, program: Program, used: LoopUse) {
         self.add_groups(pass::recompute(program.clone()), used);
         self.add_groups(program, used);
     }

@@ -70,7 +70,7 @@ fn a_learning_rate_schedule_plans_once() {
     let adam = AdamW::default();
     let mut params = (Tensor::from([1.0f32, 2.0]), Tensor::scalar(3.0f64));
     let mut state = adam.init(&params);
-    let (_, log) = events::record(|| {
+    let planned = plans(|| {
         for n in 1..=5 {
             let lr = Tensor::scalar(0.1 / f64::from(n));
             let grads = params.clone();
@@ -78,18 +78,22 @@ fn a_learning_rate_schedule_plans_once() {
             evaluate(&(params.clone(), state.clone())).unwrap();
         }
     });
-    let planned = log.iter().filter(|e| matches!(e, Event::Planned { .. }));
-    assert_eq!(planned.count(), 1);
+    assert_eq!(planned, 1);
     assert_eq!(state.step.item::<i64>(), 5);
     assert_eq!(params.1.dtype(), DType::F64);
+}
+
+/// Returns the number of plans that `run` makes.
+fn plans(run: impl FnOnce()) -> usize {
+    let ((), log) = events::record(run);
+    let planned = log.iter().filter(|e| matches!(e, Event::Planned { .. }));
+    planned.count()
 }
 
 /// Returns the number of plans that `steps` steps make after the first ones.
 fn later_plans(steps: usize, mut step: impl FnMut(usize)) -> usize {
     (0..3).for_each(&mut step);
-    let ((), log) = events::record(|| (3..steps).for_each(step));
-    let planned = log.iter().filter(|e| matches!(e, Event::Planned { .. }));
-    planned.count()
+    plans(|| (3..steps).for_each(step))
 }
 
 #[test]

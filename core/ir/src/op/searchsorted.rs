@@ -111,16 +111,7 @@ fn searched(x: &Shape, values: &Shape) -> Result<Shape, Fault> {
             ),
         });
     }
-    for (axis, (vectors, values)) in outer.iter().zip(dims).enumerate() {
-        if vectors.differs(*values) {
-            return Err(Fault::Length {
-                what: format!("axis {axis} of the values"),
-                found: values.to_string(),
-                expected: vectors.to_string(),
-            });
-        }
-    }
-    let met = outer.iter().zip(dims).map(|(x, value)| x.meet(*value));
+    let met = shape::first_axes(outer, dims, "the values")?;
     let rest = dims[outer.len()..].iter().copied();
     Ok(Shape(Some(met.chain(rest).collect())))
 }

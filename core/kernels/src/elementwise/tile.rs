@@ -280,8 +280,11 @@ pub(crate) unsafe fn on_total(
                 let (mut at, mut xs) = (at, xs);
                 while !xs.is_empty() {
                     let block = of.block(at);
-                    let n_blocks = of.whole_blocks(at, xs.len());
-                    if n_blocks > 0 && (2..=reduce::FEW_COLS).contains(&of.cols) {
+                    let n_blocks = match of.cols {
+                        2..=reduce::FEW_COLS => of.whole_blocks(at, xs.len()),
+                        _ => 0,
+                    };
+                    if n_blocks > 0 {
                         let (now, later) = xs.split_at(n_blocks * block.len);
                         let totals = part(block.total, n_blocks * of.cols);
                         reduce::block_totals(now, of.cols, totals);

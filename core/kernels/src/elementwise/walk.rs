@@ -178,6 +178,9 @@ pub fn copied(inputs: &[(DType, Layout)], sums: &[FusedSum]) -> Vec<usize> {
     (0..inputs.len()).filter(is_copied).collect()
 }
 
+/// Number of elements of a group for which a copy is not worth a task.
+const SMALL: usize = 1024;
+
 /// Number of times that elements are gathered from which a copy is faster.
 const AGAIN: usize = 8;
 
@@ -188,22 +191,20 @@ const LONG_RUN: usize = 64;
 ///
 /// So it is with a column of a matrix that is combined with each element of another one.
 fn gathers_again(layout: &Layout) -> bool {
+    if layout.numel() < SMALL || layout.is_contiguous() {
+        return false;
+    }
     let runs = layout.runs();
     let repeated = runs.iter().take_while(|(_, stride)| *stride == 0);
     let times: usize = repeated.map(|(len, _)| len).product();
-    let inner = runs.last().copied();
-    let is_short = inner.is_some_and(|(len, stride)| match stride {
-        0 => false,
-        1 => len < LONG_RUN,
-        _ => true,
-    });
-    let once = runs.iter().filter(|(_, stride)| *stride != 0);
-    let has_gaps = once.clone().count() > 1 || inner.is_some_and(|(_, stride)| stride > 1);
-    times >= AGAIN && is_short && has_gaps && layout.numel() >= SMALL
+    let several = || runs.iter().filter(|(_, stride)| *stride != 0).count() > 1;
+    let has_gaps = match runs.last() {
+        None | Some((_, 0)) => false,
+        Some((len, 1)) => *len < LONG_RUN && several(),
+        Some(_) => true,
+    };
+    times >= AGAIN && has_gaps
 }
-
-/// Number of elements of a group for which a copy is not worth a task.
-const SMALL: usize = 1024;
 
 /// Merges neighbouring axes of layouts of one shape where that is possible in all of them.
 fn merge<'a>(layouts: impl Iterator<Item = &'a Layout> + Clone) -> Vec<Layout> {

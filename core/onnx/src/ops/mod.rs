@@ -100,8 +100,8 @@ macro_rules! lower_ops {
             use {
                 decomposed as attention, decomposed as attention_lse, decomposed as cross_entropy,
                 decomposed as inv_std, decomposed as logsumexp, decomposed as normalize,
-                decomposed as rms_norm, decomposed as searchsorted, decomposed as segment_sum, decomposed as stddev,
-                decomposed as var,
+                decomposed as rms_norm, decomposed as searchsorted, decomposed as segment_sum,
+                decomposed as stddev, decomposed as var,
             };
             let lowered: Lowered = match of.op {
                 $(Op::$op => $name(g, of).into(),)*

@@ -121,9 +121,9 @@ macro_rules! lower_ops {
                 decomposed as log_softmax, decomposed as log_softmax_jvp,
                 decomposed as log_softmax_vjp, decomposed as logsumexp, decomposed as norm_jvp,
                 decomposed as norm_vjp, decomposed as normalize, decomposed as normalize_t,
-                decomposed as rms_norm, decomposed as searchsorted, decomposed as segment_sum, decomposed as segment_sum_t,
-                decomposed as softmax, decomposed as softmax_t, decomposed as stddev,
-                decomposed as var,
+                decomposed as rms_norm, decomposed as searchsorted, decomposed as segment_sum,
+                decomposed as segment_sum_t, decomposed as softmax, decomposed as softmax_t,
+                decomposed as stddev, decomposed as var,
             };
             use {no_form as betainc_dab, no_form as gammainc_da};
             let lowered: Lowered = match of.op {

@@ -162,17 +162,27 @@ pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
             expected: format!("{}, one more than that of the labels", labels.len() + 1),
         });
     }
-    for (axis, (row, label)) in rows.iter().zip(labels).enumerate() {
-        if row.differs(*label) {
+    let met = first_axes(rows, labels, "the labels")?;
+    Ok(Shape(Some(met.chain([*classes]).collect())))
+}
+
+/// Returns the dims of `axes`, which must be the first axes of another operand. Messages call it `name`.
+pub fn first_axes(
+    axes: &[Dim],
+    other: &[Dim],
+    name: &str,
+) -> Result<impl Iterator<Item = Dim>, Fault> {
+    let both = axes.iter().zip(other);
+    for (axis, (dim, found)) in both.clone().enumerate() {
+        if dim.differs(*found) {
             return Err(Fault::Length {
-                what: format!("axis {axis} of the labels"),
-                found: label.to_string(),
-                expected: row.to_string(),
+                what: format!("axis {axis} of {name}"),
+                found: found.to_string(),
+                expected: dim.to_string(),
             });
         }
     }
-    let met = rows.iter().zip(labels).map(|(row, label)| row.meet(*label));
-    Ok(Shape(Some(met.chain([*classes]).collect())))
+    Ok(both.map(|(dim, other)| dim.meet(*other)))
 }
 
 /// Returns the shape after a reduction of `x` over `axes`.
