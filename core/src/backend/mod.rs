@@ -13,4 +13,4 @@ pub(crate) use builder::{
     TaskKind, TaskWork,
 };
 pub(crate) use host_kernel::HostKernel;
-pub(crate) use view::View;
+pub(crate) use view::{Operand, View};

@@ -1,7 +1,9 @@
 //! Values of a plan, as views of storage.
 
 use crate::DType;
+use gradloom_kernels::elementwise::Source;
 use gradloom_kernels::memory::Layout;
+use gradloom_kernels::movement::placed::Placed;
 
 /// A value of a plan: a view of the elements of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +12,34 @@ pub(crate) struct View {
     pub(crate) root: u32,
     pub(crate) dtype: DType,
     pub(crate) layout: Layout,
+}
+
+/// Operand of a group: a view, or the elements of one in other places.
+#[derive(Clone, Debug)]
+pub(crate) struct Operand {
+    pub(crate) view: View,
+    pub(crate) placed: Option<Placed>,
+}
+
+impl From<View> for Operand {
+    fn from(view: View) -> Operand {
+        Operand { view, placed: None }
+    }
+}
+
+impl Operand {
+    /// Returns the view, if the operand is one.
+    pub(crate) fn as_view(&self) -> Option<&View> {
+        self.placed.is_none().then_some(&self.view)
+    }
+
+    pub(crate) fn source(&self) -> (DType, Source) {
+        let source = match &self.placed {
+            None => Source::View(self.view.layout.clone()),
+            Some(placed) => Source::Placed(placed.clone()),
+        };
+        (self.view.dtype, source)
+    }
 }
 
 impl From<View> for Vec<View> {

@@ -1,8 +1,7 @@
 //! Epilogues: elementwise groups that run in the task of a product.
 
 use crate::Aval;
-use crate::backend::View;
-use crate::backend::{Slices, StorageKind, TaskBuilder, TaskKind, TaskWork};
+use crate::backend::{Operand, Slices, StorageKind, TaskBuilder, TaskKind, TaskWork, View};
 use gradloom_kernels::elementwise::epilogue;
 use gradloom_kernels::elementwise::group::Group;
 use gradloom_kernels::rows::row_kernel::Fusable;
@@ -23,13 +22,13 @@ const LEAST_BYTES: usize = 8 << 20;
 pub(super) fn group(
     build: &mut TaskBuilder,
     ops: TaskKind,
-    args: &[View],
+    args: &[Operand],
     outs: &[Aval],
     n_results: usize,
     group: Group,
 ) -> Vec<View> {
-    let all = |build: &TaskBuilder, args: &mut dyn Iterator<Item = &View>| -> Slices {
-        args.map(|x| build.part(x)).collect()
+    let all = |build: &TaskBuilder, args: &mut dyn Iterator<Item = &Operand>| -> Slices {
+        args.map(|x| build.part(&x.view)).collect()
     };
     let plain = |build: &mut TaskBuilder, ops, group: Group| {
         let args = all(build, &mut args.iter());
@@ -38,7 +37,7 @@ pub(super) fn group(
     let Some((draft, at)) = product(build, args, group.len()) else {
         return plain(build, ops, group);
     };
-    let dtype = args[at].dtype();
+    let dtype = args[at].view.dtype();
     let into = outs[..n_results]
         .iter()
         .position(|out| out.dtype() == dtype);
@@ -88,12 +87,15 @@ pub(super) fn group(
 /// Finds the latest product whose whole result is an operand, if no task has read it.
 ///
 /// Returns the task, and the index of the operand.
-pub(super) fn product(build: &TaskBuilder, args: &[View], len: usize) -> Option<(usize, usize)> {
-    let whole = |place: &View| {
+pub(super) fn product(build: &TaskBuilder, args: &[Operand], len: usize) -> Option<(usize, usize)> {
+    let whole = |x: &Operand| {
+        let Some(place) = x.as_view() else {
+            return false;
+        };
         let root = &build.storages[place.root as usize];
         root.kind == StorageKind::Made && root.len == len && place.layout.is_contiguous()
     };
-    let large = |place: &View| len.saturating_mul(place.dtype().size()) >= LEAST_BYTES;
+    let large = |x: &Operand| len.saturating_mul(x.view.dtype().size()) >= LEAST_BYTES;
     if !args.iter().any(large) {
         return None;
     }
@@ -101,7 +103,7 @@ pub(super) fn product(build: &TaskBuilder, args: &[View], len: usize) -> Option<
     let mut candidates = drafts.filter(|(_, draft)| draft.product.is_some());
     candidates.find_map(|(i, draft)| {
         let root = draft.outs[0];
-        let mut operands = args.iter().enumerate().filter(|(_, x)| x.root == root);
+        let mut operands = args.iter().enumerate().filter(|(_, x)| x.view.root == root);
         let (at, place) = operands.next()?;
         let later = &build.drafts[i + 1..];
         let read = later

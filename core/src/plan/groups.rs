@@ -6,14 +6,11 @@ use super::steps::Planning;
 use super::{BOUND, aval, epilogue};
 use crate::Aval;
 use crate::DType;
-use crate::backend::InPlace;
-use crate::backend::TaskBuilder;
-use crate::backend::TaskKind;
-use crate::backend::View;
 use crate::backend::cpu;
+use crate::backend::{InPlace, Operand, TaskBuilder, TaskKind, View};
 use gradloom_ir::Program;
 use gradloom_kernels::elementwise::compile;
-use gradloom_kernels::elementwise::{self, FusedSum};
+use gradloom_kernels::elementwise::{self, FusedSum, Source};
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::movement;
 use gradloom_kernels::reduce;
@@ -28,6 +25,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         program,
         build,
         places,
+        placed,
         consumers,
         constants,
         numbers,
@@ -41,11 +39,13 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     let shape = out.shape();
     // Values are numbered: operands first, then members.
     numbers.next_group();
-    let mut inputs: SmallVec<[View; 4]> = SmallVec::new();
+    let mut inputs: SmallVec<[Operand; 4]> = SmallVec::new();
     for var in eqns().flat_map(|eqn| eqn.data()) {
-        if let (Some(place), None) = (places.get(*var), numbers.get(*var)) {
+        let view = |place: &View| place.broadcast_to(shape).into();
+        let operand = || places.get(*var).map(view).or(placed.get(*var).cloned());
+        if let (None, Some(operand)) = (numbers.get(*var), operand()) {
             numbers.set(*var, inputs.len());
-            inputs.push(place.broadcast_to(shape));
+            inputs.push(operand);
         }
     }
     for (i, eqn) in eqns().enumerate() {
@@ -92,18 +92,20 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         used,
         compiled,
     } = instructions(&members);
-    let mut args: SmallVec<[View; 4]> = used.iter().map(|i| inputs[*i].clone()).collect();
+    let mut args: SmallVec<[Operand; 4]> = used.iter().map(|i| inputs[*i].clone()).collect();
     let sums_of: SmallVec<[FusedSum; 2]> = summed.iter().map(|(_, sum)| *sum).collect();
     let jumps = |x: &View| movement::jumps(x.dtype(), &x.layout);
-    let mut layouts: SmallVec<[(DType, Layout); 4]> = args.iter().map(layout).collect();
+    let mut sources: SmallVec<[(DType, Source); 4]> = args.iter().map(Operand::source).collect();
     let copied: Vec<usize> = match epilogue::product(build, &args, out.numel()) {
-        None => elementwise::copied(&layouts, &sums_of),
+        None => elementwise::copied(&sources, &sums_of),
         // An epilogue gets its elements in the order of the product.
-        Some(_) => (0..args.len()).filter(|i| jumps(&args[*i])).collect(),
+        Some(_) => (0..args.len())
+            .filter(|i| args[*i].as_view().is_some_and(jumps))
+            .collect(),
     };
     for i in copied {
-        args[i] = copy_without_repetition(build, &args[i]);
-        layouts[i] = layout(&args[i]);
+        args[i] = copy_without_repetition(build, &args[i].view).into();
+        sources[i] = args[i].source();
     }
     let value = |i: usize| args.len() + i;
     let stored: SmallVec<[_; 8]> = results.iter().map(|i| (value(*i), dtype_of(*i))).collect();
@@ -111,7 +113,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         .iter()
         .map(|(i, sum)| (value(*i), dtype_of(*i), *sum))
         .collect();
-    let kernel = compile::group(out.numel(), &layouts, &steps, &stored, &totals);
+    let kernel = compile::group(out.numel(), &sources, &steps, &stored, &totals);
     let what = match step {
         [i] if sums.is_empty() => TaskKind::Op(program.eqns[*i].op),
         _ => TaskKind::Group {
@@ -124,7 +126,8 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
             loops: steps.len(),
         },
     };
-    let in_order = args.iter().map(|x| x.layout.is_contiguous()).collect();
+    let in_order = |x: &Operand| x.as_view().is_some_and(|x| x.layout.is_contiguous());
+    let in_order = args.iter().map(in_order).collect();
     let mut made = epilogue::group(build, what, &args, &outs, results.len(), kernel);
     let draft = build.drafts.last_mut().expect(MEMBERS);
     if draft.followed.is_none() {
@@ -152,10 +155,6 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         };
         places.insert(var, place.with(Layout::contiguous(out.shape())));
     }
-}
-
-fn layout(x: &View) -> (DType, Layout) {
-    (x.dtype(), x.layout.clone())
 }
 
 /// Copies a view in row-major order, with one copy of the elements that it repeats.

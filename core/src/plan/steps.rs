@@ -6,9 +6,8 @@ use super::groups::{group, sums};
 use super::places::Places;
 use super::{BOUND, aval};
 use crate::Aval;
-use crate::backend::View;
 use crate::backend::cpu;
-use crate::backend::{Eqns, TaskBuilder};
+use crate::backend::{Eqns, Operand, TaskBuilder, View};
 use gradloom_ir::pass::{self, may_fail};
 use gradloom_ir::{Program, SecondaryMap, Static, Var};
 use gradloom_kernels::memory::Layout;
@@ -19,6 +18,8 @@ pub(super) struct Planning<'a> {
     pub(super) program: &'a Program,
     pub(super) build: TaskBuilder,
     pub(super) places: Places,
+    /// Values that only groups read, and that have no memory.
+    pub(super) placed: SecondaryMap<Var, Operand>,
     pub(super) consumers: Consumers,
     /// Variables whose elements are all the same known number.
     pub(super) constants: SecondaryMap<Var, f64>,
@@ -45,6 +46,7 @@ pub(super) fn steps(
         program,
         build,
         places,
+        placed: SecondaryMap::new(),
         consumers: Consumers::of(program),
         constants: pass::constants(program),
         numbers: GroupNumbers::default(),
@@ -70,12 +72,36 @@ pub(super) fn steps(
     (planning.build, planning.places.into_map())
 }
 
+/// Returns whether an equation has one result, and only members of groups of the same shape read it.
+fn only_groups_read(planning: &Planning<'_>, i: usize) -> bool {
+    let Planning {
+        program,
+        consumers,
+        constants,
+        ..
+    } = planning;
+    let [out] = program.eqns[i].outs[..] else {
+        return false;
+    };
+    let shape = &program.aval(out).shape;
+    let mut readers = consumers.outside(out, &[]);
+    readers.all(|by| {
+        program.eqns.get(by).is_some_and(|reader| {
+            let joins =
+                reader.op.def().facts().elementwise && !may_fail(program, reader, constants);
+            joins && program.aval(reader.out()).shape == *shape
+        })
+    })
+}
+
 /// Plans one equation that is not part of a group.
 fn equation(planning: &mut Planning<'_>, i: usize) {
+    let by_groups = only_groups_read(planning, i);
     let Planning {
         program,
         build,
         places,
+        placed,
         consumers,
         ..
     } = planning;
@@ -104,6 +130,11 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
         likes: &likes,
         outs: &outs,
     };
+    if by_groups && let Some(operand) = cpu::placed(&equation) {
+        placed.insert(eqn.out(), operand);
+        build.eqns.clear();
+        return;
+    }
     let made = match eqn.op.control() {
         Some(_) => control::lower(build, &equation),
         None => cpu::lower(build, &equation),

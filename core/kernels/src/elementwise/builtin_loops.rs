@@ -218,6 +218,7 @@ loops! {
 mod tests {
     use super::*;
     use crate::elementwise::compile::{Run, Step, group, in_dtype};
+    use crate::elementwise::group::Source;
     use crate::memory::data::{Data, DataMut};
     use crate::memory::layout::Layout;
     use crate::simd::level::tests::at_each_level;
@@ -370,7 +371,7 @@ mod tests {
         let n = args[0].len();
         let inputs: Vec<_> = args
             .iter()
-            .map(|_| (dtype, Layout::contiguous(&[n])))
+            .map(|_| (dtype, Source::View(Layout::contiguous(&[n]))))
             .collect();
         let kernel = group(n, &inputs, steps, results, &[]).prepare();
         let bits = |x: f64| if x.is_nan() { u64::MAX } else { x.to_bits() };

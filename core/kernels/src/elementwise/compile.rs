@@ -2,9 +2,8 @@
 
 use crate::elementwise::bytecode::{Code, CompiledLoop, Instr, Slot};
 use crate::elementwise::compiled_loops::{FusedLoop, Loop};
-use crate::elementwise::group::Group;
+use crate::elementwise::group::{Group, Source};
 use crate::elementwise::tile::FusedSum;
-use crate::memory::layout::Layout;
 use crate::simd::level::level;
 use gradloom_ir::DType;
 use gradloom_ir::op::{BinaryFns, BitFns, CompareFns, Eval, ManyFns, TestFns, UnaryFns};
@@ -37,7 +36,7 @@ pub struct Step {
 /// all in the same way; both come with their dtypes.
 pub fn group(
     n: usize,
-    inputs: &[(DType, Layout)],
+    inputs: &[(DType, Source)],
     steps: &[Step],
     results: &[(usize, DType)],
     sums: &[(usize, DType, FusedSum)],

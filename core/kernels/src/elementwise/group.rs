@@ -4,7 +4,7 @@
 //!   elements.
 //! - A *slot* is a pointer to the current piece of an operand, a result or a register.
 //! - A contiguous operand is read in place. One whose axes change places is copied by tiles ([`Walk`]), and
-//!   any other is gathered piece by piece.
+//!   any other is gathered piece by piece, also one with zeros around it ([`Placed`]).
 //! - A *register* is a chunk of scratch in the L1 cache, which holds an intermediate value.
 //!
 //! So a group reads each operand once and writes each result once. Every element has the bits that
@@ -18,6 +18,7 @@ use crate::memory::data::{Data, DataMut, WIDEST, on_bytes};
 use crate::memory::layout::Layout;
 use crate::memory::scratch;
 use crate::movement::gather::Gather;
+use crate::movement::placed::Placed;
 use crate::task::Prepared;
 use crate::threads::for_each;
 use gradloom_ir::DType;
@@ -36,6 +37,25 @@ enum Input {
     /// Any other layout: a chunk is read in place if it is contiguous, else gathered into a
     /// register.
     Gather { dtype: DType, gather: Gather },
+    /// Elements in other places: likewise.
+    Placed { dtype: DType, placed: Placed },
+}
+
+/// Where an operand of a group has its elements.
+pub enum Source {
+    /// A view, broadcast to the shape of the group.
+    View(Layout),
+    Placed(Placed),
+}
+
+impl Source {
+    /// Returns the layout of a view.
+    pub(crate) fn view(&self) -> Option<&Layout> {
+        match self {
+            Source::View(layout) => Some(layout),
+            Source::Placed(_) => None,
+        }
+    }
 }
 
 /// Maximum number of slots of a group of one piece.
@@ -82,8 +102,8 @@ pub(crate) struct PartOperand<'a> {
 impl Group {
     /// Creates a group of `n` elements.
     ///
-    /// `inputs` are the dtypes and layouts of the operands, broadcast to the shape of the group;
-    /// the slice of a contiguous operand has exactly its elements. The slots of `instrs` count
+    /// `inputs` are the dtypes and sources of the operands; the slice of a contiguous operand has exactly
+    /// its elements. The slots of `instrs` count
     /// inputs, then outputs, then registers. The `sums` must fit [together](FusedSum::together).
     ///
     /// # Panics
@@ -92,7 +112,7 @@ impl Group {
     /// range.
     pub fn new(
         n: usize,
-        inputs: &[(DType, Layout)],
+        inputs: &[(DType, Source)],
         outputs: &[DType],
         instrs: Vec<Instr>,
         sums: Vec<(Slot, DType, FusedSum)>,
@@ -115,8 +135,15 @@ impl Group {
             "the sums of a group must fit one grid and sum existing slots"
         );
         let walk = Walk::new(n, inputs, Order::of(kinds.clone()));
-        let input = |(i, (dtype, layout)): (usize, &(DType, Layout))| {
-            let size = dtype.size();
+        let input = |(i, (dtype, source)): (usize, &(DType, Source))| {
+            let (dtype, size) = (*dtype, dtype.size());
+            let layout = match source {
+                Source::View(layout) => layout,
+                Source::Placed(placed) => {
+                    let placed = placed.clone();
+                    return Input::Placed { dtype, placed };
+                }
+            };
             if layout.is_contiguous() {
                 return Input::Direct { size };
             }
@@ -126,15 +153,13 @@ impl Group {
             let gather = Gather::new(layout);
             match gather.splat() {
                 Some(at) => Input::Splat { at },
-                None => Input::Gather {
-                    dtype: *dtype,
-                    gather,
-                },
+                None => Input::Gather { dtype, gather },
             }
         };
         let inputs: Box<[Input]> = inputs.iter().enumerate().map(input).collect();
         let rows = inputs.iter().filter_map(|input| match input {
             Input::Gather { gather, .. } => gather.row_of_memory(),
+            Input::Placed { placed, .. } => placed.row_of_memory(),
             Input::Direct { .. } | Input::Splat { .. } | Input::Tiled { .. } => None,
         });
         let grid = match rows.max() {
@@ -254,6 +279,13 @@ impl Group {
                         own
                     }
                 },
+                (Input::Placed { dtype, placed }, arg) => match placed.run(0, n) {
+                    Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
+                    None => {
+                        read_placed(arg, placed, 0, own, n);
+                        own
+                    }
+                },
             };
         }
         for instr in &self.instrs {
@@ -345,7 +377,7 @@ impl Group {
             }
             arg
         };
-        let args: SmallVec<[Data<'a>; 8]> = self.inputs.iter().enumerate().map(operand).collect();
+        let args: SmallVec<[Data<'a>; 16]> = self.inputs.iter().enumerate().map(operand).collect();
         let start = |arg: &Data<'_>| match arg {
             Data::Same(_) => Start(std::ptr::null_mut()),
             arg => Start(arg.as_ptr().cast_mut()),
@@ -425,7 +457,10 @@ impl Group {
             Input::Gather { dtype, gather } if self.walk.is_none() => {
                 (gather.row_len(n_rows)?, dtype.size())
             }
-            Input::Splat { .. } | Input::Tiled { .. } | Input::Gather { .. } => return None,
+            Input::Splat { .. }
+            | Input::Tiled { .. }
+            | Input::Gather { .. }
+            | Input::Placed { .. } => return None,
         };
         Some(RowPart { len, size })
     }
@@ -562,6 +597,16 @@ impl Group {
                             }
                         };
                     }
+                    if let Input::Placed { dtype, placed } = input {
+                        let at = at - origins[i];
+                        slots[i] = match placed.run(at, n) {
+                            Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
+                            None => {
+                                read_placed(*arg, placed, at, of_operand(i), n);
+                                of_operand(i)
+                            }
+                        };
+                    }
                 }
                 for (operand, result) in &shared {
                     slots[n_args + result] = of_operand(*operand);
@@ -628,11 +673,11 @@ impl RegisterContent {
 
 /// Resolved operands and results of one run of a group.
 pub(crate) struct GroupOperands<'a> {
-    args: SmallVec<[Data<'a>; 8]>,
+    args: SmallVec<[Data<'a>; 16]>,
     /// Element of the group that reads the first element of each operand.
-    origins: SmallVec<[usize; 8]>,
+    origins: SmallVec<[usize; 16]>,
     /// Start of each operand, used if it is read in place.
-    direct: SmallVec<[Start; 8]>,
+    direct: SmallVec<[Start; 16]>,
     results: SmallVec<[Start; 8]>,
     totals: SmallVec<[Start; 8]>,
     taken: Option<ComputedOperand>,
@@ -687,5 +732,15 @@ fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
         // type and belongs to this thread.
         let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
         gather.read(xs, from, to);
+    })
+}
+
+/// Reads the elements `from..from + n`.
+fn read_placed(data: Data<'_>, placed: &Placed, from: usize, to: *mut u8, n: usize) {
+    on_bytes!(data, xs => {
+        // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
+        // type and belongs to this thread.
+        let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
+        placed.read(xs, from, to);
     })
 }

@@ -11,6 +11,6 @@ pub(crate) mod tile;
 mod walk;
 
 pub use bytecode::CompiledLoop;
-pub use group::Group;
+pub use group::{Group, Source};
 pub use tile::{CHUNK, FusedSum, Matrices, gcd};
 pub use walk::copied;

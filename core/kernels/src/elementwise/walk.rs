@@ -7,6 +7,7 @@
 //!
 //! The group then reads the scratch, row by row of the tile, while it is in the cache.
 
+use crate::elementwise::group::Source;
 use crate::elementwise::tile::{CHUNK, FusedSum, Order, TASK, gcd, lcm};
 use crate::memory::aligned_vec::AlignedVec;
 use crate::memory::data::{Data, on_bytes};
@@ -105,20 +106,22 @@ struct Choice {
 
 impl Choice {
     /// Chooses tiles for as many of the operands of a group as possible.
-    fn new(inputs: &[(DType, Layout)], order: Order) -> Option<Choice> {
+    fn new(inputs: &[(DType, Source)], order: Order) -> Option<Choice> {
         let repeats = |x: &Layout| {
             x.shape
                 .iter()
                 .zip(&x.strides)
                 .any(|(n, s)| *n > 1 && *s == 0)
         };
-        let jumping = |i: &usize| jumps(inputs[*i].0, &inputs[*i].1) && !repeats(&inputs[*i].1);
+        let views = inputs.iter().map(|(_, source)| source.view());
+        let views: SmallVec<[Option<&Layout>; 8]> = views.collect();
+        let jumping = |i: &usize| views[*i].is_some_and(|x| jumps(inputs[*i].0, x) && !repeats(x));
         let mut chosen: Vec<usize> = (0..inputs.len()).filter(jumping).collect();
         while !chosen.is_empty() {
             let size = |i: &usize| inputs[*i].0.size();
             let bytes = chosen.iter().map(size).sum();
             let line = chosen.iter().map(|i| LINE / size(i)).max()?;
-            let layouts = merge(chosen.iter().map(|i| &inputs[*i].1));
+            let layouts = merge(chosen.iter().flat_map(|i| views[*i]));
             let [rows, cols] = parts(&layouts[0], bytes, line, order)?;
             let n_chosen = chosen.len();
             let operands: Vec<(usize, Layout)> = chosen.iter().copied().zip(layouts).collect();
@@ -164,15 +167,17 @@ impl Choice {
 /// - Some have axes that change places, and tiles with whole cache lines of all of them would be too large or not suit
 ///   the sums of the group, or they repeat elements and their copies are smaller.
 /// - Some gather the same few elements again and again.
-pub fn copied(inputs: &[(DType, Layout)], sums: &[FusedSum]) -> Vec<usize> {
+pub fn copied(inputs: &[(DType, Source)], sums: &[FusedSum]) -> Vec<usize> {
     let choice = Choice::new(inputs, Order::of(sums.iter().copied()));
     let tiled = |i: usize| {
         let mut operands = choice.iter().flat_map(|choice| &choice.operands);
         operands.any(|x| x.0 == i)
     };
     let is_copied = |i: &usize| {
-        let (dtype, layout) = &inputs[*i];
-        let jumps = jumps(*dtype, layout) && !tiled(*i);
+        let Some(layout) = inputs[*i].1.view() else {
+            return false;
+        };
+        let jumps = jumps(inputs[*i].0, layout) && !tiled(*i);
         jumps || gathers_again(layout)
     };
     (0..inputs.len()).filter(is_copied).collect()
@@ -304,7 +309,7 @@ fn parts(layout: &Layout, bytes: usize, line: usize, order: Order) -> Option<[Pa
 
 impl Walk {
     /// Returns the walk over a group of `n` elements, if it reads an operand by tiles.
-    pub(crate) fn new(n: usize, inputs: &[(DType, Layout)], order: Order) -> Option<Walk> {
+    pub(crate) fn new(n: usize, inputs: &[(DType, Source)], order: Order) -> Option<Walk> {
         let choice = Choice::new(inputs, order)?;
         let (rows, cols) = (choice.rows, choice.cols);
         let shape = choice.operands[0].1.shape.clone();
@@ -508,6 +513,7 @@ impl Tile {
 #[cfg(test)]
 mod tests {
     use crate::elementwise::compile::{Run, Step, group};
+    use crate::elementwise::group::Source;
     use crate::elementwise::tile::{FusedSum, Matrices};
     use crate::memory::element::Element;
     use crate::memory::{Data, DataMut, Layout};
@@ -524,7 +530,8 @@ mod tests {
     ) -> Vec<Vec<f32>> {
         let (dtype, x, layout) = x;
         let n = layout.numel();
-        let inputs = [(dtype, layout.clone()), (DType::F32, y.1.clone())];
+        let view = |layout: &Layout| Source::View(layout.clone());
+        let inputs = [(dtype, view(layout)), (DType::F32, view(y.1))];
         let step = |run, args: &[usize], out| Step {
             run,
             args: args.iter().copied().collect(),

@@ -5,6 +5,7 @@
 use crate::memory::layout::{Layout, distance};
 use crate::movement::blocks::{LINE, short};
 use crate::simd::leveled::leveled;
+use crate::simd::vector::prefetch;
 use smallvec::SmallVec;
 use std::mem::transmute_copy;
 
@@ -324,17 +325,47 @@ impl Rows {
         } = self;
         for i in 0..n {
             // SAFETY: the caller guarantees the rows.
-            unsafe {
-                let (from, to) = (from.add(i * apart), to.add(i * len));
-                if len > CALLED {
-                    std::ptr::copy_nonoverlapping(from, to, len);
-                    continue;
-                }
-                for at in (0..len - LINE).step_by(LINE).chain([len - LINE]) {
-                    let line = from.add(at).cast::<[u8; LINE]>().read();
-                    to.add(at).cast::<[u8; LINE]>().write(line);
-                }
-            }
+            unsafe { copy_lines(from.add(i * apart), to.add(i * len), len) };
+        }
+    }
+}
+
+/// Copies at least a line of bytes.
+///
+/// # Safety
+///
+/// `n` bytes must be in bounds. The ranges must not overlap.
+#[inline(always)]
+unsafe fn copy_lines(from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller guarantees `n` bytes, at least a line.
+    unsafe {
+        if n > CALLED {
+            return std::ptr::copy_nonoverlapping(from, to, n);
+        }
+        for at in (0..n - LINE).step_by(LINE).chain([n - LINE]) {
+            prefetch(from.wrapping_add(at + AHEAD));
+            let line = from.add(at).cast::<[u8; LINE]>().read();
+            to.add(at).cast::<[u8; LINE]>().write(line);
+        }
+    }
+}
+
+/// Distance in bytes at which the copy of long rows asks for memory.
+///
+/// The hardware looks ahead within a page only, and a group reads little of an operand before it turns to the next one.
+const AHEAD: usize = 4096;
+
+/// Copies the first elements of `from`, until `to` is full.
+#[inline(always)]
+pub(crate) fn copy_first<T: Copy>(from: &[T], to: &mut [T]) {
+    let from = &from[..to.len()];
+    let n = size_of_val(from);
+    let (from, to) = (from.as_ptr().cast(), to.as_mut_ptr().cast());
+    // SAFETY: both slices have `n` bytes, and a mutable slice overlaps no other one.
+    unsafe {
+        match n {
+            LINE.. => copy_lines(from, to, n),
+            _ => short(from, to, n),
         }
     }
 }

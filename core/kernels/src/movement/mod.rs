@@ -4,6 +4,7 @@ pub(crate) mod blocks;
 pub mod cast;
 pub(crate) mod copy;
 pub mod gather;
+pub mod placed;
 mod window;
 pub(crate) mod write;
 

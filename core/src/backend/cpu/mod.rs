@@ -24,6 +24,7 @@ mod windows;
 
 pub(crate) use axes::fused_sum;
 pub(crate) use equation::Equation;
+pub(crate) use movement::placed;
 
 use super::{TaskBuilder, View};
 use gradloom_ir::Kernel;

@@ -4,11 +4,13 @@ use super::Equation;
 use super::axes::neighbours;
 use super::statics::{self, axis, int, ints, permutation};
 use crate::Aval;
-use crate::backend::{TaskBuilder, View};
-use gradloom_ir::{Static, StaticKind};
+use crate::backend::{Operand, TaskBuilder, View};
+use gradloom_ir::{Op, Static, StaticKind};
 use gradloom_kernels::memory::{Layout, numel};
+use gradloom_kernels::movement::placed::{Part, Parts, Placed};
 use gradloom_kernels::movement::{self, Triangle};
 use gradloom_kernels::task::Prepared;
+use smallvec::smallvec;
 
 pub(super) fn transpose(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
     let axes: Vec<usize> = (0..of.x().rank()).rev().collect();
@@ -61,33 +63,95 @@ pub(super) fn broadcast_to(_: &mut TaskBuilder, of: &Equation<'_>) -> View {
 
 pub(super) use broadcast_to as broadcast_like;
 
+/// Elements of an axis that are kept: the first one, their number, and the place of the first one and the
+/// distance between two of them in the longer axis.
+#[derive(Clone, Copy)]
+struct Kept {
+    first: usize,
+    len: usize,
+    place: usize,
+    step: usize,
+}
+
+impl Kept {
+    /// All elements of an axis, in their places.
+    fn all(len: usize) -> Kept {
+        Kept {
+            first: 0,
+            len,
+            place: 0,
+            step: 1,
+        }
+    }
+
+    /// Returns the parts of an axis of `len` indices, which are zeros where nothing is kept.
+    ///
+    /// Returns `None` if there are gaps between the elements.
+    fn parts(self, len: usize) -> Option<Parts> {
+        let Kept {
+            first, place, step, ..
+        } = self;
+        if self.len > 1 && step > 1 {
+            return None;
+        }
+        let part = |len, from| Part { len, from };
+        let parts = [
+            part(place, None),
+            part(self.len, Some(first)),
+            part(len - place - self.len, None),
+        ];
+        Some(parts.into_iter().filter(|part| part.len > 0).collect())
+    }
+}
+
+/// Narrows each axis to the elements that are kept, in the shorter axis.
+fn without_removed(layout: &Layout, kept: &[Kept]) -> Layout {
+    let axes = kept.iter().enumerate();
+    axes.fold(layout.clone(), |part, (axis, kept)| {
+        part.narrow(axis, kept.first, kept.len, 1)
+    })
+}
+
+/// Narrows each axis to the places of the elements that are kept, in the longer axis.
+fn without_padding(layout: &Layout, kept: &[Kept]) -> Layout {
+    let axes = kept.iter().enumerate();
+    axes.fold(layout.clone(), |part, (axis, kept)| {
+        part.narrow(axis, kept.place, kept.len, kept.step)
+    })
+}
+
+/// Returns the elements of each axis of `whole` that a slice of shape `part` selects.
+///
+/// Also returns the axes that the slice reverses. Their elements are in ascending order here.
+fn selected(of: &Equation<'_>, whole: &[usize], part: &[usize]) -> (Vec<Kept>, Vec<usize>) {
+    let [starts, steps] = [StaticKind::Starts, StaticKind::Steps].map(|kind| ints(of.value(kind)));
+    let (mut kept, mut reversed): (Vec<Kept>, _) =
+        (part.iter().map(|len| Kept::all(*len)).collect(), Vec::new());
+    for (axis, (&start, &step)) in starts.iter().zip(steps).enumerate() {
+        let mut first = match start < 0 {
+            true => start + whole[axis] as i64,
+            false => start,
+        };
+        if part[axis] == 0 {
+            first = 0;
+        } else if step < 0 {
+            first += (part[axis] as i64 - 1) * step;
+        }
+        if step < 0 && part[axis] > 1 {
+            reversed.push(axis);
+        }
+        kept[axis].place = first as usize;
+        kept[axis].step = step.unsigned_abs() as usize;
+    }
+    (kept, reversed)
+}
+
 /// Narrows each axis to the elements that a slice selects; `shape` is the shape of the slice.
 ///
 /// Also returns the axes that the slice reverses. Their elements are in ascending order here.
 fn narrow(layout: &Layout, of: &Equation<'_>, shape: &[usize]) -> (Layout, Vec<usize>) {
-    let [starts, steps] = [StaticKind::Starts, StaticKind::Steps].map(|kind| ints(of.value(kind)));
-    let (mut part, mut reversed) = (layout.clone(), Vec::new());
-    for (axis, (&start, &step)) in starts.iter().zip(steps).enumerate() {
-        let mut first = match start < 0 {
-            true => start + layout.shape[axis] as i64,
-            false => start,
-        };
-        if shape[axis] == 0 {
-            first = 0;
-        } else if step < 0 {
-            first += (shape[axis] as i64 - 1) * step;
-        }
-        if step < 0 && shape[axis] > 1 {
-            reversed.push(axis);
-        }
-        part = part.narrow(
-            axis,
-            first as usize,
-            shape[axis],
-            step.unsigned_abs() as usize,
-        );
-    }
-    (part, reversed)
+    let (kept, reversed) = selected(of, &layout.shape, shape);
+    (without_padding(layout, &kept), reversed)
 }
 
 pub(super) fn slice(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
@@ -279,32 +343,96 @@ fn flipped(b: &mut TaskBuilder, x: &View, axes: &[usize]) -> View {
     x
 }
 
-pub(super) fn roll(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
-    let x = of.x();
-    let axis = of.axis(x.rank());
-    let len = x.shape()[axis];
+/// Returns the axis that a roll moves, and the index of its first element afterwards.
+fn rolled(of: &Equation<'_>) -> (usize, usize) {
+    let axis = of.axis(of.x().rank());
     let shift = i128::from(int(of.value(StaticKind::Offset)));
     let shift = if of.flag() { -shift } else { shift };
-    let start = shift.rem_euclid(len.max(1) as i128) as usize;
-    match start {
-        0 => x.clone(),
-        _ => {
+    let len = of.x().shape()[axis].max(1) as i128;
+    (axis, shift.rem_euclid(len) as usize)
+}
+
+pub(super) fn roll(b: &mut TaskBuilder, of: &Equation<'_>) -> View {
+    let x = of.x();
+    match rolled(of) {
+        (_, 0) => x.clone(),
+        (axis, start) => {
             let from = b.contiguous(x);
             let inner = numel(&x.shape()[axis + 1..]);
-            let kernel = movement::roll(x.dtype(), len * inner, start * inner);
+            let kernel = movement::roll(x.dtype(), x.shape()[axis] * inner, start * inner);
             b.kernel(&[&from], of.out(), kernel)
         }
     }
 }
 
-/// The elements of an axis that padding keeps: the first one, their number, and the place of the first
-/// one and the distance between two of them in the padded axis.
-#[derive(Clone, Copy)]
-struct Kept {
-    first: usize,
-    len: usize,
-    place: usize,
-    step: usize,
+/// Number of elements of a row from which a group reads them one row after the other.
+const LEAST_ROW: usize = 16;
+
+/// Returns the result as the operand of a group, which then reads the elements of the first operand where they are.
+///
+/// Returns `None` for ops that do more than to place rows of elements among zeros.
+pub(crate) fn placed(of: &Equation<'_>) -> Option<Operand> {
+    let shape = of.outs.first()?.shape();
+    let parts = |kept: Vec<Kept>| {
+        let mut axes = kept.into_iter().zip(shape);
+        axes.try_fold(Vec::new(), |mut all, (kept, len)| {
+            all.push(kept.parts(*len)?);
+            Some(all)
+        })
+    };
+    let mut layout = of.args.first()?.layout.clone();
+    if layout.is_contiguous() {
+        // The task gets no other elements.
+        layout.offset = 0;
+    }
+    let parts = match of.op {
+        _ if numel(shape) == 0 => return None,
+        Op::Pad if !is_zero(of.value(StaticKind::Fill)) => return None,
+        Op::Pad | Op::PadZeros => parts(kept(of, of.x().shape(), shape))?,
+        Op::SliceT => match selected(of, shape, of.x().shape()) {
+            (kept, reversed) if reversed.is_empty() => parts(kept)?,
+            _ => return None,
+        },
+        Op::SelectIndexT => {
+            let (axis, index) = at_index(of, shape);
+            layout.shape.insert(axis, 1);
+            layout.strides.insert(axis, 0);
+            let mut kept: Vec<Kept> = shape.iter().map(|len| Kept::all(*len)).collect();
+            (kept[axis].place, kept[axis].len) = (index, 1);
+            parts(kept)?
+        }
+        Op::Roll => {
+            let (axis, start) = rolled(of);
+            let mut parts = parts(shape.iter().map(|len| Kept::all(*len)).collect())?;
+            let rest = shape[axis] - start;
+            let [moved, kept] = [(start, rest), (rest, 0)].map(|(len, from)| Part {
+                len,
+                from: Some(from),
+            });
+            parts[axis] = match start {
+                0 => return None,
+                _ => smallvec![moved, kept],
+            };
+            parts
+        }
+        _ => return None,
+    };
+    let placed = Placed::new(&layout, parts);
+    let rows = placed.row_of_memory()?;
+    (rows >= LEAST_ROW).then(|| Operand {
+        view: of.x().clone(),
+        placed: Some(placed),
+    })
+}
+
+/// Returns whether all bits of a number are 0.
+fn is_zero(value: &Static) -> bool {
+    match value {
+        Static::Int(n) => *n == 0,
+        Static::Float(x) => x.to_bits() == 0,
+        Static::Bool(x) => !x,
+        _ => false,
+    }
 }
 
 /// Returns what padding keeps of each axis of `shape`.
@@ -320,12 +448,7 @@ fn kept(of: &Equation<'_>, shape: &[usize], padded: &[usize]) -> Vec<Kept> {
         let end = (padded[axis] as i128 - low + step - 1).max(0) / step;
         let len = (end.min(shape[axis] as i128) - first).max(0);
         match len {
-            0 => Kept {
-                first: 0,
-                len: 0,
-                place: 0,
-                step: 1,
-            },
+            0 => Kept::all(0),
             _ => Kept {
                 first: first as usize,
                 len: len as usize,
@@ -335,22 +458,6 @@ fn kept(of: &Equation<'_>, shape: &[usize], padded: &[usize]) -> Vec<Kept> {
         }
     };
     (0..shape.len()).map(axis).collect()
-}
-
-/// Narrows each axis to the elements that padding keeps.
-fn without_removed(layout: &Layout, kept: &[Kept]) -> Layout {
-    let axes = kept.iter().enumerate();
-    axes.fold(layout.clone(), |part, (axis, kept)| {
-        part.narrow(axis, kept.first, kept.len, 1)
-    })
-}
-
-/// Narrows each padded axis to the places of the elements that padding keeps.
-fn without_padding(layout: &Layout, kept: &[Kept]) -> Layout {
-    let axes = kept.iter().enumerate();
-    axes.fold(layout.clone(), |part, (axis, kept)| {
-        part.narrow(axis, kept.place, kept.len, kept.step)
-    })
 }
 
 fn padded(b: &mut TaskBuilder, of: &Equation<'_>, value: &Static) -> View {

@@ -1,0 +1,262 @@
+//! Reads elements that an op moves along axes, as if they had been copied: padding, the gradient of a slice, a roll.
+//!
+//! A *part* of an axis is a range of indices that read consecutive indices of the operand, or zeros.
+
+use crate::memory::element::Element;
+use crate::memory::layout::Layout;
+use crate::movement::gather::{copy_first, read_row};
+use crate::simd::leveled::leveled;
+use smallvec::{SmallVec, smallvec};
+
+/// Part of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub len: usize,
+    /// Index of the operand that the first one reads, or `None` if the elements are zeros.
+    pub from: Option<usize>,
+}
+
+/// The parts of an axis, in order.
+pub type Parts = SmallVec<[Part; 3]>;
+
+/// Axis of the value that is read.
+#[derive(Clone, Debug)]
+struct Axis {
+    len: usize,
+    /// Distance of neighbours in the operand.
+    stride: usize,
+    parts: Parts,
+}
+
+impl Axis {
+    /// Returns whether the axis is one of the operand that stays as it is.
+    fn is_whole(&self) -> bool {
+        matches!(self.parts[..], [Part { from: Some(0), .. }])
+    }
+
+    /// Returns the distance of index `i` from the first one of the operand, or `None` for zeros, and the number of indices
+    /// from `i` on in the same part.
+    #[inline(always)]
+    fn find(&self, i: usize) -> (Option<usize>, usize) {
+        let mut end = 0;
+        for part in &self.parts {
+            let start = end;
+            end += part.len;
+            if i < end {
+                let at = part.from.map(|from| (from + (i - start)) * self.stride);
+                return (at, end - i);
+            }
+        }
+        unreachable!("the index is within the axis")
+    }
+}
+
+/// A value whose elements are those of an operand in other places, with zeros elsewhere.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    offset: usize,
+    /// The axes outside of rows, the outermost first.
+    outer: Box<[Axis]>,
+    inner: Axis,
+}
+
+impl Placed {
+    /// Returns the value with these parts of each axis of `operand`.
+    ///
+    /// The value has elements, and its parts have indices.
+    pub fn new(operand: &Layout, parts: Vec<Parts>) -> Placed {
+        let mut axes: Vec<Axis> = Vec::with_capacity(parts.len());
+        for (parts, stride) in parts.into_iter().zip(&operand.strides) {
+            let len = parts.iter().map(|part| part.len).sum();
+            let axis = Axis {
+                len,
+                stride: *stride,
+                parts,
+            };
+            match axes.last_mut() {
+                _ if len == 1 && axis.is_whole() => {}
+                Some(outer) if axis.is_whole() && outer.stride == len * stride => {
+                    outer.len *= len;
+                    outer.stride = *stride;
+                    for part in &mut outer.parts {
+                        part.len *= len;
+                        part.from = part.from.map(|from| from * len);
+                    }
+                }
+                _ => axes.push(axis),
+            }
+        }
+        let one = Axis {
+            len: 1,
+            stride: 0,
+            parts: smallvec![Part {
+                len: 1,
+                from: Some(0)
+            }],
+        };
+        Placed {
+            offset: operand.offset,
+            inner: axes.pop().unwrap_or(one),
+            outer: axes.into(),
+        }
+    }
+
+    /// Returns the length of a row, if its elements are neighbours in the operand or one repeated element.
+    pub fn row_of_memory(&self) -> Option<usize> {
+        (self.inner.stride <= 1).then_some(self.inner.len)
+    }
+
+    /// Returns the index of element `from`, if the elements `from..from + n` are neighbours.
+    pub(crate) fn run(&self, from: usize, n: usize) -> Option<usize> {
+        let (mut row, at) = (from / self.inner.len, from % self.inner.len);
+        let (Some(mut index), rest) = self.inner.find(at) else {
+            return None;
+        };
+        if self.inner.stride != 1 || rest < n {
+            return None;
+        }
+        for axis in self.outer.iter().rev() {
+            index += axis.find(row % axis.len).0?;
+            row /= axis.len;
+        }
+        Some(self.offset + index)
+    }
+
+    /// Copies elements from `from` on, until `out` is full.
+    pub(crate) fn read<T: Element>(&self, data: &[T], from: usize, out: &mut [T]) {
+        read_rows(self, data, from, out);
+    }
+
+    /// Copies the `n` elements of a row from `at` on to the start of `out`.
+    ///
+    /// Elements after them may be overwritten.
+    #[inline(always)]
+    fn read_row<T: Element>(&self, xs: &[T], mut at: usize, mut n: usize, mut out: &mut [T]) {
+        while n > 0 {
+            let (from, rest) = self.inner.find(at);
+            let now = n.min(rest);
+            match (from, self.inner.stride) {
+                (None, _) => zeros(now, out),
+                (Some(from), 1) => copy_first(&xs[from..], &mut out[..now]),
+                (Some(from), stride) => read_row(&xs[from..], stride, &mut out[..now]),
+            }
+            (at, n) = (at + now, n - now);
+            out = &mut out[now..];
+        }
+    }
+}
+
+/// Number of zeros that are written at once.
+const CHUNK: usize = 16;
+
+/// Writes at least `n` zeros.
+#[inline(always)]
+fn zeros<T: Element>(n: usize, out: &mut [T]) {
+    match out.first_chunk_mut::<CHUNK>() {
+        Some(chunk) if n <= CHUNK => *chunk = [T::default(); CHUNK],
+        _ => out[..n].fill(T::default()),
+    }
+}
+
+leveled! {
+    fn read_rows<S, T: Element>(placed: &Placed, data: &[T], from: usize, out: &mut [T]) {
+        let inner = placed.inner.len;
+        let (mut row, mut at) = (from / inner, from % inner);
+        // The rows along the axis before the innermost one are read with the same start.
+        let (axis, outer) = match placed.outer.split_last() {
+            Some((axis, outer)) => (Some(axis), outer),
+            None => (None, &[][..]),
+        };
+        let n_rows = axis.map_or(1, |axis| axis.len);
+        let mut out = out;
+        while !out.is_empty() {
+            let (mut plane, first) = (row / n_rows, row % n_rows);
+            let mut start = Some(placed.offset);
+            for axis in outer.iter().rev() {
+                start = start.zip(axis.find(plane % axis.len).0).map(|(a, b)| a + b);
+                plane /= axis.len;
+            }
+            for i in first..n_rows {
+                let of_row = axis.map_or(Some(0), |axis| axis.find(i).0);
+                let n = out.len().min(inner - at);
+                match start.zip(of_row) {
+                    Some((start, row)) => placed.read_row(&data[start + row..], at, n, out),
+                    None => zeros(n, out),
+                }
+                (out, at) = (&mut out[n..], 0);
+                if out.is_empty() {
+                    return;
+                }
+            }
+            row += n_rows - first;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Part, Parts, Placed};
+    use crate::memory::layout::Layout;
+
+    /// Returns the parts of an axis: zeros, and ranges of the operand.
+    fn parts(of: &[(usize, Option<usize>)]) -> Parts {
+        of.iter().map(|&(len, from)| Part { len, from }).collect()
+    }
+
+    #[test]
+    fn all_elements_can_be_read_from_any_one() {
+        let whole = |n| parts(&[(n, Some(0))]);
+        let among_zeros = |n| parts(&[(2, None), (n, Some(0)), (1, None)]);
+        let rolled = |n: usize, by| parts(&[(by, Some(n - by)), (n - by, Some(0))]);
+        let second = |n: usize| parts(&[(n - 1, Some(1)), (3, None)]);
+        let transposed = Layout::contiguous(&[5, 4]).permute(&[1, 0]);
+        let repeated = Layout::contiguous(&[4, 1]).broadcast_to(&[4, 7]);
+        let cases = [
+            (Layout::contiguous(&[70]), vec![rolled(70, 3)]),
+            (Layout::contiguous(&[4, 5]), vec![among_zeros(4), whole(5)]),
+            (Layout::contiguous(&[4, 5]), vec![whole(4), among_zeros(5)]),
+            (Layout::contiguous(&[4, 70]), vec![rolled(4, 1), second(70)]),
+            (
+                Layout::contiguous(&[3, 4, 5]),
+                vec![among_zeros(3), rolled(4, 3), second(5)],
+            ),
+            (
+                Layout::contiguous(&[3, 1, 4, 5]).narrow(2, 1, 3, 1),
+                vec![second(3), whole(1), among_zeros(3), whole(5)],
+            ),
+            (transposed, vec![second(4), among_zeros(5)]),
+            (repeated, vec![among_zeros(4), among_zeros(7)]),
+            (Layout::contiguous(&[1, 1]), vec![among_zeros(1), whole(1)]),
+            (Layout::contiguous(&[]), vec![]),
+        ];
+        for (layout, parts) in cases {
+            let data: Vec<i32> = (1..400).collect();
+            let mut expected = vec![Some(layout.offset)];
+            for (parts, stride) in parts.iter().zip(&layout.strides) {
+                let along = parts.iter().flat_map(|part| {
+                    (0..part.len).map(|i| part.from.map(|from| (from + i) * stride))
+                });
+                let along: Vec<_> = along.collect();
+                let add = |x: &Option<usize>| {
+                    let x = *x;
+                    along.clone().into_iter().map(move |y| Some(x? + y?))
+                };
+                expected = expected.iter().flat_map(add).collect();
+            }
+            let placed = Placed::new(&layout, parts);
+            for from in 0..expected.len() {
+                for n in 1..=expected.len() - from {
+                    let mut read = vec![9; n];
+                    placed.read(&data, from, &mut read);
+                    let expected = expected[from..from + n]
+                        .iter()
+                        .map(|x| x.map_or(0, |x| data[x]));
+                    assert!(read.iter().copied().eq(expected), "{layout:?} {from} {n}");
+                    if let Some(at) = placed.run(from, n) {
+                        assert_eq!(data[at..at + n], read);
+                    }
+                }
+            }
+        }
+    }
+}
