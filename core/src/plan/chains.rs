@@ -26,8 +26,11 @@ const MOST_BYTES: usize = 1 << 18;
 /// Number of blocks of a chain that computes much for each row, so that threads can share it.
 const BLOCKS: usize = 8;
 
-/// Largest number of operands, and of results, of a task that runs without an allocation.
-const FEW: usize = 8;
+/// Largest number of operands of a chain.
+const MOST_ARGS: usize = 16;
+
+/// Largest number of values that a chain computes, most of which are local to a block.
+const MOST_VALUES: usize = 32;
 
 /// Joins tasks to chains where possible.
 pub(super) fn chains(build: &mut TaskBuilder) {
@@ -102,7 +105,7 @@ fn partner(storages: &[Storage], before: &[TaskDraft], draft: &TaskDraft) -> Opt
         args.sort_unstable_by_key(|part| (part.root, part.start, part.len));
         args.dedup();
         let n_outs: usize = all.iter().map(|(.., outs)| outs.len()).sum();
-        (gains && args.len() <= FEW && n_outs <= 2 * FEW).then_some(Partner {
+        (gains && args.len() <= MOST_ARGS && n_outs <= MOST_VALUES).then_some(Partner {
             first,
             between,
             moves,
