@@ -2,7 +2,7 @@
 //! ops.
 
 use gradloom_ir::op::{NdArray, evaluate};
-use gradloom_ir::{Aval, Builder, DType, Op, Program, RematHint, Var, ad, pass, verify};
+use gradloom_ir::{Aval, Builder, DType, Op, Program, RematHint, Static, Var, ad, pass, verify};
 
 /// The number of elements of a value whose rank is not 0.
 const LEN: usize = 3;
@@ -105,6 +105,10 @@ fn program(random: &mut Random, n: usize) -> Program {
 }
 
 fn vector(random: &mut Random) -> NdArray {
+    array(random, &[LEN])
+}
+
+fn array(random: &mut Random, shape: &[usize]) -> NdArray {
     const ELEMENTS: &[f64] = &[
         0.0,
         -0.0,
@@ -116,7 +120,7 @@ fn vector(random: &mut Random) -> NdArray {
         f64::INFINITY,
         f64::NAN,
     ];
-    NdArray::build(&[LEN], |_| random.pick(ELEMENTS))
+    NdArray::build(shape, |_| random.pick(ELEMENTS))
 }
 
 #[track_caller]
@@ -140,6 +144,81 @@ fn simplifying_changes_no_bit() {
         let of = || format!("{program}\n{simple}");
         same_bits(&evaluate(&program, &args), &evaluate(&simple, &args), &of);
     }
+}
+
+/// Returns a random program of `n` steps that combines, and takes parts of, values that broadcast to `[2, 4]`.
+fn program_with_parts(random: &mut Random, n: usize, shapes: &[&[usize]]) -> Program {
+    let mut b = Builder::new();
+    let param = |shape: &&[usize]| b.param(Aval::new(DType::F64, *shape));
+    let params: Vec<Var> = shapes.iter().map(param).collect();
+    let mut vars = params.clone();
+    for _ in 0..n {
+        // Recent values are read more often, so that those before them are read by few equations.
+        let recent = vars.len().saturating_sub(3);
+        let x = vars[recent + random.below(vars.len() - recent)];
+        let y = random.pick(&vars);
+        let rank = b.aval(x).shape.known().map_or(0, |dims| dims.len());
+        let (op, statics, n_outs): (_, Vec<Static>, _) = match random.below(10) {
+            0..=5 => (random.pick(BINARY), vec![], 1),
+            _ if rank == 0 => (random.pick(UNARY), vec![], 1),
+            6 => {
+                let dims = b.aval(x).shape.known().unwrap_or_default();
+                let axis = random.below(rank);
+                let (one, other) = (random.below(dims[axis] + 1), dims[axis]);
+                let sizes = vec![one as i64, (other - one) as i64];
+                (Op::Split, vec![sizes.into(), (axis as i64).into()], 2)
+            }
+            7 => {
+                let index = -(random.below(2) as i64);
+                let axis = random.below(rank) as i64 - rank as i64;
+                (Op::SelectIndex, vec![axis.into(), index.into()], 1)
+            }
+            8 => {
+                let (start, step) = (random.below(2) as i64, random.pick(&[1i64, 1, 2, -1]));
+                let stop = if step < 0 { 0 } else { i64::MAX };
+                let list = |n: i64| -> Static { vec![n].into() };
+                (Op::Slice, vec![list(start), list(stop), list(step)], 1)
+            }
+            _ => {
+                let dims = b.aval(x).shape.known().unwrap_or_default();
+                let axis = random.below(rank);
+                (Op::Unbind, vec![(axis as i64).into()], dims[axis])
+            }
+        };
+        let attrs: Vec<_> = statics.into_iter().map(|value| b.attr(value)).collect();
+        let args = match op {
+            Op::Unbind => vec![x],
+            Op::Split | Op::SelectIndex | Op::Slice => vec![x, x],
+            op if UNARY.contains(&op) => vec![x],
+            _ => vec![x, y],
+        };
+        // Shapes that do not fit are another try.
+        vars.extend(b.try_emit(op, &attrs, &args, n_outs).unwrap_or_default());
+    }
+    let outs = vars.split_off(vars.len() - 2);
+    b.finish(params, outs)
+}
+
+#[test]
+fn dividing_changes_no_bit() {
+    let mut random = Random(5);
+    let mut changed = 0;
+    let shapes: [&[usize]; 4] = [&[2, 4], &[4], &[2, 1], &[]];
+    for _ in 0..4000 {
+        let n = 3 + random.below(12);
+        let program = pass::dce(program_with_parts(&mut random, n, &shapes));
+        let divided = pass::divide_from(2, program.clone());
+        assert_eq!(
+            verify(&divided),
+            Vec::<String>::new(),
+            "{program}\n{divided}"
+        );
+        changed += usize::from(program.to_string() != divided.to_string());
+        let args = shapes.map(|shape| array(&mut random, shape));
+        let of = || format!("{program}\n{divided}");
+        same_bits(&evaluate(&program, &args), &evaluate(&divided, &args), &of);
+    }
+    assert!(changed > 300, "{changed} programs are divided");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `test parse` | the program as it prints |
 //! | `test verify` | the faults |
-//! | `test dce`, `test cse`, `test fold`, `test simplify`, `test means`, `test recompute` | the program after the pass |
+//! | `test dce`, `test cse`, `test fold`, `test simplify`, `test divide`, `test means`, `test recompute` | the program after the pass |
 //! | `test rematerialize 1024` | the program that holds about so many bytes, in the order of its steps |
 //! | `test fuse` | the program in the order of its steps, and its groups |
 //! | `test jvp wrt=x,y` | the forward-mode program |
@@ -93,6 +93,7 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         "cse" => checked(pass::cse(program)),
         "fold" => checked(pass::dce(pass::fold(program))),
         "simplify" => checked(pass::simplify(program)),
+        "divide" => checked(pass::divide(program)),
         "means" => checked(pass::without_means(program)),
         "powers" => checked(pass::without_powers(program)),
         "recompute" => checked(pass::recompute(program)),

@@ -5,6 +5,7 @@ mod cse;
 mod cut;
 mod dce;
 mod decompose;
+mod divide;
 mod fold;
 mod fuse;
 mod means;
@@ -21,6 +22,7 @@ pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
 pub use dce::dce;
 pub use decompose::{decompose, replace_some};
+pub use divide::{divide, divide_from};
 pub use fold::fold;
 pub use fuse::{fuse, may_fail};
 pub use means::without_means;
@@ -95,7 +97,7 @@ pub fn to_plan(program: Program) -> Program {
         // The first `simplify` removes ops on zeros of small dtypes, and the second one casts of them.
         program = simplify(without_means(widen(program)));
     }
-    recompute(read_stored(without_powers(program)))
+    recompute(divide(read_stored(without_powers(program))))
 }
 
 /// Runs dead code elimination, folding and common subexpression elimination.
