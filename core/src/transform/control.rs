@@ -221,7 +221,8 @@ loop_indices! { i32 i64 u32 usize }
 
 /// Returns the state after a loop over a range of integers.
 ///
-/// Each turn takes its index, an `i64` of rank 0, and the state, and returns the next state: see [`scan`].
+/// Each turn takes its index, an `i64` of rank 0, and the state, and returns the next state: see [`scan`]. If `f` reads
+/// the index, all indices are in memory while the loop runs, 8 bytes for each turn.
 ///
 /// ```
 /// # use gradloom::{DType, Tensor, fori_loop};

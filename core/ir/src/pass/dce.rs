@@ -5,7 +5,7 @@ use crate::op::control::body::chosen;
 use crate::op::control::prune::{Pruned, prune};
 use crate::{Attr, Op, Program, Programs, SecondaryMap, Static, Var};
 
-/// Removes the equations without a used result, and unused results of loops and branches.
+/// Removes the equations without a used result, and unused results and operands of loops and branches.
 ///
 /// A `Like` operand counts as a use.
 pub fn dce(mut program: Program) -> Program {
@@ -17,9 +17,9 @@ pub fn dce(mut program: Program) -> Program {
             continue;
         }
         is_live[i] = true;
-        if outs.len() > 1 && runs_programs(program.eqns[i].op) {
+        if runs_programs(program.eqns[i].op) {
             let outs: Vec<bool> = outs.iter().map(|v| live.contains(*v)).collect();
-            without_dead_results(&mut program, i, &outs);
+            without_dead_parts(&mut program, i, &outs);
         }
         for arg in &program.eqns[i].args {
             live.insert(*arg, ());
@@ -34,8 +34,8 @@ fn runs_programs(op: Op) -> bool {
     matches!(op.def().eval(), Eval::Control(_))
 }
 
-/// Replaces an equation that runs programs by one without its dead results.
-fn without_dead_results(program: &mut Program, i: usize, live: &[bool]) {
+/// Replaces an equation that runs programs by one without its dead results and operands.
+fn without_dead_parts(program: &mut Program, i: usize, live: &[bool]) {
     let eqn = &program.eqns[i];
     let statics = eqn
         .attrs
