@@ -1,6 +1,7 @@
 //! Reads elements that an op moves along axes, as if they had been copied: padding, the gradient of a slice, a roll.
 //!
-//! A *part* of an axis is a range of indices that read consecutive indices of the operand, or zeros.
+//! A *part* of an axis is a range of indices that read consecutive indices of the operand, possibly with zeros between
+//! them, or only zeros.
 
 use crate::memory::element::Element;
 use crate::memory::layout::Layout;
@@ -14,6 +15,8 @@ pub struct Part {
     pub len: usize,
     /// Index of the operand that the first one reads, or `None` if the elements are zeros.
     pub from: Option<usize>,
+    /// Number of indices from one that reads an element to the next one.
+    pub step: usize,
 }
 
 /// The parts of an axis, in order.
@@ -31,21 +34,36 @@ struct Axis {
 impl Axis {
     /// Returns whether the axis is one of the operand that stays as it is.
     fn is_whole(&self) -> bool {
-        matches!(self.parts[..], [Part { from: Some(0), .. }])
+        matches!(
+            self.parts[..],
+            [Part {
+                from: Some(0),
+                step: 1,
+                ..
+            }]
+        )
     }
 
-    /// Returns the distance of index `i` from the first one of the operand, or `None` for zeros, and the number of indices
-    /// from `i` on in the same part.
+    /// Returns the distance of what index `i` reads from the first element of the operand, or `None` for zeros.
+    ///
+    /// Also returns the number of indices from `i` on that read likewise, and their step.
     #[inline(always)]
-    fn find(&self, i: usize) -> (Option<usize>, usize) {
+    fn find(&self, i: usize) -> (Option<usize>, usize, usize) {
         let mut end = 0;
-        for part in &self.parts {
-            let start = end;
-            end += part.len;
-            if i < end {
-                let at = part.from.map(|from| (from + (i - start)) * self.stride);
-                return (at, end - i);
+        for &Part { len, from, step } in &self.parts {
+            let at = i - end;
+            end += len;
+            if i >= end {
+                continue;
             }
+            return match (from, step) {
+                (Some(from), 1) => (Some((from + at) * self.stride), end - i, 1),
+                (Some(from), _) if at.is_multiple_of(step) => {
+                    (Some((from + at / step) * self.stride), end - i, step)
+                }
+                (Some(_), _) => (None, (step - at % step).min(end - i), 1),
+                (None, _) => (None, end - i, 1),
+            };
         }
         unreachable!("the index is within the axis")
     }
@@ -75,7 +93,11 @@ impl Placed {
             };
             match axes.last_mut() {
                 _ if len == 1 && axis.is_whole() => {}
-                Some(outer) if axis.is_whole() && outer.stride == len * stride => {
+                Some(outer)
+                    if axis.is_whole()
+                        && outer.stride == len * stride
+                        && outer.parts.iter().all(|part| part.step == 1) =>
+                {
                     outer.len *= len;
                     outer.stride = *stride;
                     for part in &mut outer.parts {
@@ -91,7 +113,8 @@ impl Placed {
             stride: 0,
             parts: smallvec![Part {
                 len: 1,
-                from: Some(0)
+                from: Some(0),
+                step: 1,
             }],
         };
         Placed {
@@ -109,10 +132,10 @@ impl Placed {
     /// Returns the index of element `from`, if the elements `from..from + n` are neighbours.
     pub(crate) fn run(&self, from: usize, n: usize) -> Option<usize> {
         let (mut row, at) = (from / self.inner.len, from % self.inner.len);
-        let (Some(mut index), rest) = self.inner.find(at) else {
+        let (Some(mut index), rest, step) = self.inner.find(at) else {
             return None;
         };
-        if self.inner.stride != 1 || rest < n {
+        if self.inner.stride != 1 || step != 1 || rest < n {
             return None;
         }
         for axis in self.outer.iter().rev() {
@@ -133,16 +156,32 @@ impl Placed {
     #[inline(always)]
     fn read_row<T: Element>(&self, xs: &[T], mut at: usize, mut n: usize, mut out: &mut [T]) {
         while n > 0 {
-            let (from, rest) = self.inner.find(at);
+            let (from, rest, step) = self.inner.find(at);
             let now = n.min(rest);
-            match (from, self.inner.stride) {
-                (None, _) => zeros(now, out),
-                (Some(from), 1) => copy_first(&xs[from..], &mut out[..now]),
-                (Some(from), stride) => read_row(&xs[from..], stride, &mut out[..now]),
+            match (from, step, self.inner.stride) {
+                (None, ..) => zeros(now, out),
+                (Some(from), 1, 1) => copy_first(&xs[from..], &mut out[..now]),
+                (Some(from), 1, stride) => read_row(&xs[from..], stride, &mut out[..now]),
+                (Some(from), 2, 1) => every_second(&xs[from..], &mut out[..now]),
+                (Some(from), step, stride) => {
+                    out[..now].fill(T::default());
+                    let places = out[..now].iter_mut().step_by(step);
+                    (places.enumerate()).for_each(|(i, y)| *y = xs[from + i * stride]);
+                }
             }
             (at, n) = (at + now, n - now);
             out = &mut out[now..];
         }
+    }
+}
+
+/// Copies neighbouring elements with a zero after each one, until `out` is full.
+#[inline(always)]
+fn every_second<T: Element>(xs: &[T], out: &mut [T]) {
+    let (pairs, last) = out.as_chunks_mut::<2>();
+    (pairs.iter_mut().zip(xs)).for_each(|(pair, x)| *pair = [*x, T::default()]);
+    if let Some(last) = last.first_mut() {
+        *last = xs[pairs.len()];
     }
 }
 
@@ -200,7 +239,15 @@ mod tests {
 
     /// Returns the parts of an axis: zeros, and ranges of the operand.
     fn parts(of: &[(usize, Option<usize>)]) -> Parts {
-        of.iter().map(|&(len, from)| Part { len, from }).collect()
+        let part = |&(len, from)| Part { len, from, step: 1 };
+        of.iter().map(part).collect()
+    }
+
+    /// Returns the parts of an axis with zeros between the elements.
+    fn spread(n: usize, step: usize) -> Parts {
+        let mut all = parts(&[(1, None), ((n - 1) * step + 1, Some(0)), (2, None)]);
+        all[1].step = step;
+        all
     }
 
     #[test]
@@ -228,13 +275,22 @@ mod tests {
             (repeated, vec![among_zeros(4), among_zeros(7)]),
             (Layout::contiguous(&[1, 1]), vec![among_zeros(1), whole(1)]),
             (Layout::contiguous(&[]), vec![]),
+            (
+                Layout::contiguous(&[4, 5]),
+                vec![spread(4, 2), spread(5, 2)],
+            ),
+            (Layout::contiguous(&[4, 5]), vec![spread(4, 3), whole(5)]),
+            (Layout::contiguous(&[4, 5]), vec![whole(4), spread(5, 3)]),
         ];
         for (layout, parts) in cases {
             let data: Vec<i32> = (1..400).collect();
             let mut expected = vec![Some(layout.offset)];
             for (parts, stride) in parts.iter().zip(&layout.strides) {
                 let along = parts.iter().flat_map(|part| {
-                    (0..part.len).map(|i| part.from.map(|from| (from + i) * stride))
+                    (0..part.len).map(|i| match i % part.step {
+                        0 => part.from.map(|from| (from + i / part.step) * stride),
+                        _ => None,
+                    })
                 });
                 let along: Vec<_> = along.collect();
                 let add = |x: &Option<usize>| {

@@ -85,22 +85,19 @@ impl Kept {
     }
 
     /// Returns the parts of an axis of `len` indices, which are zeros where nothing is kept.
-    ///
-    /// Returns `None` if there are gaps between the elements.
-    fn parts(self, len: usize) -> Option<Parts> {
-        let Kept {
-            first, place, step, ..
-        } = self;
-        if self.len > 1 && step > 1 {
-            return None;
-        }
-        let part = |len, from| Part { len, from };
+    fn parts(self, len: usize) -> Parts {
+        let Kept { first, place, .. } = self;
+        let (kept, step) = match self.len {
+            0 | 1 => (self.len, 1),
+            n => ((n - 1) * self.step + 1, self.step),
+        };
+        let part = |len, from| Part { len, from, step };
         let parts = [
             part(place, None),
-            part(self.len, Some(first)),
-            part(len - place - self.len, None),
+            part(kept, Some(first)),
+            part(len - place - kept, None),
         ];
-        Some(parts.into_iter().filter(|part| part.len > 0).collect())
+        parts.into_iter().filter(|part| part.len > 0).collect()
     }
 }
 
@@ -373,12 +370,9 @@ const LEAST_ROW: usize = 16;
 /// Returns `None` for ops that do more than to place rows of elements among zeros.
 pub(crate) fn placed(of: &Equation<'_>) -> Option<Operand> {
     let shape = of.outs.first()?.shape();
-    let parts = |kept: Vec<Kept>| {
-        let mut axes = kept.into_iter().zip(shape);
-        axes.try_fold(Vec::new(), |mut all, (kept, len)| {
-            all.push(kept.parts(*len)?);
-            Some(all)
-        })
+    let parts = |kept: Vec<Kept>| -> Vec<Parts> {
+        let axes = kept.into_iter().zip(shape);
+        axes.map(|(kept, len)| kept.parts(*len)).collect()
     };
     let mut layout = of.args.first()?.layout.clone();
     if layout.is_contiguous() {
@@ -388,9 +382,9 @@ pub(crate) fn placed(of: &Equation<'_>) -> Option<Operand> {
     let parts = match of.op {
         _ if numel(shape) == 0 => return None,
         Op::Pad if !is_zero(of.value(StaticKind::Fill)) => return None,
-        Op::Pad | Op::PadZeros => parts(kept(of, of.x().shape(), shape))?,
+        Op::Pad | Op::PadZeros => parts(kept(of, of.x().shape(), shape)),
         Op::SliceT => match selected(of, shape, of.x().shape()) {
-            (kept, reversed) if reversed.is_empty() => parts(kept)?,
+            (kept, reversed) if reversed.is_empty() => parts(kept),
             _ => return None,
         },
         Op::SelectIndexT => {
@@ -399,15 +393,16 @@ pub(crate) fn placed(of: &Equation<'_>) -> Option<Operand> {
             layout.strides.insert(axis, 0);
             let mut kept: Vec<Kept> = shape.iter().map(|len| Kept::all(*len)).collect();
             (kept[axis].place, kept[axis].len) = (index, 1);
-            parts(kept)?
+            parts(kept)
         }
         Op::Roll => {
             let (axis, start) = rolled(of);
-            let mut parts = parts(shape.iter().map(|len| Kept::all(*len)).collect())?;
+            let mut parts = parts(shape.iter().map(|len| Kept::all(*len)).collect());
             let rest = shape[axis] - start;
             let [moved, kept] = [(start, rest), (rest, 0)].map(|(len, from)| Part {
                 len,
                 from: Some(from),
+                step: 1,
             });
             parts[axis] = match start {
                 0 => return None,
