@@ -325,37 +325,39 @@ impl Rows {
         } = self;
         for i in 0..n {
             // SAFETY: the caller guarantees the rows.
-            unsafe { copy_lines(from.add(i * apart), to.add(i * len), len) };
+            unsafe { copy_lines::<false>(from.add(i * apart), to.add(i * len), len) };
         }
     }
 }
 
-/// Copies at least a line of bytes.
+/// Copies at least a line of bytes, and asks for the memory after them if `AHEAD`.
 ///
 /// # Safety
 ///
 /// `n` bytes must be in bounds. The ranges must not overlap.
 #[inline(always)]
-unsafe fn copy_lines(from: *const u8, to: *mut u8, n: usize) {
+unsafe fn copy_lines<const AHEAD: bool>(from: *const u8, to: *mut u8, n: usize) {
     // SAFETY: the caller guarantees `n` bytes, at least a line.
     unsafe {
         if n > CALLED {
             return std::ptr::copy_nonoverlapping(from, to, n);
         }
         for at in (0..n - LINE).step_by(LINE).chain([n - LINE]) {
-            prefetch(from.wrapping_add(at + AHEAD));
+            if AHEAD {
+                prefetch(from.wrapping_add(at + DISTANCE));
+            }
             let line = from.add(at).cast::<[u8; LINE]>().read();
             to.add(at).cast::<[u8; LINE]>().write(line);
         }
     }
 }
 
-/// Distance in bytes at which the copy of long rows asks for memory.
+/// Distance in bytes at which memory is asked for.
+const DISTANCE: usize = 4096;
+
+/// Copies the first elements of `from`, until `to` is full, for a group that reads other operands next.
 ///
 /// The hardware looks ahead within a page only, and a group reads little of an operand before it turns to the next one.
-const AHEAD: usize = 4096;
-
-/// Copies the first elements of `from`, until `to` is full.
 #[inline(always)]
 pub(crate) fn copy_first<T: Copy>(from: &[T], to: &mut [T]) {
     let from = &from[..to.len()];
@@ -364,7 +366,7 @@ pub(crate) fn copy_first<T: Copy>(from: &[T], to: &mut [T]) {
     // SAFETY: both slices have `n` bytes, and a mutable slice overlaps no other one.
     unsafe {
         match n {
-            LINE.. => copy_lines(from, to, n),
+            LINE.. => copy_lines::<true>(from, to, n),
             _ => short(from, to, n),
         }
     }
