@@ -188,7 +188,11 @@ fn program_with_parts(random: &mut Random, n: usize, shapes: &[&[usize]]) -> Pro
         let attrs: Vec<_> = statics.into_iter().map(|value| b.attr(value)).collect();
         let args = match op {
             Op::Unbind => vec![x],
-            Op::Split | Op::SelectIndex | Op::Slice => vec![x, x],
+            // Tangents have the primal value as their like operand.
+            Op::Split | Op::SelectIndex | Op::Slice => {
+                let same = |y: &&Var| b.aval(**y).shape == b.aval(x).shape;
+                vec![x, *vars.iter().filter(same).last().unwrap_or(&x)]
+            }
             op if UNARY.contains(&op) => vec![x],
             _ => vec![x, y],
         };

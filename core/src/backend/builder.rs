@@ -402,6 +402,12 @@ impl TaskBuilder {
         }
     }
 
+    /// Returns whether a view has less than half of the elements that a task makes together.
+    pub(crate) fn is_small_part(&self, x: &View) -> bool {
+        let root = &self.storages[x.root as usize];
+        root.kind == StorageKind::Made && numel(x.shape()) < root.len / 2
+    }
+
     /// Returns the elements of `x` if they are contiguous, and all elements of its root otherwise.
     pub(crate) fn part(&self, x: &View) -> Slice {
         let whole = self.storages[x.root as usize].len;

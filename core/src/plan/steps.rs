@@ -8,7 +8,7 @@ use super::{BOUND, aval};
 use crate::Aval;
 use crate::backend::cpu;
 use crate::backend::{Eqns, Operand, TaskBuilder, View};
-use gradloom_ir::pass::{self, may_fail};
+use gradloom_ir::pass;
 use gradloom_ir::{Program, SecondaryMap, Static, Var};
 use gradloom_kernels::memory::Layout;
 use smallvec::SmallVec;
@@ -54,9 +54,7 @@ pub(super) fn steps(
     let mut done = vec![false; program.eqns.len()];
     for (n, step) in all.iter().enumerate() {
         match step[..] {
-            [i] if !program.eqns[i].op.def().facts().elementwise
-                || may_fail(program, &program.eqns[i], &planning.constants) =>
-            {
+            [i] if !pass::joins_groups(program, &program.eqns[i], &planning.constants) => {
                 if !done[i] {
                     equation(&mut planning, i);
                     planning.places.copy_parts(&mut planning.build, n);
@@ -87,8 +85,7 @@ fn only_groups_read(planning: &Planning<'_>, i: usize) -> bool {
     let mut readers = consumers.outside(out, &[]);
     readers.all(|by| {
         program.eqns.get(by).is_some_and(|reader| {
-            let joins =
-                reader.op.def().facts().elementwise && !may_fail(program, reader, constants);
+            let joins = pass::joins_groups(program, reader, constants);
             joins && program.aval(reader.out()).shape == *shape
         })
     })
@@ -130,7 +127,7 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
         likes: &likes,
         outs: &outs,
     };
-    if by_groups && let Some(operand) = cpu::placed(&equation) {
+    if by_groups && let Some(operand) = cpu::placed(build, &equation) {
         placed.insert(eqn.out(), operand);
         build.eqns.clear();
         return;

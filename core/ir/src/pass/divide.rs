@@ -1,19 +1,21 @@
 //! Elementwise values of which only parts are read.
 
+use super::recompute::LEAST_ELEMENTS;
 use super::{cse, dce};
+use crate::hash::HashMap;
 use crate::op::Fails;
 use crate::op::shape;
 use crate::{Attr, Aval, Eqn, Op, Program, SecondaryMap, Static, Var};
 
-/// Elements of a value from which on it is divided: smaller ones are in a cache when their parts are read.
-const LEAST_ELEMENTS: usize = 1 << 15;
+/// Largest number of parts that a value is divided into. Each of them takes an equation for each one before it.
+const MOST_PARTS: usize = 8;
 
 /// Applies slices, splits and selected indices of a large elementwise value to its operands.
 ///
 /// The parts of the operands are views. So the group that reads the parts of the value computes them, and the value
 /// is not stored: of `h = x + b` with `y, z = split h`, say, that computes `y * sigmoid(z)`. A value is divided if all
-/// that reads it are such parts with at most as many elements together, and only elementwise equations and sums read
-/// those. All shapes must be known.
+/// that reads it are a few such parts with at most as many elements together, and only elementwise equations and sums
+/// read those. Values that fit a cache stay as they are. All shapes must be known.
 pub fn divide(program: Program) -> Program {
     divide_from(LEAST_ELEMENTS, program)
 }
@@ -32,6 +34,7 @@ pub fn divide_from(least: usize, mut program: Program) -> Program {
         eqns: Vec::with_capacity(eqns.len()),
         readers: SecondaryMap::new(),
         has_like_readers: SecondaryMap::new(),
+        made: HashMap::default(),
         changed: false,
     };
     for eqn in eqns.into_iter().rev() {
@@ -73,8 +76,13 @@ struct Divided {
     /// Equations that read the elements of each variable, if those are needed for a result.
     readers: SecondaryMap<Var, Vec<usize>>,
     has_like_readers: SecondaryMap<Var, ()>,
+    /// Equations of parts of operands. Looked up by key only, never iterated.
+    made: HashMap<PartKey, usize>,
     changed: bool,
 }
+
+/// Operand, op and static arguments of an equation of a part.
+type PartKey = (Var, Op, Vec<u64>);
 
 impl Divided {
     /// Adds an equation before all others, or those of the parts of its result.
@@ -84,7 +92,8 @@ impl Divided {
             false => Vec::new(),
         };
         if parts.is_empty() {
-            return self.push(eqn);
+            self.push(eqn);
+            return;
         }
         self.changed = true;
         for i in parts {
@@ -97,22 +106,29 @@ impl Divided {
         }
     }
 
-    fn push(&mut self, eqn: Eqn) {
+    /// Adds an equation before all others, and returns its index.
+    fn push(&mut self, eqn: Eqn) -> usize {
         let reads = |var: &Var| self.is_output.contains(*var) || self.readers.contains(*var);
         let is_computed = eqn.outs.iter().any(reads);
         let at = self.eqns.len();
-        for var in eqn.data().iter().filter(|_| is_computed) {
+        for var in eqn.data() {
+            if !is_computed {
+                // Something reads only the shape of the result.
+                self.has_like_readers.insert(*var, ());
+                continue;
+            }
             match self.readers.get_mut(*var) {
                 Some(readers) => readers.push(at),
                 None => drop(self.readers.insert(*var, vec![at])),
             }
         }
-        // A part has the value itself as its like operand.
-        if !is_part(&self.program, &eqn) {
-            let likes = eqn.likes().iter().map(|like| (*like, ()));
-            self.has_like_readers.extend(likes);
-        }
+        // A part may have the value itself as its like operand. It then goes together with it.
+        let is_part = is_part(&self.program, &eqn);
+        let likes = eqn.likes().iter();
+        let likes = likes.filter(|like| !is_part || **like != eqn.args[0]);
+        self.has_like_readers.extend(likes.map(|like| (*like, ())));
         self.eqns.push(Some(eqn));
+        at
     }
 
     /// Returns whether an equation has a large elementwise result of which only parts are read, by equations of groups.
@@ -140,7 +156,7 @@ impl Divided {
         {
             return false;
         }
-        let mut of_parts = 0;
+        let (mut of_parts, mut n_parts) = (0, 0);
         for i in self.readers.get(out).into_iter().flatten() {
             let Some(part) = &self.eqns[*i] else {
                 return false;
@@ -153,18 +169,52 @@ impl Divided {
                 .iter()
                 .filter_map(|out| numel(*out))
                 .sum::<usize>();
+            n_parts += part.outs.len();
         }
-        of_parts <= n
+        of_parts <= n && n_parts <= MOST_PARTS
     }
 
     /// Adds the equations that compute the results of `part`, which reads the result of `eqn`, from parts of the operands
     /// of `eqn`.
     fn compute_parts(&mut self, eqn: &Eqn, part: &Eqn) {
-        let of_args: Vec<_> = (eqn.data().iter())
-            .map(|arg| self.part_of(*arg, eqn.out(), part))
-            .collect();
+        let statics = part
+            .attrs
+            .iter()
+            .map(|attr| self.program.attr(*attr).clone());
+        let statics: Vec<Static> = statics.collect();
+        let dims = |var: Var| self.program.aval(var).shape.known();
+        let whole = dims(eqn.out()).expect("a plan knows its shapes");
+        let parts = eqn.data().iter().map(|arg| {
+            let axes = Axes {
+                whole: &whole,
+                operand: &dims(*arg).expect("a plan knows its shapes"),
+            };
+            (*arg, axes.part(part.op, &statics))
+        });
+        let parts: Vec<(Var, Option<(Op, Vec<Static>)>)> = parts.collect();
+        let mut made: Vec<Eqn> = Vec::new();
+        let mut of_args: Vec<Vec<Var>> = Vec::new();
+        for (arg, of_arg) in parts {
+            // One variable stands for all results of `part` if the operand is broadcast to them.
+            let Some((op, statics)) = of_arg else {
+                of_args.push(vec![arg]);
+                continue;
+            };
+            let same = |other: &&Eqn| {
+                other.args[0] == arg && other.op == op && self.statics_of(other) == statics
+            };
+            let eqn = match made.iter().find(same) {
+                Some(eqn) => eqn.clone(),
+                None => {
+                    let eqn = self.part(arg, op, statics, part);
+                    made.push(eqn.clone());
+                    eqn
+                }
+            };
+            of_args.push(eqn.outs.to_vec());
+        }
         for (i, out) in part.outs.iter().enumerate() {
-            let args = of_args.iter().map(|(outs, _)| outs[i.min(outs.len() - 1)]);
+            let args = of_args.iter().map(|outs| outs[i.min(outs.len() - 1)]);
             self.push(Eqn {
                 outs: [*out].into_iter().collect(),
                 op: eqn.op,
@@ -172,112 +222,136 @@ impl Divided {
                 args: args.collect(),
             });
         }
-        for (_, made) in of_args {
-            if let Some(made) = made {
-                self.push(made);
-            }
+        for eqn in made {
+            let key = self.key(&eqn);
+            let at = self.push(eqn);
+            self.made.insert(key, at);
         }
     }
 
-    /// Returns the part of an operand that corresponds to `part` of the value `whole`, and the equation that makes it.
-    ///
-    /// One variable stands for all results of `part` if the operand is broadcast to them.
-    fn part_of(&mut self, arg: Var, whole: Var, part: &Eqn) -> (Vec<Var>, Option<Eqn>) {
-        let dims = |var: Var| {
-            let dims = self.program.aval(var).shape.known();
-            dims.expect("a plan knows its shapes")
-        };
-        let (of_arg, of_whole) = (dims(arg), dims(whole));
-        let absent = of_whole.len() - of_arg.len();
-        let repeats = |axis: usize| of_arg[axis] == 1 && of_whole[absent + axis] != 1;
-        let statics: Vec<Static> = (part.attrs.iter())
-            .map(|attr| self.program.attr(*attr).clone())
-            .collect();
-        let axis_at = |i: usize| {
-            let axis = statics[i].int().expect("an axis is a number");
-            let axis = shape::axis(axis, of_whole.len()).expect("the axis exists");
-            axis.checked_sub(absent)
-        };
-        let select =
-            |axis: usize, index: Static| (Op::SelectIndex, vec![(axis as i64).into(), index]);
-        let (op, statics) = match part.op {
-            Op::Slice => {
-                let lists = [0, 1, 2].map(|i| statics[i].ints().unwrap_or_default().to_vec());
-                let of_axis =
-                    |list: usize, axis: usize, all: i64| match lists[list].get(absent + axis) {
-                        Some(n) if !repeats(axis) => *n,
-                        _ => all,
-                    };
-                let list = |list, all| -> Static {
-                    let axes = 0..of_arg.len();
-                    let list: Vec<i64> = axes.map(|axis| of_axis(list, axis, all)).collect();
-                    list.into()
-                };
-                let whole = (0..of_arg.len()).all(|axis| {
-                    let end = of_axis(1, axis, i64::MAX);
-                    let to_end = end == i64::MAX || end == of_arg[axis] as i64;
-                    of_axis(0, axis, 0) == 0 && to_end && of_axis(2, axis, 1) == 1
-                });
-                if whole {
-                    return (vec![arg], None);
-                }
-                (Op::Slice, vec![list(0, 0), list(1, i64::MAX), list(2, 1)])
-            }
-            op => {
-                // The static arguments that name the axis, and the index of a selected element.
-                let (at, index) = match op {
-                    Op::SelectIndex => (0, statics[1].clone()),
-                    Op::Unbind => (0, 0.into()),
-                    _ => (1, 0.into()),
-                };
-                match axis_at(at) {
-                    None => return (vec![arg], None),
-                    Some(axis) if repeats(axis) && op == Op::Split => return (vec![arg], None),
-                    Some(axis) if repeats(axis) => select(axis, 0.into()),
-                    Some(axis) if op == Op::SelectIndex => select(axis, index),
-                    Some(axis) => {
-                        let mut statics = statics.clone();
-                        statics[at] = (axis as i64).into();
-                        (op, statics)
-                    }
-                }
-            }
-        };
-        let n_outs = match op {
-            Op::SelectIndex | Op::Slice => 1,
-            _ => part.outs.len(),
-        };
-        let aval = self.program.aval(arg).clone();
+    /// Returns the equation of a part of an operand. If there is one already, it is taken from its place: a part that is
+    /// read in two places has to be before the first one.
+    fn part(&mut self, arg: Var, op: Op, statics: Vec<Static>, like: &Eqn) -> Eqn {
+        let attrs = statics.iter().map(|value| self.attr(value.clone()));
+        let attrs: Vec<Attr> = attrs.collect();
         let n_args = if op == Op::Unbind { 1 } else { 2 };
-        let args = vec![arg; n_args];
-        let avals: Vec<&Aval> = args.iter().map(|_| &aval).collect();
-        let avals = op.infer(&statics, &avals, n_outs);
-        let avals = avals.expect("an operand has the part that its result has");
-        let attrs: Vec<Attr> = statics.into_iter().map(|value| self.attr(value)).collect();
-        let line = self.program.lines.get(part.outs[0]).copied();
-        let outs: Vec<Var> = avals
-            .into_iter()
-            .map(|aval| {
-                let var = Var(self.next);
-                self.next += 1;
-                self.program.avals.insert(var, aval);
-                if let Some(line) = line {
-                    self.program.lines.insert(var, line);
-                }
-                var
-            })
-            .collect();
-        let made = Eqn {
-            outs: outs.iter().copied().collect(),
+        let mut eqn = Eqn {
+            outs: Vec::new().into(),
             op,
             attrs: attrs.into(),
-            args: args.into(),
+            args: vec![arg; n_args].into(),
         };
-        (outs, Some(made))
+        if let Some(at) = self.made.remove(&self.key(&eqn)) {
+            if let Some(readers) = self.readers.get_mut(arg) {
+                readers.retain(|reader| *reader != at);
+            }
+            return self.eqns[at]
+                .take()
+                .expect("a value is divided after all that reads it");
+        }
+        let n_outs = match op {
+            Op::SelectIndex | Op::Slice => 1,
+            _ => like.outs.len(),
+        };
+        let aval = self.program.aval(arg).clone();
+        let avals: Vec<&Aval> = vec![&aval; n_args];
+        let avals = op.infer(&statics, &avals, n_outs);
+        let avals = avals.expect("an operand has the part that its result has");
+        let line = self.program.lines.get(like.outs[0]).copied();
+        let outs = avals.into_iter().map(|aval| {
+            let var = Var(self.next);
+            self.next += 1;
+            self.program.avals.insert(var, aval);
+            if let Some(line) = line {
+                self.program.lines.insert(var, line);
+            }
+            var
+        });
+        eqn.outs = outs.collect();
+        eqn
+    }
+
+    fn statics_of(&self, eqn: &Eqn) -> Vec<Static> {
+        let statics = eqn
+            .attrs
+            .iter()
+            .map(|attr| self.program.attr(*attr).clone());
+        statics.collect()
+    }
+
+    fn key(&self, eqn: &Eqn) -> PartKey {
+        let mut statics = Vec::new();
+        for attr in &eqn.attrs {
+            self.program.attr(*attr).encode(&mut statics);
+        }
+        (eqn.args[0], eqn.op, statics)
     }
 
     fn attr(&mut self, value: Static) -> Attr {
         self.program.attrs.push(value);
         Attr(self.program.attrs.len() as u32 - 1)
+    }
+}
+
+/// Lengths of the axes of a value, and of an operand that is broadcast to it.
+struct Axes<'a> {
+    whole: &'a [usize],
+    operand: &'a [usize],
+}
+
+impl Axes<'_> {
+    /// Returns the number of axes of the value before those of the operand.
+    fn absent(&self) -> usize {
+        self.whole.len() - self.operand.len()
+    }
+
+    /// Returns whether an axis of the operand is repeated.
+    fn repeats(&self, axis: usize) -> bool {
+        self.operand[axis] == 1 && self.whole[self.absent() + axis] != 1
+    }
+
+    /// Returns the op and the static arguments of the part of the operand that corresponds to a part of the value.
+    ///
+    /// Returns `None` if that is all of the operand.
+    fn part(&self, op: Op, statics: &[Static]) -> Option<(Op, Vec<Static>)> {
+        if op == Op::Slice {
+            return self.slice(statics);
+        }
+        // The static argument that names the axis.
+        let at = if op == Op::Split { 1 } else { 0 };
+        let axis = statics[at].int().expect("an axis is a number");
+        let axis = shape::axis(axis, self.whole.len()).expect("the axis exists");
+        let axis = axis.checked_sub(self.absent())?;
+        let name: Static = (axis as i64).into();
+        match op {
+            Op::Split if self.repeats(axis) => None,
+            _ if self.repeats(axis) => Some((Op::SelectIndex, vec![name, 0.into()])),
+            _ => {
+                let mut statics = statics.to_vec();
+                statics[at] = name;
+                Some((op, statics))
+            }
+        }
+    }
+
+    fn slice(&self, statics: &[Static]) -> Option<(Op, Vec<Static>)> {
+        let of_axis = |list: usize, axis: usize, all: i64| {
+            let list = statics[list].ints().unwrap_or_default();
+            match list.get(self.absent() + axis) {
+                Some(n) if !self.repeats(axis) => *n,
+                _ => all,
+            }
+        };
+        let axes = || 0..self.operand.len();
+        let is_whole = axes().all(|axis| {
+            let end = of_axis(1, axis, i64::MAX);
+            let to_end = end == i64::MAX || end == self.operand[axis] as i64;
+            of_axis(0, axis, 0) == 0 && to_end && of_axis(2, axis, 1) == 1
+        });
+        let list = |list: usize, all: i64| -> Static {
+            let numbers = axes().map(|axis| of_axis(list, axis, all));
+            numbers.collect::<Vec<i64>>().into()
+        };
+        (!is_whole).then(|| (Op::Slice, vec![list(0, 0), list(1, i64::MAX), list(2, 1)]))
     }
 }

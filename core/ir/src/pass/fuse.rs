@@ -46,13 +46,20 @@ pub fn fuse(program: &Program) -> Vec<Vec<usize>> {
 /// Only an integer division or power can fail, unless its divisor or exponent is a constant that is
 /// safe. A group cannot fail, so such an equation is a step of its own. `constants` must be those
 /// of `program`.
-pub fn may_fail(program: &Program, eqn: &Eqn, constants: &SecondaryMap<Var, f64>) -> bool {
+fn may_fail(program: &Program, eqn: &Eqn, constants: &SecondaryMap<Var, f64>) -> bool {
     let Fails::IntegerBy(wrong) = eqn.op.def().facts().fails else {
         return false;
     };
     let dtype = program.aval(eqn.out()).dtype;
     let known = constants.get(eqn.args[1]).copied();
     dtype.is_some_and(|dtype| !dtype.is_float()) && known.is_none_or(wrong)
+}
+
+/// Returns whether an equation may be a member of a group.
+///
+/// `constants` must be those of `program`.
+pub fn joins_groups(program: &Program, eqn: &Eqn, constants: &SecondaryMap<Var, f64>) -> bool {
+    eqn.op.def().facts().elementwise && !may_fail(program, eqn, constants)
 }
 
 /// Returns the index of the equation that binds each variable.
@@ -75,7 +82,7 @@ fn shapes(program: &Program) -> Vec<Option<usize>> {
         let shape = &program.aval(*eqn.outs.first()?).shape;
         let next = known.len();
         // The map is never iterated, so its order does not affect the result.
-        let joins = eqn.op.def().facts().elementwise && !may_fail(program, eqn, &constants);
+        let joins = joins_groups(program, eqn, &constants);
         joins.then(|| *known.entry(shape).or_insert(next))
     };
     program.eqns.iter().map(number).collect()

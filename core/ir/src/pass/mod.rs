@@ -24,7 +24,7 @@ pub use dce::dce;
 pub use decompose::{decompose, replace_some};
 pub use divide::{divide, divide_from};
 pub use fold::fold;
-pub use fuse::{fuse, may_fail};
+pub use fuse::{fuse, joins_groups};
 pub use means::without_means;
 pub use powers::{is_product, without_powers};
 pub use recompute::recompute;

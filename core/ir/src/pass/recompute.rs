@@ -6,7 +6,7 @@ use crate::op::Count;
 use crate::{Eqn, Op, Program, SecondaryMap, Var};
 
 /// Elements of a value from which on it is computed again: smaller ones are in a cache when they are read.
-const LEAST_ELEMENTS: usize = 1 << 15;
+pub(super) const LEAST_ELEMENTS: usize = 1 << 15;
 
 /// Number of elements of a value for each element of its operands together.
 const FACTOR: usize = 8;

@@ -543,7 +543,7 @@ impl Group {
         }
         slots.extend(ends.results.iter().map(|start| start.0));
         slots.extend((0..self.n_registers as usize).map(register));
-        let mut filled: SmallVec<[Option<RegisterContent>; 8]> =
+        let mut filled: SmallVec<[Option<RegisterContent>; 16]> =
             SmallVec::from_elem(None, args.len());
         let n_args = args.len();
         // Operands in the memory of a result, with that result. A piece of the result is computed in the register

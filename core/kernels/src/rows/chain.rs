@@ -158,7 +158,7 @@ pub fn chain(
                 })?;
             }
         }
-        let ends: SmallVec<[ResultPtr; 8]> = outs.iter_mut().map(ResultPtr::of).collect();
+        let ends: SmallVec<[ResultPtr; 16]> = outs.iter_mut().map(ResultPtr::of).collect();
         for_each(n_rows.div_ceil(task), nanos, |i| {
             // SAFETY: `ends` are the results, which are borrowed mutably until all tasks are done.
             // `task` is a multiple of the block, and no two tasks share a row.

@@ -367,9 +367,14 @@ const LEAST_ROW: usize = 16;
 
 /// Returns the result as the operand of a group, which then reads the elements of the first operand where they are.
 ///
-/// Returns `None` for ops that do more than to place rows of elements among zeros.
-pub(crate) fn placed(of: &Equation<'_>) -> Option<Operand> {
+/// Returns `None` for ops that do more than to place rows of elements among zeros. It also does so for a small part of
+/// a value, which would keep all of it in memory until the group runs.
+pub(crate) fn placed(b: &TaskBuilder, of: &Equation<'_>) -> Option<Operand> {
     let shape = of.outs.first()?.shape();
+    let n = numel(of.args.first()?.shape());
+    if n == 0 || b.is_small_part(of.x()) {
+        return None;
+    }
     let parts = |kept: Vec<Kept>| -> Vec<Parts> {
         let axes = kept.into_iter().zip(shape);
         axes.map(|(kept, len)| kept.parts(*len)).collect()

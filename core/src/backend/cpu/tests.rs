@@ -4,6 +4,7 @@ mod attention;
 mod cases;
 mod extrema;
 mod faults;
+mod placed;
 mod range;
 mod run;
 mod view;
