@@ -149,7 +149,7 @@ fn simplifying_changes_no_bit() {
 /// Returns a random program of `n` steps that combines, and takes parts of, values that broadcast to `[2, 4]`.
 fn program_with_parts(random: &mut Random, n: usize, shapes: &[&[usize]]) -> Program {
     let mut b = Builder::new();
-    let param = |shape: &&[usize]| b.param(Aval::new(DType::F64, *shape));
+    let param = |shape: &&[usize]| b.param(Aval::new(DType::F64, shape));
     let params: Vec<Var> = shapes.iter().map(param).collect();
     let mut vars = params.clone();
     for _ in 0..n {
@@ -191,7 +191,7 @@ fn program_with_parts(random: &mut Random, n: usize, shapes: &[&[usize]]) -> Pro
             // Tangents have the primal value as their like operand.
             Op::Split | Op::SelectIndex | Op::Slice => {
                 let same = |y: &&Var| b.aval(**y).shape == b.aval(x).shape;
-                vec![x, *vars.iter().filter(same).last().unwrap_or(&x)]
+                vec![x, *vars.iter().rfind(same).unwrap_or(&x)]
             }
             op if UNARY.contains(&op) => vec![x],
             _ => vec![x, y],

@@ -81,6 +81,9 @@ struct Divided {
     changed: bool,
 }
 
+/// Op and static arguments of a part.
+type PartOp = (Op, Vec<Static>);
+
 /// Operand, op and static arguments of an equation of a part.
 type PartKey = (Var, Op, Vec<u64>);
 
@@ -191,7 +194,7 @@ impl Divided {
             };
             (*arg, axes.part(part.op, &statics))
         });
-        let parts: Vec<(Var, Option<(Op, Vec<Static>)>)> = parts.collect();
+        let parts: Vec<(Var, Option<PartOp>)> = parts.collect();
         let mut made: Vec<Eqn> = Vec::new();
         let mut of_args: Vec<Vec<Var>> = Vec::new();
         for (arg, of_arg) in parts {
@@ -313,7 +316,7 @@ impl Axes<'_> {
     /// Returns the op and the static arguments of the part of the operand that corresponds to a part of the value.
     ///
     /// Returns `None` if that is all of the operand.
-    fn part(&self, op: Op, statics: &[Static]) -> Option<(Op, Vec<Static>)> {
+    fn part(&self, op: Op, statics: &[Static]) -> Option<PartOp> {
         if op == Op::Slice {
             return self.slice(statics);
         }
@@ -334,7 +337,7 @@ impl Axes<'_> {
         }
     }
 
-    fn slice(&self, statics: &[Static]) -> Option<(Op, Vec<Static>)> {
+    fn slice(&self, statics: &[Static]) -> Option<PartOp> {
         let of_axis = |list: usize, axis: usize, all: i64| {
             let list = statics[list].ints().unwrap_or_default();
             match list.get(self.absent() + axis) {
