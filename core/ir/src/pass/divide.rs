@@ -7,7 +7,8 @@ use crate::op::Fails;
 use crate::op::shape;
 use crate::{Attr, Aval, Eqn, Op, Program, SecondaryMap, Static, Var};
 
-/// Largest number of parts that a value is divided into. Each of them takes an equation for each one before it.
+/// Largest number of parts that a value is divided into. Each elementwise equation that leads to the value becomes one for
+/// each part.
 const MOST_PARTS: usize = 8;
 
 /// Applies slices, splits and selected indices of a large elementwise value to its operands.
@@ -180,11 +181,7 @@ impl Divided {
     /// Adds the equations that compute the results of `part`, which reads the result of `eqn`, from parts of the operands
     /// of `eqn`.
     fn compute_parts(&mut self, eqn: &Eqn, part: &Eqn) {
-        let statics = part
-            .attrs
-            .iter()
-            .map(|attr| self.program.attr(*attr).clone());
-        let statics: Vec<Static> = statics.collect();
+        let statics = self.statics_of(part);
         let dims = |var: Var| self.program.aval(var).shape.known();
         let whole = dims(eqn.out()).expect("a plan knows its shapes");
         let parts = eqn.data().iter().map(|arg| {
