@@ -7,6 +7,7 @@
 //! [`Task::new`] checks once that the results of a task overlap nothing else that the task touches.
 //! [`run`] checks on every run that the buffers have the sizes the plan was made for.
 
+use crate::elementwise::piece::{Piece, copy};
 use crate::memory::aligned_vec::ALIGN;
 use crate::memory::aligned_vec::{AlignedVec, Line, at_least};
 use crate::memory::buffer::Buffer;
@@ -22,6 +23,13 @@ use std::sync::Arc;
 /// Kernel with everything resolved except the values. It writes every element of its results.
 pub type Prepared =
     Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>]) -> Result<(), KernelFault> + Send + Sync>;
+
+/// Kernel of a task.
+pub enum Kernel {
+    Any(Prepared),
+    /// A group of few elements, which needs no more than addresses.
+    Piece(Piece),
+}
 
 /// Wraps a function of one operand and one result as a kernel.
 pub(crate) fn map<T: Element, U: Element>(
@@ -104,7 +112,7 @@ fn are_apart(args: &[Region], outs: &[Region], needs: &BufferSizes) -> bool {
 
 /// A kernel with the regions of its operands and results.
 pub struct Task {
-    kernel: Prepared,
+    kernel: Kernel,
     /// The operands, then the results.
     regions: Box<[Region]>,
     /// The same regions, with their buffers resolved to indices.
@@ -134,12 +142,7 @@ impl Task {
     ///
     /// Panics unless `needs` contains every region and the results overlap nothing else of the
     /// task. [`RunBuffers::run`] relies on both.
-    pub fn new(
-        kernel: Prepared,
-        regions: Box<[Region]>,
-        n_args: usize,
-        needs: &BufferSizes,
-    ) -> Task {
+    pub fn new(kernel: Kernel, regions: Box<[Region]>, n_args: usize, needs: &BufferSizes) -> Task {
         let (args, outs) = regions.split_at(n_args);
         let same = in_place(args, outs, needs);
         let others = args.iter().zip(&same).filter(|(_, same)| same.is_none());
@@ -154,6 +157,15 @@ impl Task {
             assert!(
                 aligned && needs.hold(region),
                 "a region must be aligned and lie inside its buffer"
+            );
+        }
+        if let Kernel::Piece(piece) = &kernel {
+            let sizes = |regions: &[Region]| -> SmallVec<[(DType, usize); 8]> {
+                regions.iter().map(|r| (r.dtype, r.len)).collect()
+            };
+            assert!(
+                piece.fits(&sizes(args), &sizes(outs)),
+                "a group must have all that it reads and writes"
             );
         }
         let number = |(i, out): (usize, &Region)| (needs.number(out.base), i);
@@ -486,6 +498,7 @@ impl Body {
             };
             copies.push(CopiedOutput {
                 output: i,
+                bytes: self.bytes_of_output(i),
                 from,
                 to: starts.len(),
             });
@@ -520,16 +533,9 @@ impl Body {
                 fault: Box::new(fault),
             })?;
         }
-        for copy in copies {
-            let (dtype, len) = self.size(self.outs[copy.output]);
+        for of in copies {
             // SAFETY: both hold the elements of an output, and an output has memory of its own.
-            unsafe {
-                std::ptr::copy_nonoverlapping(
-                    starts[copy.from],
-                    starts[copy.to],
-                    dtype.size() * len,
-                );
-            }
+            unsafe { copy(starts[of.from], starts[of.to], of.bytes) };
         }
         Ok(())
     }
@@ -601,6 +607,7 @@ impl BodyMemory {
 #[derive(Clone, Copy)]
 struct CopiedOutput {
     output: usize,
+    bytes: usize,
     /// Indices of the starts of both.
     from: usize,
     to: usize,
@@ -617,6 +624,19 @@ impl RunBuffers<'_> {
     ///
     /// Every region of `task` must lie inside its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
+        let kernel = match &task.kernel {
+            Kernel::Any(kernel) => kernel,
+            Kernel::Piece(piece) => {
+                let region = |i: usize| &task.resolved[i];
+                let place = |i| self.start(region(i));
+                // SAFETY: the caller guarantees that the regions lie inside their buffers. An operand in the memory of
+                // a result has its address.
+                let data = |i| unsafe { Data::at(region(i).dtype, place(i), region(i).len) };
+                // SAFETY: `Task::new` checked that the regions fit, and that the results overlap nothing else.
+                unsafe { piece.run(place, data) };
+                return Ok(());
+            }
+        };
         let (args, outs) = task.resolved.split_at(task.n_args);
         if args.len() <= FEW && outs.len() <= FEW {
             let mut to_read = [Data::EMPTY; FEW];
@@ -627,14 +647,14 @@ impl RunBuffers<'_> {
             let to_read = &to_read[..args.len()];
             if let [out] = outs {
                 // SAFETY: as above.
-                return (task.kernel)(to_read, &mut [unsafe { self.result(out) }]);
+                return kernel(to_read, &mut [unsafe { self.result(out) }]);
             }
             let mut to_write = [(); FEW].map(|()| DataMut::Bool(&mut []));
             for (out, region) in to_write.iter_mut().zip(outs) {
                 // SAFETY: as above.
                 *out = unsafe { self.result(region) };
             }
-            return (task.kernel)(to_read, &mut to_write[..outs.len()]);
+            return kernel(to_read, &mut to_write[..outs.len()]);
         }
         let mut to_read: SmallVec<[Data; MANY]> = SmallVec::with_capacity(args.len());
         for region in args {
@@ -646,7 +666,7 @@ impl RunBuffers<'_> {
             // SAFETY: as above.
             to_write.push(unsafe { self.result(region) });
         }
-        (task.kernel)(&to_read, &mut to_write)
+        kernel(&to_read, &mut to_write)
     }
 
     /// # Safety

@@ -11,7 +11,7 @@ use crate::plan::arena::LiveRange;
 use crate::plan::chains;
 use crate::plan::chains::chains;
 use gradloom_ir::{Program, SecondaryMap, Var};
-use gradloom_kernels::task::{BufferSizes, Region, RegionBase, Task};
+use gradloom_kernels::task::{BufferSizes, Kernel, Region, RegionBase, Task};
 use smallvec::SmallVec;
 
 /// Makes the plan: selects results, fuses chains, and assigns memory.
@@ -35,13 +35,16 @@ pub(super) fn assign_memory(
     let mut eqns = Vec::with_capacity(n_tasks);
     for (draft, regions) in build.drafts.into_iter().zip(regions) {
         let kernel = match draft.work {
-            TaskWork::Whole(kernel) => kernel,
+            TaskWork::Whole(kernel) => Kernel::Any(kernel),
             TaskWork::Fusable(work) => {
                 work.prepare(regions.outs().iter().map(|r| r.len * r.dtype.size()))
             }
-            TaskWork::Chain(members) => {
-                chains::prepare(&build.storages, members, &draft.args, &draft.outs)
-            }
+            TaskWork::Chain(members) => Kernel::Any(chains::prepare(
+                &build.storages,
+                members,
+                &draft.args,
+                &draft.outs,
+            )),
         };
         tasks.push(Task::new(kernel, regions.all, regions.n_args, &needs));
         kinds.push(draft.what);

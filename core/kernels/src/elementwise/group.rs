@@ -11,6 +11,7 @@
 //! the ops would compute one by one.
 
 use crate::elementwise::bytecode::{Instr, Slot};
+use crate::elementwise::piece::Piece;
 use crate::elementwise::tile::{CHUNK, FusedSum, Grid, Order, lcm, on_total};
 use crate::elementwise::walk::{Span, Walk};
 use crate::memory::aligned_vec::ALIGN;
@@ -19,7 +20,7 @@ use crate::memory::layout::Layout;
 use crate::memory::scratch;
 use crate::movement::gather::Gather;
 use crate::movement::placed::Placed;
-use crate::task::Prepared;
+use crate::task::Kernel;
 use crate::threads::for_each;
 use gradloom_ir::DType;
 use smallvec::SmallVec;
@@ -27,7 +28,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 /// Access to an operand, broadcast to the shape of the group.
-enum Input {
+pub(crate) enum Input {
     /// Contiguous in row-major order: read in place.
     Direct { size: usize },
     /// One repeated element, at index `at`: a register holds a chunk of it.
@@ -58,26 +59,21 @@ impl Source {
     }
 }
 
-/// Maximum number of slots of a group of one piece.
-const SLOTS: usize = 32;
-
 /// A group, resolved for its shape.
 pub struct Group {
-    n: usize,
+    pub(crate) n: usize,
     grid: Grid,
     /// Order of the elements, if there are operands that are read by tiles.
     walk: Option<Walk>,
-    inputs: Box<[Input]>,
+    pub(crate) inputs: Box<[Input]>,
     /// Element sizes of the results, in bytes.
-    outputs: Box<[usize]>,
-    instrs: Box<[Instr]>,
+    pub(crate) outputs: Box<[usize]>,
+    pub(crate) instrs: Box<[Instr]>,
     /// Sums with the slot and dtype of their terms. Their totals follow the other results.
-    sums: Box<[(Slot, DType, FusedSum)]>,
-    n_registers: u32,
+    pub(crate) sums: Box<[(Slot, DType, FusedSum)]>,
+    pub(crate) n_registers: u32,
     /// Size of a register in bytes.
-    stride: usize,
-    /// True if all elements are one piece and the slots fit in [`Group::run_piece`].
-    one_piece: bool,
+    pub(crate) stride: usize,
 }
 
 /// Part of an operand or a result that belongs to one row of a chain.
@@ -167,10 +163,8 @@ impl Group {
             _ => Grid::new(kinds),
         };
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
-        let few = grid.piece(0, n) == n && n_slots as usize <= SLOTS;
         Group {
             n,
-            one_piece: n > 0 && few && walk.is_none(),
             grid,
             inputs,
             walk,
@@ -183,19 +177,19 @@ impl Group {
     }
 
     /// Turns the group into a kernel.
-    pub fn prepare(self) -> Prepared {
-        Box::new(move |args, outs| {
-            self.run(args, outs);
-            Ok(())
-        })
+    pub fn prepare(self) -> Kernel {
+        match Piece::new(self) {
+            Ok(piece) => Kernel::Piece(piece),
+            Err(group) => Kernel::Any(Box::new(move |args, outs| {
+                group.run(args, outs);
+                Ok(())
+            })),
+        }
     }
 
-    fn run(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
+    pub(crate) fn run(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
         if self.n == 0 {
             return;
-        }
-        if self.one_piece {
-            return self.run_piece(args, outs);
         }
         let ends = self.ends(args, outs, None);
         if let Some(walk) = &self.walk {
@@ -233,75 +227,9 @@ impl Group {
         });
     }
 
-    /// Runs a group whose elements are one piece, with the per-task and per-piece work done once.
-    fn run_piece(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
-        let (n, n_args, n_results) = (self.n, self.inputs.len(), self.outputs.len());
-        assert!(args.len() == n_args && outs.len() == n_results + self.sums.len());
-        let mut scratch = scratch::take(&SCRATCH);
-        let start = scratch.registers((self.n_registers as usize + n_args) * self.stride);
-        let register = |i: usize| start.wrapping_add(i * self.stride);
-        let mut slots = [std::ptr::null_mut(); SLOTS];
-        let registers = &mut slots[n_args + n_results..][..self.n_registers as usize];
-        for (i, slot) in registers.iter_mut().enumerate() {
-            *slot = register(i);
-        }
-        for ((slot, out), size) in slots[n_args..]
-            .iter_mut()
-            .zip(&mut *outs)
-            .zip(&self.outputs)
-        {
-            assert!(out.len() >= n && out.dtype().size() == *size);
-            *slot = out.as_mut_ptr();
-        }
-        for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
-            let own = register(self.n_registers as usize + i);
-            slots[i] = match (input, *arg) {
-                (Input::Tiled { .. }, _) => unreachable!("a group with tiles is not one piece"),
-                (Input::Direct { size }, Data::Same(out)) => {
-                    assert!(self.outputs[out] == *size);
-                    // SAFETY: the result holds `n` elements of the same size (asserted), and the
-                    // register has space for a chunk of the widest elements.
-                    unsafe { std::ptr::copy_nonoverlapping(slots[n_args + out], own, n * size) };
-                    own
-                }
-                (Input::Direct { .. }, arg) => {
-                    assert!(arg.len() >= n);
-                    arg.as_ptr().cast_mut()
-                }
-                (Input::Splat { at }, arg) => {
-                    fill(arg, *at, own, n);
-                    own
-                }
-                (Input::Gather { dtype, gather }, arg) => match gather.run(0, n) {
-                    Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
-                    None => {
-                        read(arg, gather, 0, own, n);
-                        own
-                    }
-                },
-                (Input::Placed { dtype, placed }, arg) => match placed.run(0, n) {
-                    Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
-                    None => {
-                        read_placed(arg, placed, 0, own, n);
-                        own
-                    }
-                },
-            };
-        }
-        for instr in &self.instrs {
-            // SAFETY: a slot is an operand or a result of at least `n` elements, or a register for
-            // `n` of the widest elements. `new` checked that the instruction writes neither an
-            // operand nor a slot that it reads. The planner gives each slot values of one dtype at
-            // a time.
-            unsafe { instr.run(&slots, n) };
-        }
-        for ((slot, dtype, sum), out) in self.sums.iter().zip(&mut outs[n_results..]) {
-            assert!(out.dtype() == *dtype && out.len() == sum.len(n));
-            // SAFETY: the slot holds `n` elements of the dtype, and the totals have `FusedSum::len`
-            // elements, as asserted.
-            unsafe { on_total(*dtype, *sum, slots[*slot as usize], out.as_mut_ptr(), 0, n) };
-        }
-        scratch::restore(&SCRATCH, scratch);
+    /// Returns whether all elements are one piece of the grid, in the order of the results.
+    pub(crate) fn is_one_piece(&self) -> bool {
+        self.n > 0 && self.grid.piece(0, self.n) == self.n && self.walk.is_none()
     }
 
     /// Returns the number of elements.
@@ -692,14 +620,14 @@ unsafe impl Sync for Start {}
 
 /// Thread-local memory of a group. All of it is initialised, because loops take slices of it.
 #[derive(Default)]
-struct GroupScratch {
+pub(crate) struct GroupScratch {
     words: Vec<u64>,
     slots: Vec<*mut u8>,
 }
 
 impl GroupScratch {
     /// Returns the start of at least `bytes` bytes, aligned to a cache line. They hold old data.
-    fn registers(&mut self, bytes: usize) -> *mut u8 {
+    pub(crate) fn registers(&mut self, bytes: usize) -> *mut u8 {
         let words = bytes.div_ceil(WIDEST) + ALIGN / WIDEST;
         if self.words.len() < words {
             self.words.resize(words, 0);
@@ -710,13 +638,13 @@ impl GroupScratch {
 }
 
 thread_local! {
-    static SCRATCH: Cell<GroupScratch> = const {
+    pub(crate) static SCRATCH: Cell<GroupScratch> = const {
         Cell::new(GroupScratch { words: Vec::new(), slots: Vec::new() })
     };
 }
 
 /// Writes `n` copies of element `at`.
-fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
+pub(crate) fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
     on_bytes!(data, xs => {
         // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
         // type and belongs to this thread.
@@ -726,7 +654,7 @@ fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
 }
 
 /// Gathers the elements `from..from + n`.
-fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
+pub(crate) fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
     on_bytes!(data, xs => {
         // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
         // type and belongs to this thread.
@@ -736,7 +664,7 @@ fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
 }
 
 /// Reads the elements `from..from + n`.
-fn read_placed(data: Data<'_>, placed: &Placed, from: usize, to: *mut u8, n: usize) {
+pub(crate) fn read_placed(data: Data<'_>, placed: &Placed, from: usize, to: *mut u8, n: usize) {
     on_bytes!(data, xs => {
         // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
         // type and belongs to this thread.

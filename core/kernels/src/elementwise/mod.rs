@@ -6,6 +6,7 @@ pub mod compile;
 pub mod compiled_loops;
 pub mod epilogue;
 pub mod group;
+pub(crate) mod piece;
 pub mod quotient;
 pub(crate) mod tile;
 mod walk;

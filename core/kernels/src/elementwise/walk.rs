@@ -546,7 +546,7 @@ mod tests {
         let lens = [n].into_iter().chain(sums.iter().map(|sum| sum.len(n)));
         let mut outs: Vec<Vec<f32>> = lens.map(|len| vec![9.0; len]).collect();
         let mut to: Vec<_> = outs.iter_mut().map(|out| DataMut::F32(out)).collect();
-        group.prepare()(&[x, Data::F32(y.0)], &mut to).unwrap();
+        group.run(&[x, Data::F32(y.0)], &mut to);
         outs
     }
 

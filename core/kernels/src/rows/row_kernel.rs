@@ -6,7 +6,7 @@ use crate::memory::data::{Data, DataMut};
 use crate::memory::fault::KernelFault;
 use crate::rows::forward::RowMode;
 use crate::simd::vector::non_temporal;
-use crate::task::Prepared;
+use crate::task::{Kernel, Prepared};
 
 /// A task that can run on a block of rows at a time: an elementwise group or a row kernel.
 pub enum Fusable {
@@ -62,7 +62,7 @@ impl Fusable {
     }
 
     /// Returns the kernel that runs on all rows. `bytes` are the sizes of the results.
-    pub fn prepare(self, bytes: impl Iterator<Item = usize>) -> Prepared {
+    pub fn prepare(self, bytes: impl Iterator<Item = usize>) -> Kernel {
         match self {
             Fusable::Group(group) => group.prepare(),
             Fusable::Rows(kernel) => {
@@ -72,7 +72,7 @@ impl Fusable {
                     .zip(bytes)
                     .filter(|(row, _)| row.is_some());
                 let non_temporal = rows.any(|(_, bytes)| non_temporal(bytes));
-                kernel.prepare(non_temporal)
+                Kernel::Any(kernel.prepare(non_temporal))
             }
         }
     }
