@@ -10,6 +10,7 @@
 //! So a group reads each operand once and writes each result once. Every element has the bits that
 //! the ops would compute one by one.
 
+use crate::elementwise::by_row::ByRow;
 use crate::elementwise::bytecode::{Instr, Slot};
 use crate::elementwise::piece::Piece;
 use crate::elementwise::tile::{CHUNK, FusedSum, Grid, Order, lcm, on_total};
@@ -65,6 +66,8 @@ pub struct Group {
     grid: Grid,
     /// Order of the elements, if there are operands that are read by tiles.
     walk: Option<Walk>,
+    /// Set if pieces are computed row by row.
+    by_row: Option<ByRow>,
     pub(crate) inputs: Box<[Input]>,
     /// Element sizes of the results, in bytes.
     pub(crate) outputs: Box<[usize]>,
@@ -162,13 +165,19 @@ impl Group {
             Some(len) if sums.is_empty() && walk.is_none() => Grid::of_rows(len),
             _ => Grid::new(kinds),
         };
+        let outputs: Box<[usize]> = outputs.iter().map(|d| d.size()).collect();
+        let by_row = match walk {
+            None => ByRow::new(&inputs, &outputs, &instrs, &sums),
+            Some(_) => None,
+        };
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
         Group {
             n,
             grid,
             inputs,
             walk,
-            outputs: outputs.iter().map(|d| d.size()).collect(),
+            by_row,
+            outputs,
             instrs: instrs.into(),
             sums: sums.into(),
             n_registers: n_registers as u32,
@@ -503,10 +512,17 @@ impl Group {
                 };
                 shared.extend(operand.map(|operand| (operand, i)));
             }
+            let by_row = self.by_row.as_ref().filter(|_| taken.is_none());
+            let mut rows =
+                by_row.and_then(|rows| rows.from(from, &self.inputs, args, origins, of_operand));
+            let by_row = by_row.filter(|_| rows.is_some());
             let mut at = from;
             while at < to {
                 let n = self.grid.piece(at, to);
                 for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+                    if by_row.is_some_and(|rows| rows.reads(i)) {
+                        continue;
+                    }
                     if let Input::Gather { dtype, gather } = input {
                         let at = at - origins[i];
                         slots[i] = match gather.run(at, n) {
@@ -539,13 +555,16 @@ impl Group {
                 for (operand, result) in &shared {
                     slots[n_args + result] = of_operand(*operand);
                 }
-                for instr in &self.instrs {
-                    // SAFETY: a slot is a piece of an operand or of a result, which have at least
-                    // `at + n` elements, or a register for `min(self.n, CHUNK)` of the widest
-                    // elements. `new` checked that the instruction writes neither an operand nor a
-                    // slot that it reads. The planner gives each slot values of one dtype at a
-                    // time.
-                    unsafe { instr.run(slots, n) };
+                // SAFETY: a slot is a piece of an operand or of a result, which have at least
+                // `at + n` elements, or a register for `min(self.n, CHUNK)` of the widest
+                // elements. `new` checked that the instruction writes neither an operand nor a
+                // slot that it reads. The planner gives each slot values of one dtype at a
+                // time.
+                unsafe {
+                    match &mut rows {
+                        Some(rows) => rows.run(&self.instrs, slots, n),
+                        None => self.instrs.iter().for_each(|instr| instr.run(slots, n)),
+                    }
                 }
                 for ((slot, dtype, sum), total) in self.sums.iter().zip(&ends.totals) {
                     let slot = slots[*slot as usize];

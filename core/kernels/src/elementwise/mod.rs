@@ -1,6 +1,7 @@
 //! Groups of elementwise ops that run over the elements together, a tile at a time.
 
 pub mod builtin_loops;
+pub(crate) mod by_row;
 mod bytecode;
 pub mod compile;
 pub mod compiled_loops;

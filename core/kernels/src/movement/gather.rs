@@ -2,6 +2,7 @@
 //!
 //! A *row* lies along the innermost axis. The rows along the axis before it are a *plane*.
 
+use crate::elementwise::by_row::EvenRows;
 use crate::memory::layout::{Layout, distance};
 use crate::movement::blocks::{LINE, short};
 use crate::simd::leveled::leveled;
@@ -71,6 +72,31 @@ impl Gather {
     pub(crate) fn row_of_memory(&self) -> Option<usize> {
         let (len, stride) = self.inner;
         (len > 0 && stride <= 1).then_some(len)
+    }
+
+    /// Returns the length of a row if its elements are neighbours.
+    pub(crate) fn len_in_memory(&self) -> Option<usize> {
+        let (len, stride) = self.inner;
+        (len > 0 && stride == 1).then_some(len)
+    }
+
+    /// Returns whether each row is read again right after itself.
+    pub(crate) fn repeats_rows(&self) -> bool {
+        self.rows.1 == 0
+    }
+
+    /// Returns the rows of `len` neighbours from number `row` on, which divide the rows of the layout.
+    pub(crate) fn rows(&self, row: usize, len: usize) -> EvenRows {
+        let parts = self.inner.0 / len;
+        let (whole, part) = (row / parts, row % parts);
+        let (n, apart) = match parts {
+            1 => (self.rows.0 - whole % self.rows.0, self.rows.1),
+            _ => (parts - part, len),
+        };
+        // After the last row there is none, and none is read.
+        let end = self.rows.0 * self.outer.iter().map(|(len, _)| len).product::<usize>();
+        let first = (whole < end).then(|| self.row(whole) + part * len);
+        EvenRows { first, n, apart }
     }
 
     /// Returns the number of elements from `at` on that are in repetitions of the same row.

@@ -3,6 +3,7 @@
 //! A *part* of an axis is a range of indices that read consecutive indices of the operand, possibly with zeros between
 //! them, or only zeros.
 
+use crate::elementwise::by_row::EvenRows;
 use crate::memory::element::Element;
 use crate::memory::layout::Layout;
 use crate::movement::gather::{copy_first, read_row};
@@ -127,6 +128,39 @@ impl Placed {
     /// Returns the length of a row, if its elements are neighbours in the operand or one repeated element.
     pub fn row_of_memory(&self) -> Option<usize> {
         (self.inner.stride <= 1).then_some(self.inner.len)
+    }
+
+    /// Returns the length of a row if its elements are neighbours in the operand.
+    pub(crate) fn len_in_memory(&self) -> Option<usize> {
+        (self.inner.is_whole() && self.inner.stride == 1).then_some(self.inner.len)
+    }
+
+    /// Returns the parts of a row of `len` elements, if they have neighbours in the operand or only zeros.
+    pub(crate) fn parts_in_memory(&self, len: usize) -> Option<&[Part]> {
+        let Axis { stride, parts, .. } = &self.inner;
+        let even = self.inner.len == len && *stride == 1;
+        (even && parts.iter().all(|part| part.step == 1)).then_some(parts)
+    }
+
+    /// Returns the rows of `len` neighbours from number `row` on, which divide the rows of the value.
+    pub(crate) fn rows(&self, row: usize, len: usize) -> EvenRows {
+        let parts = self.inner.len / len;
+        let (mut whole, part) = (row / parts, row % parts);
+        let mut rows = EvenRows {
+            first: Some(self.offset + part * len),
+            n: parts - part,
+            apart: len,
+        };
+        for (i, axis) in self.outer.iter().rev().enumerate() {
+            let (at, n, step) = axis.find(whole % axis.len);
+            if i == 0 && parts == 1 {
+                rows.n = if step == 1 { n } else { 1 };
+                rows.apart = axis.stride;
+            }
+            rows.first = rows.first.zip(at).map(|(a, b)| a + b);
+            whole /= axis.len;
+        }
+        rows
     }
 
     /// Returns the index of element `from`, if the elements `from..from + n` are neighbours.

@@ -1,0 +1,325 @@
+//! Pieces that are computed row by row, so that rows with gaps between them are read in place.
+//!
+//! To copy rows to a register takes longer than the few instructions of most groups: a stencil reads each element many
+//! times, each time in another row of memory. A row among zeros is copied, but its zeros are written once.
+
+use crate::elementwise::bytecode::{Instr, Slot};
+use crate::elementwise::group::Input;
+use crate::elementwise::tile::{CHUNK, FusedSum};
+use crate::memory::data::Data;
+use crate::movement::placed::Part;
+use gradloom_ir::DType;
+use smallvec::SmallVec;
+
+/// Rows that follow each other at equal distances.
+pub(crate) struct EvenRows {
+    /// Index of the first element, or `None` if all elements are zeros.
+    pub(crate) first: Option<usize>,
+    /// Number of rows.
+    pub(crate) n: usize,
+    /// Distance of their starts.
+    pub(crate) apart: usize,
+}
+
+/// How the pieces of a group are computed row by row.
+pub(crate) struct ByRow {
+    /// Number of elements of a row.
+    len: usize,
+    /// For each operand whether its rows are read here.
+    reads: Box<[bool]>,
+    /// The other slots that move, each with the number of bytes for an element. Most registers stay where they are.
+    steps: Box<[(usize, usize)]>,
+}
+
+/// Number of elements of the longest vector.
+const VECTOR: usize = 16;
+
+/// Zeros for rows that have no elements in an operand.
+static ZEROS: [u64; CHUNK] = [0; CHUNK];
+
+/// Length of the longest rows. Pieces of longer ones seldom cross their ends.
+const LONGEST: usize = 4 * CHUNK;
+
+/// Time to copy a row, without its bytes, in tenths of a nanosecond.
+const COPY: usize = 20;
+
+/// Number of bytes that are copied in a tenth of a nanosecond.
+const BYTES: usize = 10;
+
+/// Time for a row, and for an instruction of it, in tenths of a nanosecond.
+const LEAST: usize = 40;
+
+impl ByRow {
+    /// Returns `None` if it takes longer than to copy the rows.
+    pub(crate) fn new(
+        inputs: &[Input],
+        outputs: &[usize],
+        instrs: &[Instr],
+        sums: &[(Slot, DType, FusedSum)],
+    ) -> Option<ByRow> {
+        let in_memory = |input: &Input| match input {
+            Input::Gather { gather, .. } => gather.len_in_memory(),
+            Input::Placed { placed, .. } => placed.len_in_memory(),
+            Input::Direct { .. } | Input::Splat { .. } | Input::Tiled { .. } => None,
+        };
+        let of_parts = |input: &Input| match input {
+            Input::Placed { placed, .. } => placed.row_of_memory(),
+            _ => None,
+        };
+        let len = inputs.iter().filter_map(in_memory).min();
+        let len = len.or(inputs.iter().find_map(of_parts))?;
+        let reads = |input: &Input| {
+            let whole = in_memory(input).is_some_and(|row| row.is_multiple_of(len));
+            whole || len <= CHUNK && parts(input, len).is_some()
+        };
+        let size = |input: &Input| match input {
+            Input::Direct { size } => *size,
+            Input::Gather { dtype, .. } | Input::Placed { dtype, .. } => dtype.size(),
+            Input::Splat { .. } | Input::Tiled { .. } => 0,
+        };
+        let time = |input: &Input| match input {
+            // A register keeps a row that is repeated.
+            Input::Gather { gather, .. } if gather.repeats_rows() => 0,
+            input if reads(input) => COPY + len * size(input) / BYTES,
+            _ => 0,
+        };
+        let copies: usize = inputs.iter().map(time).sum();
+        let of_operand = |(slot, ..): &(Slot, DType, FusedSum)| (*slot as usize) < inputs.len();
+        if len > LONGEST || sums.iter().any(of_operand) || copies < LEAST * (1 + instrs.len()) {
+            return None;
+        }
+        let other = |(i, input): (usize, &Input)| (!reads(input)).then(|| (i, size(input)));
+        let of_inputs = inputs.iter().enumerate().filter_map(other);
+        let of_outputs = (inputs.len()..).zip(outputs.iter().copied());
+        let first_register = inputs.len() + outputs.len();
+        let summed = sums
+            .iter()
+            .map(|(slot, dtype, _)| (*slot as usize, dtype.size()));
+        let summed = summed.filter(|(slot, _)| *slot >= first_register);
+        let mut steps: Vec<(usize, usize)> = of_inputs.chain(of_outputs).chain(summed).collect();
+        steps.sort_unstable();
+        steps.dedup();
+        steps.retain(|(_, size)| *size > 0);
+        Some(ByRow {
+            len,
+            reads: inputs.iter().map(reads).collect(),
+            steps: steps.into(),
+        })
+    }
+
+    /// Returns whether the rows of an operand are read here.
+    pub(crate) fn reads(&self, operand: usize) -> bool {
+        self.reads[operand]
+    }
+
+    /// Returns the rows from that of element `from` on. `origins` are the elements that read the first element of each
+    /// operand, and `registers` belong to the operands.
+    ///
+    /// Returns `None` if an operand does not start with a row.
+    pub(crate) fn from<'a>(
+        &'a self,
+        from: usize,
+        inputs: &'a [Input],
+        args: &[Data<'_>],
+        origins: &[usize],
+        registers: impl Fn(usize) -> *mut u8,
+    ) -> Option<Rows<'a>> {
+        let len = self.len;
+        let mut cursors = SmallVec::new();
+        for (operand, input) in inputs.iter().enumerate() {
+            let (Input::Gather { dtype, .. } | Input::Placed { dtype, .. }) = input else {
+                continue;
+            };
+            if !self.reads(operand) {
+                continue;
+            }
+            let (origin, size) = (origins[operand], dtype.size());
+            if !origin.is_multiple_of(len) {
+                return None;
+            }
+            let start = args[operand].as_ptr();
+            let copied = parts(input, len).filter(|parts| parts.len() > 1);
+            let copied = copied.map(|parts| {
+                let register = registers(operand);
+                // SAFETY: a register has space for a chunk of the widest elements, and belongs to the operand.
+                unsafe { register.write_bytes(0, CHUNK * size) };
+                (parts, register)
+            });
+            let mut cursor = Cursor {
+                operand,
+                input,
+                size,
+                start,
+                end: start.wrapping_add(args[operand].len() * size),
+                copied,
+                row: (from - origin) / len,
+                left: 0,
+                apart: 0,
+                first: None,
+                at: start,
+                readable: 0,
+            };
+            cursor.find(len);
+            cursors.push(cursor);
+        }
+        Some(Rows {
+            of: self,
+            in_row: from % len,
+            is_read: false,
+            cursors,
+            slots: SmallVec::new(),
+        })
+    }
+}
+
+/// Returns the parts of a row of `len` elements that are neighbours in an operand.
+fn parts(input: &Input, len: usize) -> Option<&[Part]> {
+    match input {
+        Input::Placed { placed, .. } => placed.parts_in_memory(len),
+        _ => None,
+    }
+}
+
+/// The row of an operand that is read next.
+struct Cursor<'a> {
+    operand: usize,
+    input: &'a Input,
+    /// Size of an element in bytes.
+    size: usize,
+    /// Start and end of the operand.
+    start: *const u8,
+    end: *const u8,
+    /// The parts of a row that is copied to a register, which has zeros between them.
+    copied: Option<(&'a [Part], *mut u8)>,
+    /// Number of the row among those of the operand.
+    row: usize,
+    /// Number of rows, with this one, at equal distances in bytes.
+    left: usize,
+    apart: usize,
+    /// Where the row begins in the operand. Without it, the row has only zeros.
+    first: Option<*const u8>,
+    /// Where its elements are read, and the number of bytes from there on.
+    at: *const u8,
+    readable: usize,
+}
+
+impl Cursor<'_> {
+    /// Finds the row in the operand.
+    fn find(&mut self, len: usize) {
+        let rows = match self.input {
+            Input::Gather { gather, .. } => gather.rows(self.row, len),
+            Input::Placed { placed, .. } => placed.rows(self.row, len),
+            _ => unreachable!("other operands have no rows"),
+        };
+        (self.left, self.apart) = (rows.n, rows.apart * self.size);
+        self.first = rows.first.map(|i| self.start.wrapping_add(i * self.size));
+        self.at = ptr_of_zeros();
+        self.readable = size_of_val(&ZEROS);
+    }
+
+    /// Goes to the next row.
+    fn next(&mut self, len: usize) {
+        self.row += 1;
+        self.left -= 1;
+        match self.left {
+            0 => self.find(len),
+            _ => self.first = self.first.map(|at| at.wrapping_add(self.apart)),
+        }
+    }
+
+    /// Makes the elements of the row readable.
+    ///
+    /// # Safety
+    ///
+    /// The row must be one of the operand.
+    unsafe fn read(&mut self) {
+        match (self.first, self.copied) {
+            (None, _) => {}
+            (Some(first), None) => {
+                self.at = first;
+                self.readable = self.end.addr() - first.addr();
+            }
+            (Some(first), Some((parts, register))) => {
+                let mut to = register;
+                for part in parts {
+                    let bytes = part.len * self.size;
+                    if let Some(from) = part.from {
+                        let from = first.wrapping_add(from * self.size);
+                        // SAFETY: the caller guarantees that the parts are in the operand. All of them fit in a chunk.
+                        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+                    }
+                    to = to.wrapping_add(bytes);
+                }
+                self.at = register;
+                self.readable = CHUNK * self.size;
+            }
+        }
+    }
+}
+
+fn ptr_of_zeros() -> *const u8 {
+    ZEROS.as_ptr().cast()
+}
+
+/// The rows of a group that are computed next.
+pub(crate) struct Rows<'a> {
+    of: &'a ByRow,
+    /// Index in its row of the next element.
+    in_row: usize,
+    /// True if the row is read.
+    is_read: bool,
+    cursors: SmallVec<[Cursor<'a>; 8]>,
+    /// Slots of the current row.
+    slots: SmallVec<[*mut u8; 32]>,
+}
+
+impl Rows<'_> {
+    /// Computes the next `n` elements. `slots` are those of a piece of them, of which the operands that are read here
+    /// have any value.
+    ///
+    /// # Safety
+    ///
+    /// As [`Instr::run`] for the other slots and `n` elements.
+    pub(crate) unsafe fn run(&mut self, instrs: &[Instr], slots: &[*mut u8], n: usize) {
+        let len = self.of.len;
+        self.slots.clear();
+        self.slots.extend_from_slice(slots);
+        let mut left = n;
+        while left > 0 {
+            let now = left.min(len - self.in_row);
+            // Elements after the row fill its last vector. The next row overwrites their results.
+            let mut wide = now.next_multiple_of(VECTOR).min(left);
+            for cursor in &mut self.cursors {
+                if !self.is_read {
+                    // SAFETY: the row has elements of the group.
+                    unsafe { cursor.read() };
+                }
+                let before = match cursor.first {
+                    Some(_) => self.in_row * cursor.size,
+                    // All elements are zeros, of which there are enough for a piece.
+                    None => 0,
+                };
+                if before + wide * cursor.size > cursor.readable {
+                    wide = now;
+                }
+                self.slots[cursor.operand] = cursor.at.wrapping_add(before).cast_mut();
+            }
+            self.is_read = true;
+            for instr in instrs {
+                // SAFETY: the caller guarantees the slots of the piece, which ends `left` elements from here. The rows
+                // that are read here have `wide` elements: `now` of them lie in the row, and more only if they can be
+                // read after it.
+                unsafe { instr.run(&self.slots, wide) };
+            }
+            for (slot, size) in &self.of.steps {
+                self.slots[*slot] = self.slots[*slot].wrapping_add(size * now);
+            }
+            self.in_row += now;
+            left -= now;
+            if self.in_row == len {
+                (self.in_row, self.is_read) = (0, false);
+                self.cursors.iter_mut().for_each(|cursor| cursor.next(len));
+            }
+        }
+    }
+}
