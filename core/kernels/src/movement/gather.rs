@@ -181,8 +181,13 @@ fn read_planes<T: Copy>(from: &Gather, data: &[T], at: usize, out: &mut [T]) {
 fn read_rows<T: Copy>(from: &Gather, plane: &[T], at: usize, out: &mut [T]) {
     let ((_, apart), (len, stride)) = (from.rows, from.inner);
     let (xs, at) = (&plane[at / len * apart..], at % len);
-    if apart == 0 && stride == 1 && size_of_val(out) >= REPEATED && out.len() >= 2 * len {
-        return repeat(&xs[..len], at, out);
+    if apart == 0 && stride == 1 && size_of_val(out) >= REPEATED {
+        match len {
+            2 => return repeat_few::<2, T>(xs, at, out),
+            3 => return repeat_few::<3, T>(xs, at, out),
+            4 => return repeat_few::<4, T>(xs, at, out),
+            _ => {}
+        }
     }
     let (now, out) = out.split_at_mut(out.len().min(len - at));
     read_row(&xs[at * stride..], stride, now);
@@ -230,6 +235,8 @@ fn repeat_each<T: Copy>(xs: &[T], apart: usize, len: usize, out: &mut [T]) {
         2 => repeat_each_of::<2, T>(xs, apart, out),
         3 => repeat_each_of::<3, T>(xs, apart, out),
         4 => repeat_each_of::<4, T>(xs, apart, out),
+        8 => repeat_each_of::<8, T>(xs, apart, out),
+        16 => repeat_each_of::<16, T>(xs, apart, out),
         _ => {
             // Short repetitions are written together with elements after them, which the next ones overwrite.
             let mut out = out;
@@ -259,7 +266,7 @@ fn repeat_each_of<const N: usize, T: Copy>(xs: &[T], apart: usize, out: &mut [T]
     }
 }
 
-/// Number of bytes from which repetitions of a row are copied together.
+/// Number of bytes from which repetitions of a few elements are written together.
 const REPEATED: usize = 256;
 
 /// Copies whole rows of `len` contiguous elements, whose starts are `apart`.
@@ -285,10 +292,13 @@ fn copy_rows<T: Copy>(xs: &[T], apart: usize, len: usize, out: &mut [T]) {
             ..=16 => rows.copy_short::<16>(to),
             17..=32 => rows.copy_short::<32>(to),
             33..=LINE => rows.copy_short::<LINE>(to),
+            65..=TWO_LINES => rows.copy_short::<TWO_LINES>(to),
             _ => rows.copy_long(to),
         }
     }
 }
+
+const TWO_LINES: usize = 2 * LINE;
 
 /// Number of bytes of a row from which a call of `memcpy` takes little of the time.
 const CALLED: usize = 16 * LINE;
@@ -330,7 +340,11 @@ impl Rows {
                 to.add(i * len).cast::<[u8; N]>().write(x);
             }
             for i in n_whole..n {
-                short(from.add(i * apart), to.add(i * len), len);
+                let (from, to) = (from.add(i * apart), to.add(i * len));
+                match N {
+                    TWO_LINES => copy_lines::<false>(from, to, len),
+                    _ => short(from, to, len),
+                }
             }
         }
     }
@@ -421,18 +435,7 @@ fn first<const N: usize, T: Copy>(xs: &[T; N]) -> T {
     unsafe { transmute_copy(&byte) }
 }
 
-/// Repeats a row, starting at its element `at`.
-#[inline(always)]
-fn repeat<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
-    match row.len() {
-        2 => repeat_few::<2, T>(row, at, out),
-        3 => repeat_few::<3, T>(row, at, out),
-        4 => repeat_few::<4, T>(row, at, out),
-        _ => repeat_many(row, at, out),
-    }
-}
-
-/// Repeats a row of `N` elements. It is written `SPLAT` times at once.
+/// Repeats a row of `N` elements, starting at its element `at`. It is written `SPLAT` times at once.
 #[inline(always)]
 fn repeat_few<const N: usize, T: Copy>(row: &[T], at: usize, out: &mut [T]) {
     let first: [T; N] = std::array::from_fn(|i| row[(at + i) % N]);
@@ -444,19 +447,6 @@ fn repeat_few<const N: usize, T: Copy>(row: &[T], at: usize, out: &mut [T]) {
     let last = pieces.get(whole.len()).unwrap_or(&pieces[0]);
     whole.copy_from_slice(&pieces[..whole.len()]);
     rest.copy_from_slice(&last[..rest.len()]);
-}
-
-/// Repeats a row. Doubles the written part with each copy.
-fn repeat_many<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
-    let len = row.len();
-    out[..len - at].copy_from_slice(&row[at..]);
-    out[len - at..len].copy_from_slice(&row[..at]);
-    let mut written = len;
-    while written < out.len() {
-        let n = written.min(out.len() - written);
-        out.copy_within(..n, written);
-        written += n;
-    }
 }
 
 #[cfg(test)]
