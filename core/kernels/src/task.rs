@@ -7,11 +7,10 @@
 //! [`Task::new`] checks once that the results of a task overlap nothing else that the task touches.
 //! [`run`] checks on every run that the buffers have the sizes the plan was made for.
 
-use crate::elementwise::piece::{Piece, copy};
 use crate::memory::aligned_vec::ALIGN;
 use crate::memory::aligned_vec::{AlignedVec, Line, at_least};
 use crate::memory::buffer::Buffer;
-use crate::memory::data::{Data, DataMut};
+use crate::memory::data::{Data, DataMut, copy_bytes};
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::memory::scratch;
@@ -26,9 +25,54 @@ pub type Prepared =
 
 /// Kernel of a task.
 pub enum Kernel {
-    Any(Prepared),
-    /// A group of few elements, which needs no more than addresses.
-    Piece(Piece),
+    Slices(Prepared),
+    /// Takes less time than to make slices.
+    Addresses(Box<dyn OnAddresses>),
+}
+
+/// Kernel that only needs the addresses of its operands and results. It cannot fail.
+///
+/// An operand may have the address of a result, if the kernel reads it in order.
+pub trait OnAddresses: Send + Sync {
+    /// Returns whether operands and results of these dtypes and lengths have what the kernel reads and writes.
+    fn fits(&self, args: &[(DType, usize)], outs: &[(DType, usize)]) -> bool;
+
+    /// Runs the kernel.
+    ///
+    /// # Safety
+    ///
+    /// The places must [fit](Self::fits). The results must overlap nothing else, and nothing else may use the places
+    /// during the call.
+    unsafe fn run(&self, places: Places<'_>);
+}
+
+/// The operands and then the results of a task in one run.
+#[derive(Clone, Copy)]
+pub struct Places<'a> {
+    regions: &'a [Resolved],
+    starts: &'a [*mut u8],
+}
+
+impl<'a> Places<'a> {
+    /// Returns the address of an operand or a result.
+    #[inline(always)]
+    pub(crate) fn at(self, i: usize) -> *mut u8 {
+        let region = &self.regions[i];
+        self.starts[region.buffer as usize].wrapping_add(region.start)
+    }
+
+    /// Returns an operand.
+    ///
+    /// # Safety
+    ///
+    /// The operand must not have the address of a result.
+    #[inline(always)]
+    pub(crate) unsafe fn data(self, i: usize) -> Data<'a> {
+        let region = &self.regions[i];
+        // SAFETY: the regions lie inside their buffers (`Task::new`), which nothing writes during the run, as the caller
+        // guarantees.
+        unsafe { Data::at(region.dtype, self.at(i), region.len) }
+    }
 }
 
 /// Wraps a function of one operand and one result as a kernel.
@@ -123,7 +167,7 @@ pub struct Task {
 }
 
 /// A region with the index of its buffer, counted by [`BufferSizes::number`].
-struct Resolved {
+pub(crate) struct Resolved {
     buffer: u32,
     /// The result in whose memory an operand is.
     same: Option<u32>,
@@ -159,13 +203,13 @@ impl Task {
                 "a region must be aligned and lie inside its buffer"
             );
         }
-        if let Kernel::Piece(piece) = &kernel {
+        if let Kernel::Addresses(kernel) = &kernel {
             let sizes = |regions: &[Region]| -> SmallVec<[(DType, usize); 8]> {
                 regions.iter().map(|r| (r.dtype, r.len)).collect()
             };
             assert!(
-                piece.fits(&sizes(args), &sizes(outs)),
-                "a group must have all that it reads and writes"
+                kernel.fits(&sizes(args), &sizes(outs)),
+                "a kernel must have all that it reads and writes"
             );
         }
         let number = |(i, out): (usize, &Region)| (needs.number(out.base), i);
@@ -535,7 +579,7 @@ impl Body {
         }
         for of in copies {
             // SAFETY: both hold the elements of an output, and an output has memory of its own.
-            unsafe { copy(starts[of.from], starts[of.to], of.bytes) };
+            unsafe { copy_bytes(starts[of.from], starts[of.to], of.bytes) };
         }
         Ok(())
     }
@@ -625,15 +669,15 @@ impl RunBuffers<'_> {
     /// Every region of `task` must lie inside its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
         let kernel = match &task.kernel {
-            Kernel::Any(kernel) => kernel,
-            Kernel::Piece(piece) => {
-                let region = |i: usize| &task.resolved[i];
-                let place = |i| self.start(region(i));
-                // SAFETY: the caller guarantees that the regions lie inside their buffers. An operand in the memory of
-                // a result has its address.
-                let data = |i| unsafe { Data::at(region(i).dtype, place(i), region(i).len) };
-                // SAFETY: `Task::new` checked that the regions fit, and that the results overlap nothing else.
-                unsafe { piece.run(place, data) };
+            Kernel::Slices(kernel) => kernel,
+            Kernel::Addresses(kernel) => {
+                let places = Places {
+                    regions: &task.resolved,
+                    starts: self.starts,
+                };
+                // SAFETY: `Task::new` checked that the regions fit, and that the results overlap nothing else. The
+                // caller guarantees that the regions lie inside their buffers.
+                unsafe { kernel.run(places) };
                 return Ok(());
             }
         };

@@ -35,11 +35,11 @@ pub(super) fn assign_memory(
     let mut eqns = Vec::with_capacity(n_tasks);
     for (draft, regions) in build.drafts.into_iter().zip(regions) {
         let kernel = match draft.work {
-            TaskWork::Whole(kernel) => Kernel::Any(kernel),
+            TaskWork::Whole(kernel) => Kernel::Slices(kernel),
             TaskWork::Fusable(work) => {
                 work.prepare(regions.outs().iter().map(|r| r.len * r.dtype.size()))
             }
-            TaskWork::Chain(members) => Kernel::Any(chains::prepare(
+            TaskWork::Chain(members) => Kernel::Slices(chains::prepare(
                 &build.storages,
                 members,
                 &draft.args,

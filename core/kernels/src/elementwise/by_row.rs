@@ -8,18 +8,9 @@ use crate::elementwise::group::Input;
 use crate::elementwise::tile::{CHUNK, FusedSum};
 use crate::memory::data::Data;
 use crate::movement::placed::Part;
+use crate::movement::reader::Reader;
 use gradloom_ir::DType;
 use smallvec::SmallVec;
-
-/// Rows that follow each other at equal distances.
-pub(crate) struct EvenRows {
-    /// Index of the first element, or `None` if all elements are zeros.
-    pub(crate) first: Option<usize>,
-    /// Number of rows.
-    pub(crate) n: usize,
-    /// Distance of their starts.
-    pub(crate) apart: usize,
-}
 
 /// How the pieces of a group are computed row by row.
 pub(crate) struct ByRow {
@@ -57,29 +48,24 @@ impl ByRow {
         instrs: &[Instr],
         sums: &[(Slot, DType, FusedSum)],
     ) -> Option<ByRow> {
-        let in_memory = |input: &Input| match input {
-            Input::Gather { gather, .. } => gather.len_in_memory(),
-            Input::Placed { placed, .. } => placed.len_in_memory(),
-            Input::Direct { .. } | Input::Splat { .. } | Input::Tiled { .. } => None,
-        };
-        let of_parts = |input: &Input| match input {
-            Input::Placed { placed, .. } => placed.row_of_memory(),
-            _ => None,
-        };
-        let len = inputs.iter().filter_map(in_memory).min();
-        let len = len.or(inputs.iter().find_map(of_parts))?;
+        let readers = || inputs.iter().filter_map(Input::reader);
+        let len = readers().filter_map(Reader::len_in_memory).min();
+        let len = len.or(readers().find_map(Reader::row_of_memory))?;
         let reads = |input: &Input| {
-            let whole = in_memory(input).is_some_and(|row| row.is_multiple_of(len));
-            whole || len <= CHUNK && parts(input, len).is_some()
+            input.reader().is_some_and(|reader| {
+                let row = reader.len_in_memory();
+                let whole = row.is_some_and(|row| row.is_multiple_of(len));
+                whole || len <= CHUNK && reader.parts(len).is_some()
+            })
         };
         let size = |input: &Input| match input {
             Input::Direct { size } => *size,
-            Input::Gather { dtype, .. } | Input::Placed { dtype, .. } => dtype.size(),
+            Input::Apart { dtype, .. } => dtype.size(),
             Input::Splat { .. } | Input::Tiled { .. } => 0,
         };
         let time = |input: &Input| match input {
             // A register keeps a row that is repeated.
-            Input::Gather { gather, .. } if gather.repeats_rows() => 0,
+            Input::Apart { reader, .. } if reader.repeats_rows() => 0,
             input if reads(input) => COPY + len * size(input) / BYTES,
             _ => 0,
         };
@@ -127,7 +113,7 @@ impl ByRow {
         let len = self.len;
         let mut cursors = SmallVec::new();
         for (operand, input) in inputs.iter().enumerate() {
-            let (Input::Gather { dtype, .. } | Input::Placed { dtype, .. }) = input else {
+            let Input::Apart { dtype, reader } = input else {
                 continue;
             };
             if !self.reads(operand) {
@@ -138,7 +124,7 @@ impl ByRow {
                 return None;
             }
             let start = args[operand].as_ptr();
-            let copied = parts(input, len).filter(|parts| parts.len() > 1);
+            let copied = reader.parts(len).filter(|parts| parts.len() > 1);
             let copied = copied.map(|parts| {
                 let register = registers(operand);
                 // SAFETY: a register has space for a chunk of the widest elements, and belongs to the operand.
@@ -147,7 +133,7 @@ impl ByRow {
             });
             let mut cursor = Cursor {
                 operand,
-                input,
+                reader,
                 size,
                 start,
                 end: start.wrapping_add(args[operand].len() * size),
@@ -172,18 +158,10 @@ impl ByRow {
     }
 }
 
-/// Returns the parts of a row of `len` elements that are neighbours in an operand.
-fn parts(input: &Input, len: usize) -> Option<&[Part]> {
-    match input {
-        Input::Placed { placed, .. } => placed.parts_in_memory(len),
-        _ => None,
-    }
-}
-
 /// The row of an operand that is read next.
 struct Cursor<'a> {
     operand: usize,
-    input: &'a Input,
+    reader: &'a Reader,
     /// Size of an element in bytes.
     size: usize,
     /// Start and end of the operand.
@@ -206,11 +184,7 @@ struct Cursor<'a> {
 impl Cursor<'_> {
     /// Finds the row in the operand.
     fn find(&mut self, len: usize) {
-        let rows = match self.input {
-            Input::Gather { gather, .. } => gather.rows(self.row, len),
-            Input::Placed { placed, .. } => placed.rows(self.row, len),
-            _ => unreachable!("other operands have no rows"),
-        };
+        let rows = self.reader.rows(self.row, len);
         (self.left, self.apart) = (rows.n, rows.apart * self.size);
         self.first = rows.first.map(|i| self.start.wrapping_add(i * self.size));
         self.at = ptr_of_zeros();

@@ -21,6 +21,7 @@ use crate::memory::layout::Layout;
 use crate::memory::scratch;
 use crate::movement::gather::Gather;
 use crate::movement::placed::Placed;
+use crate::movement::reader::Reader;
 use crate::task::Kernel;
 use crate::threads::for_each;
 use gradloom_ir::DType;
@@ -36,11 +37,18 @@ pub(crate) enum Input {
     Splat { at: usize },
     /// Copied by tiles to scratch, from this byte on.
     Tiled { size: usize, start: usize },
-    /// Any other layout: a chunk is read in place if it is contiguous, else gathered into a
+    /// In any other order: a piece is read in place if its elements are neighbours, else copied to a
     /// register.
-    Gather { dtype: DType, gather: Gather },
-    /// Elements in other places: likewise.
-    Placed { dtype: DType, placed: Placed },
+    Apart { dtype: DType, reader: Reader },
+}
+
+impl Input {
+    pub(crate) fn reader(&self) -> Option<&Reader> {
+        match self {
+            Input::Apart { reader, .. } => Some(reader),
+            Input::Direct { .. } | Input::Splat { .. } | Input::Tiled { .. } => None,
+        }
+    }
 }
 
 /// Where an operand of a group has its elements.
@@ -139,8 +147,8 @@ impl Group {
             let layout = match source {
                 Source::View(layout) => layout,
                 Source::Placed(placed) => {
-                    let placed = placed.clone();
-                    return Input::Placed { dtype, placed };
+                    let reader = Reader::Placed(placed.clone());
+                    return Input::Apart { dtype, reader };
                 }
             };
             if layout.is_contiguous() {
@@ -152,15 +160,15 @@ impl Group {
             let gather = Gather::new(layout);
             match gather.splat() {
                 Some(at) => Input::Splat { at },
-                None => Input::Gather { dtype, gather },
+                None => {
+                    let reader = Reader::View(gather);
+                    Input::Apart { dtype, reader }
+                }
             }
         };
         let inputs: Box<[Input]> = inputs.iter().enumerate().map(input).collect();
-        let rows = inputs.iter().filter_map(|input| match input {
-            Input::Gather { gather, .. } => gather.row_of_memory(),
-            Input::Placed { placed, .. } => placed.row_of_memory(),
-            Input::Direct { .. } | Input::Splat { .. } | Input::Tiled { .. } => None,
-        });
+        let rows = inputs.iter().filter_map(Input::reader);
+        let rows = rows.filter_map(Reader::row_of_memory);
         let grid = match rows.max() {
             Some(len) if sums.is_empty() && walk.is_none() => Grid::of_rows(len),
             _ => Grid::new(kinds),
@@ -188,8 +196,8 @@ impl Group {
     /// Turns the group into a kernel.
     pub fn prepare(self) -> Kernel {
         match Piece::new(self) {
-            Ok(piece) => Kernel::Piece(piece),
-            Err(group) => Kernel::Any(Box::new(move |args, outs| {
+            Ok(piece) => Kernel::Addresses(Box::new(piece)),
+            Err(group) => Kernel::Slices(Box::new(move |args, outs| {
                 group.run(args, outs);
                 Ok(())
             })),
@@ -391,13 +399,10 @@ impl Group {
         let (len, size) = match &self.inputs[operand] {
             Input::Direct { size } => (self.n / n_rows, *size),
             // Tiles are not in the order of rows.
-            Input::Gather { dtype, gather } if self.walk.is_none() => {
-                (gather.row_len(n_rows)?, dtype.size())
+            Input::Apart { dtype, reader } if self.walk.is_none() => {
+                (reader.row_len(n_rows)?, dtype.size())
             }
-            Input::Splat { .. }
-            | Input::Tiled { .. }
-            | Input::Gather { .. }
-            | Input::Placed { .. } => return None,
+            Input::Splat { .. } | Input::Tiled { .. } | Input::Apart { .. } => return None,
         };
         Some(RowPart { len, size })
     }
@@ -523,30 +528,22 @@ impl Group {
                     if by_row.is_some_and(|rows| rows.reads(i)) {
                         continue;
                     }
-                    if let Input::Gather { dtype, gather } = input {
+                    if let Input::Apart { dtype, reader } = input {
                         let at = at - origins[i];
-                        slots[i] = match gather.run(at, n) {
+                        slots[i] = match reader.run(at, n) {
                             Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
                             None => {
-                                let wanted = gather.repeated(at, n);
+                                let wanted = reader.repeated(at, n);
                                 let wanted =
                                     wanted.map(|(row, phase)| RegisterContent { row, phase, n });
                                 // The register may already hold the repeated elements.
                                 let there = filled[i].zip(wanted);
                                 if !there.is_some_and(|(f, w)| f.holds(w)) {
-                                    read(*arg, gather, at, of_operand(i), n);
+                                    // SAFETY: the register belongs to the operand and has space for a chunk of
+                                    // the widest elements.
+                                    unsafe { reader.read(*arg, at, of_operand(i), n) };
                                     filled[i] = wanted;
                                 }
-                                of_operand(i)
-                            }
-                        };
-                    }
-                    if let Input::Placed { dtype, placed } = input {
-                        let at = at - origins[i];
-                        slots[i] = match placed.run(at, n) {
-                            Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
-                            None => {
-                                read_placed(*arg, placed, at, of_operand(i), n);
                                 of_operand(i)
                             }
                         };
@@ -669,25 +666,5 @@ pub(crate) fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
         // type and belongs to this thread.
         let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
         to.fill(xs[at]);
-    })
-}
-
-/// Gathers the elements `from..from + n`.
-pub(crate) fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
-    on_bytes!(data, xs => {
-        // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
-        // type and belongs to this thread.
-        let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
-        gather.read(xs, from, to);
-    })
-}
-
-/// Reads the elements `from..from + n`.
-pub(crate) fn read_placed(data: Data<'_>, placed: &Placed, from: usize, to: *mut u8, n: usize) {
-    on_bytes!(data, xs => {
-        // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
-        // type and belongs to this thread.
-        let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
-        placed.read(xs, from, to);
     })
 }

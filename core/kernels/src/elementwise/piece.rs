@@ -3,17 +3,18 @@
 //! A loop may run such a group millions of times, on a few numbers. So what only depends on shapes is checked when the
 //! plan is made, and a run resolves each operand to an address, and no more.
 
-use crate::elementwise::group::{Group, Input, SCRATCH, fill, read, read_placed};
+use crate::elementwise::group::{Group, Input, SCRATCH, fill};
 use crate::elementwise::tile::on_total;
-use crate::memory::data::Data;
+use crate::memory::data::copy_bytes;
 use crate::memory::scratch;
+use crate::task::{OnAddresses, Places};
 use gradloom_ir::DType;
 
 /// Maximum number of slots and totals.
 const SLOTS: usize = 32;
 
 /// A group whose elements are one piece.
-pub struct Piece {
+pub(crate) struct Piece {
     group: Group,
     /// Operands that are not read from their first element on.
     others: Box<[Other]>,
@@ -40,8 +41,7 @@ impl Piece {
         let other = |(operand, input): (usize, &Input)| {
             let (run, dtype) = match input {
                 Input::Direct { .. } => return None,
-                Input::Gather { dtype, gather } => (gather.run(0, group.n), *dtype),
-                Input::Placed { dtype, placed } => (placed.run(0, group.n), *dtype),
+                Input::Apart { dtype, reader } => (reader.run(0, group.n), *dtype),
                 Input::Splat { .. } | Input::Tiled { .. } => {
                     return Some(Other::Copied { operand });
                 }
@@ -59,9 +59,10 @@ impl Piece {
             n_registers,
         })
     }
+}
 
-    /// Returns whether operands and results of these dtypes and lengths have what the group reads and writes.
-    pub(crate) fn fits(&self, args: &[(DType, usize)], outs: &[(DType, usize)]) -> bool {
+impl OnAddresses for Piece {
+    fn fits(&self, args: &[(DType, usize)], outs: &[(DType, usize)]) -> bool {
         let Group {
             n, inputs, outputs, ..
         } = &self.group;
@@ -85,20 +86,7 @@ impl Piece {
             && (outs.iter().zip(outputs)).all(|((dtype, _), size)| dtype.size() == *size)
     }
 
-    /// Runs the group. `place` returns the address of an operand, a result or a total, and `data` an operand.
-    ///
-    /// An operand may be at the address of a result.
-    ///
-    /// # Safety
-    ///
-    /// The operands, the results and the totals must [fit](Self::fits), and the results and totals overlap nothing
-    /// else. Nothing else may use them during the call.
-    #[inline]
-    pub(crate) unsafe fn run<'a>(
-        &self,
-        place: impl Fn(usize) -> *mut u8,
-        data: impl Fn(usize) -> Data<'a>,
-    ) {
+    unsafe fn run(&self, places: Places<'_>) {
         let Group {
             n,
             inputs,
@@ -112,7 +100,7 @@ impl Piece {
         let n_places = n_args + outputs.len();
         let mut slots = [std::ptr::null_mut(); SLOTS];
         for (i, slot) in slots[..n_places].iter_mut().enumerate() {
-            *slot = place(i);
+            *slot = places.at(i);
         }
         let mut scratch = scratch::take(&SCRATCH);
         let registers = scratch.registers(self.n_registers * stride);
@@ -130,7 +118,7 @@ impl Piece {
                     let own = register(n_values + i);
                     // SAFETY: the operand has as many elements of the same size as the result, and the register has
                     // space for them.
-                    unsafe { copy(*arg, own, n * size) };
+                    unsafe { copy_bytes(*arg, own, n * size) };
                     *arg = own;
                 }
             }
@@ -142,11 +130,12 @@ impl Piece {
                 }
                 Other::Copied { operand } => {
                     let own = register(n_values + operand);
-                    let data = data(*operand);
+                    // SAFETY: the operand does not have the address of a result, as asserted above.
+                    let data = unsafe { places.data(*operand) };
                     match &inputs[*operand] {
                         Input::Splat { at } => fill(data, *at, own, n),
-                        Input::Gather { gather, .. } => read(data, gather, 0, own, n),
-                        Input::Placed { placed, .. } => read_placed(data, placed, 0, own, n),
+                        // SAFETY: a register has `n` initialised elements, and belongs to this thread.
+                        Input::Apart { reader, .. } => unsafe { reader.read(data, 0, own, n) },
                         Input::Direct { .. } | Input::Tiled { .. } => {
                             unreachable!("direct operands are in place, and a piece has no tiles")
                         }
@@ -162,28 +151,11 @@ impl Piece {
             unsafe { instr.run(&slots, n) };
         }
         for (i, (slot, dtype, sum)) in sums.iter().enumerate() {
-            let total = place(n_places + i);
+            let total = places.at(n_places + i);
             // SAFETY: the slot holds `n` elements of the dtype, and the totals have `FusedSum::len` elements, as
             // the caller guarantees.
             unsafe { on_total(*dtype, *sum, slots[*slot as usize], total, 0, n) };
         }
         scratch::restore(&SCRATCH, scratch);
-    }
-}
-
-/// Copies bytes. Single numbers are copied without a call.
-///
-/// # Safety
-///
-/// Both must have `n` bytes and not overlap.
-#[inline(always)]
-pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, n: usize) {
-    // SAFETY: the caller guarantees `n` bytes that do not overlap.
-    unsafe {
-        match n {
-            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
-            8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
-            _ => std::ptr::copy_nonoverlapping(from, to, n),
-        }
     }
 }

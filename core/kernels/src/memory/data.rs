@@ -136,6 +136,23 @@ impl<'a> Data<'a> {
     }
 }
 
+/// Copies bytes. Single numbers are copied without a call.
+///
+/// # Safety
+///
+/// Both must have `n` bytes and not overlap.
+#[inline(always)]
+pub(crate) unsafe fn copy_bytes(from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: the caller guarantees `n` bytes that do not overlap.
+    unsafe {
+        match n {
+            4 => to.cast::<[u8; 4]>().write(from.cast::<[u8; 4]>().read()),
+            8 => to.cast::<[u8; 8]>().write(from.cast::<[u8; 8]>().read()),
+            _ => std::ptr::copy_nonoverlapping(from, to, n),
+        }
+    }
+}
+
 /// Elements that a result holds before a kernel writes a part of it.
 #[derive(Clone, Copy)]
 pub(crate) enum Base<'a, T> {

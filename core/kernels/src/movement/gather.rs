@@ -2,9 +2,9 @@
 //!
 //! A *row* lies along the innermost axis. The rows along the axis before it are a *plane*.
 
-use crate::elementwise::by_row::EvenRows;
 use crate::memory::layout::{Layout, distance};
 use crate::movement::blocks::{LINE, short};
+use crate::movement::reader::EvenRows;
 use crate::simd::leveled::leveled;
 use crate::simd::vector::prefetch;
 use smallvec::SmallVec;

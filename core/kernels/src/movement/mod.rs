@@ -5,6 +5,7 @@ pub mod cast;
 pub(crate) mod copy;
 pub mod gather;
 pub mod placed;
+pub(crate) mod reader;
 mod window;
 pub(crate) mod write;
 

@@ -3,10 +3,10 @@
 //! A *part* of an axis is a range of indices that read consecutive indices of the operand, possibly with zeros between
 //! them, or only zeros.
 
-use crate::elementwise::by_row::EvenRows;
 use crate::memory::element::Element;
 use crate::memory::layout::Layout;
 use crate::movement::gather::{copy_first, read_row};
+use crate::movement::reader::EvenRows;
 use crate::simd::leveled::leveled;
 use smallvec::{SmallVec, smallvec};
 

@@ -72,7 +72,7 @@ impl Fusable {
                     .zip(bytes)
                     .filter(|(row, _)| row.is_some());
                 let non_temporal = rows.any(|(_, bytes)| non_temporal(bytes));
-                Kernel::Any(kernel.prepare(non_temporal))
+                Kernel::Slices(kernel.prepare(non_temporal))
             }
         }
     }
