@@ -16,18 +16,10 @@ const SLOTS: usize = 32;
 /// A group whose elements are one piece.
 pub(crate) struct Piece {
     group: Group,
-    /// Operands that are not read from their first element on.
-    others: Box<[Other]>,
+    /// Operands that are copied to registers.
+    copied: Box<[usize]>,
     /// Number of registers, with one for each operand.
     n_registers: usize,
-}
-
-/// How an operand is read whose elements are not all those of its slice.
-enum Other {
-    /// In place, from this byte on.
-    At { operand: usize, start: usize },
-    /// From a register, to which it is copied.
-    Copied { operand: usize },
 }
 
 impl Piece {
@@ -38,24 +30,11 @@ impl Piece {
         if !few || !group.is_one_piece() {
             return Err(group);
         }
-        let other = |(operand, input): (usize, &Input)| {
-            let (run, dtype) = match input {
-                Input::Direct { .. } => return None,
-                Input::Apart { dtype, reader } => (reader.run(0, group.n), *dtype),
-                Input::Splat { .. } | Input::Tiled { .. } => {
-                    return Some(Other::Copied { operand });
-                }
-            };
-            let at = |at| Other::At {
-                operand,
-                start: at * dtype.size(),
-            };
-            Some(run.map_or(Other::Copied { operand }, at))
-        };
-        let others = group.inputs.iter().enumerate().filter_map(other).collect();
+        let is_copied = |i: &usize| !matches!(group.inputs[*i], Input::Direct { .. });
+        let copied = (0..group.inputs.len()).filter(is_copied).collect();
         Ok(Piece {
             group,
-            others,
+            copied,
             n_registers,
         })
     }
@@ -66,22 +45,14 @@ impl OnAddresses for Piece {
         let Group {
             n, inputs, outputs, ..
         } = &self.group;
+        // The elements of operands that are copied are in slices.
         let whole = |((dtype, len), input): (&(DType, usize), &Input)| match input {
             Input::Direct { size } => dtype.size() == *size && len >= n,
             _ => true,
         };
-        // The others that are in place. The elements of those that are copied are in slices.
-        let part = |other: &Other| match other {
-            Other::Copied { .. } => true,
-            Other::At { operand, start } => {
-                let (dtype, len) = args[*operand];
-                start + n * dtype.size() <= len * dtype.size()
-            }
-        };
         args.len() == inputs.len()
             && outs.len() == self.group.n_outs()
             && args.iter().zip(inputs).all(whole)
-            && self.others.iter().all(part)
             && (outs.iter().enumerate()).all(|(i, (dtype, len))| self.group.fits(i, *dtype, *len))
             && (outs.iter().zip(outputs)).all(|((dtype, _), size)| dtype.size() == *size)
     }
@@ -123,26 +94,19 @@ impl OnAddresses for Piece {
                 }
             }
         }
-        for other in &self.others {
-            match other {
-                Other::At { operand, start } => {
-                    args[*operand] = args[*operand].wrapping_add(*start);
-                }
-                Other::Copied { operand } => {
-                    let own = register(n_values + operand);
-                    // SAFETY: the operand does not have the address of a result, as asserted above.
-                    let data = unsafe { places.data(*operand) };
-                    match &inputs[*operand] {
-                        Input::Splat { at } => fill(data, *at, own, n),
-                        // SAFETY: a register has `n` initialised elements, and belongs to this thread.
-                        Input::Apart { reader, .. } => unsafe { reader.read(data, 0, own, n) },
-                        Input::Direct { .. } | Input::Tiled { .. } => {
-                            unreachable!("direct operands are in place, and a piece has no tiles")
-                        }
-                    }
-                    args[*operand] = own;
+        for &operand in &self.copied {
+            let own = register(n_values + operand);
+            // SAFETY: the operand does not have the address of a result, as asserted above.
+            let data = unsafe { places.data(operand) };
+            match &inputs[operand] {
+                Input::Splat { at } => fill(data, *at, own, n),
+                // SAFETY: a register has `n` initialised elements, and belongs to this thread.
+                Input::Apart { reader, .. } => unsafe { reader.read(data, 0, own, n) },
+                Input::Direct { .. } | Input::Tiled { .. } => {
+                    unreachable!("direct operands are in place, and a piece has no tiles")
                 }
             }
+            args[operand] = own;
         }
         for instr in instrs {
             // SAFETY: a slot is an operand or a result of at least `n` elements, as the caller guarantees, or a

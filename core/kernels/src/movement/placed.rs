@@ -142,12 +142,19 @@ impl Placed {
         (even && parts.iter().all(|part| part.step == 1)).then_some(parts)
     }
 
-    /// Returns the rows of `len` neighbours from number `row` on, which divide the rows of the value.
+    /// Returns the rows of `len` elements from number `row` on, which divide the rows of the value.
+    ///
+    /// A row with several [parts](Self::parts_in_memory) begins where the index 0 of the operand is.
     pub(crate) fn rows(&self, row: usize, len: usize) -> EvenRows {
         let parts = self.inner.len / len;
         let (mut whole, part) = (row / parts, row % parts);
+        let first = match self.inner.parts[..] {
+            [only] => only.from,
+            // The parts are found by themselves.
+            _ => Some(0),
+        };
         let mut rows = EvenRows {
-            first: Some(self.offset + part * len),
+            first: first.map(|from| self.offset + from + part * len),
             n: parts - part,
             apart: len,
         };
@@ -284,6 +291,43 @@ mod tests {
         all
     }
 
+    /// Checks rows that are found by themselves.
+    fn check_rows(placed: &Placed, expected: &[Option<usize>]) {
+        let len = placed.inner.len;
+        let whole = placed.len_in_memory().is_some();
+        let lens = (1..=len).filter(|n| len.is_multiple_of(*n) && (whole || *n == len));
+        for n in lens {
+            let parts = placed.parts_in_memory(n);
+            let copied = parts.filter(|parts| parts.len() > 1);
+            if !whole && parts.is_none() {
+                continue;
+            }
+            for row in 0..expected.len() / n {
+                let rows = placed.rows(row, n);
+                for i in 0..rows.n.min(expected.len() / n - row) {
+                    let first = rows.first.map(|first| first + i * rows.apart);
+                    let neighbours = |from: Option<usize>, len: usize| -> Vec<Option<usize>> {
+                        (0..len).map(|i| from.map(|from| from + i)).collect()
+                    };
+                    let found = match copied {
+                        None => neighbours(first, n),
+                        Some(parts) => parts
+                            .iter()
+                            .flat_map(|part| {
+                                neighbours(first.zip(part.from).map(|(a, b)| a + b), part.len)
+                            })
+                            .collect(),
+                    };
+                    assert_eq!(
+                        found,
+                        expected[(row + i) * n..][..n],
+                        "{placed:?} {row} {i}"
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn all_elements_can_be_read_from_any_one() {
         let whole = |n| parts(&[(n, Some(0))]);
@@ -314,6 +358,23 @@ mod tests {
                 vec![spread(4, 2), spread(5, 2)],
             ),
             (Layout::contiguous(&[4, 5]), vec![spread(4, 3), whole(5)]),
+            // Rows with one part that is not the whole axis.
+            (
+                Layout::contiguous(&[4, 9]),
+                vec![whole(4), parts(&[(5, Some(3))])],
+            ),
+            (
+                Layout::contiguous(&[4, 9]),
+                vec![rolled(4, 1), parts(&[(6, None)])],
+            ),
+            (
+                Layout::contiguous(&[4, 1, 5]),
+                vec![whole(4), parts(&[(1, None)]), whole(5)],
+            ),
+            (
+                Layout::contiguous(&[4, 3, 5]),
+                vec![among_zeros(4), parts(&[(2, Some(1))]), whole(5)],
+            ),
             (Layout::contiguous(&[4, 5]), vec![whole(4), spread(5, 3)]),
         ];
         for (layout, parts) in cases {
@@ -347,6 +408,7 @@ mod tests {
                     }
                 }
             }
+            check_rows(&placed, &expected);
         }
     }
 }

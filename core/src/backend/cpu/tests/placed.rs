@@ -38,7 +38,23 @@ fn emit(b: &mut Builder, op: Op, statics: Vec<Static>, args: &[Var]) -> Var {
 fn moved(random: &mut Random, b: &mut Builder, x: Var, shape: &[usize]) -> Var {
     let rank = shape.len();
     let axis = random.below(rank);
-    match random.below(4) {
+    match random.below(5) {
+        4 => {
+            // Around the value and away again: an axis may have one part that is not all of it.
+            let pad = |b: &mut Builder, x: Var, low: Vec<i64>, high: Vec<i64>| {
+                let zeros = vec![0; rank];
+                let statics = vec![low.into(), high.into(), zeros.into(), 0.0.into()];
+                emit(b, Op::Pad, statics, &[x])
+            };
+            let mut n = || -> Vec<i64> { (0..rank).map(|_| random.below(3) as i64).collect() };
+            let (low, high) = (n(), n());
+            let wide = pad(b, x, low.clone(), high.clone());
+            let wide = b.unary(Op::Neg, wide);
+            let by = n();
+            let low = low.iter().zip(&by).map(|(low, by)| -low - by).collect();
+            let high = high.iter().zip(&by).map(|(high, by)| by - high).collect();
+            pad(b, wide, low, high)
+        }
         0 => {
             let shift = random.below(2 * shape[axis] + 2) as i64 - shape[axis] as i64;
             let statics = vec![
