@@ -186,6 +186,7 @@ fn read_rows<T: Copy>(from: &Gather, plane: &[T], at: usize, out: &mut [T]) {
             2 => return repeat_few::<2, T>(xs, at, out),
             3 => return repeat_few::<3, T>(xs, at, out),
             4 => return repeat_few::<4, T>(xs, at, out),
+            _ if out.len() >= MANY * len => return repeat_many(&xs[..len], at, out),
             _ => {}
         }
     }
@@ -268,6 +269,9 @@ fn repeat_each_of<const N: usize, T: Copy>(xs: &[T], apart: usize, out: &mut [T]
 
 /// Number of bytes from which repetitions of a few elements are written together.
 const REPEATED: usize = 256;
+
+/// Number of repetitions from which a few long copies take less time than one for each row.
+const MANY: usize = 64;
 
 /// Copies whole rows of `len` contiguous elements, whose starts are `apart`.
 #[inline(always)]
@@ -449,6 +453,19 @@ fn repeat_few<const N: usize, T: Copy>(row: &[T], at: usize, out: &mut [T]) {
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
+/// Repeats a row, starting at its element `at`. Doubles the written part with each copy.
+fn repeat_many<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
+    let len = row.len();
+    out[..len - at].copy_from_slice(&row[at..]);
+    out[len - at..len].copy_from_slice(&row[..at]);
+    let mut written = len;
+    while written < out.len() {
+        let n = written.min(out.len() - written);
+        out.copy_within(..n, written);
+        written += n;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Gather;
@@ -514,8 +531,8 @@ mod tests {
 
     #[test]
     fn repeated_rows_can_be_read_from_any_element() {
-        let rows: Vec<i32> = (0..21).collect();
-        for len in [2, 3, 4, 7] {
+        let rows: Vec<i32> = (0..60).collect();
+        for len in [2, 3, 4, 7, 20] {
             // Parts of 100 repetitions are long enough for vectors.
             for (first, n_rows, repeats) in [(1, 1, 100), (1, 1, 9), (0, 3, 4), (0, 3, 1)] {
                 let layout = Layout::contiguous(&[3, 1, len]).narrow(0, first, n_rows, 1);
