@@ -41,7 +41,7 @@ const BYTES: usize = 10;
 const LEAST: usize = 40;
 
 impl ByRow {
-    /// Returns `None` if it takes longer than to copy the rows.
+    /// Returns `None` if it takes longer than to copy the rows. The group has at least a chunk of elements.
     pub(crate) fn new(
         inputs: &[Input],
         outputs: &[usize],
@@ -70,8 +70,14 @@ impl ByRow {
             _ => 0,
         };
         let copies: usize = inputs.iter().map(time).sum();
-        let of_operand = |(slot, ..): &(Slot, DType, FusedSum)| (*slot as usize) < inputs.len();
-        if len > LONGEST || sums.iter().any(of_operand) || copies < LEAST * (1 + instrs.len()) {
+        // A register whose values are summed moves with the rows, so all of them must have one size.
+        let moves = |(slot, dtype, _): &(Slot, DType, FusedSum)| {
+            let writes = |instr: &&Instr| instr.slots().1.contains(slot);
+            let mut writers = instrs.iter().filter(writes);
+            *slot as usize >= inputs.len() && writers.all(|by| by.result_size() == dtype.size())
+        };
+        let slow = len > LONGEST || copies < LEAST * (1 + instrs.len());
+        if slow || !sums.iter().all(moves) {
             return None;
         }
         let other = |(i, input): (usize, &Input)| (!reads(input)).then(|| (i, size(input)));
@@ -127,7 +133,8 @@ impl ByRow {
             let copied = reader.parts(len).filter(|parts| parts.len() > 1);
             let copied = copied.map(|parts| {
                 let register = registers(operand);
-                // SAFETY: a register has space for a chunk of the widest elements, and belongs to the operand.
+                // SAFETY: the register of a group of at least a chunk has space for one of the widest elements, and
+                // belongs to the operand.
                 unsafe { register.write_bytes(0, CHUNK * size) };
                 (parts, register)
             });

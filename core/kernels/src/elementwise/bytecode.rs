@@ -90,6 +90,29 @@ impl Instr {
         }
     }
 
+    /// Returns the size in bytes of an element of its results.
+    pub(crate) fn result_size(&self) -> usize {
+        let code = match self {
+            Instr::Op { code, .. } => *code,
+            Instr::Compiled { code, .. } => {
+                return match code {
+                    CompiledLoop::F32(_) => size_of::<f32>(),
+                    CompiledLoop::F64(_) => size_of::<f64>(),
+                };
+            }
+        };
+        match code {
+            Code::UnaryF32(_) | Code::BinaryF32(_) | Code::UnaryI32(_) | Code::BinaryI32(_) => 4,
+            Code::UnaryF64(_) | Code::BinaryF64(_) | Code::UnaryI64(_) | Code::BinaryI64(_) => 8,
+            Code::TernaryF32(_) | Code::QuaternaryF32(_) => 4,
+            Code::TernaryF64(_) | Code::QuaternaryF64(_) => 8,
+            Code::CompareF32(_) | Code::CompareF64(_) | Code::CompareBool(_) => 1,
+            Code::CompareI32(_) | Code::CompareI64(_) => 1,
+            Code::TestF32(_) | Code::TestF64(_) | Code::TestBool(_) => 1,
+            Code::Select(dtype) | Code::Cast(_, dtype) => dtype.size(),
+        }
+    }
+
     /// Runs the instruction on `n` elements of each slot.
     ///
     /// # Safety

@@ -174,10 +174,11 @@ impl Group {
             _ => Grid::new(kinds),
         };
         let outputs: Box<[usize]> = outputs.iter().map(|d| d.size()).collect();
-        let by_row = match walk {
-            None => ByRow::new(&inputs, &outputs, &instrs, &sums),
-            Some(_) => None,
-        };
+        // Registers of smaller groups have less than a chunk.
+        let rows = n >= CHUNK && walk.is_none();
+        let by_row = rows
+            .then(|| ByRow::new(&inputs, &outputs, &instrs, &sums))
+            .flatten();
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
         Group {
             n,
