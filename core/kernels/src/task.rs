@@ -26,13 +26,13 @@ pub type Prepared =
 /// Kernel of a task.
 pub enum Kernel {
     Slices(Prepared),
-    /// Takes less time than to make slices.
+    /// A kernel without slices, which costs less for each run.
     Addresses(Box<dyn OnAddresses>),
 }
 
-/// Kernel that only needs the addresses of its operands and results. It cannot fail.
+/// Kernel that only needs the addresses of its operands and results, and cannot fail.
 ///
-/// An operand may have the address of a result, if the kernel reads it in order.
+/// It is a trait because the groups that implement it come after tasks in the order of modules.
 pub trait OnAddresses: Send + Sync {
     /// Returns whether operands and results of these dtypes and lengths have what the kernel reads and writes.
     fn fits(&self, args: &[(DType, usize)], outs: &[(DType, usize)]) -> bool;
@@ -41,8 +41,9 @@ pub trait OnAddresses: Send + Sync {
     ///
     /// # Safety
     ///
-    /// The places must [fit](Self::fits). The results must overlap nothing else, and nothing else may use the places
-    /// during the call.
+    /// The places must [fit](Self::fits) and be aligned. The elements of operands must be valid, also as bools. A result
+    /// must overlap nothing else, except that it may have the place of an operand of its size. During the call, nothing
+    /// else may write an operand or use a result.
     unsafe fn run(&self, places: Places<'_>);
 }
 
@@ -65,12 +66,12 @@ impl<'a> Places<'a> {
     ///
     /// # Safety
     ///
-    /// The operand must not have the address of a result.
+    /// It must be a place of the kernel that runs, and not that of a result. The kernel must not write it.
     #[inline(always)]
     pub(crate) unsafe fn data(self, i: usize) -> Data<'a> {
         let region = &self.regions[i];
-        // SAFETY: the regions lie inside their buffers (`Task::new`), which nothing writes during the run, as the caller
-        // guarantees.
+        // SAFETY: the operand is a region of valid elements inside its buffer (`OnAddresses::run`), and nothing writes it
+        // during the run.
         unsafe { Data::at(region.dtype, self.at(i), region.len) }
     }
 }

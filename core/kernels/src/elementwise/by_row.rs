@@ -1,7 +1,7 @@
 //! Pieces that are computed row by row, so that rows with gaps between them are read in place.
 //!
-//! To copy rows to a register takes longer than the few instructions of most groups: a stencil reads each element many
-//! times, each time in another row of memory. A row among zeros is copied, but its zeros are written once.
+//! Copying rows to registers takes longer than most groups compute on them: a stencil reads each element many times,
+//! each time in another row of memory. A row among zeros is copied, but its zeros are written once.
 
 use crate::elementwise::bytecode::{Instr, Slot};
 use crate::elementwise::group::Input;
@@ -18,27 +18,27 @@ pub(crate) struct ByRow {
     len: usize,
     /// For each operand whether its rows are read here.
     reads: Box<[bool]>,
-    /// The other slots that move, each with the number of bytes for an element. Most registers stay where they are.
+    /// Slots that advance after each row, with the sizes of their elements in bytes. Most registers stay where they are.
     steps: Box<[(usize, usize)]>,
 }
 
-/// Number of elements of the longest vector.
+/// Rows are computed in multiples of this number of elements, if memory allows.
 const VECTOR: usize = 16;
 
 /// Zeros for rows that have no elements in an operand.
 static ZEROS: [u64; CHUNK] = [0; CHUNK];
 
-/// Length of the longest rows. Pieces of longer ones seldom cross their ends.
+/// Number of elements of the longest rows. Pieces of longer ones seldom cross their ends.
 const LONGEST: usize = 4 * CHUNK;
 
-/// Time to copy a row, without its bytes, in tenths of a nanosecond.
+/// Fixed time of copying a row, in tenths of a nanosecond.
 const COPY: usize = 20;
 
 /// Number of bytes that are copied in a tenth of a nanosecond.
 const BYTES: usize = 10;
 
-/// Time for a row, and for an instruction of it, in tenths of a nanosecond.
-const LEAST: usize = 40;
+/// Time of a call of an instruction, and of the work around a row, in tenths of a nanosecond.
+const CALL: usize = 40;
 
 impl ByRow {
     /// Returns `None` if it takes longer than to copy the rows. The group has at least a chunk of elements.
@@ -48,7 +48,13 @@ impl ByRow {
         instrs: &[Instr],
         sums: &[(Slot, DType, FusedSum)],
     ) -> Option<ByRow> {
-        let readers = || inputs.iter().filter_map(Input::reader);
+        // A register keeps a row that is repeated.
+        let readers = || {
+            inputs
+                .iter()
+                .filter_map(Input::reader)
+                .filter(|reader| !reader.repeats_rows())
+        };
         let len = readers().filter_map(Reader::len_in_memory).min();
         let len = len.or(readers().find_map(Reader::row_of_memory))?;
         let reads = |input: &Input| {
@@ -59,24 +65,24 @@ impl ByRow {
             })
         };
         let size = |input: &Input| match input {
-            Input::Direct { size } => *size,
-            Input::Apart { dtype, .. } => dtype.size(),
+            Input::Direct { dtype } | Input::Apart { dtype, .. } => dtype.size(),
             Input::Splat { .. } | Input::Tiled { .. } => 0,
         };
-        let time = |input: &Input| match input {
-            // A register keeps a row that is repeated.
-            Input::Apart { reader, .. } if reader.repeats_rows() => 0,
-            input if reads(input) => COPY + len * size(input) / BYTES,
+        let time = |input: &Input| match input.reader() {
+            Some(reader) if reads(input) && !reader.repeats_rows() => {
+                let own_len = reader.len_in_memory().unwrap_or(len);
+                COPY * len / own_len + len * size(input) / BYTES
+            }
             _ => 0,
         };
         let copies: usize = inputs.iter().map(time).sum();
-        // A register whose values are summed moves with the rows, so all of them must have one size.
+        // A register whose values are summed moves with the rows. A wider value in it would not be aligned.
         let moves = |(slot, dtype, _): &(Slot, DType, FusedSum)| {
             let writes = |instr: &&Instr| instr.slots().1.contains(slot);
             let mut writers = instrs.iter().filter(writes);
             *slot as usize >= inputs.len() && writers.all(|by| by.result_size() == dtype.size())
         };
-        let slow = len > LONGEST || copies < LEAST * (1 + instrs.len());
+        let slow = len > LONGEST || copies < CALL * (1 + instrs.len());
         if slow || !sums.iter().all(moves) {
             return None;
         }
@@ -104,18 +110,22 @@ impl ByRow {
         self.reads[operand]
     }
 
-    /// Returns the rows from that of element `from` on. `origins` are the elements that read the first element of each
-    /// operand, and `registers` belong to the operands.
+    /// Returns a cursor at element `at`. `origins` are the elements that read the first element of each operand.
     ///
-    /// Returns `None` if an operand does not start with a row.
-    pub(crate) fn from<'a>(
+    /// Returns `None` if an origin is not the start of a row.
+    ///
+    /// # Safety
+    ///
+    /// The register of each operand must have initialised space for a chunk of the widest elements, aligned for them, and
+    /// be used by nothing else as long as the cursor is.
+    pub(crate) unsafe fn rows_from<'a>(
         &'a self,
-        from: usize,
+        at: usize,
         inputs: &'a [Input],
-        args: &[Data<'_>],
+        args: &[Data<'a>],
         origins: &[usize],
         registers: impl Fn(usize) -> *mut u8,
-    ) -> Option<Rows<'a>> {
+    ) -> Option<RowCursors<'a>> {
         let len = self.len;
         let mut cursors = SmallVec::new();
         for (operand, input) in inputs.iter().enumerate() {
@@ -133,8 +143,7 @@ impl ByRow {
             let copied = reader.parts(len).filter(|parts| parts.len() > 1);
             let copied = copied.map(|parts| {
                 let register = registers(operand);
-                // SAFETY: the register of a group of at least a chunk has space for one of the widest elements, and
-                // belongs to the operand.
+                // SAFETY: the caller guarantees the space.
                 unsafe { register.write_bytes(0, CHUNK * size) };
                 (parts, register)
             });
@@ -145,19 +154,19 @@ impl ByRow {
                 start,
                 end: start.wrapping_add(args[operand].len() * size),
                 copied,
-                row: (from - origin) / len,
+                row: (at - origin) / len,
                 left: 0,
                 apart: 0,
                 first: None,
-                at: start,
+                elements: start,
                 readable: 0,
             };
             cursor.find(len);
             cursors.push(cursor);
         }
-        Some(Rows {
+        Some(RowCursors {
             of: self,
-            in_row: from % len,
+            in_row: at % len,
             is_read: false,
             cursors,
             slots: SmallVec::new(),
@@ -178,13 +187,15 @@ struct Cursor<'a> {
     copied: Option<(&'a [Part], *mut u8)>,
     /// Number of the row among those of the operand.
     row: usize,
-    /// Number of rows, with this one, at equal distances in bytes.
+    /// Number of rows at equal distances, from this one on.
     left: usize,
+    /// Their distance in bytes.
     apart: usize,
     /// Where the row begins in the operand. Without it, the row has only zeros.
     first: Option<*const u8>,
-    /// Where its elements are read, and the number of bytes from there on.
-    at: *const u8,
+    /// Where its elements are read.
+    elements: *const u8,
+    /// Number of bytes that can be read there.
     readable: usize,
 }
 
@@ -194,7 +205,7 @@ impl Cursor<'_> {
         let rows = self.reader.rows(self.row, len);
         (self.left, self.apart) = (rows.n, rows.apart * self.size);
         self.first = rows.first.map(|i| self.start.wrapping_add(i * self.size));
-        self.at = ptr_of_zeros();
+        self.elements = ZEROS.as_ptr().cast();
         self.readable = size_of_val(&ZEROS);
     }
 
@@ -210,15 +221,19 @@ impl Cursor<'_> {
 
     /// Makes the elements of the row readable.
     ///
-    /// # Safety
+    /// # Panics
     ///
-    /// The row must be one of the operand.
-    unsafe fn read(&mut self) {
+    /// Panics if the operand does not have the row.
+    fn read(&mut self) {
+        let bytes_from = |at: *const u8| {
+            let bytes = self.end.addr().checked_sub(at.addr());
+            bytes.expect("a row lies in its operand")
+        };
         match (self.first, self.copied) {
             (None, _) => {}
             (Some(first), None) => {
-                self.at = first;
-                self.readable = self.end.addr() - first.addr();
+                self.readable = bytes_from(first);
+                self.elements = first;
             }
             (Some(first), Some((parts, register))) => {
                 let mut to = register;
@@ -226,24 +241,21 @@ impl Cursor<'_> {
                     let bytes = part.len * self.size;
                     if let Some(from) = part.from {
                         let from = first.wrapping_add(from * self.size);
-                        // SAFETY: the caller guarantees that the parts are in the operand. All of them fit in a chunk.
+                        assert!(bytes <= bytes_from(from), "a row lies in its operand");
+                        // SAFETY: the part lies in the operand, and the row fits in the register.
                         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
                     }
                     to = to.wrapping_add(bytes);
                 }
-                self.at = register;
+                self.elements = register;
                 self.readable = CHUNK * self.size;
             }
         }
     }
 }
 
-fn ptr_of_zeros() -> *const u8 {
-    ZEROS.as_ptr().cast()
-}
-
 /// The rows of a group that are computed next.
-pub(crate) struct Rows<'a> {
+pub(crate) struct RowCursors<'a> {
     of: &'a ByRow,
     /// Index in its row of the next element.
     in_row: usize,
@@ -254,13 +266,17 @@ pub(crate) struct Rows<'a> {
     slots: SmallVec<[*mut u8; 32]>,
 }
 
-impl Rows<'_> {
-    /// Computes the next `n` elements. `slots` are those of a piece of them, of which the operands that are read here
-    /// have any value.
+impl RowCursors<'_> {
+    /// Computes the next `n` elements, at most a chunk. `slots` are those of a piece of them. The slots of operands that
+    /// are read here are not used.
+    ///
+    /// # Panics
+    ///
+    /// Panics if an operand does not have the rows of these elements.
     ///
     /// # Safety
     ///
-    /// As [`Instr::run`] for the other slots and `n` elements.
+    /// As [`Instr::run`] for the other slots and `n` elements. A register that is not summed may hold any values after.
     pub(crate) unsafe fn run(&mut self, instrs: &[Instr], slots: &[*mut u8], n: usize) {
         let len = self.of.len;
         self.slots.clear();
@@ -272,8 +288,7 @@ impl Rows<'_> {
             let mut wide = now.next_multiple_of(VECTOR).min(left);
             for cursor in &mut self.cursors {
                 if !self.is_read {
-                    // SAFETY: the row has elements of the group.
-                    unsafe { cursor.read() };
+                    cursor.read();
                 }
                 let before = match cursor.first {
                     Some(_) => self.in_row * cursor.size,
@@ -283,13 +298,15 @@ impl Rows<'_> {
                 if before + wide * cursor.size > cursor.readable {
                     wide = now;
                 }
-                self.slots[cursor.operand] = cursor.at.wrapping_add(before).cast_mut();
+                let end = before + now * cursor.size;
+                assert!(end <= cursor.readable, "a row lies in its operand");
+                self.slots[cursor.operand] = cursor.elements.wrapping_add(before).cast_mut();
             }
             self.is_read = true;
             for instr in instrs {
-                // SAFETY: the caller guarantees the slots of the piece, which ends `left` elements from here. The rows
-                // that are read here have `wide` elements: `now` of them lie in the row, and more only if they can be
-                // read after it.
+                // SAFETY: the caller guarantees the slots of the piece, which ends `left` elements from here. Of the rows
+                // that are read here, `wide` elements can be read, as checked above: all are elements of the operand,
+                // zeros, or in a register.
                 unsafe { instr.run(&self.slots, wide) };
             }
             for (slot, size) in &self.of.steps {

@@ -4,7 +4,7 @@
 //!   elements.
 //! - A *slot* is a pointer to the current piece of an operand, a result or a register.
 //! - A contiguous operand is read in place. One whose axes change places is copied by tiles ([`Walk`]), and
-//!   any other is gathered piece by piece, also one with zeros around it ([`Placed`]).
+//!   any other is gathered piece by piece, also one with zeros around it ([`Placed`]), or read row by row ([`ByRow`]).
 //! - A *register* is a chunk of scratch in the L1 cache, which holds an intermediate value.
 //!
 //! So a group reads each operand once and writes each result once. Every element has the bits that
@@ -32,7 +32,7 @@ use std::ops::Range;
 /// Access to an operand, broadcast to the shape of the group.
 pub(crate) enum Input {
     /// Contiguous in row-major order: read in place.
-    Direct { size: usize },
+    Direct { dtype: DType },
     /// One repeated element, at index `at`: a register holds a chunk of it.
     Splat { at: usize },
     /// Copied by tiles to scratch, from this byte on.
@@ -75,7 +75,7 @@ pub struct Group {
     /// Order of the elements, if there are operands that are read by tiles.
     walk: Option<Walk>,
     /// Set if pieces are computed row by row.
-    by_row: Option<ByRow>,
+    by_row: Option<Box<ByRow>>,
     pub(crate) inputs: Box<[Input]>,
     /// Element sizes of the results, in bytes.
     pub(crate) outputs: Box<[usize]>,
@@ -152,7 +152,7 @@ impl Group {
                 }
             };
             if layout.is_contiguous() {
-                return Input::Direct { size };
+                return Input::Direct { dtype };
             }
             if let Some(start) = walk.as_ref().and_then(|walk| walk.start(i)) {
                 return Input::Tiled { size, start };
@@ -176,9 +176,10 @@ impl Group {
         let outputs: Box<[usize]> = outputs.iter().map(|d| d.size()).collect();
         // Registers of smaller groups have less than a chunk.
         let rows = n >= CHUNK && walk.is_none();
-        let by_row = rows
-            .then(|| ByRow::new(&inputs, &outputs, &instrs, &sums))
-            .flatten();
+        let by_row = match rows {
+            true => ByRow::new(&inputs, &outputs, &instrs, &sums).map(Box::new),
+            false => None,
+        };
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
         Group {
             n,
@@ -196,13 +197,13 @@ impl Group {
 
     /// Turns the group into a kernel.
     pub fn prepare(self) -> Kernel {
-        match Piece::new(self) {
-            Ok(piece) => Kernel::Addresses(Box::new(piece)),
-            Err(group) => Kernel::Slices(Box::new(move |args, outs| {
-                group.run(args, outs);
-                Ok(())
-            })),
+        if Piece::can_run(&self) {
+            return Kernel::Addresses(Box::new(Piece::new(self)));
         }
+        Kernel::Slices(Box::new(move |args, outs| {
+            self.run(args, outs);
+            Ok(())
+        }))
     }
 
     pub(crate) fn run(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
@@ -317,7 +318,9 @@ impl Group {
                 .next()
                 .expect("the number of operands is asserted above");
             match (input, arg) {
-                (Input::Direct { size }, Data::Same(out)) => assert_eq!(self.outputs[out], *size),
+                (Input::Direct { dtype }, Data::Same(out)) => {
+                    assert_eq!(self.outputs[out], dtype.size())
+                }
                 (Input::Direct { .. }, arg) => assert!(arg.len() >= self.n),
                 _ => {}
             }
@@ -398,7 +401,7 @@ impl Group {
     /// other.
     pub(crate) fn reads(&self, operand: usize, n_rows: usize) -> Option<RowPart> {
         let (len, size) = match &self.inputs[operand] {
-            Input::Direct { size } => (self.n / n_rows, *size),
+            Input::Direct { dtype } => (self.n / n_rows, dtype.size()),
             // Tiles are not in the order of rows.
             Input::Apart { dtype, reader } if self.walk.is_none() => {
                 (reader.row_len(n_rows)?, dtype.size())
@@ -481,7 +484,8 @@ impl Group {
         for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
             slots.push(of_operand(i));
             if let Input::Splat { at } = input {
-                fill(*arg, *at, of_operand(i), self.n.min(CHUNK));
+                // SAFETY: as for `read` below.
+                unsafe { fill(*arg, *at, of_operand(i), self.n.min(CHUNK)) };
             }
         }
         slots.extend(ends.results.iter().map(|start| start.0));
@@ -498,7 +502,8 @@ impl Group {
                 if let Input::Tiled { size, start } = input {
                     slots[i] = first.wrapping_add(start + in_tile * size);
                 }
-                if let Input::Direct { size } = input {
+                if let Input::Direct { dtype } = input {
+                    let size = dtype.size();
                     slots[i] = match (taken, *arg) {
                         (Some(taken), _) if taken.operand == i => first,
                         (_, Data::Same(out)) => ends.results[out].0.wrapping_add(from * size),
@@ -519,8 +524,10 @@ impl Group {
                 shared.extend(operand.map(|operand| (operand, i)));
             }
             let by_row = self.by_row.as_ref().filter(|_| taken.is_none());
-            let mut rows =
-                by_row.and_then(|rows| rows.from(from, &self.inputs, args, origins, of_operand));
+            // SAFETY: groups with rows have registers of a whole chunk, each of which belongs to its operand.
+            let mut rows = by_row.and_then(|rows| unsafe {
+                rows.rows_from(from, &self.inputs, args, origins, of_operand)
+            });
             let by_row = by_row.filter(|_| rows.is_some());
             let mut at = from;
             while at < to {
@@ -540,8 +547,8 @@ impl Group {
                                 // The register may already hold the repeated elements.
                                 let there = filled[i].zip(wanted);
                                 if !there.is_some_and(|(f, w)| f.holds(w)) {
-                                    // SAFETY: the register belongs to the operand and has space for a chunk of
-                                    // the widest elements.
+                                    // SAFETY: the register belongs to the operand and has initialised space for a
+                                    // chunk of the widest elements.
                                     unsafe { reader.read(*arg, at, of_operand(i), n) };
                                     filled[i] = wanted;
                                 }
@@ -578,9 +585,12 @@ impl Group {
                     unsafe { std::ptr::copy_nonoverlapping(from, to, n * size) };
                 }
                 for (slot, input) in slots.iter_mut().zip(&self.inputs) {
-                    if let Input::Direct { size } | Input::Tiled { size, .. } = input {
-                        *slot = slot.wrapping_add(n * size);
-                    }
+                    let size = match input {
+                        Input::Direct { dtype } => dtype.size(),
+                        Input::Tiled { size, .. } => *size,
+                        Input::Splat { .. } | Input::Apart { .. } => continue,
+                    };
+                    *slot = slot.wrapping_add(n * size);
                 }
                 for (slot, size) in slots[n_args..].iter_mut().zip(&self.outputs) {
                     *slot = slot.wrapping_add(n * size);
@@ -660,11 +670,14 @@ thread_local! {
     };
 }
 
-/// Writes `n` copies of element `at`.
-pub(crate) fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
+/// Writes `n` copies of element `at` to a register.
+///
+/// # Safety
+///
+/// `to` must have `n` initialised elements of the type of the data, aligned, and belong to this thread.
+pub(crate) unsafe fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
     on_bytes!(data, xs => {
-        // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
-        // type and belongs to this thread.
+        // SAFETY: the caller guarantees the elements. Every bit pattern of numbers and bytes is valid.
         let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
         to.fill(xs[at]);
     })

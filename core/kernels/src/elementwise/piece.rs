@@ -1,7 +1,7 @@
 //! Groups whose elements are one piece.
 //!
-//! A loop may run such a group millions of times, on a few numbers. So what only depends on shapes is checked when the
-//! plan is made, and a run resolves each operand to an address, and no more.
+//! A loop may run such a group millions of times, on a few numbers. Checks that depend on shapes alone are made with the
+//! plan, and a run only resolves each operand to an address.
 
 use crate::elementwise::group::{Group, Input, SCRATCH, fill};
 use crate::elementwise::tile::on_total;
@@ -23,38 +23,41 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// Returns the group if it has more than one piece, or too many slots.
-    pub(crate) fn new(group: Group) -> Result<Piece, Group> {
+    /// Returns whether the group has one piece and few slots.
+    pub(crate) fn can_run(group: &Group) -> bool {
+        let n_slots = group.n_registers as usize + group.inputs.len() + group.n_outs();
+        n_slots <= SLOTS && group.is_one_piece()
+    }
+
+    /// # Panics
+    ///
+    /// Panics unless it [can run](Self::can_run) the group.
+    pub(crate) fn new(group: Group) -> Piece {
+        assert!(Piece::can_run(&group), "a piece has few slots");
         let n_registers = group.n_registers as usize + group.inputs.len();
-        let few = n_registers + group.n_outs() <= SLOTS;
-        if !few || !group.is_one_piece() {
-            return Err(group);
-        }
         let is_copied = |i: &usize| !matches!(group.inputs[*i], Input::Direct { .. });
         let copied = (0..group.inputs.len()).filter(is_copied).collect();
-        Ok(Piece {
+        Piece {
             group,
             copied,
             n_registers,
-        })
+        }
     }
 }
 
 impl OnAddresses for Piece {
     fn fits(&self, args: &[(DType, usize)], outs: &[(DType, usize)]) -> bool {
-        let Group {
-            n, inputs, outputs, ..
-        } = &self.group;
-        // The elements of operands that are copied are in slices.
+        let Group { n, inputs, .. } = &self.group;
+        // Copied operands are slices, whose bounds are checked.
         let whole = |((dtype, len), input): (&(DType, usize), &Input)| match input {
-            Input::Direct { size } => dtype.size() == *size && len >= n,
-            _ => true,
+            Input::Direct { dtype: own } => dtype == own && len >= n,
+            Input::Apart { dtype: own, .. } => dtype == own,
+            Input::Splat { .. } | Input::Tiled { .. } => true,
         };
         args.len() == inputs.len()
             && outs.len() == self.group.n_outs()
             && args.iter().zip(inputs).all(whole)
             && (outs.iter().enumerate()).all(|(i, (dtype, len))| self.group.fits(i, *dtype, *len))
-            && (outs.iter().zip(outputs)).all(|((dtype, _), size)| dtype.size() == *size)
     }
 
     unsafe fn run(&self, places: Places<'_>) {
@@ -84,7 +87,8 @@ impl OnAddresses for Piece {
         for (out, size) in outs.iter().zip(outputs) {
             for (i, arg) in args.iter_mut().enumerate() {
                 if *arg == *out {
-                    let in_order = matches!(&inputs[i], Input::Direct { size: own } if own == size);
+                    let in_order =
+                        matches!(&inputs[i], Input::Direct { dtype } if dtype.size() == *size);
                     assert!(in_order, "an operand in a result is read in order");
                     let own = register(n_values + i);
                     // SAFETY: the operand has as many elements of the same size as the result, and the register has
@@ -99,8 +103,9 @@ impl OnAddresses for Piece {
             // SAFETY: the operand does not have the address of a result, as asserted above.
             let data = unsafe { places.data(operand) };
             match &inputs[operand] {
-                Input::Splat { at } => fill(data, *at, own, n),
-                // SAFETY: a register has `n` initialised elements, and belongs to this thread.
+                // SAFETY: a register has `n` initialised elements, aligned, and belongs to this thread.
+                Input::Splat { at } => unsafe { fill(data, *at, own, n) },
+                // SAFETY: as above.
                 Input::Apart { reader, .. } => unsafe { reader.read(data, 0, own, n) },
                 Input::Direct { .. } | Input::Tiled { .. } => {
                     unreachable!("direct operands are in place, and a piece has no tiles")
@@ -116,6 +121,11 @@ impl OnAddresses for Piece {
         }
         for (i, (slot, dtype, sum)) in sums.iter().enumerate() {
             let total = places.at(n_places + i);
+            let in_place = (0..n_args).any(|i| places.at(i) == total);
+            assert!(
+                !in_place,
+                "a total is not computed in the memory of an operand"
+            );
             // SAFETY: the slot holds `n` elements of the dtype, and the totals have `FusedSum::len` elements, as
             // the caller guarantees.
             unsafe { on_total(*dtype, *sum, slots[*slot as usize], total, 0, n) };

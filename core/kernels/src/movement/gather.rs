@@ -80,7 +80,7 @@ impl Gather {
         (len > 0 && stride == 1).then_some(len)
     }
 
-    /// Returns whether each row is read again right after itself.
+    /// Returns whether each row is read again right after itself, or is the only one.
     pub(crate) fn repeats_rows(&self) -> bool {
         self.rows.1 == 0
     }
@@ -93,9 +93,7 @@ impl Gather {
             1 => (self.rows.0 - whole % self.rows.0, self.rows.1),
             _ => (parts - part, len),
         };
-        // After the last row there is none, and none is read.
-        let end = self.rows.0 * self.outer.iter().map(|(len, _)| len).product::<usize>();
-        let first = (whole < end).then(|| self.row(whole) + part * len);
+        let first = Some(self.row(whole) + part * len);
         EvenRows { first, n, apart }
     }
 

@@ -125,7 +125,8 @@ impl Placed {
         }
     }
 
-    /// Returns the length of a row, if its elements are neighbours in the operand or one repeated element.
+    /// Returns the length of a row, if its elements are neighbours in the operand or one repeated element, perhaps with
+    /// zeros around and between them.
     pub fn row_of_memory(&self) -> Option<usize> {
         (self.inner.stride <= 1).then_some(self.inner.len)
     }
@@ -150,7 +151,7 @@ impl Placed {
         let (mut whole, part) = (row / parts, row % parts);
         let first = match self.inner.parts[..] {
             [only] => only.from,
-            // The parts are found by themselves.
+            // Who copies the row adds the index of each part.
             _ => Some(0),
         };
         let mut rows = EvenRows {
@@ -227,13 +228,13 @@ fn every_second<T: Element>(xs: &[T], out: &mut [T]) {
 }
 
 /// Number of zeros that are written at once.
-const CHUNK: usize = 16;
+const ZEROS_AT_ONCE: usize = 16;
 
 /// Writes at least `n` zeros.
 #[inline(always)]
 fn zeros<T: Element>(n: usize, out: &mut [T]) {
-    match out.first_chunk_mut::<CHUNK>() {
-        Some(chunk) if n <= CHUNK => *chunk = [T::default(); CHUNK],
+    match out.first_chunk_mut::<ZEROS_AT_ONCE>() {
+        Some(chunk) if n <= ZEROS_AT_ONCE => *chunk = [T::default(); ZEROS_AT_ONCE],
         _ => out[..n].fill(T::default()),
     }
 }
@@ -291,7 +292,7 @@ mod tests {
         all
     }
 
-    /// Checks rows that are found by themselves.
+    /// Checks rows that are read without the elements before them.
     fn check_rows(placed: &Placed, expected: &[Option<usize>]) {
         let len = placed.inner.len;
         let whole = placed.len_in_memory().is_some();

@@ -34,7 +34,7 @@ impl Reader {
     ///
     /// # Safety
     ///
-    /// `to` must have `n` initialised elements of the type of the data, and belong to this thread.
+    /// `to` must have `n` initialised elements of the type of the data, aligned, and belong to this thread.
     pub(crate) unsafe fn read(&self, data: Data<'_>, from: usize, to: *mut u8, n: usize) {
         on_bytes!(data, xs => {
             // SAFETY: the caller guarantees `n` elements. Every bit pattern of numbers and bytes is valid.
@@ -68,7 +68,8 @@ impl Reader {
         }
     }
 
-    /// Returns the length of a row, if its elements are neighbours, one repeated element, or zeros.
+    /// Returns the length of a row, if its elements are neighbours or one repeated element, perhaps with zeros around and
+    /// between them.
     pub(crate) fn row_of_memory(&self) -> Option<usize> {
         match self {
             Reader::View(view) => view.row_of_memory(),
