@@ -419,6 +419,12 @@ impl Group {
         })
     }
 
+    /// Returns whether an operand of `len` elements has those that are read in place. Others are checked when they are
+    /// read: the last row of a view may be shorter than the distance of rows.
+    pub(crate) fn fits_operand(&self, operand: usize, len: usize) -> bool {
+        !matches!(self.inputs[operand], Input::Direct { .. }) || len >= self.n
+    }
+
     /// Returns whether a result or a total fits in `len` elements of `dtype`.
     pub(crate) fn fits(&self, result: usize, dtype: DType, len: usize) -> bool {
         match result.checked_sub(self.outputs.len()) {

@@ -410,7 +410,7 @@ impl Chain {
             match *at {
                 StageOperand::Arg(i) => {
                     let data = args[i];
-                    assert!(part.is_none_or(|part| data.len() >= part.len * self.n_rows));
+                    assert!(group.fits_operand(operand, data.len()));
                     PartOperand {
                         data,
                         start: data.as_ptr().cast_mut(),

@@ -276,6 +276,24 @@ fn any_view(random: &mut Random, dtype: DType, shape: &[usize]) -> View {
     view.with(layout).broadcast_to(shape)
 }
 
+/// The last row of a view ends before the next one would begin.
+#[test]
+fn a_chain_reads_rows_of_a_view() {
+    let text = "(x: f64[600, 400]) {
+        a = softmax[axis=1] x
+        b = mul a, x
+        return b
+    }";
+    let program: Program = text.parse().unwrap();
+    let mut random = Random(4);
+    let values = NdArray::build(&[600, 401], |_| random.below(800) as f64 / 100.0);
+    let whole = view_of(DType::F64, &values);
+    let x = whole.with(whole.layout.narrow(1, 0, 400, 1));
+    let found = run(&program, std::slice::from_ref(&x)).unwrap();
+    let stored = run(&program, &[view_of(DType::F64, &array_of(&x))]).unwrap();
+    assert_eq!(bits(&found[0]), bits(&stored[0]));
+}
+
 /// The numbers are integers, whose sums are the same in any order.
 #[test]
 fn rows_of_views_are_read_in_place() {
