@@ -34,13 +34,20 @@ fn emit(b: &mut Builder, op: Op, statics: Vec<Static>, args: &[Var]) -> Var {
     b.emit(op, &attrs, args)
 }
 
+/// Returns the sum of `x` over a random set of its axes.
+fn sum_over_some(random: &mut Random, b: &mut Builder, x: Var, rank: usize) -> Var {
+    let axes = (0..rank as i64).filter(|_| random.below(2) == 0);
+    let axes: Vec<i64> = axes.collect();
+    emit(b, Op::Sum, vec![axes.into(), false.into()], &[x, x])
+}
+
 /// Returns a value of the shape of `x`, whose elements are those of `x` moved or among zeros.
 fn moved(random: &mut Random, b: &mut Builder, x: Var, shape: &[usize]) -> Var {
     let rank = shape.len();
     let axis = random.below(rank);
     match random.below(5) {
         4 => {
-            // Around the value and away again: an axis may have one part that is not all of it.
+            // Zeros are added around `x`, and an edge is cut off: what is left of an axis may be one part of `x`.
             let pad = |b: &mut Builder, x: Var, low: Vec<i64>, high: Vec<i64>| {
                 let zeros = vec![0; rank];
                 let statics = vec![low.into(), high.into(), zeros.into(), 0.0.into()];
@@ -136,10 +143,7 @@ fn program(random: &mut Random, dtype: DType, shape: &[usize]) -> Program {
         outs.push(random.pick(&vars));
     }
     if random.below(3) == 0 && dtype != DType::I32 {
-        let axes = (0..shape.len() as i64).filter(|_| random.below(2) == 0);
-        let axes: Vec<i64> = axes.collect();
-        let statics: Vec<Static> = vec![axes.into(), false.into()];
-        outs.push(emit(&mut b, Op::Sum, statics, &[sum, sum]));
+        outs.push(sum_over_some(random, &mut b, sum, shape.len()));
     }
     b.finish(params, outs)
 }
@@ -157,7 +161,7 @@ fn values_among_zeros_have_the_bits_of_stored_ones() {
         &[4, 1, 33],
         &[3, 2, 2, 17],
         &[2, 1500],
-        // Rows of these are read in place, and pieces end within rows.
+        // Groups of these shapes have several pieces, which end within rows.
         &[30, 40],
         &[3, 11, 48],
         &[5, 2, 3, 50],
@@ -333,10 +337,7 @@ fn rows_of_views_are_read_in_place() {
         }
         let mut outs = vec![out, random.pick(&all[all.len() / 2..])];
         for _ in 0..random.below(3) {
-            let axes = (0..shape.len() as i64).filter(|_| random.below(2) == 0);
-            let axes: Vec<i64> = axes.collect();
-            let statics: Vec<Static> = vec![axes.into(), false.into()];
-            outs.push(emit(&mut b, Op::Sum, statics, &[out, out]));
+            outs.push(sum_over_some(&mut random, &mut b, out, shape.len()));
         }
         let program = b.finish(params, outs);
         let args: Vec<View> = (0..n_args)
