@@ -1,23 +1,32 @@
-"""Times in JAX, PyTorch and ONNX Runtime the operations of the benchmark rows W11 and W13 to W19.
+"""Times in JAX, PyTorch and ONNX Runtime the operations of the benchmark rows W1 to W5 and W7 to W19.
 
     rows.py --peer jax|torch|onnxruntime [--rows W13,W14_sort1] [--threads 1] [--min-time 0.2]
                  [--check] [--first] [--memory] [--cpu N] [--list]
 
 Prints one line `row,peer,milliseconds` per row: the median of batches of about 10 ms, after a warm-up. With
 `--memory` the number is MiB: the peak of three calls above what the process holds before, arguments included.
-`--rows` takes the names of rows, or prefixes for which no row has that exact name.
+`--rows` takes the names of rows, or prefixes for which no row has that exact name: W1 is one row, W5 is all W5_n.
+All rows are in milliseconds a call. The Rust program prints other units for W1 and W2 (microseconds a step), W5_n
+(GFLOP/s: 2e-6 n**3 / milliseconds) and W7 (nanoseconds an operation, of 1000 in a call).
 
 A row may have several forms that compute the same numbers (`x[i]` and `jnp.take`, say). The line has the
 fastest, and a comment line has the times of all. `--first` times only the first form, the usual one.
 
 `--check` adds a comment line `# check,row,peer,sum,sum of absolute values,weighted sum`, added up in f64. The
 weights are a hash of the position, so that an order of elements counts too. The sum of absolute values is
-the `check` of the Rust row. Forms that disagree with the first one are reported.
+the `check` of the Rust row. Rows that are in the table `CHECKS` print only one number, the `check` of the Rust row:
+the loss after three updates, say. Forms that disagree with the first one are reported.
 
 Differences from the Rust rows that cannot be removed:
 - JAX ignores (or fills in for) an index out of range, PyTorch and Rust report it. JAX has int32 indices.
 - PyTorch has sorts and running maxima only together with their indices, and `jax.lax.top_k` has them too.
 - Results of JAX and PyTorch are new memory in each call, as those of Rust.
+- PyTorch has the weights of W1, W2, W3, W3f, W8 and W10 as [outputs, inputs], as `torch.nn.Linear` has them, and
+  layer norms and losses as single operations. JAX has the formula of the layer norm, with `rsqrt`.
+- PyTorch computes the value of W4g beside its gradient. Rust and JAX compute the gradient alone.
+- JAX runs W12 as a `scan`. PyTorch and Rust have a loop of 64 steps.
+- A step of W1 or W2 starts from the weights of the previous one. JAX does not wait for a step before it starts the
+  next one: it waits at the end of a batch of steps, as a training loop would.
 - ONNX Runtime runs W11_scores, W17 and W18_decode only: the function of PyTorch, exported with its weights, and all
   optimisations. Its W18_decode returns the keys and values of the word instead of writing them into caches.
 """
@@ -32,10 +41,13 @@ import time
 import warnings
 
 
+DEFAULT = "W1,W2,W3,W3f,W4,W5,W7,W8,W9,W10,W11,W11_scores,W12,W13,W14,W15,W16,W17,W18,W19"
+
+
 def options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--peer", choices=["jax", "torch", "onnxruntime"], required=True)
-    parser.add_argument("--rows", default="W11,W11_scores,W13,W14,W15,W16,W17,W18,W19")
+    parser.add_argument("--rows", default=DEFAULT)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--min-time", type=float, default=0.2)
     parser.add_argument("--check", action="store_true")
@@ -178,18 +190,87 @@ CONVNET = {
     "classes": lambda: weight(113, 1568, 10),
     "classes_b": lambda: np.zeros(10, np.float32),
 }
-CONVNET_RATE = 0.01
+
+# The learning rate in W1, W2 and W11.
+RATE = 0.01
 
 
-# W19: the perceptron of W1 in f64.
-MLP_WIDTHS = [784, 512, 256, 10]
-MLP = {}
-for layer, (inputs, outputs) in enumerate(zip(MLP_WIDTHS, MLP_WIDTHS[1:])):
-    MLP[f"mlp_w{layer}"] = lambda i=layer, n=inputs, m=outputs: weight(101 + i, n, m).astype(np.float64)
-    MLP[f"mlp_b{layer}"] = lambda m=outputs: np.zeros(m)
+def mlp(name, dtype):
+    widths = [784, 512, 256, 10]
+    layers = {}
+    for layer, (inputs, outputs) in enumerate(zip(widths, widths[1:])):
+        layers[f"{name}_w{layer}"] = lambda i=layer, n=inputs, m=outputs: weight(101 + i, n, m).astype(dtype)
+        layers[f"{name}_b{layer}"] = lambda m=outputs: np.zeros(m, dtype)
+    return layers
+
+
+# W1 and W8: a perceptron. W19 has it in f64.
+MLP = mlp("mlp", np.float32)
+MLP64 = mlp("mlp64", np.float64)
+
+# W2: a perceptron with little arithmetic.
+TINY = {
+    "tiny_w0": lambda: fill(202, [4, 16], 0.5),
+    "tiny_b0": lambda: np.zeros(16, np.float32),
+    "tiny_w1": lambda: fill(203, [16, 3], 0.25),
+    "tiny_b1": lambda: np.zeros(3, np.float32),
+}
+
+# W3 and W10: a block of a transformer, and a direction of its parameters.
+BLOCK_HEADS = 4
+BLOCK_X = [8, 128, 256]
+BLOCK_NORM = [(256,), [256]]
+BLOCK_SHAPES = BLOCK_NORM + 4 * [[256, 256], [256]] + BLOCK_NORM + [[256, 1024], [1024], [1024, 256], [256]]
+
+
+def block_parameter(seed, shape):
+    """A weight matrix, a bias, or the gain of a norm. The shape of a gain is a tuple."""
+    if len(shape) == 2:
+        return weight(seed, *shape)
+    x = fill(seed, shape, 0.1)
+    return np.float32(1.0) + x if isinstance(shape, tuple) else x
+
+
+BLOCK = {f"block{i}": (lambda i=i, s=s: block_parameter(300 + i, s)) for i, s in enumerate(BLOCK_SHAPES)}
+DIRECTION = {f"direction{i}": (lambda i=i, s=s: fill(500 + i, s, 1.0)) for i, s in enumerate(BLOCK_SHAPES)}
+
+# W5: the sides of the matrices.
+PRODUCTS = [64, 128, 256, 512, 1024, 2048]
 
 
 INPUTS = {
+    # W1, W2, W8
+    **MLP,
+    "mlp_x": lambda: fill(100, [128, 784], 1.0),
+    "mlp_labels": lambda: np.arange(128) * 7 % 10,
+    "mlp_x64": lambda: fill(100, [64, 784], 1.0),
+    "mlp_labels64": lambda: np.arange(64) * 7 % 10,
+    **TINY,
+    "tiny_x": lambda: fill(200, [8, 4], 1.0),
+    "tiny_target": lambda: fill(201, [8, 3], 1.0),
+    # W3, W10
+    **BLOCK,
+    **DIRECTION,
+    "block_x": lambda: fill(299, BLOCK_X, 1.0),
+    "direction_x": lambda: fill(499, BLOCK_X, 1.0),
+    # W4
+    "four_million": lambda: fill(140, [4 << 20], 2.0),
+    # W5
+    **{f"left{n}": (lambda n=n: fill(160, [n, n], 1.0)) for n in PRODUCTS},
+    **{f"right{n}": (lambda n=n: fill(161, [n, n], 1.0)) for n in PRODUCTS},
+    # W7
+    "chain_x": lambda: fill(150, [16], 1.0),
+    "chain_shift": lambda: fill(151, [16], 0.01),
+    "chain_scale": lambda: np.float32(1.0) + numbers(152, 16, 0.001),
+    # W9
+    "matrix": lambda: fill(130, [4096, 1024], 3.0),
+    "matrix_gain": lambda: np.float32(1.0) + numbers(131, 1024, 0.1),
+    "matrix_bias": lambda: fill(132, [1024], 0.1),
+    # W12
+    "rnn_input": lambda: weight(121, 64, 128),
+    "rnn_state": lambda: weight(122, 128, 128),
+    "rnn_bias": lambda: fill(123, [128], 0.1),
+    "rnn_xs": lambda: fill(120, [64, 32, 64], 1.0),
     # W11
     **CONVNET,
     "digits": lambda: fill(110, [32, 1, 28, 28], 1.0),
@@ -221,9 +302,8 @@ INPUTS = {
     "rk4_x": lambda: fill(619, [16, 32], 1.0),
     "logits": lambda: fill(620, [256, 32_000], 3.0),
     "logit_labels": lambda: words(256, 1, 32_000),
-    **MLP,
-    "mlp_x": lambda: fill(100, [128, 784], 1.0).astype(np.float64),
-    "mlp_labels": lambda: np.arange(128) * 7 % 10,
+    **MLP64,
+    "mlp64_x": lambda: fill(100, [128, 784], 1.0).astype(np.float64),
     "rows3": lambda: fill(630, [1 << 20, 3], 1.0),
     "rows8": lambda: fill(630, [1 << 19, 8], 1.0),
     "block": lambda: fill(631, [64, 128, 256], 1.0),
@@ -282,8 +362,23 @@ INPUTS = {
 # ---- Rows: the operands of each, and its forms in each peer.
 
 ARGUMENTS = {
+    "W1": [*MLP, "mlp_x", "mlp_labels"],
+    "W2": [*TINY, "tiny_x", "tiny_target"],
+    "W3": [*BLOCK, "block_x"],
+    "W3f": [*BLOCK, "block_x"],
+    "W4f": ["four_million"],
+    "W4g": ["four_million"],
+    **{f"W5_{n}": [f"left{n}", f"right{n}"] for n in PRODUCTS},
+    "W7": ["chain_x", "chain_shift", "chain_scale"],
+    "W8": [*MLP, "mlp_x64", "mlp_labels64"],
+    "W9_softmax": ["matrix"],
+    "W9_layernorm": ["matrix", "matrix_gain", "matrix_bias"],
+    "W9_sum0": ["matrix"],
+    "W9_sum1": ["matrix"],
+    "W10": [*BLOCK, *DIRECTION, "block_x", "direction_x"],
     "W11": [*CONVNET, "digits", "digit_labels"],
     "W11_scores": ["digits", *CONVNET],
+    "W12": ["rnn_input", "rnn_state", "rnn_bias", "rnn_xs"],
     "W13_take_rows": ["table", "of_rows"],
     "W13_add_rows": ["table", "of_rows", "rows"],
     "W13_set_rows": ["table", "of_rows", "rows"],
@@ -357,7 +452,7 @@ ARGUMENTS = {
     "W19_lstm_vjp": ["lstm_input", "lstm_state", "lstm_bias", "lstm_xs"],
     "W19_rk4_vjp": ["rk4_w1", "rk4_b1", "rk4_w2", "rk4_b2", "rk4_x"],
     "W19_vocabulary_vjp": ["logits", "logit_labels"],
-    "W19_f64_vjp": [*MLP, "mlp_x", "mlp_labels"],
+    "W19_f64_vjp": [*MLP64, "mlp64_x", "mlp_labels"],
     "W19_sum_rows3": ["rows3"],
     "W19_sum_rows8": ["rows8"],
     "W19_sum_transposed": ["block"],
@@ -373,6 +468,41 @@ ARGUMENTS = {
     "W19_second": ["million"],
     "W19_hessian50": ["fifty", "form"],
     "W19_jacobian50": ["form", "fifty"],
+}
+
+# Training steps: `--check` takes the results of the fourth call, whose loss is that after three updates.
+STEPS = ["W1", "W2"]
+
+# Rows whose first operands are parameters of linear maps and norms, with the number of these operands. PyTorch has the
+# matrices among them transposed, [outputs, inputs].
+LINEAR = {
+    "W1": len(MLP),
+    "W2": len(TINY),
+    "W3": len(BLOCK),
+    "W3f": len(BLOCK),
+    "W8": len(MLP),
+    "W10": len(BLOCK) + len(DIRECTION),
+}
+
+
+def norm(*xs):
+    return np.sqrt(sum(np.square(x).sum() for x in xs))
+
+
+# The check of each row whose check is not the sum of absolute values, as a function of the results in f64.
+CHECKS = {
+    "W1": lambda loss: loss,
+    "W2": lambda loss: loss,
+    "W3": lambda loss, *grads: norm(*grads),
+    "W3f": lambda loss: loss,
+    "W4f": lambda total: total,
+    # The gradient is the last result.
+    "W4g": lambda *outs: np.abs(outs[-1]).sum(),
+    **{f"W5_{n}": lambda x: np.abs(x).mean() for n in PRODUCTS},
+    "W7": lambda x: x.sum(),
+    "W8": norm,
+    "W10": lambda loss, d_loss: d_loss,
+    "W12": lambda loss, *grads: norm(*grads),
 }
 
 # Rows that ONNX Runtime runs, with the number of operands that are not weights.
@@ -519,6 +649,29 @@ def jax_peer():
 
             return call
 
+    class Steps:
+        """Steps of gradient descent. Each takes the memory of the weights for those of the next one."""
+
+        def __init__(self, loss, n):
+            self.loss, self.n = loss, n
+
+        def prepare(self, args):
+            weights, data = args[: self.n], args[self.n :]
+
+            def step(weights, *data):
+                loss, grads = jax.value_and_grad(lambda ws: self.loss(*ws, *data))(weights)
+                return [w - RATE * g for w, g in zip(weights, grads)], loss
+
+            step = jax.jit(step, donate_argnums=0)
+            state = [[jnp.copy(x) for x in weights]]
+
+            def call():
+                state[0], loss = step(state[0], *data)
+                return loss
+
+            call.wait = lambda: jax.block_until_ready(state[0])
+            return call
+
     def text_loss(ids, next_ids, *weights):
         scores, _ = gpt(ids, [], weights)
         chosen = jnp.take_along_axis(jax.nn.log_softmax(scores), next_ids[..., None], -1)
@@ -533,7 +686,7 @@ def jax_peer():
     def class_step(*args):
         *weights, x, labels = args
         loss, grads = slopes(lambda ws: word_loss(class_scores(x, *ws), labels[:, None]))(weights)
-        return (loss, *(w - CONVNET_RATE * g for w, g in zip(weights, grads)))
+        return (loss, *(w - RATE * g for w, g in zip(weights, grads)))
 
     def slopes(f, n=1):
         """The value of `f` and its gradients for the first `n` operands."""
@@ -616,9 +769,60 @@ def jax_peer():
 
     max_energy = lambda x: jnp.square(x.max(1)).sum()
 
+    def tiny_loss(w0, b0, w1, b1, x, target):
+        return jnp.square(jnp.tanh(x @ w0 + b0) @ w1 + b1 - target).mean()
+
+    def block_loss(*args):
+        g1, b1, wq, bq, wk, bk, wv, bv, wo, bo, g2, b2, w1, c1, w2, c2, x = args
+        heads = lambda x: x.reshape(*x.shape[:2], BLOCK_HEADS, -1).swapaxes(1, 2)
+        h = layer_norm(x, g1, b1, 1e-5)
+        q, k, v = (heads(h @ w + b) for w, b in ((wq, bq), (wk, bk), (wv, bv)))
+        scores = q @ k.swapaxes(2, 3) * (1.0 / q.shape[-1] ** 0.5)
+        sees = jnp.tril(jnp.ones(scores.shape[2:], bool))
+        y = jax.nn.softmax(jnp.where(sees, scores, -1e9), -1) @ v
+        x = x + (y.swapaxes(1, 2).reshape(x.shape) @ wo + bo)
+        h = jax.nn.gelu(layer_norm(x, g2, b2, 1e-5) @ w1 + c1, approximate=True)
+        return jnp.square(x + (h @ w2 + c2)).mean()
+
+    def block_tangent(*args):
+        n = len(BLOCK)
+        weights, d_weights, (x, dx) = args[:n], args[n : 2 * n], args[2 * n :]
+        return jax.jvp(block_loss, (*weights, x), (*d_weights, dx))
+
+    def example_slopes(*args):
+        *layers, x, labels = args
+        slope = jax.grad(lambda layers, x, label: perceptron(*layers, x[None], label[None]))
+        return jax.vmap(slope, in_axes=(None, 0, 0))(layers, x, labels)
+
+    def chain(x, shift, scale):
+        for _ in range(500):
+            x = x + shift
+            x = x * scale
+        return x
+
+    def rnn(input, state, bias, xs):
+        start = jnp.zeros([xs.shape[1], state.shape[0]], xs.dtype)
+        step = lambda h, x: (jnp.tanh(x @ input + h @ state + bias), None)
+        return jnp.square(lax.scan(step, start, xs)[0]).mean()
+
     rows = {
+        "W1": Steps(perceptron, len(MLP)),
+        "W2": Steps(tiny_loss, len(TINY)),
+        "W3": slopes(block_loss, len(BLOCK) + 1),
+        "W3f": block_loss,
+        "W4f": total,
+        "W4g": jax.grad(total),
+        **{f"W5_{n}": lambda x, y: x @ y for n in PRODUCTS},
+        "W7": chain,
+        "W8": example_slopes,
+        "W9_softmax": lambda x: jax.nn.softmax(x, -1),
+        "W9_layernorm": lambda x, gain, bias: layer_norm(x, gain, bias, 1e-5),
+        "W9_sum0": lambda x: x.sum(0),
+        "W9_sum1": lambda x: x.sum(1),
+        "W10": block_tangent,
         "W11": class_step,
         "W11_scores": class_scores,
+        "W12": slopes(rnn, 3),
         "W13_take_rows": {
             "x[i]": lambda x, i: x[i],
             "take": lambda x, i: jnp.take(x, i, axis=0),
@@ -781,7 +985,7 @@ def jax_peer():
             return jnp.asarray(x.astype(np.int32) if x.dtype == np.int64 else x)
 
     def prepare(row, f, args):
-        if isinstance(f, Decode):
+        if isinstance(f, (Decode, Steps)):
             return f.prepare(args)
         f = jax.jit(f)
 
@@ -908,7 +1112,25 @@ def torch_peer(exported=False):
                 loss = F.cross_entropy(self.f(x, *weights), labels)
                 grads = torch.autograd.grad(loss, weights)
                 with torch.no_grad():
-                    return (loss, *torch._foreach_add(weights, grads, alpha=-CONVNET_RATE))
+                    return (loss, *torch._foreach_add(weights, grads, alpha=-RATE))
+
+            return call
+
+    class Steps:
+        """Steps of gradient descent. Each starts from the weights of the previous one."""
+
+        def __init__(self, loss, n):
+            self.loss, self.n = loss, n
+
+        def prepare(self, args):
+            weights, data = [w.clone().requires_grad_() for w in args[: self.n]], args[self.n :]
+
+            def call():
+                loss = self.loss(*weights, *data)
+                grads = torch.autograd.grad(loss, weights)
+                with torch.no_grad():
+                    torch._foreach_add_(weights, grads, alpha=-RATE)
+                return loss
 
             return call
 
@@ -1021,6 +1243,53 @@ def torch_peer(exported=False):
     def both(f):
         return {"eager": f, "compile": compiled(f)}
 
+    def steps(loss, n):
+        return {"eager": Steps(loss, n), "compile": Steps(compiled(loss), n)}
+
+    def linear_perceptron(w0, b0, w1, b1, w2, b2, x, labels):
+        """The perceptron with weights [outputs, inputs]."""
+        h = F.relu(F.linear(x, w0, b0))
+        h = F.relu(F.linear(h, w1, b1))
+        return F.cross_entropy(F.linear(h, w2, b2), labels)
+
+    def tiny_loss(w0, b0, w1, b1, x, target):
+        return F.mse_loss(F.linear(torch.tanh(F.linear(x, w0, b0)), w1, b1), target)
+
+    later = torch.ones(BLOCK_X[1], BLOCK_X[1], dtype=torch.bool).triu(1)
+
+    def block_loss(*args):
+        g1, b1, wq, bq, wk, bk, wv, bv, wo, bo, g2, b2, w1, c1, w2, c2, x = args
+        heads = lambda x: x.unflatten(-1, [BLOCK_HEADS, -1]).transpose(1, 2)
+        h = F.layer_norm(x, x.shape[-1:], g1, b1, 1e-5)
+        q, k, v = (heads(F.linear(h, w, b)) for w, b in ((wq, bq), (wk, bk), (wv, bv)))
+        scores = q @ k.transpose(2, 3) * (1.0 / q.shape[-1] ** 0.5)
+        y = scores.masked_fill(later, -1e9).softmax(-1) @ v
+        x = x + F.linear(y.transpose(1, 2).flatten(2), wo, bo)
+        h = F.linear(F.layer_norm(x, x.shape[-1:], g2, b2, 1e-5), w1, c1)
+        return (x + F.linear(F.gelu(h, approximate="tanh"), w2, c2)).square().mean()
+
+    def block_tangent(*args):
+        n = len(BLOCK)
+        weights, d_weights, (x, dx) = args[:n], args[n : 2 * n], args[2 * n :]
+        return torch.func.jvp(block_loss, (*weights, x), (*d_weights, dx))
+
+    def example_slopes(*args):
+        *layers, x, labels = args
+        slope = torch.func.grad(lambda layers, x, label: linear_perceptron(*layers, x[None], label[None]))
+        return torch.func.vmap(slope, in_dims=(None, 0, 0))(layers, x, labels)
+
+    def chain(x, shift, scale):
+        for _ in range(500):
+            x = x + shift
+            x = x * scale
+        return x
+
+    def rnn(input, state, bias, xs):
+        h = xs.new_zeros(xs.shape[1], state.shape[0])
+        for x in xs.unbind(0):
+            h = torch.tanh(x @ input + h @ state + bias)
+        return h.square().mean()
+
     max_energy = lambda x: x.amax(1).square().sum()
 
     conv2 = lambda x, k: F.conv2d(x, k, padding=1)
@@ -1030,8 +1299,23 @@ def torch_peer(exported=False):
     f32 = torch.float32
 
     rows = {
+        "W1": steps(linear_perceptron, len(MLP)),
+        "W2": steps(tiny_loss, len(TINY)),
+        "W3": slopes(block_loss, len(BLOCK) + 1),
+        "W3f": both(block_loss),
+        "W4f": both(total),
+        "W4g": slopes(total),
+        **{f"W5_{n}": both(lambda x, y: x @ y) for n in PRODUCTS},
+        "W7": both(chain),
+        "W8": both(example_slopes),
+        "W9_softmax": both(lambda x: x.softmax(-1)),
+        "W9_layernorm": both(lambda x, gain, bias: F.layer_norm(x, x.shape[-1:], gain, bias, 1e-5)),
+        "W9_sum0": both(lambda x: x.sum(0)),
+        "W9_sum1": both(lambda x: x.sum(1)),
+        "W10": both(block_tangent),
         "W11": {"eager": ClassStep(class_scores), "compile": ClassStep(compiled(class_scores))},
         "W11_scores": both(class_scores),
+        "W12": slopes(rnn, 3),
         "W13_take_rows": {
             "index_select": lambda x, i: x.index_select(0, i),
             "x[i]": lambda x, i: x[i],
@@ -1199,10 +1483,12 @@ def torch_peer(exported=False):
         return torch.from_numpy(np.array(x, order="C"))
 
     def prepare(row, f, args):
-        if isinstance(f, (Pullback, TextGradient, Gradient, ClassStep)):
+        n = LINEAR.get(row, 0)
+        args = [x.t().contiguous() if x.ndim == 2 else x for x in args[:n]] + args[n:]
+        if isinstance(f, (Pullback, TextGradient, Gradient, ClassStep, Steps)):
             return f.prepare(args)
         # Compiled code and derivatives of functions take no tensors of the mode that forbids derivatives.
-        if row.startswith(("W11", "W19")):
+        if not row.startswith(("W13", "W14", "W15", "W16", "W17", "W18")):
             return lambda: f(*args)
 
         def call():
@@ -1255,17 +1541,20 @@ def sample(batch, call):
     start = time.perf_counter()
     for _ in range(batch):
         call()
+    # Training steps of JAX are waited for here.
+    if hasattr(call, "wait"):
+        call.wait()
     return (time.perf_counter() - start) / batch
 
 
 def milliseconds(min_time, call):
     """The median of batches of about 10 ms: at least five, for at least `min_time` seconds."""
-    call()
+    sample(1, call)
     one = sample(1, call)
     batch = min(max(int(np.ceil(0.010 / one)), 1), 200_000)
     start = time.perf_counter()
     while time.perf_counter() - start < 0.1 * min_time:
-        call()
+        sample(1, call)
     samples, start = [], time.perf_counter()
     while len(samples) < 5 or time.perf_counter() - start < min_time:
         samples.append(sample(batch, call))
@@ -1282,22 +1571,23 @@ def mebibytes(name):
 
 def memory(call):
     """The memory that calls take beside their arguments, as `measure.rs` measures it."""
-    for _ in range(2):
-        call()
+    sample(2, call)
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     with open("/proc/self/clear_refs", "w") as peak:
         peak.write("5")
     before = mebibytes("VmRSS:")
-    for _ in range(3):
-        call()
+    sample(3, call)
     return mebibytes("VmHWM:") - before
 
 
-def checks(out):
-    """The sum, the sum of absolute values, and the sum with weights that depend on the position."""
-    outs = out if isinstance(out, (list, tuple)) else [out]
-    out = np.concatenate([np.asarray(out, np.float64).ravel() for out in outs])
+def checks(row, outs):
+    """The check of the row, or else the sum, the sum of absolute values, and the sum with weights that depend
+    on the position."""
+    outs = [np.asarray(out, np.float64) for out in outs]
+    if row in CHECKS:
+        return [float(CHECKS[row](*outs))]
+    out = np.concatenate([out.ravel() for out in outs])
     weights = numbers(999, out.size, 1.0).astype(np.float64)
     return float(out.sum()), float(np.abs(out).sum()), float(out @ weights)
 
@@ -1334,12 +1624,14 @@ def main():
         for name, f in forms.items():
             call = prepare(row, f, args)
             if OPTIONS.check:
-                out = call()
-                found = checks([array(x) for x in out] if isinstance(out, (list, tuple)) else array(out))
+                for _ in range(4 if row in STEPS else 1):
+                    out = call()
+                found = checks(row, [array(x) for x in (out if isinstance(out, (list, tuple)) else [out])])
                 if first is None:
                     first = found
-                    print("# check,%s,%s,%.9g,%.9g,%.9g" % (row, peer, *found), flush=True)
-                elif any(abs(x - y) > 1e-4 * first[1] / 10 for x, y in zip(first, found)):
+                    print(f"# check,{row},{peer}," + ",".join("%.9g" % x for x in found), flush=True)
+                # The sum of absolute values is the largest of the three.
+                elif any(abs(x - y) > 1e-5 * max(map(abs, first)) for x, y in zip(first, found)):
                     print(f"# differs,{row},{peer}: form {name}: {found}", flush=True)
             times[name] = memory(call) if OPTIONS.memory else milliseconds(OPTIONS.min_time, call)
         if len(times) > 1:
