@@ -116,9 +116,9 @@ impl Blocking {
         let lines_up = a.cols == 1 || a.rows == 1;
         let by_column = a.cols != 1 && a.rows == 1;
         // Rows whose distance is a multiple of a page map to the same cache sets.
-        let compete = (b.rows * size_of::<T>()).is_multiple_of(4096);
-        let few =
-            m <= 2 * tiles.rows || (m <= FEW_ROWS && !compete && k * n * size_of::<T>() <= CACHED);
+        let compete = |x: MatrixPtr<T>| (x.rows * size_of::<T>()).is_multiple_of(4096);
+        let few = m <= 2 * tiles.rows
+            || (m <= FEW_ROWS && !compete(b) && k * n * size_of::<T>() <= CACHED);
         let pack_b = !(few && lines_up && (b.cols == 1 || n == 1));
         let width = match m <= tiles.wide_rows && !pack_b {
             true => 4 * tiles.lanes,
@@ -129,9 +129,13 @@ impl Blocking {
             false => n,
         };
         // Columns that are far apart are copied, because a tile reads less than a cache line of a
-        // column. So are elements without contiguous rows or columns.
-        let spread = by_column && a.cols * size_of::<T>() >= 1024 && n_block >= 4 * width;
-        let pack_a = pack_b && (spread || !lines_up);
+        // column. So are rows that compete, and elements without contiguous rows or columns.
+        let spread = match by_column {
+            true => a.cols * size_of::<T>() >= 1024,
+            // A set of the L1 cache holds the lines of 8 to 12 rows. A tile has as many.
+            false => a.rows > 0 && compete(a),
+        };
+        let pack_a = pack_b && (spread && n_block >= 4 * width || !lines_up);
         // The hardware does not predict rows that are at least a page apart.
         let ask = a.cols == 1
             && a.rows * size_of::<T>() >= 4096

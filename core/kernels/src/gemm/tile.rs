@@ -149,6 +149,9 @@ mod x86 {
     /// Prefetch distance in rows of the right operand, which comes from memory.
     const AHEAD: usize = 32;
 
+    /// Prefetch distance in rows of a packed right operand, which comes from the L2 cache.
+    const NEAR: usize = 8;
+
     /// Expands to the tiles of all given numbers of rows.
     macro_rules! heights {
         ($v:literal $columns:literal: $($m:literal)*) => { &[$(tile::<$m, $v, $columns> as Tile<_>),*] };
@@ -306,7 +309,14 @@ mod x86 {
                             _mm_prefetch::<_MM_HINT_T0>(c.cast());
                             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(V * $lanes - 1).cast());
                         }
+                        // With shorter vectors, the prefetches would take more instructions than a core starts.
+                        let ahead = V == 2 && size_of::<[$t; $lanes]>() == 64;
                         for _ in 0..k {
+                            if ahead {
+                                let near = b.wrapping_add(NEAR * b_stride);
+                                _mm_prefetch::<_MM_HINT_T0>(near.cast());
+                                _mm_prefetch::<_MM_HINT_T0>(near.wrapping_add($lanes).cast());
+                            }
                             let mut y = [$zero(); V];
                             for v in 0..V {
                                 y[v] = match v + 1 < V {
