@@ -14,7 +14,7 @@ use std::sync::Mutex;
 const SIZES: [usize; 7] = [1, 2, 3, 5, 8, 17, 33];
 
 /// Sizes beyond one tile, one block of `k`, one block of columns, one part, and a cache.
-const LARGE: [[usize; 3]; 15] = [
+const LARGE: [[usize; 3]; 16] = [
     [13, 3, 70],
     [31, 257, 33],
     [257, 20, 40],
@@ -26,6 +26,8 @@ const LARGE: [[usize; 3]; 15] = [
     [260, 30, 1024],
     [600, 40, 30],
     [30, 500, 300],
+    // Rows of the left operand a multiple of 4 KiB apart, which are copied.
+    [30, 1024, 200],
     [300, 450, 70],
     [1, 4200, 130],
     [45, 4200, 1],
