@@ -65,7 +65,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 if THREADS == 1:
     os.sched_setaffinity(0, {CPUS[-1] if OPTIONS.cpu is None else OPTIONS.cpu})
     os.environ["XLA_FLAGS"] = (
-        "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     )
 elif THREADS < len(CPUS):
     os.sched_setaffinity(0, set(CPUS[-THREADS:]))
