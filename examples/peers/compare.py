@@ -4,8 +4,9 @@
     compare.py [--rows W13,W19_second] [--threads 1,2] [--rounds 3] [--min-time 0.1] [--forms first|all]
                [--peers jax,torch] [--level avx2] [--raw FILE] [--only-report]
 
-In each round all frameworks time all rows, one after the other and each in processes of its own, with one thread and
-then with two. The process that one thread runs in stays on one CPU. A number in the table is the median of the rounds.
+In each round one framework after the other times all rows, first with one thread and then with two. Each workload of
+Gradloom has a process of its own, and all rows of a peer share one. With one thread, a process stays on one CPU. A
+number in the table is the median of the rounds.
 `--rows` takes names or prefixes, as `rows.py` does. `--forms all` also times the other forms of a row in the peers,
 among them what `torch.compile` makes, and the table has the fastest. That takes long; `first` is the usual form.
 
@@ -84,9 +85,9 @@ def gradloom(given, threads, wanted):
     """Times the workloads with wanted rows, each in a process of its own."""
     workloads = [line.split()[0] for line in output([given.bench, "--list"], given)]
     pin = ["taskset", "-c", str(max(os.sched_getaffinity(0)))] if threads == 1 else []
-    for workload in workloads:
-        if not any(row.startswith(workload) for row in wanted):
-            continue
+    # The name of a row begins with that of its workload. W1 is not the workload of W11.
+    needed = {max(filter(row.startswith, workloads), key=len) for row in wanted}
+    for workload in filter(needed.__contains__, workloads):
         flags = ["--alone", "--threads", str(threads), "--min-time", str(given.min_time)]
         for line in output([*pin, given.bench, "--workloads", workload, *flags], given):
             row = json.loads(line)
@@ -139,10 +140,8 @@ def three_digits(x):
 def report(table):
     threads = sorted({key[0] for cells in table.values() for key in cells})
     peers = [who for who in NAMES if who != "gradloom" and any((threads[0], who) in c for c in table.values())]
-    columns = [f"{NAMES[who]}, {n}" for n in threads for who in ["gradloom", *peers]]
-    ratios = [f"ratio, {n}" for n in threads]
-    each = len(peers) + 1
-    header = [x for i, r in enumerate(ratios) for x in [*columns[i * each : (i + 1) * each], r]]
+    names = [*(NAMES[who] for who in ["gradloom", *peers]), "ratio"]
+    header = [f"{name}, {n}" for n in threads for name in names]
     print(f"| row | {' | '.join(header)} |")
     print("|---|" + "---:|" * len(header))
     found = {n: {} for n in threads}
