@@ -132,7 +132,7 @@ impl Blocking {
         // column. So are rows that compete, and elements without contiguous rows or columns.
         let spread = match by_column {
             true => a.cols * size_of::<T>() >= 1024,
-            // A set of the L1 cache holds the lines of 8 to 12 rows. A tile has as many.
+            // One set of the L1 cache, of 8 or 12 lines, has to hold those of all rows of a tile, up to 12.
             false => a.rows > 0 && compete(a),
         };
         let pack_a = pack_b && (spread && n_block >= 4 * width || !lines_up);

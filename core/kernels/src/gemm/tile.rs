@@ -309,7 +309,7 @@ mod x86 {
                             _mm_prefetch::<_MM_HINT_T0>(c.cast());
                             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(V * $lanes - 1).cast());
                         }
-                        // With shorter vectors, the prefetches would take more instructions than a core starts.
+                        // Fewer multiply-adds, as with shorter vectors, leave no time for these instructions.
                         let ahead = V == 2 && size_of::<[$t; $lanes]>() == 64;
                         for _ in 0..k {
                             if ahead {
