@@ -209,14 +209,28 @@ impl Cursor<'_> {
         self.readable = size_of_val(&ZEROS);
     }
 
-    /// Goes to the next row.
-    fn next(&mut self, len: usize) {
-        self.row += 1;
-        self.left -= 1;
+    /// Goes `n` rows on, at most those that are left at equal distances.
+    fn skip(&mut self, n: usize, len: usize) {
+        self.row += n;
+        self.left -= n;
         match self.left {
             0 => self.find(len),
-            _ => self.first = self.first.map(|at| at.wrapping_add(self.apart)),
+            _ => self.first = self.first.map(|at| at.wrapping_add(n * self.apart)),
         }
+    }
+
+    /// Returns where this row begins, if it and the next `n - 1` are at equal distances, and `bytes` bytes of
+    /// each can be read in place.
+    fn in_place(&self, n: usize, bytes: usize) -> Option<*const u8> {
+        let first = self.first?;
+        let last = first.wrapping_add((n - 1) * self.apart);
+        // The addresses of the rows ascend or descend, so all others lie between these two.
+        let is_readable = |row: *const u8| {
+            let readable = self.end.addr().checked_sub(row.addr());
+            row >= self.start && readable.is_some_and(|readable| bytes <= readable)
+        };
+        let is_in_place = self.copied.is_none() && n <= self.left;
+        (is_in_place && is_readable(first) && is_readable(last)).then_some(first)
     }
 
     /// Makes the elements of the row readable.
@@ -283,6 +297,12 @@ impl RowCursors<'_> {
         self.slots.extend_from_slice(slots);
         let mut left = n;
         while left > 0 {
+            // SAFETY: the caller guarantees the slots of the piece, which ends `left` elements from here.
+            let n_rows = unsafe { self.run_in_place(instrs, left) };
+            if n_rows > 0 {
+                left -= n_rows * len;
+                continue;
+            }
             let now = left.min(len - self.in_row);
             // Elements after the row fill its last vector. The next row overwrites their results.
             let mut wide = now.next_multiple_of(VECTOR).min(left);
@@ -316,8 +336,55 @@ impl RowCursors<'_> {
             left -= now;
             if self.in_row == len {
                 (self.in_row, self.is_read) = (0, false);
-                self.cursors.iter_mut().for_each(|cursor| cursor.next(len));
+                self.cursors
+                    .iter_mut()
+                    .for_each(|cursor| cursor.skip(1, len));
             }
         }
+    }
+
+    /// Computes whole rows that all operands have at equal distances, and returns their number.
+    ///
+    /// Between such rows only addresses change. Returns 0 if there are not several.
+    ///
+    /// # Safety
+    ///
+    /// As for [`RowCursors::run`], for the slots in `self` and `left` elements.
+    unsafe fn run_in_place(&mut self, instrs: &[Instr], left: usize) -> usize {
+        let len = self.of.len;
+        // As in `run`, elements after a row fill its last vector.
+        let wide = len.next_multiple_of(VECTOR);
+        if self.in_row > 0 || left < len + wide {
+            return 0;
+        }
+        let n = self.cursors.iter().map(|cursor| cursor.left).min();
+        let n = n.map_or(0, |n| n.min((left - wide) / len + 1));
+        if n < 2 {
+            return 0;
+        }
+        for cursor in &self.cursors {
+            let Some(first) = cursor.in_place(n, wide * cursor.size) else {
+                return 0;
+            };
+            self.slots[cursor.operand] = first.cast_mut();
+        }
+        for _ in 0..n {
+            for instr in instrs {
+                // SAFETY: the caller guarantees the slots of the piece, which has `wide` elements from each of these rows on.
+                // `in_place` checked that as many can be read of the operands whose rows are read here.
+                unsafe { instr.run(&self.slots, wide) };
+            }
+            for (slot, size) in &self.of.steps {
+                self.slots[*slot] = self.slots[*slot].wrapping_add(size * len);
+            }
+            for cursor in &self.cursors {
+                let slot = &mut self.slots[cursor.operand];
+                *slot = slot.wrapping_add(cursor.apart);
+            }
+        }
+        self.cursors
+            .iter_mut()
+            .for_each(|cursor| cursor.skip(n, len));
+        n
     }
 }
