@@ -14,6 +14,7 @@ mod linalg;
 mod messages;
 mod modes;
 mod numpy_methods;
+mod parts;
 mod promotion;
 mod random_programs;
 mod shapes;
