@@ -1,7 +1,7 @@
 //! Groups that read parts of tensors: shifted rows, rows in reverse, rows among zeros, repeated rows.
 //!
-//! The group is compared with the same operations on parts that are contiguous. All numbers are small integers, so sums
-//! are exact in any order.
+//! The group is compared with the same operations on contiguous copies of the parts. The sums are those of integers, and
+//! thus exact in any order.
 
 use gradloom::{DType, Tensor, evaluate, vjp};
 
@@ -21,7 +21,8 @@ fn packed(x: &Tensor) -> Tensor {
     x
 }
 
-/// Returns parts of one shape: of `x` without two elements along each axis, from each of three offsets along one axis.
+/// Returns the parts of `x` that lack two elements along each axis: one before and one behind, but along one axis at a time also
+/// both before or both behind.
 fn shifted(x: &Tensor) -> Vec<Tensor> {
     let rank = x.shape().len();
     let mut parts = Vec::new();
@@ -107,7 +108,7 @@ fn the_cotangents_of_parts_are_added_where_they_lie() {
         let (y, pullback) = vjp(|x: &Tensor| group(&shifted(x), &row), &x);
         let ct = numbers(y.shape(), DType::F64);
         let found = pullback.call(&ct);
-        // The cotangent of the part at each offset, put among zeros by the definition.
+        // The cotangent of `x` is the sum of the cotangents of the parts, each padded with zeros to the shape of `x`.
         let parts: Vec<Tensor> = shifted(&x).iter().map(packed).collect();
         let rank = shape.len();
         let mut expected = Tensor::zeros(shape, DType::F64);

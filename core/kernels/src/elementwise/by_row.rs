@@ -209,7 +209,7 @@ impl Cursor<'_> {
         self.readable = size_of_val(&ZEROS);
     }
 
-    /// Goes `n` rows on, at most those that are left at equal distances.
+    /// Goes to the `n`th row after this one. `n` is at most `left`.
     fn skip(&mut self, n: usize, len: usize) {
         self.row += n;
         self.left -= n;
@@ -219,12 +219,12 @@ impl Cursor<'_> {
         }
     }
 
-    /// Returns where this row begins, if it and the next `n - 1` are at equal distances, and `bytes` bytes of
-    /// each can be read in place.
+    /// Returns the address of this row, if `n` rows from it on are at equal distances and `bytes` bytes of each can be read
+    /// in the operand.
     fn in_place(&self, n: usize, bytes: usize) -> Option<*const u8> {
         let first = self.first?;
         let last = first.wrapping_add((n - 1) * self.apart);
-        // The addresses of the rows ascend or descend, so all others lie between these two.
+        // All other rows lie between these two.
         let is_readable = |row: *const u8| {
             let readable = self.end.addr().checked_sub(row.addr());
             row >= self.start && readable.is_some_and(|readable| bytes <= readable)
@@ -343,9 +343,9 @@ impl RowCursors<'_> {
         }
     }
 
-    /// Computes whole rows that all operands have at equal distances, and returns their number.
+    /// Computes the next rows if they are at equal distances in every operand, and returns their number.
     ///
-    /// Between such rows only addresses change. Returns 0 if there are not several.
+    /// From one such row to the next only addresses change. Returns 0, and computes nothing, for less than two rows.
     ///
     /// # Safety
     ///
