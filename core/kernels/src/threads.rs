@@ -76,9 +76,64 @@ pub fn worth(nanos: usize) -> usize {
 ///
 /// `nanos` is the estimated time of all tasks on one thread.
 pub fn for_each(n_tasks: usize, nanos: usize, task: impl Fn(usize) + Sync) {
+    run_all(n_tasks, nanos, &task);
+}
+
+/// As [`for_each`]. A task is compiled once, for the caller and for other threads.
+fn run_all(n_tasks: usize, nanos: usize, task: &(dyn Fn(usize) + Sync)) {
     let n_threads = worth(nanos).min(n_tasks);
-    if n_threads < 2 || n_tasks > MAX_TASKS || !pool().run(n_tasks, n_threads, &task) {
+    if n_threads < 2 || n_tasks > MAX_TASKS || !pool().run(n_tasks, n_threads, task) {
         (0..n_tasks).for_each(task);
+    }
+}
+
+/// Elements that tasks write, each a part of its own.
+struct Shared<'a, T> {
+    start: *mut T,
+    len: usize,
+    elements: PhantomData<&'a mut [T]>,
+}
+
+// SAFETY: threads access disjoint parts through the pointer, and their elements may move between threads (`T: Send`).
+unsafe impl<T: Send> Sync for Shared<'_, T> {}
+
+impl<'a, T> Shared<'a, T> {
+    fn new(elements: &'a mut [T]) -> Shared<'a, T> {
+        Shared {
+            start: elements.as_mut_ptr(),
+            len: elements.len(),
+            elements: PhantomData,
+        }
+    }
+
+    /// Returns the address of an element.
+    fn at(&self, i: usize) -> *mut T {
+        assert!(i < self.len);
+        self.start.wrapping_add(i)
+    }
+
+    /// Returns the elements `from..to`.
+    ///
+    /// # Safety
+    ///
+    /// Parts that are used at the same time must not overlap.
+    #[allow(clippy::mut_from_ref)] // the caller guarantees that parts do not overlap
+    unsafe fn part(&self, from: usize, to: usize) -> &mut [T] {
+        assert!(from <= to && to <= self.len);
+        // SAFETY: the part lies in the slice, which is borrowed mutably, and overlaps no other part that is used.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(from), to - from) }
+    }
+
+    /// Returns chunk `i` of those of `len` elements, which is shorter or empty at the end.
+    ///
+    /// # Safety
+    ///
+    /// As for [`part`](Self::part).
+    #[allow(clippy::mut_from_ref)] // the caller guarantees that chunks do not overlap
+    unsafe fn chunk(&self, i: usize, len: usize) -> &mut [T] {
+        let from = i.saturating_mul(len).min(self.len);
+        // SAFETY: the caller guarantees that parts do not overlap.
+        unsafe { self.part(from, from.saturating_add(len).min(self.len)) }
     }
 }
 
@@ -93,7 +148,12 @@ pub fn for_each_chunk<T: Send>(
     task: impl Fn(usize, &mut [T]) + Sync,
 ) {
     let n_tasks = out.len().div_ceil(len.max(1));
-    for_each_chunks(n_tasks, [(out, len)], nanos, |i, [out]| task(i, out));
+    let out = Shared::new(out);
+    for_each(n_tasks, nanos, |i| {
+        // SAFETY: each `i` comes once, and chunks of different numbers do not overlap.
+        let chunk = unsafe { out.chunk(i, len) };
+        task(i, chunk);
+    });
 }
 
 /// As [`for_each_chunk`] with several slices, each with its own chunk length. The chunks past the
@@ -104,29 +164,12 @@ pub fn for_each_chunks<T: Send, const N: usize>(
     nanos: usize,
     task: impl Fn(usize, [&mut [T]; N]) + Sync,
 ) {
-    struct Base<T> {
-        start: *mut T,
-        n: usize,
-        len: usize,
-    }
-    // SAFETY: threads access disjoint parts through the pointer, and their elements may move
-    // between threads (`T: Send`).
-    unsafe impl<T: Send> Sync for Base<T> {}
-    let bases = outs.map(|(out, len)| Base {
-        start: out.as_mut_ptr(),
-        n: out.len(),
-        len,
-    });
-    let bases = &bases;
+    let outs = outs.map(|(out, len)| (Shared::new(out), len));
     for_each(n_tasks, nanos, |i| {
-        let chunks = std::array::from_fn(|k| {
-            let Base { start, n, len } = bases[k];
-            let from = i.saturating_mul(len).min(n);
-            // SAFETY: `from..from + len`, cut at `n`, lies in the slice, which is borrowed mutably
-            // until all tasks are done. Each `i` comes once, and the chunks of two tasks do not
-            // overlap.
-            unsafe { std::slice::from_raw_parts_mut(start.add(from), len.min(n - from)) }
-        });
+        // SAFETY: each `i` comes once, and chunks of different numbers do not overlap.
+        let chunks = outs
+            .each_ref()
+            .map(|(out, len)| unsafe { out.chunk(i, *len) });
         task(i, chunks);
     });
 }
@@ -143,19 +186,13 @@ pub(crate) fn for_each_part<T: Send>(
     start: impl Fn(usize) -> usize + Sync,
     task: impl Fn(usize, &mut [T]) + Sync,
 ) {
-    struct Base<T>(*mut T);
-    // SAFETY: threads access disjoint parts through the pointer, and their elements may move
-    // between threads (`T: Send`).
-    unsafe impl<T: Send> Sync for Base<T> {}
     let n = out.len();
     let bounds: SmallVec<[usize; 32]> = (0..n_parts).map(start).chain([n]).collect();
     assert!(bounds[0] == 0 && bounds.is_sorted());
-    let base = &Base(out.as_mut_ptr());
+    let out = Shared::new(out);
     for_each(n_parts, nanos, |i| {
-        let (from, to) = (bounds[i], bounds[i + 1]);
-        // SAFETY: the bounds ascend to the length of the slice, as asserted, and the slice is borrowed mutably until all
-        // tasks are done. Each `i` comes once, so the parts of two tasks do not overlap.
-        let part = unsafe { std::slice::from_raw_parts_mut(base.0.add(from), to - from) };
+        // SAFETY: each `i` comes once, and the bounds ascend, as asserted, so parts do not overlap.
+        let part = unsafe { out.part(bounds[i], bounds[i + 1]) };
         task(i, part);
     });
 }
@@ -208,19 +245,14 @@ pub(crate) fn for_each_columns<T: Send>(
     nanos: usize,
     task: impl Fn(usize, usize, ColumnsMut<'_, T>) + Sync,
 ) {
-    struct Base<T>(*mut T);
-    // SAFETY: threads access disjoint columns through the pointer, and their elements may move between threads
-    // (`T: Send`).
-    unsafe impl<T: Send> Sync for Base<T> {}
     let n_matrices = out.len() / (n_rows * width).max(1);
     let n_strips = width.div_ceil(len.max(1));
-    let base = &Base(out.as_mut_ptr());
+    let out = Shared::new(out);
     for_each(n_matrices * n_strips, nanos, |i| {
         let (matrix, first) = (i / n_strips, i % n_strips * len);
         let columns = ColumnsMut {
-            // SAFETY: `matrix < n_matrices` and `first < width`, so the element lies in `out`, which is borrowed
-            // mutably until all tasks are done. Each `i` comes once, and the columns of two tasks do not overlap.
-            start: unsafe { base.0.add(matrix * n_rows * width + first) },
+            // Each `i` comes once, and the columns of two tasks do not overlap.
+            start: out.at(matrix * n_rows * width + first),
             stride: width,
             n_rows,
             n_cols: len.min(width - first),
