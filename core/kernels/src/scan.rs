@@ -7,6 +7,7 @@ use crate::memory::element::Element;
 use crate::memory::scratch::{Plain, with_scratch};
 use crate::movement::blocks::{Columns, RowBlock};
 use crate::movement::write_parts;
+use crate::simd::array;
 use crate::simd::leveled::leveled;
 use crate::simd::number::{Float, Number};
 use crate::simd::vector::Simd;
@@ -286,7 +287,7 @@ impl<T: Element, R: Rule<T>, const N: usize> Lanes<T, N, 2> for Steps<R, T, N> {
     fn next(&mut self, x: [[T; N]; 2], is_first: bool) -> [T; N] {
         let both = |xs: &[[T; N]; 2], i: usize| [xs[0][i], xs[1][i]];
         if is_first {
-            self.y = std::array::from_fn(|i| self.rule.first(both(&x, i)));
+            self.y = array::from_fn(|i| self.rule.first(both(&x, i)));
         } else {
             for (i, y) in self.y.iter_mut().enumerate() {
                 *y = self.rule.next(*y, both(&x, i), both(&self.before, i));
@@ -357,9 +358,9 @@ fn by_columns<S: Simd, T: Element, const N: usize, const A: usize>(
     out: &mut [T],
     lanes: impl Lanes<T, N, A>,
 ) {
-    let mut x: [Columns<T, N, N>; A] = std::array::from_fn(|_| Columns([[T::default(); N]; N]));
+    let mut x: [Columns<T, N, N>; A] = array::from_fn(|_| Columns([[T::default(); N]; N]));
     for (i, out) in out.chunks_mut(N * r).enumerate() {
-        let args = args.map(|xs| &xs[i * N * r..]);
+        let args = array::map(args, |xs| &xs[i * N * r..]);
         let block = RowBlock::<T, N>::new(out.len() / r, r);
         let mut lanes = lanes;
         let mut done = 0;
@@ -371,7 +372,7 @@ fn by_columns<S: Simd, T: Element, const N: usize, const A: usize>(
             }
             for k in 0..n {
                 let j = if reverse { n - 1 - k } else { k };
-                let column = std::array::from_fn(|i| x[i].0[j]);
+                let column = array::from_fn(|i| x[i].0[j]);
                 x[0].0[j] = lanes.next(column, done + k == 0);
             }
             block.write::<S>(&x[0], n, &mut out[first..]);
@@ -439,7 +440,7 @@ impl Sizes {
         };
         let columns = |args: [&[T]; 2], out: &mut [T], len: usize, nanos: usize| {
             for_each_columns(out, [r, b], len, nanos, |matrix, first, out| {
-                let args = args.map(|xs| &xs[matrix * r * b..][..r * b][first..]);
+                let args = array::map(args, |xs| &xs[matrix * r * b..][..r * b][first..]);
                 scan_columns(args, b, self.reverse, out, rule);
             });
         };
@@ -448,12 +449,12 @@ impl Sizes {
             return columns(args, out, b.div_ceil(parts).next_multiple_of(STRIP), nanos);
         }
         for_each_chunk(out, len, nanos, |task, out| {
-            let args = args.map(|xs| &xs[task * len..][..out.len()]);
+            let args = array::map(args, |xs| &xs[task * len..][..out.len()]);
             match b {
                 1 if self.by_columns::<T>(rule) => {
                     let (many, few) = out.split_at_mut(whole_blocks::<T>(out.len() / r) * r);
                     scan_blocks(args, r, self.reverse, many, rule);
-                    let args = args.map(|xs| &xs[many.len()..]);
+                    let args = array::map(args, |xs| &xs[many.len()..]);
                     if !rule.is_extreme() || r <= 2 * SPAN {
                         return scan_rows(args, r, self.reverse, few, rule);
                     }
@@ -508,11 +509,11 @@ leveled! {
         let whole = out.len() / r / ROWS * ROWS * r;
         let (many, few) = out.split_at_mut(whole);
         for (i, out) in many.chunks_exact_mut(ROWS * r).enumerate() {
-            let args = args.map(|xs| &xs[i * ROWS * r..]);
+            let args = array::map(args, |xs| &xs[i * ROWS * r..]);
             rows::<T, ROWS>(args, r, reverse, out, rule);
         }
         for (i, out) in few.chunks_exact_mut(r).enumerate() {
-            let args = args.map(|xs| &xs[whole + i * r..]);
+            let args = array::map(args, |xs| &xs[whole + i * r..]);
             rows::<T, 1>(args, r, reverse, out, rule);
         }
     }
@@ -528,16 +529,16 @@ fn rows<T: Element, const N: usize>(
     rule: impl Rule<T>,
 ) {
     let place = order(r, reverse);
-    let args: [[&[T]; N]; 2] = args.map(|xs| std::array::from_fn(|row| &xs[row * r..][..r]));
+    let args: [[&[T]; N]; 2] = array::map(args, |xs| array::from_fn(|row| &xs[row * r..][..r]));
     let mut rest = out;
-    let mut out: [&mut [T]; N] = std::array::from_fn(|_| {
+    let mut out: [&mut [T]; N] = array::from_fn(|_| {
         let (row, later) = std::mem::take(&mut rest).split_at_mut(r);
         rest = later;
         row
     });
     let read = |row: usize, at: usize| [args[0][row][at], args[1][row][at]];
-    let mut before: [[T; 2]; N] = std::array::from_fn(|row| read(row, place(0)));
-    let mut y = before.map(|x| rule.first(x));
+    let mut before: [[T; 2]; N] = array::from_fn(|row| read(row, place(0)));
+    let mut y = array::map(before, |x| rule.first(x));
     (0..N).for_each(|row| out[row][place(0)] = y[row]);
     for i in 1..r {
         for row in 0..N {
@@ -610,7 +611,7 @@ leveled! {
         let mut out = out;
         let (r, n) = (out.n_rows(), out.n_cols());
         let place = order(r, reverse);
-        let row = |i: usize| args.map(|xs| &xs[place(i) * b..][..n]);
+        let row = |i: usize| array::map(args, |xs| &xs[place(i) * b..][..n]);
         let [x, a] = row(0);
         for (j, y) in out.row(place(0))[..n].iter_mut().enumerate() {
             *y = rule.first([x[j], a[j]]);
@@ -662,9 +663,13 @@ fn scan_some<T: Element, const N: usize>(
     rule: impl Rule<T>,
 ) {
     let read = |xs: &[T]| -> [T; N] { *xs[at..].first_chunk().expect("`N` elements are left") };
-    let (y, x, before) = (read(y_before), x.map(read), before.map(read));
+    let (y, x, before) = (
+        read(y_before),
+        array::map(x, read),
+        array::map(before, read),
+    );
     let next = |j: usize| rule.next(y[j], [x[0][j], x[1][j]], [before[0][j], before[1][j]]);
-    ys[at..][..N].copy_from_slice(&std::array::from_fn::<T, N, _>(next));
+    ys[at..][..N].copy_from_slice(&array::from_fn::<T, N>(next));
 }
 
 leveled! {
@@ -679,7 +684,7 @@ leveled! {
     ) {
         let [r, b] = rb;
         for (matrix, out) in out.chunks_exact_mut(r * b).enumerate() {
-            let args = args.map(|xs| &xs[matrix * r * b..][..r * b]);
+            let args = array::map(args, |xs| &xs[matrix * r * b..][..r * b]);
             let mut first = 0;
             while first < b {
                 first += match b - first {
@@ -706,10 +711,10 @@ fn strip<T: Element, const N: usize>(
 ) -> usize {
     let place = order(r, reverse);
     let read = |row: usize| -> [[T; N]; 2] {
-        args.map(|xs| std::array::from_fn(|j| xs[row * b + first..][..N][j]))
+        array::map(args, |xs| array::from_fn(|j| xs[row * b + first..][..N][j]))
     };
     let mut before = read(place(0));
-    let mut y: [T; N] = std::array::from_fn(|j| rule.first([before[0][j], before[1][j]]));
+    let mut y: [T; N] = array::from_fn(|j| rule.first([before[0][j], before[1][j]]));
     out[place(0) * b + first..][..N].copy_from_slice(&y);
     for i in 1..r {
         let x = read(place(i));

@@ -314,6 +314,17 @@ struct Place {
     n: usize,
 }
 
+/// Returns whether the places are among `n_windows`, and have at most `lanes` of them.
+fn are_inside(places: &[Place], n_windows: usize, lanes: usize) -> bool {
+    let inside = |place: &Place| place.window + place.n <= n_windows && place.n <= lanes;
+    places.iter().all(inside)
+}
+
+/// Returns whether each place has `lanes` windows.
+fn are_whole(places: &[Place], lanes: usize) -> bool {
+    places.iter().all(|place| place.n == lanes)
+}
+
 leveled! {
     /// Returns the vectors of the level that hold the results of a channel.
     fn places<S, T: Number>(of: &Padded) -> Vec<Place> {
@@ -459,9 +470,8 @@ impl<T: Number> Tile<'_, T> {
             }
         }
         let n_windows = self.n_windows;
-        let inside = |place: &Place| place.window + place.n <= n_windows && place.n <= V::N;
-        assert!(places.iter().all(inside) && M * n_windows <= out.len());
-        let whole = places.iter().all(|place| place.n == V::N);
+        assert!(are_inside(places, n_windows, V::N) && M * n_windows <= out.len());
+        let whole = are_whole(places, V::N);
         let out = out.as_mut_ptr();
         // The bodies are small and have indices, so that the loops are unrolled: otherwise the sums
         // would be kept in memory.

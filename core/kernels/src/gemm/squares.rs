@@ -1,6 +1,7 @@
 //! Transposition of small square blocks in registers, and products of matrices and vectors by it.
 
 use crate::gemm::pack::MatVecs;
+use crate::simd::array;
 use std::arch::x86_64::*;
 
 /// Returns the columns of an 8 by 8 block whose rows are `stride` apart.
@@ -86,7 +87,7 @@ macro_rules! mat_vecs {
                         }
                         for p in whole_k..k {
                             let column: [$t; $side] =
-                                std::array::from_fn(|l| *a.add((i + l) * stride + p));
+                                array::from_fn(|l| *a.add((i + l) * stride + p));
                             sums = $fma($load(column.as_ptr()), $splat(*x.add(p * x_stride)), sums);
                         }
                         if of.add {

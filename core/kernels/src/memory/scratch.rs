@@ -1,6 +1,7 @@
 //! Thread-local scratch memory of kernels.
 
 use crate::memory::aligned_vec::{AlignedVec, Line, at_least};
+use crate::simd::array;
 use std::cell::Cell;
 use std::thread::LocalKey;
 
@@ -79,15 +80,12 @@ pub(crate) fn with_slices<T: Plain, R, const N: usize>(
     lens: [usize; N],
     f: impl FnOnce([&mut [T]; N]) -> R,
 ) -> R {
-    let n_lines = lens.map(lines_for::<T>);
-    with_lines(scratch, n_lines.iter().sum(), |mut rest| {
-        let mut at = 0;
-        let slices = [(); N].map(|()| {
-            let (lines, others) = std::mem::take(&mut rest).split_at_mut(n_lines[at]);
+    let n_lines = lens.iter().map(|len| lines_for::<T>(*len)).sum();
+    with_lines(scratch, n_lines, |mut rest| {
+        let slices = array::map(lens, |len| {
+            let (lines, others) = std::mem::take(&mut rest).split_at_mut(lines_for::<T>(len));
             rest = others;
             let start = lines.as_mut_ptr().cast::<T>();
-            let len = lens[at];
-            at += 1;
             // SAFETY: the lines are initialised, aligned for `T` and large enough for `len`
             // elements, for which any bits are valid (`Plain`). The slices are disjoint and live
             // until `f` returns.

@@ -2,6 +2,7 @@
 
 use super::operation::Sum;
 use super::{BYTES_PER_NANO, fold, results_of_a_task};
+use crate::simd::array;
 use crate::simd::lanes::{CHUNK, Pairwise};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
@@ -143,9 +144,9 @@ fn sum_lane<T: Number>(xs: &[T], stride: usize, rows: usize, out: &mut [T]) {
 /// Writes a sum of columns.
 #[inline(always)]
 fn add_columns<T: Number, const K: usize>(to: &mut [T], xs: [&[T]; K], sum: impl Fn([T; K]) -> T) {
-    let xs = xs.map(|xs| &xs[..to.len()]);
+    let xs = array::map(xs, |xs| &xs[..to.len()]);
     for (i, y) in to.iter_mut().enumerate() {
-        *y = sum(xs.map(|xs| xs[i]));
+        *y = sum(array::map(xs, |xs| xs[i]));
     }
 }
 

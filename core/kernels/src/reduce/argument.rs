@@ -9,6 +9,7 @@ use super::view::{Direct, Gathered, PART, View};
 use super::{BYTES_PER_NANO, Fold, results_of_a_task};
 use crate::memory::layout::Layout;
 use crate::memory::scratch::Plain;
+use crate::simd::array;
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use crate::task::{Prepared, map};
@@ -384,7 +385,7 @@ fn compare_long<T: Number, const N: usize>(
     wins: impl Fn(T, T) -> bool + Copy,
 ) -> usize {
     let n = best.len();
-    let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
+    let rows: [&[T]; N] = array::from_fn(|i| &xs[i * stride..][..n]);
     let step = |mut found: (T, u32), x: [T; N]| {
         for (i, x) in x.into_iter().enumerate() {
             let won = wins(x, found.0);
@@ -397,18 +398,18 @@ fn compare_long<T: Number, const N: usize>(
         found
     };
     // The length of a piece is a constant, so its loop has no columns that are compared alone.
-    let split = rows.map(|row| row.as_chunks::<COLS>());
+    let split = array::map(rows, |row| row.as_chunks::<COLS>());
     let (pieces, rest) = best.as_chunks_mut::<COLS>();
     let (places, rest_at) = at.as_chunks_mut::<COLS>();
     for (i, (best, at)) in pieces.iter_mut().zip(places).enumerate() {
-        let rows: [&[T; COLS]; N] = std::array::from_fn(|row| &split[row].0[i]);
+        let rows: [&[T; COLS]; N] = array::from_fn(|row| &split[row].0[i]);
         for j in 0..COLS {
-            (best[j], at[j]) = step((best[j], at[j]), std::array::from_fn(|row| rows[row][j]));
+            (best[j], at[j]) = step((best[j], at[j]), array::from_fn(|row| rows[row][j]));
         }
     }
     let rows = split.map(|(_, row)| &row[..rest.len()]);
     for (j, (best, at)) in rest.iter_mut().zip(rest_at).enumerate() {
-        (*best, *at) = step((*best, *at), std::array::from_fn(|row| rows[row][j]));
+        (*best, *at) = step((*best, *at), array::from_fn(|row| rows[row][j]));
     }
     N
 }

@@ -3,6 +3,7 @@
 use super::BYTES_PER_NANO;
 use super::operation::Reduction;
 use crate::memory::element::Element;
+use crate::simd::array;
 use crate::simd::leveled::leveled;
 use crate::simd::vector::prefetch_elements;
 use crate::threads::for_each_chunk;
@@ -52,7 +53,7 @@ pub(super) fn fold_tall<T: Element>(
     let n_parts = r.div_ceil(part);
     for (strip, out) in out.chunks_mut(STRIP).enumerate() {
         let (xs, n) = (&xs[strip * STRIP..], out.len());
-        let mut totals = std::array::from_fn::<_, PARTS, _>(|_| Strip([T::default(); STRIP]));
+        let mut totals = array::from_fn::<_, PARTS>(|_| Strip([T::default(); STRIP]));
         let nanos = r * n * size_of::<T>() / BYTES_PER_NANO;
         for_each_chunk(&mut totals[..n_parts], 1, nanos, |i, totals| {
             let rows = part.min(r - i * part);
@@ -205,7 +206,7 @@ fn fold_long_pieces<T: Element>(
         let x = long_pieces::<AT_ONCE, T>(xs, stride, done, out.len());
         for (i, y) in out.iter_mut().enumerate() {
             for j in 0..WIDE {
-                y[j] = how.all::<AT_ONCE>(y[j], std::array::from_fn(|row| x[row][i][j]));
+                y[j] = how.all::<AT_ONCE>(y[j], array::from_fn(|row| x[row][i][j]));
             }
         }
         done += AT_ONCE;
@@ -229,7 +230,7 @@ fn long_pieces<const ROWS: usize, T>(
     first: usize,
     n: usize,
 ) -> [&[[T; WIDE]]; ROWS] {
-    std::array::from_fn(|row| &xs[(first + row) * stride..].as_chunks().0[..n])
+    array::from_fn(|row| &xs[(first + row) * stride..].as_chunks().0[..n])
 }
 
 /// Folds `N` columns of rows into `out`, several rows at a time, and returns `N`.
@@ -251,7 +252,7 @@ fn fold_piece<const N: usize, T: Element>(
         prefetch_rows(xs, stride, after..rows.min(after + AT_ONCE), N);
         let x = pieces::<N, AT_ONCE, T>(xs, stride, done);
         for j in 0..N {
-            y[j] = how.all::<AT_ONCE>(y[j], std::array::from_fn(|row| x[row][j]));
+            y[j] = how.all::<AT_ONCE>(y[j], array::from_fn(|row| x[row][j]));
         }
         done += AT_ONCE;
     }
@@ -273,11 +274,10 @@ pub(super) fn pieces<const N: usize, const ROWS: usize, T>(
     stride: usize,
     first: usize,
 ) -> [&[T; N]; ROWS] {
-    let mut rows = [(); ROWS].map(|()| None);
-    for (i, row) in rows.iter_mut().enumerate() {
-        *row = xs[(first + i) * stride..].first_chunk::<N>();
-    }
-    rows.map(|row| row.expect("a row has `N` columns"))
+    array::from_fn(|row| {
+        let columns = xs[(first + row) * stride..].first_chunk::<N>();
+        columns.expect("a row has `N` columns")
+    })
 }
 
 /// Prefetches the first columns of rows: the hardware prefetches within a page only.

@@ -8,6 +8,7 @@ use super::forward::{Exp, Minus, Normalization, Root, RowMode, Square};
 use super::jacobians::{FromMean, JacobianRow, Product, Subtraction, Weighted};
 use crate::memory::scratch::{Plain, with_scratch};
 use crate::reduce::{self, Max, Reduction, Sum, fold_strip};
+use crate::simd::array;
 use crate::simd::lanes::{Map, add, map, map_add};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
@@ -104,7 +105,7 @@ fn for_each_strip<T: Float + Plain, const N: usize, const FOLDS: bool>(
     for_each_columns(out, size, len, nanos as usize, |matrix, first, out| {
         let (first, n) = (first * of_column, out.n_cols() * of_column);
         let strip = Strip {
-            args: args.map(|xs| Columns {
+            args: array::map(args, |xs| Columns {
                 xs: &xs[matrix * r * width..][..r * width][first..],
                 stride: width,
                 rows: r,

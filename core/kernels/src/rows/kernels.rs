@@ -5,6 +5,7 @@ use super::row_kernel::RowKernel;
 use super::{columns, jacobians};
 use crate::memory::Element;
 use crate::memory::scratch::Plain;
+use crate::simd::array;
 use crate::simd::number::{Float, Number};
 use crate::task::Prepared;
 use gradloom_ir::DType;
@@ -49,7 +50,7 @@ impl Along {
         let width = |whole: bool| Some(if whole { r * b * c } else { b });
         let (args, out) = (whole.0.map(width), [width(whole.1)]);
         RowKernel::new(a, args, out, move |args, outs, mode| {
-            let args = std::array::from_fn(|i| T::slice(args[i]));
+            let args = array::from_fn(|i| T::slice(args[i]));
             let out = T::slice_mut(&mut outs[0]);
             match [r, b] {
                 [1, 1] => by_rows(args, out, c, mode),
@@ -72,13 +73,13 @@ fn affine<T: Float, const N: usize>(
     of: Rows,
     f: impl Fn([&[T]; N], &mut [T], RowMode) + Send + Sync + 'static,
 ) -> RowKernel {
-    let widths: [_; N] = std::array::from_fn(|i| (i == 0).then_some(of.cols));
+    let widths: [_; N] = array::from_fn(|i| (i == 0).then_some(of.cols));
     RowKernel::new(
         of.n_rows,
         widths,
         [Some(of.cols)],
         move |args, outs, mode| {
-            let args = std::array::from_fn(|i| T::slice(args[i]));
+            let args = array::from_fn(|i| T::slice(args[i]));
             f(args, T::slice_mut(&mut outs[0]), mode);
         },
     )

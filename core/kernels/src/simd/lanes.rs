@@ -5,6 +5,7 @@
 //! weight. The error of a sum is at most `(k + log2 n)` roundings of the sum of the absolute
 //! values, with `k` less than 16.
 
+use crate::simd::array;
 use crate::simd::number::{Float, Number};
 use crate::simd::vector::{Floats, LANES, Simd, Vector, prefetch};
 
@@ -261,6 +262,28 @@ pub(crate) fn map_sum<V: Vector>(
     total
 }
 
+/// Returns the starts of slices.
+///
+/// # Panics
+///
+/// If one of them does not have `n` elements.
+#[inline(always)]
+fn starts<T, const K: usize>(slices: [&[T]; K], n: usize) -> [*const T; K] {
+    array::map(slices, |slice| {
+        assert!(slice.len() == n);
+        slice.as_ptr()
+    })
+}
+
+/// As [`starts`].
+#[inline(always)]
+fn starts_mut<T, const K: usize>(mut slices: [&mut [T]; K], n: usize) -> [*mut T; K] {
+    array::from_fn(|i| {
+        assert!(slices[i].len() == n);
+        slices[i].as_mut_ptr()
+    })
+}
+
 #[inline(always)]
 fn sums_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
     xs: [&[V::T]; K],
@@ -269,8 +292,8 @@ fn sums_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
     f: impl Map<V, K, M>,
 ) -> [V::T; M] {
     let n = xs[0].len();
-    assert!(xs.iter().all(|x| x.len() == n) && (!WRITE || out.len() == n));
-    let (xs, out) = (xs.map(<[V::T]>::as_ptr), out.as_mut_ptr());
+    assert!(!WRITE || out.len() == n);
+    let (xs, out) = (starts(xs, n), out.as_mut_ptr());
     if n <= CHUNK {
         // SAFETY: all slices have `n` elements, as asserted.
         return unsafe { sums_of_chunk::<V, K, M, WRITE>(xs, out, n, ahead, f) };
@@ -283,7 +306,10 @@ fn sums_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
         x
     };
     for start in (0..n).step_by(CHUNK) {
-        let (xs, out) = (xs.map(|x| x.wrapping_add(start)), out.wrapping_add(start));
+        let (xs, out) = (
+            array::map(xs, |x| x.wrapping_add(start)),
+            out.wrapping_add(start),
+        );
         let n = CHUNK.min(n - start);
         // SAFETY: the chunk lies inside the slices, which have equal lengths, as asserted.
         let totals = unsafe { sums_of_chunk::<V, K, M, WRITE>(xs, out, n, ahead, f) };
@@ -385,14 +411,16 @@ pub(crate) fn map_and_ask<V: Vector, const K: usize>(
     f: impl Map<V, K, 1>,
 ) {
     let n = out.len();
-    assert!(xs.iter().all(|x| x.len() == n));
-    let (xs, to) = (xs.map(<[V::T]>::as_ptr), out.as_mut_ptr());
+    let (xs, to) = (starts(xs, n), out.as_mut_ptr());
     // SAFETY: all slices have `n` elements, as asserted, and `STREAM` is used only if `to` is
     // aligned to a vector.
     unsafe {
         match (non_temporal && to.cast::<V>().is_aligned(), next.is_null()) {
-            (true, true) => map_to::<V, K, true, false>(xs, to, n, next, f),
-            (true, false) => map_to::<V, K, true, true>(xs, to, n, next, f),
+            (true, is_null) => {
+                // To ask for what is read anyway costs nothing beside stores to memory.
+                let next = if is_null { xs[0] } else { next };
+                map_to::<V, K, true, true>(xs, to, n, next, f);
+            }
             (false, true) => map_to::<V, K, false, false>(xs, to, n, next, f),
             (false, false) => map_to::<V, K, false, true>(xs, to, n, next, f),
         }
@@ -476,9 +504,8 @@ fn add_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
     f: impl Map<V, K, M>,
 ) {
     let n = xs[0].len();
-    assert!(xs.iter().all(|x| x.len() == n) && totals.iter().all(|t| t.len() == n));
     assert!(!WRITE || out.len() == n);
-    let (xs, to) = (xs.map(<[V::T]>::as_ptr), totals.map(<[V::T]>::as_mut_ptr));
+    let (xs, to) = (starts(xs, n), starts_mut(totals, n));
     let out = out.as_mut_ptr();
     let nothing = V::splat(V::T::NOTHING);
     let mut at = 0;
