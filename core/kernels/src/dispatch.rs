@@ -17,6 +17,19 @@ macro_rules! on_element {
     };
 }
 
+/// Calls a function that is generic over a word with that of the size of `$dtype`.
+macro_rules! on_word {
+    ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
+        match $dtype.size() {
+            1 => $($f)::+::<u8>($($arg),*),
+            2 => $($f)::+::<u16>($($arg),*),
+            4 => $($f)::+::<u32>($($arg),*),
+            8 => $($f)::+::<u64>($($arg),*),
+            size => unreachable!("no dtype has {size} bytes"),
+        }
+    };
+}
+
 /// Calls a function that is generic over a numeric element type with the type of `$dtype`, in which ops
 /// compute.
 macro_rules! on_number {

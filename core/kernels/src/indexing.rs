@@ -6,6 +6,7 @@
 
 use crate::KernelFault;
 use crate::memory::data::Base;
+use crate::memory::words::{Moved, Word};
 use crate::memory::{Data, Element};
 use crate::movement::write::{Write, on_write};
 use crate::simd::leveled::leveled;
@@ -72,7 +73,7 @@ macro_rules! on_index {
 
 /// Copies the elements at the indices. The operands are the tensor and the indices.
 pub fn take(dtype: DType, at: Places) -> Prepared {
-    fn typed<T: Element>(at: Places) -> Prepared {
+    fn typed<T: Word>(at: Places) -> Prepared {
         Box::new(move |args, outs| {
             let (xs, out) = (T::slice(args[0]), T::slice_mut(&mut outs[0]));
             on_index!(args[1], |indices| {
@@ -83,14 +84,14 @@ pub fn take(dtype: DType, at: Places) -> Prepared {
             Ok(())
         })
     }
-    on_element!(dtype, typed(at))
+    on_word!(dtype, typed(at))
 }
 
 /// As [`take`], but 0 for an index that a later one repeats.
 ///
 /// The second result is scratch of [`take_last_scratch`] elements.
 pub fn take_last(dtype: DType, at: Places) -> Prepared {
-    fn typed<T: Element>(at: Places) -> Prepared {
+    fn typed<T: Word>(at: Places) -> Prepared {
         Box::new(move |args, outs| {
             let [out, scratch] = outs else {
                 unreachable!("the kernel has a result and scratch")
@@ -104,7 +105,7 @@ pub fn take_last(dtype: DType, at: Places) -> Prepared {
             Ok(())
         })
     }
-    on_element!(dtype, typed(at))
+    on_word!(dtype, typed(at))
 }
 
 /// Returns the number of elements of the scratch of [`take_last`].
@@ -189,7 +190,7 @@ fn place_of<I: Index>(index: I, n: usize, wrong: &mut bool) -> usize {
 
 /// Prefetches the row of `len` elements at a later index.
 #[inline(always)]
-fn prefetch_row<T: Element, I: Index>(xs: &[T], later: Option<&I>, [n, len]: [usize; 2]) {
+fn prefetch_row<T: Moved, I: Index>(xs: &[T], later: Option<&I>, [n, len]: [usize; 2]) {
     if let Some(index) = later {
         // The index may be out of range.
         prefetch_elements(xs, from_start(*index, n).wrapping_mul(len), len);
@@ -217,7 +218,7 @@ fn check<I: Index>(indices: &[I], n: usize) -> Result<(), KernelFault> {
 }
 
 /// Returns whether all indices are in range.
-fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) -> bool {
+fn take_slices<T: Moved, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) -> bool {
     let Places { n, m, inner, .. } = at;
     if out.is_empty() || n == 0 {
         return indices.is_empty() || check(indices, n).is_ok();
@@ -253,7 +254,7 @@ fn take_slices<T: Element, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at:
 
 leveled! {
     /// Copies the rows of one outer element, and returns whether all indices are in range.
-    fn take_rows<S, T: Element>(
+    fn take_rows<S, T: Moved>(
         xs: &[T],
         indices: &[impl Index],
         out: &mut [T],
@@ -346,7 +347,7 @@ fn for_plain<I: Index>(indices: &[I], n: usize, mut f: impl FnMut(usize, usize))
 
 /// Copies elements of a matrix, one for each index, and returns whether all indices are in range.
 #[inline(always)]
-fn take_elements<T: Element>(
+fn take_elements<T: Moved>(
     xs: &[T],
     n: usize,
     indices: &[impl Index],
@@ -403,7 +404,7 @@ fn write_elements<T: Element>(
     !wrong
 }
 
-fn take_last_slices<T: Element, I: Index>(
+fn take_last_slices<T: Moved, I: Index>(
     xs: &[T],
     indices: &[I],
     out: &mut [T],

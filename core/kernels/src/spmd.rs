@@ -10,6 +10,7 @@ use crate::memory::data::{Data, DataMut};
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::memory::layout::Layout;
+use crate::memory::words::Word;
 use crate::movement::copy::Scatter;
 use crate::movement::gather::Gather;
 use crate::reduce::Fold;
@@ -211,7 +212,7 @@ pub fn spmd(of: Spmd) -> Prepared {
             }
         }
         for (out, (slot, parts)) in outs.iter_mut().zip(&outputs) {
-            on_element!(out.dtype(), put(parts, &devices, *slot, out));
+            on_word!(out.dtype(), put(parts, &devices, *slot, out));
         }
         Ok(())
     })
@@ -321,25 +322,25 @@ impl Exchange {
                     joined(*by, out, *x);
                 }
             }
-            Exchange::Gather(blocks) => on_element!(out.dtype(), gathered(*blocks, group, out)),
+            Exchange::Gather(blocks) => on_word!(out.dtype(), gathered(*blocks, group, out)),
             Exchange::Slice(blocks) => {
-                on_element!(out.dtype(), sliced(*blocks, group, at, out));
+                on_word!(out.dtype(), sliced(*blocks, group, at, out));
             }
             Exchange::ReduceScatter(blocks) => {
                 on_number!(out.dtype(), sum_scattered(*blocks, group, at, out));
             }
             Exchange::AllToAll { split, concat } => {
-                on_element!(out.dtype(), all_to_all(*split, *concat, group, at, out));
+                on_word!(out.dtype(), all_to_all(*split, *concat, group, at, out));
             }
             Exchange::Permute(sources) => match sources[at] {
                 Some(from) => out.copy_from(group[from]),
-                None => on_element!(out.dtype(), zero(out)),
+                None => on_word!(out.dtype(), zero(out)),
             },
         }
     }
 }
 
-fn zero<T: Element>(out: &mut DataMut<'_>) {
+fn zero<T: Word>(out: &mut DataMut<'_>) {
     T::slice_mut(out).fill(T::default());
 }
 
@@ -382,7 +383,7 @@ impl Blocks {
 }
 
 /// Writes all values, one after the other along an axis.
-fn gathered<T: Element>(blocks: Blocks, group: &[Data<'_>], out: &mut DataMut<'_>) {
+fn gathered<T: Word>(blocks: Blocks, group: &[Data<'_>], out: &mut DataMut<'_>) {
     let out = T::slice_mut(out);
     let to = blocks.with_len(blocks.len * group.len());
     for (i, x) in group.iter().enumerate() {
@@ -391,7 +392,7 @@ fn gathered<T: Element>(blocks: Blocks, group: &[Data<'_>], out: &mut DataMut<'_
 }
 
 /// Writes part `at` of value `at`.
-fn sliced<T: Element>(blocks: Blocks, group: &[Data<'_>], at: usize, out: &mut DataMut<'_>) {
+fn sliced<T: Word>(blocks: Blocks, group: &[Data<'_>], at: usize, out: &mut DataMut<'_>) {
     let len = blocks.len / group.len();
     let x = T::slice(group[at]);
     blocks.copy(x, at * len, T::slice_mut(out), blocks.with_len(len), 0, len);
@@ -419,7 +420,7 @@ fn sum_scattered<T: Number>(blocks: Blocks, group: &[Data<'_>], at: usize, out: 
 /// Writes part `at` of each value along one axis, one after the other along another axis.
 ///
 /// `split` has the axis of a value, and `concat` that of the result.
-fn all_to_all<T: Element>(
+fn all_to_all<T: Word>(
     split: Blocks,
     concat: Blocks,
     group: &[Data<'_>],
@@ -479,7 +480,7 @@ impl Parts {
 
     /// Returns the part of a device: a slice of the value if its elements are contiguous.
     fn part_of<'a>(&self, x: Data<'a>, device: usize) -> Result<Slot<'a>, KernelFault> {
-        fn copy<T: Element>(of: &Parts, x: Data<'_>, from: usize, part: &mut DataMut<'_>) {
+        fn copy<T: Word>(of: &Parts, x: Data<'_>, from: usize, part: &mut DataMut<'_>) {
             of.gather.read(&T::slice(x)[from..], 0, T::slice_mut(part));
         }
         if self.n == 0 {
@@ -491,13 +492,13 @@ impl Parts {
         }
         let dtype = x.dtype().expect("only groups compute in place");
         let mut part = Buffer::scratch(dtype, self.n)?;
-        on_element!(dtype, copy(self, x, from, &mut data_mut(&mut part)));
+        on_word!(dtype, copy(self, x, from, &mut data_mut(&mut part)));
         Ok(Slot::Made(Arc::new(part)))
     }
 }
 
 /// Writes the parts that the devices have in a slot. Devices with the same part have the same value.
-fn put<T: Element>(parts: &Parts, devices: &[Device<'_>], slot: usize, out: &mut DataMut<'_>) {
+fn put<T: Word>(parts: &Parts, devices: &[Device<'_>], slot: usize, out: &mut DataMut<'_>) {
     if parts.n == 0 {
         return;
     }

@@ -14,6 +14,7 @@ use crate::memory::data::{Data, DataMut, copy_bytes};
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::memory::scratch;
+use crate::memory::words::Word;
 use gradloom_ir::DType;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -82,6 +83,14 @@ pub(crate) fn map<T: Element, U: Element>(
 ) -> Prepared {
     Box::new(move |args, outs| {
         f(T::slice(args[0]), U::slice_mut(&mut outs[0]));
+        Ok(())
+    })
+}
+
+/// As [`map`], for a function that only moves elements.
+pub(crate) fn map_words<T: Word>(f: impl Fn(&[T], &mut [T]) + Send + Sync + 'static) -> Prepared {
+    Box::new(move |args, outs| {
+        f(T::slice(args[0]), T::slice_mut(&mut outs[0]));
         Ok(())
     })
 }

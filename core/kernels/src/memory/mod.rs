@@ -10,6 +10,7 @@ pub(crate) mod huge_pages;
 pub mod layout;
 pub mod pool;
 pub mod scratch;
+pub(crate) mod words;
 
 pub use aligned_vec::ALIGN;
 pub use buffer::Buffer;

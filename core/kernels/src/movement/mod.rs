@@ -9,9 +9,11 @@ pub(crate) mod reader;
 mod window;
 pub(crate) mod write;
 
+use crate::memory::words::{Word, word_of};
 use crate::memory::{Element, Layout};
+use crate::simd::array;
 use crate::simd::leveled::leveled;
-use crate::task::{Prepared, map};
+use crate::task::{Prepared, map_words};
 use crate::threads::for_each_chunk;
 use blocks::Blocks;
 use copy::{CopyInParts, Scatter};
@@ -46,8 +48,8 @@ pub(crate) fn write_parts<T: Send>(
 ///
 /// If the layout is already contiguous, the operand slice must have exactly its elements.
 pub fn copy(dtype: DType, layout: &Layout) -> Prepared {
-    fn typed<T: Element>(copy: Option<CopyInParts>) -> Prepared {
-        map(move |xs: &[T], out: &mut [T]| match &copy {
+    fn typed<T: Word>(copy: Option<CopyInParts>) -> Prepared {
+        map_words(move |xs: &[T], out: &mut [T]| match &copy {
             Some(copy) => copy.run(xs, out),
             None => write_parts(out, 1, |at, out| {
                 out.copy_from_slice(&xs[at..][..out.len()]);
@@ -56,7 +58,7 @@ pub fn copy(dtype: DType, layout: &Layout) -> Prepared {
     }
     let strided = !layout.is_contiguous();
     let copy = strided.then(|| CopyInParts::new(layout, dtype.size()));
-    on_element!(dtype, typed(copy))
+    on_word!(dtype, typed(copy))
 }
 
 /// Number of elements from which jumps between cache lines cost more than a copy.
@@ -75,9 +77,11 @@ pub fn jumps(dtype: DType, layout: &Layout) -> bool {
 /// Writes the operand to the elements that `to` selects of a tensor filled with a number.
 pub fn scatter_onto(dtype: DType, to: &Layout, value: &Static) -> Prepared {
     fn typed<T: Element>(scatter: Scatter, value: &Static) -> Prepared {
-        let value = T::from_static(value);
+        words(scatter, word_of(T::from_static(value)))
+    }
+    fn words<T: Word>(scatter: Scatter, value: T) -> Prepared {
         let ascends = scatter.is_ascending();
-        map(move |ys: &[T], out: &mut [T]| {
+        map_words(move |ys: &[T], out: &mut [T]| {
             if ascends {
                 return scatter.write_rows(out, value, |i, row| {
                     row.copy_from_slice(&ys[i..][..row.len()]);
@@ -95,8 +99,10 @@ pub fn scatter_onto(dtype: DType, to: &Layout, value: &Static) -> Prepared {
 /// Returns `None` if a copy in row-major order would be faster.
 pub fn scatter_view(dtype: DType, from: &Layout, to: &Layout, value: &Static) -> Option<Prepared> {
     fn typed<T: Element>(from: Gather, scatter: Scatter, value: &Static) -> Prepared {
-        let value = T::from_static(value);
-        map(move |xs: &[T], out: &mut [T]| {
+        words(from, scatter, word_of(T::from_static(value)))
+    }
+    fn words<T: Word>(from: Gather, scatter: Scatter, value: T) -> Prepared {
+        map_words(move |xs: &[T], out: &mut [T]| {
             scatter.write_rows(out, value, |i, row| match from.run(i, row.len()) {
                 Some(at) => row.copy_from_slice(&xs[at..][..row.len()]),
                 None => from.read(xs, i, row),
@@ -124,7 +130,7 @@ pub fn concat_reads(dtype: DType, layout: &Layout, n: usize) -> bool {
 ///
 /// `operands` are `n` and the layout of each.
 pub fn concat(dtype: DType, operands: &[(usize, Layout)]) -> Prepared {
-    fn typed<T: Element>(operands: &[(usize, Layout)]) -> Prepared {
+    fn typed<T: Word>(operands: &[(usize, Layout)]) -> Prepared {
         // An empty operand gives all of its elements in any number of turns.
         let whole = |(n, layout): &(usize, Layout)| *n == layout.numel();
         let is_view = |(_, layout): &(usize, Layout)| !layout.is_contiguous();
@@ -183,7 +189,7 @@ pub fn concat(dtype: DType, operands: &[(usize, Layout)]) -> Prepared {
             Ok(())
         })
     }
-    on_element!(dtype, typed(operands))
+    on_word!(dtype, typed(operands))
 }
 
 /// Largest number of elements that all operands together give in turn for which each operand is written by itself.
@@ -231,7 +237,7 @@ fn interleave<T: Copy, const N: usize>(turns: impl Iterator<Item = [T; N]>, out:
 }
 
 /// As [`concat()`], where the operands follow each other once.
-fn one_by_one<T: Element>(operands: &[(usize, Layout)]) -> Prepared {
+fn one_by_one<T: Word>(operands: &[(usize, Layout)]) -> Prepared {
     let piece = |(n, layout): &(usize, Layout)| {
         let view = (!layout.is_contiguous()).then(|| CopyInParts::new(layout, size_of::<T>()));
         (*n, layout.offset, view)
@@ -269,11 +275,11 @@ pub fn triangles(
     triangle: Triangle,
     diagonal: i64,
 ) -> Prepared {
-    fn typed<T: Element>(
+    fn typed<T: Word>(
         kept: impl Fn(usize) -> Range<usize> + Send + Sync + 'static,
         cols: usize,
     ) -> Prepared {
-        map(move |xs: &[T], out: &mut [T]| {
+        map_words(move |xs: &[T], out: &mut [T]| {
             write_parts(out, cols, |at, out| {
                 let both = xs[at..].chunks_exact(cols).zip(out.chunks_exact_mut(cols));
                 for (i, (x, y)) in both.enumerate() {
@@ -294,7 +300,7 @@ pub fn triangles(
             Triangle::Upper => n(column)..cols,
         }
     };
-    on_element!(dtype, typed(kept, cols))
+    on_word!(dtype, typed(kept, cols))
 }
 
 /// Number of rows up to which a matrix is reversed by a loop of its own.
@@ -302,9 +308,9 @@ const FEW_ROWS: usize = 8;
 
 /// Reverses the middle axis of `[a, r, b]`.
 pub fn flip(dtype: DType, [_, r, b]: [usize; 3]) -> Prepared {
-    fn typed<T: Element>(r: usize, b: usize) -> Prepared {
+    fn typed<T: Word>(r: usize, b: usize) -> Prepared {
         let whole = if r <= FEW_ROWS { r * b } else { b };
-        map(move |xs: &[T], out: &mut [T]| {
+        map_words(move |xs: &[T], out: &mut [T]| {
             write_parts(out, whole, |at, out| {
                 let at = at / b;
                 match b {
@@ -317,15 +323,15 @@ pub fn flip(dtype: DType, [_, r, b]: [usize; 3]) -> Prepared {
             });
         })
     }
-    on_element!(dtype, typed(r, b))
+    on_word!(dtype, typed(r, b))
 }
 
 /// As [`flip`], for an operand laid out as `from`.
 ///
 /// Returns `None` if a copy in row-major order would be faster.
 pub fn flip_view(dtype: DType, from: &Layout, [_, r, b]: [usize; 3]) -> Option<Prepared> {
-    fn typed<T: Element>(from: Gather, r: usize, b: usize) -> Prepared {
-        map(move |xs: &[T], out: &mut [T]| {
+    fn typed<T: Word>(from: Gather, r: usize, b: usize) -> Prepared {
+        map_words(move |xs: &[T], out: &mut [T]| {
             write_parts(out, b, |mut at, mut out| {
                 while !out.is_empty() {
                     let (row, first) = (at / (r * b), at % (r * b));
@@ -345,11 +351,11 @@ pub fn flip_view(dtype: DType, from: &Layout, [_, r, b]: [usize; 3]) -> Option<P
     if long < LONG_ROW || jumps(dtype, from) {
         return None;
     }
-    Some(on_element!(dtype, typed(Gather::new(from), r, b)))
+    Some(on_word!(dtype, typed(Gather::new(from), r, b)))
 }
 
 /// Writes some rows of matrices of `r` reversed rows of `b` elements, from row `at` of all on.
-fn flip_rows<T: Element>(xs: &[T], [r, b]: [usize; 2], at: usize, out: &mut [T]) {
+fn flip_rows<T: Word>(xs: &[T], [r, b]: [usize; 2], at: usize, out: &mut [T]) {
     let (mut matrix, mut row) = (at / r, at % r);
     for y in out.chunks_exact_mut(b) {
         y.copy_from_slice(&xs[(matrix * r + r - 1 - row) * b..][..b]);
@@ -404,13 +410,13 @@ fn reverse<const N: usize, U: Copy>(xs: &[U], out: &mut [U]) {
 
 #[inline(always)]
 fn reversed<const N: usize, U: Copy>(x: &[U; N]) -> [U; N] {
-    std::array::from_fn(|i| x[N - 1 - i])
+    array::from_fn(|i| x[N - 1 - i])
 }
 
 /// Rotates each row of `len` elements by `shift` elements, less than `len`, towards its end.
 pub fn roll(dtype: DType, len: usize, shift: usize) -> Prepared {
-    fn typed<T: Element>(len: usize, shift: usize) -> Prepared {
-        map(move |xs: &[T], out: &mut [T]| {
+    fn typed<T: Word>(len: usize, shift: usize) -> Prepared {
+        map_words(move |xs: &[T], out: &mut [T]| {
             write_parts(out, 1, |mut at, mut out| {
                 while !out.is_empty() {
                     let (row, to) = (at / len, at % len);
@@ -425,7 +431,7 @@ pub fn roll(dtype: DType, len: usize, shift: usize) -> Prepared {
             });
         })
     }
-    on_element!(dtype, typed(len, shift))
+    on_word!(dtype, typed(len, shift))
 }
 
 /// Writes a square matrix with 1 on its diagonal and 0 elsewhere.
@@ -462,7 +468,7 @@ pub fn iota(dtype: DType) -> Prepared {
 
 /// Writes zeros.
 pub fn zeros(dtype: DType) -> Prepared {
-    fn typed<T: Element>() -> Prepared {
+    fn typed<T: Word>() -> Prepared {
         Box::new(|_, outs| {
             write_parts(T::slice_mut(&mut outs[0]), 1, |_, out| {
                 out.fill(T::default())
@@ -470,7 +476,7 @@ pub fn zeros(dtype: DType) -> Prepared {
             Ok(())
         })
     }
-    on_element!(dtype, typed())
+    on_word!(dtype, typed())
 }
 
 #[cfg(test)]

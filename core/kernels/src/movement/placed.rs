@@ -3,8 +3,8 @@
 //! A *part* of an axis is a range of indices that read consecutive indices of the operand, possibly with zeros between
 //! them, or only zeros.
 
-use crate::memory::element::Element;
 use crate::memory::layout::Layout;
+use crate::memory::words::{Moved, Word, words_of, words_of_mut};
 use crate::movement::gather::{copy_first, read_row};
 use crate::movement::reader::EvenRows;
 use crate::simd::leveled::leveled;
@@ -188,15 +188,17 @@ impl Placed {
     }
 
     /// Copies elements from `from` on, until `out` is full.
-    pub(crate) fn read<T: Element>(&self, data: &[T], from: usize, out: &mut [T]) {
-        read_rows(self, data, from, out);
+    pub(crate) fn read<T: Moved>(&self, data: &[T], from: usize, out: &mut [T]) {
+        // SAFETY: a function that is generic over words writes valid elements.
+        let out = unsafe { words_of_mut(out) };
+        read_rows(self, words_of(data), from, out);
     }
 
     /// Copies the `n` elements of a row from `at` on to the start of `out`.
     ///
     /// Elements after them may be overwritten.
     #[inline(always)]
-    fn read_row<T: Element>(&self, xs: &[T], mut at: usize, mut n: usize, mut out: &mut [T]) {
+    fn read_row<T: Word>(&self, xs: &[T], mut at: usize, mut n: usize, mut out: &mut [T]) {
         while n > 0 {
             let (from, rest, step) = self.inner.find(at);
             let now = n.min(rest);
@@ -219,7 +221,7 @@ impl Placed {
 
 /// Copies neighbouring elements with a zero after each one, until `out` is full.
 #[inline(always)]
-fn every_second<T: Element>(xs: &[T], out: &mut [T]) {
+fn every_second<T: Word>(xs: &[T], out: &mut [T]) {
     let (pairs, last) = out.as_chunks_mut::<2>();
     (pairs.iter_mut().zip(xs)).for_each(|(pair, x)| *pair = [*x, T::default()]);
     if let Some(last) = last.first_mut() {
@@ -232,7 +234,7 @@ const ZEROS_AT_ONCE: usize = 16;
 
 /// Writes at least `n` zeros.
 #[inline(always)]
-fn zeros<T: Element>(n: usize, out: &mut [T]) {
+fn zeros<T: Word>(n: usize, out: &mut [T]) {
     match out.first_chunk_mut::<ZEROS_AT_ONCE>() {
         Some(chunk) if n <= ZEROS_AT_ONCE => *chunk = [T::default(); ZEROS_AT_ONCE],
         _ => out[..n].fill(T::default()),
@@ -240,7 +242,7 @@ fn zeros<T: Element>(n: usize, out: &mut [T]) {
 }
 
 leveled! {
-    fn read_rows<S, T: Element>(placed: &Placed, data: &[T], from: usize, out: &mut [T]) {
+    fn read_rows<S, T: Word>(placed: &Placed, data: &[T], from: usize, out: &mut [T]) {
         let inner = placed.inner.len;
         let (mut row, mut at) = (from / inner, from % inner);
         // The rows along the axis before the innermost one are read with the same start.

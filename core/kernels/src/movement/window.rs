@@ -2,6 +2,7 @@
 
 use crate::memory::data::Base;
 use crate::memory::element::Element;
+use crate::memory::words::Word;
 use crate::memory::{Data, Layout};
 use crate::movement::copy::Scatter;
 use crate::movement::gather::Gather;
@@ -53,7 +54,7 @@ impl Window {
 
 /// Copies a window. The operands are the tensor and the starts of the leading axes.
 pub fn read_window(dtype: DType, whole: &[usize], part: &[usize]) -> Prepared {
-    fn typed<T: Element>(window: Window) -> Prepared {
+    fn typed<T: Word>(window: Window) -> Prepared {
         let gather = Gather::new(&window.layout);
         Box::new(move |args, outs| {
             let out = T::slice_mut(&mut outs[0]);
@@ -64,7 +65,7 @@ pub fn read_window(dtype: DType, whole: &[usize], part: &[usize]) -> Prepared {
             Ok(())
         })
     }
-    on_element!(dtype, typed(Window::new(whole, part)))
+    on_word!(dtype, typed(Window::new(whole, part)))
 }
 
 /// Writes a window: among zeros, or onto an operand as `onto` says. It may compute in place.
