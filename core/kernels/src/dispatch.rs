@@ -17,7 +17,7 @@ macro_rules! on_element {
     };
 }
 
-/// Calls a function that is generic over a word with that of the size of `$dtype`.
+/// Calls a function that is generic over a word with the word of the size of `$dtype`.
 macro_rules! on_word {
     ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
         match $dtype.size() {

@@ -6,7 +6,7 @@
 
 use crate::KernelFault;
 use crate::memory::data::Base;
-use crate::memory::words::{Moved, Word};
+use crate::memory::words::{Payload, Word};
 use crate::memory::{Data, Element};
 use crate::movement::write::{Write, on_write};
 use crate::simd::leveled::leveled;
@@ -75,7 +75,8 @@ macro_rules! on_index {
 pub fn take(dtype: DType, at: Places) -> Prepared {
     fn typed<T: Word>(at: Places) -> Prepared {
         Box::new(move |args, outs| {
-            let (xs, out) = (T::slice(args[0]), T::slice_mut(&mut outs[0]));
+            let xs = T::slice(args[0], outs[0].dtype());
+            let out = T::slice_mut(&mut outs[0]);
             on_index!(args[1], |indices| {
                 if !take_slices(xs, indices, out, at) {
                     check(indices, at.n)?;
@@ -96,7 +97,7 @@ pub fn take_last(dtype: DType, at: Places) -> Prepared {
             let [out, scratch] = outs else {
                 unreachable!("the kernel has a result and scratch")
             };
-            let (xs, out) = (T::slice(args[0]), T::slice_mut(out));
+            let (xs, out) = (T::slice(args[0], out.dtype()), T::slice_mut(out));
             let last = i64::slice_mut(scratch);
             on_index!(args[1], |indices| {
                 check(indices, at.n)?;
@@ -190,7 +191,7 @@ fn place_of<I: Index>(index: I, n: usize, wrong: &mut bool) -> usize {
 
 /// Prefetches the row of `len` elements at a later index.
 #[inline(always)]
-fn prefetch_row<T: Moved, I: Index>(xs: &[T], later: Option<&I>, [n, len]: [usize; 2]) {
+fn prefetch_row<T: Payload, I: Index>(xs: &[T], later: Option<&I>, [n, len]: [usize; 2]) {
     if let Some(index) = later {
         // The index may be out of range.
         prefetch_elements(xs, from_start(*index, n).wrapping_mul(len), len);
@@ -218,7 +219,7 @@ fn check<I: Index>(indices: &[I], n: usize) -> Result<(), KernelFault> {
 }
 
 /// Returns whether all indices are in range.
-fn take_slices<T: Moved, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) -> bool {
+fn take_slices<T: Word, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: Places) -> bool {
     let Places { n, m, inner, .. } = at;
     if out.is_empty() || n == 0 {
         return indices.is_empty() || check(indices, n).is_ok();
@@ -254,7 +255,7 @@ fn take_slices<T: Moved, I: Index>(xs: &[T], indices: &[I], out: &mut [T], at: P
 
 leveled! {
     /// Copies the rows of one outer element, and returns whether all indices are in range.
-    fn take_rows<S, T: Moved>(
+    fn take_rows<S, T: Word>(
         xs: &[T],
         indices: &[impl Index],
         out: &mut [T],
@@ -347,7 +348,7 @@ fn for_plain<I: Index>(indices: &[I], n: usize, mut f: impl FnMut(usize, usize))
 
 /// Copies elements of a matrix, one for each index, and returns whether all indices are in range.
 #[inline(always)]
-fn take_elements<T: Moved>(
+fn take_elements<T: Word>(
     xs: &[T],
     n: usize,
     indices: &[impl Index],
@@ -404,7 +405,7 @@ fn write_elements<T: Element>(
     !wrong
 }
 
-fn take_last_slices<T: Moved, I: Index>(
+fn take_last_slices<T: Word, I: Index>(
     xs: &[T],
     indices: &[I],
     out: &mut [T],
@@ -587,7 +588,7 @@ mod tests {
             (20, 420_000),
             (64, 40_000),
         ] {
-            let xs: Vec<f32> = (0..n * inner).map(|i| i as f32).collect();
+            let xs: Vec<u32> = (0..n as u32 * inner as u32).collect();
             let place = |j: usize| j * 7919 % n;
             for negative in [false, true] {
                 let index = |j: usize| match negative && j.is_multiple_of(3) {
@@ -604,7 +605,7 @@ mod tests {
                     by_inner: false,
                     shared: true,
                 };
-                let mut out = vec![-1.0; m * inner];
+                let mut out = vec![u32::MAX; m * inner];
                 assert!(take_slices(&xs, &indices, &mut out, at));
                 for (j, row) in out.chunks(inner).enumerate() {
                     assert_eq!(*row, xs[place(j) * inner..][..inner], "{inner} {j}");
@@ -615,6 +616,6 @@ mod tests {
                 }
             }
         }
-        assert!(non_temporal(20 * 420_000 * size_of::<f32>() / 4));
+        assert!(non_temporal(20 * 420_000 * size_of::<u32>() / 4));
     }
 }

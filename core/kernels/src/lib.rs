@@ -30,6 +30,7 @@
 #[macro_use]
 mod dispatch;
 
+mod array;
 pub mod attention;
 pub mod control;
 pub mod conv;

@@ -3,11 +3,11 @@
 //! The axis is the middle one of `[a, r, b]`. Elements are combined in sequence, so the result does
 //! not depend on the number of threads.
 
+use crate::array;
 use crate::memory::element::Element;
 use crate::memory::scratch::{Plain, with_scratch};
 use crate::movement::blocks::{Columns, RowBlock};
 use crate::movement::write_parts;
-use crate::simd::array;
 use crate::simd::leveled::leveled;
 use crate::simd::number::{Float, Number};
 use crate::simd::vector::Simd;

@@ -384,17 +384,18 @@ impl Blocks {
 
 /// Writes all values, one after the other along an axis.
 fn gathered<T: Word>(blocks: Blocks, group: &[Data<'_>], out: &mut DataMut<'_>) {
+    let dtype = out.dtype();
     let out = T::slice_mut(out);
     let to = blocks.with_len(blocks.len * group.len());
     for (i, x) in group.iter().enumerate() {
-        blocks.copy(T::slice(*x), 0, out, to, i * blocks.len, blocks.len);
+        blocks.copy(T::slice(*x, dtype), 0, out, to, i * blocks.len, blocks.len);
     }
 }
 
 /// Writes part `at` of value `at`.
 fn sliced<T: Word>(blocks: Blocks, group: &[Data<'_>], at: usize, out: &mut DataMut<'_>) {
     let len = blocks.len / group.len();
-    let x = T::slice(group[at]);
+    let x = T::slice(group[at], out.dtype());
     blocks.copy(x, at * len, T::slice_mut(out), blocks.with_len(len), 0, len);
 }
 
@@ -427,6 +428,7 @@ fn all_to_all<T: Word>(
     at: usize,
     out: &mut DataMut<'_>,
 ) {
+    let dtype = out.dtype();
     let out = T::slice_mut(out);
     let rows = concat.len / group.len();
     let cut = split.len / group.len();
@@ -435,7 +437,7 @@ fn all_to_all<T: Word>(
     let part = concat.outer * rows * concat.inner;
     debug_assert_eq!(part, split.outer * run);
     for (i, x) in group.iter().enumerate() {
-        let x = T::slice(*x);
+        let x = T::slice(*x, dtype);
         for k in 0..part {
             let (row, rest) = (k / (rows * concat.inner), k % (rows * concat.inner));
             let to = (row * concat.len + i * rows) * concat.inner + rest;
@@ -481,7 +483,9 @@ impl Parts {
     /// Returns the part of a device: a slice of the value if its elements are contiguous.
     fn part_of<'a>(&self, x: Data<'a>, device: usize) -> Result<Slot<'a>, KernelFault> {
         fn copy<T: Word>(of: &Parts, x: Data<'_>, from: usize, part: &mut DataMut<'_>) {
-            of.gather.read(&T::slice(x)[from..], 0, T::slice_mut(part));
+            let dtype = part.dtype();
+            of.gather
+                .read(&T::slice(x, dtype)[from..], 0, T::slice_mut(part));
         }
         if self.n == 0 {
             return Ok(Slot::Given(x.part(0, 0)));
@@ -502,9 +506,10 @@ fn put<T: Word>(parts: &Parts, devices: &[Device<'_>], slot: usize, out: &mut Da
     if parts.n == 0 {
         return;
     }
+    let dtype = out.dtype();
     let out = T::slice_mut(out);
     for owner in &parts.owners {
-        let part = T::slice(devices[*owner].slots[slot].data());
+        let part = T::slice(devices[*owner].slots[slot].data(), dtype);
         parts.scatter.run(part, &mut out[parts.offsets[*owner]..]);
     }
 }

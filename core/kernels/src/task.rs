@@ -90,7 +90,8 @@ pub(crate) fn map<T: Element, U: Element>(
 /// As [`map`], for a function that only moves elements.
 pub(crate) fn map_words<T: Word>(f: impl Fn(&[T], &mut [T]) + Send + Sync + 'static) -> Prepared {
     Box::new(move |args, outs| {
-        f(T::slice(args[0]), T::slice_mut(&mut outs[0]));
+        let xs = T::slice(args[0], outs[0].dtype());
+        f(xs, T::slice_mut(&mut outs[0]));
         Ok(())
     })
 }

@@ -79,7 +79,8 @@ pub fn for_each(n_tasks: usize, nanos: usize, task: impl Fn(usize) + Sync) {
     run_all(n_tasks, nanos, &task);
 }
 
-/// As [`for_each`]. A task is compiled once, for the caller and for other threads.
+/// As [`for_each`], with a task behind a pointer, so that its body is compiled once.
+#[inline(never)]
 fn run_all(n_tasks: usize, nanos: usize, task: &(dyn Fn(usize) + Sync)) {
     let n_threads = worth(nanos).min(n_tasks);
     if n_threads < 2 || n_tasks > MAX_TASKS || !pool().run(n_tasks, n_threads, task) {
@@ -87,53 +88,75 @@ fn run_all(n_tasks: usize, nanos: usize, task: &(dyn Fn(usize) + Sync)) {
     }
 }
 
-/// Elements that tasks write, each a part of its own.
-struct Shared<'a, T> {
+/// A slice whose parts are written by different tasks.
+pub(crate) struct SharedSlice<'a, T> {
     start: *mut T,
     len: usize,
     elements: PhantomData<&'a mut [T]>,
 }
 
 // SAFETY: threads access disjoint parts through the pointer, and their elements may move between threads (`T: Send`).
-unsafe impl<T: Send> Sync for Shared<'_, T> {}
+unsafe impl<T: Send> Sync for SharedSlice<'_, T> {}
 
-impl<'a, T> Shared<'a, T> {
-    fn new(elements: &'a mut [T]) -> Shared<'a, T> {
-        Shared {
+impl<'a, T> SharedSlice<'a, T> {
+    pub(crate) fn new(elements: &'a mut [T]) -> SharedSlice<'a, T> {
+        SharedSlice {
             start: elements.as_mut_ptr(),
             len: elements.len(),
             elements: PhantomData,
         }
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// Returns the address of an element.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
     fn at(&self, i: usize) -> *mut T {
         assert!(i < self.len);
         self.start.wrapping_add(i)
     }
 
-    /// Returns the elements `from..to`.
+    /// Returns `len` elements from `start` on.
+    ///
+    /// # Panics
+    ///
+    /// If they do not lie in the slice.
     ///
     /// # Safety
     ///
-    /// Parts that are used at the same time must not overlap.
-    #[allow(clippy::mut_from_ref)] // the caller guarantees that parts do not overlap
-    unsafe fn part(&self, from: usize, to: usize) -> &mut [T] {
-        assert!(from <= to && to <= self.len);
-        // SAFETY: the part lies in the slice, which is borrowed mutably, and overlaps no other part that is used.
-        unsafe { std::slice::from_raw_parts_mut(self.start.add(from), to - from) }
+    /// Nothing else may use any of these elements while the part is in use.
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the caller guarantees that the parts are distinct"
+    )]
+    pub(crate) unsafe fn part(&self, start: usize, len: usize) -> &mut [T] {
+        assert!(
+            start <= self.len && len <= self.len - start,
+            "a part must lie inside the slice"
+        );
+        // SAFETY: the elements lie inside the slice, as asserted, and it is borrowed mutably for `'a`. The caller guarantees
+        // exclusive use.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
     }
 
-    /// Returns chunk `i` of those of `len` elements, which is shorter or empty at the end.
+    /// Returns chunk `i` of `len` elements. The last chunk may be shorter, and later ones are empty.
     ///
     /// # Safety
     ///
     /// As for [`part`](Self::part).
-    #[allow(clippy::mut_from_ref)] // the caller guarantees that chunks do not overlap
+    #[expect(
+        clippy::mut_from_ref,
+        reason = "the caller guarantees that the chunks are distinct"
+    )]
     unsafe fn chunk(&self, i: usize, len: usize) -> &mut [T] {
         let from = i.saturating_mul(len).min(self.len);
         // SAFETY: the caller guarantees that parts do not overlap.
-        unsafe { self.part(from, from.saturating_add(len).min(self.len)) }
+        unsafe { self.part(from, len.min(self.len - from)) }
     }
 }
 
@@ -148,7 +171,7 @@ pub fn for_each_chunk<T: Send>(
     task: impl Fn(usize, &mut [T]) + Sync,
 ) {
     let n_tasks = out.len().div_ceil(len.max(1));
-    let out = Shared::new(out);
+    let out = SharedSlice::new(out);
     for_each(n_tasks, nanos, |i| {
         // SAFETY: each `i` comes once, and chunks of different numbers do not overlap.
         let chunk = unsafe { out.chunk(i, len) };
@@ -164,7 +187,7 @@ pub fn for_each_chunks<T: Send, const N: usize>(
     nanos: usize,
     task: impl Fn(usize, [&mut [T]; N]) + Sync,
 ) {
-    let outs = outs.map(|(out, len)| (Shared::new(out), len));
+    let outs = outs.map(|(out, len)| (SharedSlice::new(out), len));
     for_each(n_tasks, nanos, |i| {
         // SAFETY: each `i` comes once, and chunks of different numbers do not overlap.
         let chunks = outs
@@ -189,10 +212,10 @@ pub(crate) fn for_each_part<T: Send>(
     let n = out.len();
     let bounds: SmallVec<[usize; 32]> = (0..n_parts).map(start).chain([n]).collect();
     assert!(bounds[0] == 0 && bounds.is_sorted());
-    let out = Shared::new(out);
+    let out = SharedSlice::new(out);
     for_each(n_parts, nanos, |i| {
         // SAFETY: each `i` comes once, and the bounds ascend, as asserted, so parts do not overlap.
-        let part = unsafe { out.part(bounds[i], bounds[i + 1]) };
+        let part = unsafe { out.part(bounds[i], bounds[i + 1] - bounds[i]) };
         task(i, part);
     });
 }
@@ -247,11 +270,12 @@ pub(crate) fn for_each_columns<T: Send>(
 ) {
     let n_matrices = out.len() / (n_rows * width).max(1);
     let n_strips = width.div_ceil(len.max(1));
-    let out = Shared::new(out);
+    let out = SharedSlice::new(out);
     for_each(n_matrices * n_strips, nanos, |i| {
         let (matrix, first) = (i / n_strips, i % n_strips * len);
         let columns = ColumnsMut {
-            // Each `i` comes once, and the columns of two tasks do not overlap.
+            // `matrix < n_matrices` and `first < width`, so the columns lie in `out`, which is borrowed mutably until all
+            // tasks are done. Each `i` comes once, and the columns of two tasks do not overlap.
             start: out.at(matrix * n_rows * width + first),
             stride: width,
             n_rows,

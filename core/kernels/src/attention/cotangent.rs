@@ -3,10 +3,9 @@
 use crate::attention::block;
 use crate::attention::block::AttentionFloat;
 use crate::attention::heads::{DerivativeOperands, HeadRows, Heads};
-use crate::attention::parts::Parts;
 use crate::gemm::Matrix;
 use crate::memory::scratch::with_scratch;
-use crate::threads;
+use crate::threads::{self, SharedSlice};
 
 /// Minimum number of tasks: with fewer heads than this, several tasks share a head.
 const TASKS: usize = 4;
@@ -34,9 +33,9 @@ pub(crate) fn run<T: AttentionFloat>(
 ) {
     let (d, e, n_parts) = (heads.features, heads.of_values, n_parts(heads));
     let scale = T::of(heads.scale());
-    let for_queries = ct_q.map(Parts::new);
-    let for_keys = ct_k.map(|(first, others)| [first, others].map(Parts::new));
-    let for_values = ct_v.map(|(first, others)| [first, others].map(Parts::new));
+    let for_queries = ct_q.map(SharedSlice::new);
+    let for_keys = ct_k.map(|(first, others)| [first, others].map(SharedSlice::new));
+    let for_values = ct_v.map(|(first, others)| [first, others].map(SharedSlice::new));
     let scored = for_queries.is_some() || for_keys.is_some();
     let nanos = heads.nanos::<T>([3, 2]);
     threads::for_each(heads.n * n_parts, nanos, |task| {
@@ -123,7 +122,7 @@ pub(crate) fn run<T: AttentionFloat>(
     reason = "the caller guarantees that the parts are distinct"
 )]
 unsafe fn own<'a, T: AttentionFloat>(
-    [first, others]: &'a [Parts<'_, T>; 2],
+    [first, others]: &'a [SharedSlice<'_, T>; 2],
     heads: &Heads,
     [head, part]: [usize; 2],
     len: usize,
@@ -139,7 +138,7 @@ unsafe fn own<'a, T: AttentionFloat>(
 }
 
 /// Adds the partial sums to the cotangents of the first parts, in order.
-fn join<T: AttentionFloat>([first, others]: [Parts<'_, T>; 2]) {
+fn join<T: AttentionFloat>([first, others]: [SharedSlice<'_, T>; 2]) {
     let len = first.len();
     let n = others.len().checked_div(len).unwrap_or(0);
     if n == 0 {

@@ -4,9 +4,8 @@ use crate::attention::block;
 use crate::attention::block::{AttentionFloat, ScoreTotals};
 use crate::attention::heads::{HeadRows, Heads};
 use crate::attention::mask::Mask;
-use crate::attention::parts::Parts;
 use crate::memory::scratch::with_scratch;
-use crate::threads;
+use crate::threads::{self, SharedSlice};
 
 /// The values with the layout of their rows, and the result.
 pub(crate) type ValuesAndResult<'a, T> = ((&'a [T], &'a HeadRows), &'a mut [T]);
@@ -20,7 +19,7 @@ pub(crate) fn run<T: AttentionFloat>(
     lse: &mut [T],
 ) {
     let (values, out) = values.unzip();
-    let (out, lse) = (out.map(Parts::new), Parts::new(lse));
+    let (out, lse) = (out.map(SharedSlice::new), SharedSlice::new(lse));
     let e = if out.is_some() { heads.of_values } else { 0 };
     let scale = T::of(heads.scale());
     let nanos = heads.nanos::<T>([1, usize::from(out.is_some())]);

@@ -14,7 +14,6 @@ mod cotangent;
 mod forward;
 mod heads;
 mod mask;
-mod parts;
 mod tangent;
 
 use crate::memory::{Data, Element};

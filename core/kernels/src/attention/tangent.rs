@@ -3,9 +3,8 @@
 use crate::attention::block;
 use crate::attention::block::AttentionFloat;
 use crate::attention::heads::{DerivativeOperands, HeadRows, Heads};
-use crate::attention::parts::Parts;
 use crate::memory::scratch::with_scratch;
-use crate::threads;
+use crate::threads::{self, SharedSlice};
 
 /// Writes the tangent of the result. `dx` are the active tangents of queries, keys and values.
 pub(crate) fn run<T: AttentionFloat>(
@@ -20,7 +19,7 @@ pub(crate) fn run<T: AttentionFloat>(
         return;
     }
     let scale = T::of(heads.scale());
-    let out = Parts::new(out);
+    let out = SharedSlice::new(out);
     let scores = dq.is_some() || dk.is_some();
     threads::for_each(
         heads.n * heads.n_blocks(),

@@ -314,7 +314,7 @@ struct Place {
     n: usize,
 }
 
-/// Returns whether the places are among `n_windows`, and have at most `lanes` of them.
+/// Returns whether each place lies within `n_windows` windows, and has up to `lanes` of them.
 fn are_inside(places: &[Place], n_windows: usize, lanes: usize) -> bool {
     let inside = |place: &Place| place.window + place.n <= n_windows && place.n <= lanes;
     places.iter().all(inside)

@@ -184,7 +184,7 @@ macro_rules! arities {
             ///
             /// There must be as many pointers as [`arity`](Self::arity) says, each to `n` valid
             /// elements. The results must not overlap anything, and nothing else may use them.
-            // rustc inlines it where it likes, which differs from build to build: the other instructions became slower.
+            // Not inlined: rustc does so in some builds only, and the other instructions of a group are slower then.
             #[inline(never)]
             pub unsafe fn call(&self, args: &[*mut u8], outs: &[*mut u8], n: usize) {
                 match self {

@@ -1,7 +1,7 @@
 //! Transposition of small square blocks in registers, and products of matrices and vectors by it.
 
+use crate::array;
 use crate::gemm::pack::MatVecs;
-use crate::simd::array;
 use std::arch::x86_64::*;
 
 /// Returns the columns of an 8 by 8 block whose rows are `stride` apart.

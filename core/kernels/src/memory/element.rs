@@ -4,7 +4,7 @@ use crate::memory::aligned_vec::Zero;
 use crate::memory::buffer::Buffer;
 use crate::memory::data::{Data, DataMut, bools_of};
 use crate::memory::pool::{BufferPool, PooledVec};
-use crate::memory::words::Moved;
+use crate::memory::words::Payload;
 use gradloom_ir::DType;
 use gradloom_ir::Static;
 use half::{bf16, f16};
@@ -15,7 +15,7 @@ mod sealed {
 }
 
 /// Element type of a kernel, one for each dtype.
-pub trait Element: sealed::Sealed + Moved + Zero + PartialEq + std::fmt::Debug {
+pub trait Element: sealed::Sealed + Payload + Zero + PartialEq + std::fmt::Debug {
     /// Dtype of the elements.
     const TYPE: DType;
 

@@ -1,7 +1,7 @@
 //! Thread-local scratch memory of kernels.
 
+use crate::array;
 use crate::memory::aligned_vec::{AlignedVec, Line, at_least};
-use crate::simd::array;
 use std::cell::Cell;
 use std::thread::LocalKey;
 

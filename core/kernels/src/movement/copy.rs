@@ -1,7 +1,7 @@
 //! Copies of strided elements.
 
 use crate::memory::layout::{Layout, distance, numel};
-use crate::memory::words::Moved;
+use crate::memory::words::Payload;
 use crate::movement::blocks::Blocks;
 use crate::movement::gather::Gather;
 use crate::movement::{BYTES_PER_NANO, PART_BYTES};
@@ -42,7 +42,7 @@ impl Copy {
     }
 
     /// Writes all of `out`.
-    pub(crate) fn run<T: Moved>(&self, data: &[T], out: &mut [T]) {
+    pub(crate) fn run<T: Payload>(&self, data: &[T], out: &mut [T]) {
         if out.is_empty() {
             return;
         }
@@ -90,7 +90,7 @@ impl CopyInParts {
     }
 
     /// Writes all of `out`.
-    pub(crate) fn run<T: Moved>(&self, data: &[T], out: &mut [T]) {
+    pub(crate) fn run<T: Payload>(&self, data: &[T], out: &mut [T]) {
         let nanos = size_of_val(out) / BYTES_PER_NANO;
         match &self.parts {
             Some(parts) if worth(nanos) > 1 => parts.run(data, out, nanos),
@@ -140,7 +140,7 @@ impl Parts {
         }
     }
 
-    fn run<T: Moved>(&self, data: &[T], out: &mut [T], nanos: usize) {
+    fn run<T: Payload>(&self, data: &[T], out: &mut [T], nanos: usize) {
         let [(n, copy), (_, last)] = &self.copies;
         let n_parts = self.n_parts;
         let n_outer: usize = self.outer.iter().map(|axis| axis.0).product();
@@ -173,7 +173,7 @@ impl Scatter {
     }
 
     /// Writes `xs`, in row-major order, to the part.
-    pub(crate) fn run<T: Moved>(&self, xs: &[T], out: &mut [T]) {
+    pub(crate) fn run<T: Payload>(&self, xs: &[T], out: &mut [T]) {
         self.combine(xs, out, |_, x| x);
     }
 
@@ -191,7 +191,7 @@ impl Scatter {
     /// Writes the whole result, of which the part [ascends](Self::is_ascending).
     ///
     /// `read(i, row)` writes a row, which starts with element `i` of the part. Other elements are `value`.
-    pub(crate) fn write_rows<T: Moved>(
+    pub(crate) fn write_rows<T: Payload>(
         &self,
         out: &mut [T],
         value: T,
@@ -228,7 +228,7 @@ impl Scatter {
     }
 
     /// Replaces each element of the part by its combination with that of `xs`, which is in row-major order.
-    pub(crate) fn combine<T: Moved>(&self, xs: &[T], out: &mut [T], by: impl Fn(T, T) -> T) {
+    pub(crate) fn combine<T: Payload>(&self, xs: &[T], out: &mut [T], by: impl Fn(T, T) -> T) {
         if self.layout.numel() == 0 {
             return;
         }

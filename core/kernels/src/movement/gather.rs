@@ -2,11 +2,11 @@
 //!
 //! A *row* lies along the innermost axis. The rows along the axis before it are a *plane*.
 
+use crate::array;
 use crate::memory::layout::{Layout, distance};
-use crate::memory::words::{Moved, Word, words_of, words_of_mut};
+use crate::memory::words::{Payload, Word, words_of, words_of_mut};
 use crate::movement::blocks::{LINE, short};
 use crate::movement::reader::EvenRows;
-use crate::simd::array;
 use crate::simd::leveled::leveled;
 use crate::simd::vector::prefetch;
 use smallvec::SmallVec;
@@ -116,8 +116,8 @@ impl Gather {
     }
 
     /// Copies elements from `from` on, until `out` is full.
-    pub(crate) fn read<T: Moved>(&self, data: &[T], from: usize, out: &mut [T]) {
-        // SAFETY: a function that is generic over words writes valid elements.
+    pub(crate) fn read<T: Payload>(&self, data: &[T], from: usize, out: &mut [T]) {
+        // SAFETY: `read_words` writes elements of `data`.
         let out = unsafe { words_of_mut(out) };
         read_words(self, words_of(data), from, out);
     }

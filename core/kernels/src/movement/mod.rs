@@ -9,9 +9,9 @@ pub(crate) mod reader;
 mod window;
 pub(crate) mod write;
 
+use crate::array;
 use crate::memory::words::{Word, word_of};
 use crate::memory::{Element, Layout};
-use crate::simd::array;
 use crate::simd::leveled::leveled;
 use crate::task::{Prepared, map_words};
 use crate::threads::for_each_chunk;
@@ -150,11 +150,12 @@ pub fn concat(dtype: DType, operands: &[(usize, Layout)]) -> Prepared {
             let lens: Vec<usize> = pieces.iter().map(|piece| piece.0).collect();
             let single = lens.iter().all(|n| *n == 1);
             return Box::new(move |args, outs| {
+                let dtype = outs[0].dtype();
                 write_parts(T::slice_mut(&mut outs[0]), in_turn, |at, out| {
                     let turn = at / in_turn.max(1);
                     let each = args.iter().zip(&pieces);
-                    let each =
-                        each.map(|(arg, (n, offset, _))| &T::slice(*arg)[offset + turn * n..]);
+                    let each = each
+                        .map(|(arg, (n, offset, _))| &T::slice(*arg, dtype)[offset + turn * n..]);
                     let args: SmallVec<[&[T]; 8]> = each.collect();
                     match (&args[..], single) {
                         (&[a, b], true) => interleave(a.iter().zip(b).map(|(a, b)| [*a, *b]), out),
@@ -169,14 +170,16 @@ pub fn concat(dtype: DType, operands: &[(usize, Layout)]) -> Prepared {
             });
         }
         Box::new(move |args, outs| {
+            let dtype = outs[0].dtype();
+            let args: SmallVec<[&[T]; 8]> = args.iter().map(|arg| T::slice(*arg, dtype)).collect();
             write_parts(T::slice_mut(&mut outs[0]), 1, |at, mut out| {
                 let (mut turn, mut skipped) = (at / in_turn, at % in_turn);
                 while !out.is_empty() {
-                    for (arg, (n, offset, order)) in args.iter().zip(&pieces) {
+                    for (xs, (n, offset, order)) in args.iter().zip(&pieces) {
                         let first = skipped.min(*n);
                         skipped -= first;
                         let (now, later) = out.split_at_mut((n - first).min(out.len()));
-                        let (xs, from) = (T::slice(*arg), turn * n + first);
+                        let from = turn * n + first;
                         match order {
                             None => now.copy_from_slice(&xs[offset + from..][..now.len()]),
                             Some(order) => order.read(xs, from, now),
@@ -244,10 +247,11 @@ fn one_by_one<T: Word>(operands: &[(usize, Layout)]) -> Prepared {
     };
     let pieces: Vec<_> = operands.iter().map(piece).collect();
     Box::new(move |args, outs| {
+        let dtype = outs[0].dtype();
         let mut out = T::slice_mut(&mut outs[0]);
         for (arg, (n, offset, view)) in args.iter().zip(&pieces) {
             let (now, later) = out.split_at_mut(*n);
-            let xs = T::slice(*arg);
+            let xs = T::slice(*arg, dtype);
             match view {
                 Some(view) => view.run(xs, now),
                 None => write_parts(now, 1, |at, out| {
@@ -259,6 +263,7 @@ fn one_by_one<T: Word>(operands: &[(usize, Layout)]) -> Prepared {
         Ok(())
     })
 }
+
 /// Triangle of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Triangle {
@@ -437,8 +442,10 @@ pub fn roll(dtype: DType, len: usize, shift: usize) -> Prepared {
 /// Writes a square matrix with 1 on its diagonal and 0 elsewhere.
 pub fn eye(dtype: DType, len: usize) -> Prepared {
     fn typed<T: Element>(len: usize) -> Prepared {
+        words(len, word_of(T::from_static(&Static::Int(1))))
+    }
+    fn words<T: Word>(len: usize, one: T) -> Prepared {
         Box::new(move |_, outs| {
-            let one = T::from_static(&Static::Int(1));
             write_parts(T::slice_mut(&mut outs[0]), len, |at, out| {
                 for (i, row) in out.chunks_exact_mut(len).enumerate() {
                     row.fill(T::default());
@@ -481,12 +488,16 @@ pub fn zeros(dtype: DType) -> Prepared {
 
 #[cfg(test)]
 mod tests {
-    use super::{Triangle, concat, copy, eye, flip, iota, roll, triangles};
+    use super::{
+        Triangle, concat, copy, eye, flip, flip_view, iota, read_window, roll, scatter_onto,
+        scatter_view, triangles, zeros,
+    };
+    use crate::indexing::{Places, take};
     use crate::memory::{Data, DataMut, Layout};
     use crate::movement::copy::tests::{permutations, positions};
     use crate::task::Prepared;
     use crate::threads::set_threads;
-    use gradloom_ir::DType;
+    use gradloom_ir::{DType, Static};
 
     /// Checks the results with two threads and with one.
     #[track_caller]
@@ -599,5 +610,79 @@ mod tests {
             }
         }
         set_threads(2);
+    }
+
+    /// No pass over the result makes its bytes bools.
+    #[test]
+    fn results_of_bools_are_written_whole() {
+        let xs: Vec<bool> = (0..120).map(|i| i % 3 == 0).collect();
+        let (dtype, all) = (DType::Bool, Data::Bool(&xs));
+        let whole = Layout::contiguous(&[5, 4, 6]);
+        let (turned, part) = (whole.permute(&[2, 0, 1]), whole.narrow(2, 1, 2, 2));
+        let long = Layout::contiguous(&[3, 40]).narrow(1, 1, 36, 1);
+        let no = Static::Bool(false);
+        let at = Places {
+            outer: 1,
+            n: 20,
+            m: 3,
+            inner: 6,
+            by_outer: false,
+            by_inner: false,
+            shared: true,
+        };
+        let (each, rows) = ((8, Layout::contiguous(&[120])), (120, turned.clone()));
+        let onto = Layout::contiguous(&[3, 50]).narrow(1, 9, 36, 1);
+        let flipped = flip_view(dtype, &long, [1, 3, 36]).expect("rows are long");
+        let scattered = scatter_view(dtype, &long, &onto, &no).expect("rows are long");
+        let (starts, indices) = (Data::I64(&[1, 2, 1]), Data::I64(&[3, -1, 0]));
+        let window = read_window(dtype, &[5, 4, 6], &[2, 2, 5]);
+        let kernels = [
+            ("copy", copy(dtype, &whole), vec![all], 120),
+            (
+                "copy of a permutation",
+                copy(dtype, &turned),
+                vec![all],
+                120,
+            ),
+            ("copy of a part", copy(dtype, &part), vec![all], 40),
+            (
+                "concat",
+                concat(dtype, &[rows.clone(), rows]),
+                vec![all, all],
+                240,
+            ),
+            (
+                "concat in turns",
+                concat(dtype, &[each.clone(), each]),
+                vec![all, all],
+                240,
+            ),
+            (
+                "triangles",
+                triangles(dtype, [4, 6], Triangle::Upper, 1),
+                vec![all],
+                120,
+            ),
+            ("flip", flip(dtype, [5, 4, 6]), vec![all], 120),
+            ("flip of elements", flip(dtype, [2, 60, 1]), vec![all], 120),
+            ("flip of a view", flipped, vec![all], 108),
+            ("roll", roll(dtype, 24, 5), vec![all], 120),
+            ("zeros", zeros(dtype), vec![], 120),
+            ("eye", eye(dtype, 7), vec![], 49),
+            (
+                "scatter",
+                scatter_onto(dtype, &part, &no),
+                vec![all.part(0, 40)],
+                120,
+            ),
+            ("scatter of a view", scattered, vec![all], 150),
+            ("window", window, vec![all, starts], 20),
+            ("take", take(dtype, at), vec![all, indices], 18),
+        ];
+        for (what, kernel, args, n) in kernels {
+            let mut found = vec![0xff; n];
+            kernel(&args, &mut [DataMut::Bool(&mut found)]).unwrap();
+            assert!(found.iter().all(|byte| *byte <= 1), "{what}: {found:?}");
+        }
     }
 }

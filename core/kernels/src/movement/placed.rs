@@ -4,7 +4,7 @@
 //! them, or only zeros.
 
 use crate::memory::layout::Layout;
-use crate::memory::words::{Moved, Word, words_of, words_of_mut};
+use crate::memory::words::{Payload, Word, words_of, words_of_mut};
 use crate::movement::gather::{copy_first, read_row};
 use crate::movement::reader::EvenRows;
 use crate::simd::leveled::leveled;
@@ -188,8 +188,8 @@ impl Placed {
     }
 
     /// Copies elements from `from` on, until `out` is full.
-    pub(crate) fn read<T: Moved>(&self, data: &[T], from: usize, out: &mut [T]) {
-        // SAFETY: a function that is generic over words writes valid elements.
+    pub(crate) fn read<T: Payload>(&self, data: &[T], from: usize, out: &mut [T]) {
+        // SAFETY: `read_rows` writes elements of `data`, and zeros.
         let out = unsafe { words_of_mut(out) };
         read_rows(self, words_of(data), from, out);
     }

@@ -57,9 +57,10 @@ pub fn read_window(dtype: DType, whole: &[usize], part: &[usize]) -> Prepared {
     fn typed<T: Word>(window: Window) -> Prepared {
         let gather = Gather::new(&window.layout);
         Box::new(move |args, outs| {
+            let dtype = outs[0].dtype();
             let out = T::slice_mut(&mut outs[0]);
             if !out.is_empty() {
-                let xs = &T::slice(args[0])[window.offset(args[1])..];
+                let xs = &T::slice(args[0], dtype)[window.offset(args[1])..];
                 write_parts(out, 1, |at, out| gather.read(xs, at, out));
             }
             Ok(())

@@ -2,7 +2,7 @@
 
 use super::operation::Sum;
 use super::{BYTES_PER_NANO, fold, results_of_a_task};
-use crate::simd::array;
+use crate::array;
 use crate::simd::lanes::{CHUNK, Pairwise};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;

@@ -7,9 +7,9 @@ use super::places::{Places, in_place};
 use super::rows::of_length;
 use super::view::{Direct, Gathered, PART, View};
 use super::{BYTES_PER_NANO, Fold, results_of_a_task};
+use crate::array;
 use crate::memory::layout::Layout;
 use crate::memory::scratch::Plain;
-use crate::simd::array;
 use crate::simd::leveled::leveled;
 use crate::simd::number::Number;
 use crate::task::{Prepared, map};
@@ -407,7 +407,7 @@ fn compare_long<T: Number, const N: usize>(
             (best[j], at[j]) = step((best[j], at[j]), array::from_fn(|row| rows[row][j]));
         }
     }
-    let rows = split.map(|(_, row)| &row[..rest.len()]);
+    let rows = array::map(split, |(_, row)| &row[..rest.len()]);
     for (j, (best, at)) in rest.iter_mut().zip(rest_at).enumerate() {
         (*best, *at) = step((*best, *at), array::from_fn(|row| rows[row][j]));
     }

@@ -2,8 +2,8 @@
 
 use super::BYTES_PER_NANO;
 use super::operation::Reduction;
+use crate::array;
 use crate::memory::element::Element;
-use crate::simd::array;
 use crate::simd::leveled::leveled;
 use crate::simd::vector::prefetch_elements;
 use crate::threads::for_each_chunk;

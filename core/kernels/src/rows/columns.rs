@@ -6,9 +6,9 @@
 
 use super::forward::{Exp, Minus, Normalization, Root, RowMode, Square};
 use super::jacobians::{FromMean, JacobianRow, Product, Subtraction, Weighted};
+use crate::array;
 use crate::memory::scratch::{Plain, with_scratch};
 use crate::reduce::{self, Max, Reduction, Sum, fold_strip};
-use crate::simd::array;
 use crate::simd::lanes::{Map, add, map, map_add};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;

@@ -3,9 +3,9 @@
 use super::forward::{self, Root, RowMode};
 use super::row_kernel::RowKernel;
 use super::{columns, jacobians};
+use crate::array;
 use crate::memory::Element;
 use crate::memory::scratch::Plain;
-use crate::simd::array;
 use crate::simd::number::{Float, Number};
 use crate::task::Prepared;
 use gradloom_ir::DType;

@@ -1,6 +1,5 @@
 //! Vectors for each level of the CPU, and loops over slices written with them.
 
-pub(crate) mod array;
 pub(crate) mod bytes;
 pub(crate) mod lanes;
 pub(crate) mod level;

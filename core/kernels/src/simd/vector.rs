@@ -7,7 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use crate::memory::words::Moved;
+use crate::memory::words::Payload;
 use crate::simd::bytes::{Bytes, OneLane};
 use crate::simd::number::{Float, Number};
 use gradloom_maths::{Arith, Base};
@@ -131,7 +131,7 @@ pub(crate) fn non_temporal(bytes: usize) -> bool {
 /// Copies a row with non-temporal stores, if it fills whole vectors. Other threads may read it after a
 /// [`fence`].
 #[inline(always)]
-pub(crate) fn copy_streamed<T: Moved>(from: &[T], to: &mut [T]) {
+pub(crate) fn copy_streamed<T: Payload>(from: &[T], to: &mut [T]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
