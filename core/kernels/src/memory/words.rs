@@ -17,13 +17,17 @@ pub unsafe trait Payload: Copy + Default + Send + Sync + 'static {
 
 /// Integer of the size of an element.
 ///
-/// Code that is generic over words must write no words but those of elements of the dtype of the result, and defaults.
+/// Code that is generic over words must write only elements of the dtype of the result, and defaults.
 ///
 /// # Safety
 ///
 /// Every bit pattern must be valid.
 pub unsafe trait Word: Payload<Word = Self> {
-    /// Returns the elements of a kernel operand of `dtype`, that of the result.
+    /// Returns the elements of a kernel operand as words. `dtype` is that of the result.
+    ///
+    /// # Panics
+    ///
+    /// If the operand has another dtype.
     fn slice(data: Data<'_>, dtype: DType) -> &[Self] {
         assert_eq!(data.dtype(), Some(dtype), "elements keep their dtype");
         assert_eq!(dtype.size(), size_of::<Self>());
@@ -31,7 +35,7 @@ pub unsafe trait Word: Payload<Word = Self> {
         unsafe { std::slice::from_raw_parts(data.as_ptr().cast(), data.len()) }
     }
 
-    /// Returns the elements of a kernel result of this size.
+    /// Returns the elements of a kernel result as words.
     fn slice_mut<'a>(data: &'a mut DataMut<'_>) -> &'a mut [Self] {
         assert_eq!(data.dtype().size(), size_of::<Self>());
         let len = data.len();
