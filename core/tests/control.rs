@@ -828,3 +828,20 @@ mod in_place {
         assert_eq!(x.to_vec::<f64>(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     }
 }
+
+#[test]
+fn explain_lists_the_tasks_of_a_turn() {
+    let (x, w) = (values(4), values(4));
+    let step = |h: &Tensor, x: &Tensor| ((h * x).sin(), h.sum(..));
+    let inner = |h: &Tensor, x: &Tensor| scan(step, h, &Tensor::stack(&[x, x], 0));
+    let xs = Tensor::stack(&[&w, &w, &w], 0);
+    let plan = gradloom::explain(&scan(inner, &x, &xs).1);
+    let lines: Vec<&str> = plan
+        .lines()
+        .map(|line| line.split(':').next().unwrap_or(line))
+        .collect();
+    let at = lines
+        .iter()
+        .position(|line| line.trim_start().ends_with("scan"));
+    insta::assert_snapshot!(lines[at.expect(&plan)..].join("\n"));
+}

@@ -5,11 +5,12 @@
 //! result that nothing else reads, in the arena of the plan. What the tasks of a body need besides comes
 //! from a stack of memory that each thread keeps, so a turn allocates nothing.
 
+use crate::body::{Body, BodyMemory};
 use crate::memory::aligned_vec::{ALIGN, AlignedVec, Line, at_least};
 use crate::memory::data::{Data, DataMut};
 use crate::memory::fault::KernelFault;
 use crate::memory::scratch;
-use crate::task::{Body, BodyMemory, Prepared};
+use crate::task::Prepared;
 use gradloom_ir::DType;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -140,8 +141,8 @@ struct Turns<'a> {
     body: &'a Body,
     /// Memory of the next even turn, and of the next odd one, which reads the states where the even one writes them.
     next: [BodyMemory; 2],
-    /// Starts that differ between turns, and the bytes from those of a turn to those of the second turn after it.
-    steps: SmallVec<[(usize, isize); 16]>,
+    /// Starts and addresses that differ between turns, and the bytes from those of a turn to those of the second turn after it.
+    steps: SmallVec<[(usize, isize); 32]>,
 }
 
 impl<'a> Turns<'a> {
@@ -167,9 +168,9 @@ impl<'a> Turns<'a> {
             let output = output.and_then(|first| self.start_of_output(first + i));
             let [even, odd] = &mut self.next;
             for (memory, from, to) in [(even, first, second), (odd, second, first)] {
-                memory.put(leaf, *from);
+                memory.put(self.body, leaf, *from);
                 if let Some(output) = output {
-                    memory.put(output, *to);
+                    memory.put(self.body, output, *to);
                 }
             }
         }
@@ -183,21 +184,22 @@ impl<'a> Turns<'a> {
     /// Puts a value in memory of its own for the next even turn and the next odd one, `step` bytes after it.
     fn put(&mut self, start: usize, there: *mut u8, step: isize) {
         let [even, odd] = &mut self.next;
-        even.put(start, there);
-        odd.put(start, there.wrapping_offset(step));
-        self.steps.push((start, 2 * step));
+        even.put(self.body, start, there);
+        odd.put(self.body, start, there.wrapping_offset(step));
+        let moving = even.moving(self.body, start);
+        self.steps.extend(moving.map(|i| (i, 2 * step)));
     }
 
     /// Puts a value in memory of its own for one turn, the next even or odd one.
     fn put_once(&mut self, turn: usize, start: usize, there: *mut u8) {
-        self.next[turn % 2].put(start, there);
+        self.next[turn % 2].put(self.body, start, there);
     }
 
     /// Uses this memory for intermediate values.
     fn put_arena(&mut self, arena: *mut Line) {
         self.next
             .iter_mut()
-            .for_each(|memory| memory.put(BodyMemory::ARENA, arena.cast()));
+            .for_each(|memory| memory.put(self.body, BodyMemory::ARENA, arena.cast()));
     }
 
     /// Runs a turn. Turns come in order, from 0 on.

@@ -32,6 +32,7 @@ mod dispatch;
 
 mod array;
 pub mod attention;
+pub mod body;
 pub mod control;
 pub mod conv;
 pub mod elementwise;

@@ -4,6 +4,7 @@
 //! exchange values before the next segment. So no device ever waits for another one, whatever the number of
 //! threads, and results do not depend on it.
 
+use crate::body::Body;
 use crate::control::with_lines;
 use crate::memory::buffer::Buffer;
 use crate::memory::data::{Data, DataMut};
@@ -15,7 +16,7 @@ use crate::movement::copy::Scatter;
 use crate::movement::gather::Gather;
 use crate::reduce::Fold;
 use crate::simd::number::Number;
-use crate::task::{Body, Prepared};
+use crate::task::Prepared;
 use crate::threads::for_each_chunk;
 use gradloom_ir::DType;
 use std::sync::Arc;

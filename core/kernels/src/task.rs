@@ -1,4 +1,4 @@
-//! Buffers of a plan: the regions that its tasks read and write.
+//! Tasks of a plan: kernels with the regions of buffers that they read and write.
 //!
 //! Each thread keeps one *arena* for intermediate values. It grows to the size that the largest
 //! plan needs and is never returned, because fresh memory from the system costs more than most
@@ -10,10 +10,10 @@
 use crate::memory::aligned_vec::ALIGN;
 use crate::memory::aligned_vec::{AlignedVec, Line, at_least};
 use crate::memory::buffer::Buffer;
-use crate::memory::data::{Data, DataMut, copy_bytes};
+use crate::memory::data::{Data, DataMut};
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
-use crate::memory::scratch;
+use crate::memory::scratch::{self, Scratch};
 use crate::memory::words::Word;
 use gradloom_ir::DType;
 use smallvec::SmallVec;
@@ -38,42 +38,81 @@ pub trait OnAddresses: Send + Sync {
     /// Returns whether operands and results of these dtypes and lengths have what the kernel reads and writes.
     fn fits(&self, args: &[(DType, usize)], outs: &[(DType, usize)]) -> bool;
 
+    /// Returns the registers that a run needs. The last ones belong to the operands, one to each.
+    fn registers(&self) -> Registers;
+
     /// Runs the kernel.
     ///
     /// # Safety
     ///
-    /// The places must [fit](Self::fits) and be aligned. The elements of operands must be valid, also as bools. A result
-    /// must overlap nothing else, except that it may have the place of an operand of its size. During the call, nothing
-    /// else may write an operand or use a result.
+    /// The places must [fit](Self::fits), be aligned, and have all [registers](Self::registers), with any contents. The
+    /// elements of operands must be valid, also as bools. A result or a register must overlap nothing else, except that a
+    /// result may be where an operand of its size was, which is then [in place](Places::in_place). During the call, nothing
+    /// else may write an operand or use a result or a register.
     unsafe fn run(&self, places: Places<'_>);
 }
 
-/// The operands and then the results of a task in one run.
+/// Memory that a kernel uses besides its operands and results.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Registers {
+    pub n: usize,
+    /// Size of one in bytes, a multiple of a cache line.
+    pub stride: usize,
+}
+
+impl Registers {
+    fn lines(self) -> usize {
+        self.n * self.stride / ALIGN
+    }
+
+    /// Returns the offset of the register of an operand in bytes, from that of the first register.
+    fn of_operand(self, operand: usize, n_args: usize) -> usize {
+        (self.n - n_args + operand) * self.stride
+    }
+}
+
+/// An operand whose elements are in the memory of a result.
+///
+/// Its own address is that of its register, to which the kernel copies it before it writes the result.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OperandInPlace {
+    pub(crate) operand: usize,
+    /// Position of the result among the results.
+    pub(crate) out: usize,
+}
+
+/// The operands, the results and the registers of a task in one run.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
     regions: &'a [Resolved],
-    starts: &'a [*mut u8],
+    addresses: &'a [*mut u8],
+    in_place: &'a [OperandInPlace],
 }
 
 impl<'a> Places<'a> {
-    /// Returns the address of an operand or a result.
+    /// Returns the addresses: first those of the operands, then those of the results, then those of the registers.
     #[inline(always)]
-    pub(crate) fn at(self, i: usize) -> *mut u8 {
-        let region = &self.regions[i];
-        self.starts[region.buffer as usize].wrapping_add(region.start)
+    pub(crate) fn addresses(self) -> &'a [*mut u8] {
+        self.addresses
+    }
+
+    /// Returns the operands that are in the memory of a result.
+    #[inline(always)]
+    pub(crate) fn in_place(self) -> &'a [OperandInPlace] {
+        self.in_place
     }
 
     /// Returns an operand.
     ///
     /// # Safety
     ///
-    /// It must be a place of the kernel that runs, and not that of a result. The kernel must not write it.
+    /// It must be an operand of the kernel that runs, and not [in place](Self::in_place). The kernel must not write it.
     #[inline(always)]
     pub(crate) unsafe fn data(self, i: usize) -> Data<'a> {
         let region = &self.regions[i];
         // SAFETY: the operand is a region of valid elements inside its buffer (`OnAddresses::run`), and nothing writes it
         // during the run.
-        unsafe { Data::at(region.dtype, self.at(i), region.len) }
+        unsafe { Data::at(region.dtype, self.addresses[i], region.len) }
     }
 }
 
@@ -175,6 +214,9 @@ pub struct Task {
     n_args: usize,
     /// Buffer indices of the results, ascending, each with the position of the result.
     numbers: SmallVec<[(u32, usize); 2]>,
+    /// Operands that are in the memory of a result in every run, if the kernel runs on addresses.
+    in_place: Box<[OperandInPlace]>,
+    registers: Registers,
 }
 
 /// A region with the index of its buffer, counted by [`BufferSizes::number`].
@@ -214,6 +256,7 @@ impl Task {
                 "a region must be aligned and lie inside its buffer"
             );
         }
+        let (mut in_place, mut registers) = (Box::default(), Registers::default());
         if let Kernel::Addresses(kernel) = &kernel {
             let sizes = |regions: &[Region]| -> SmallVec<[(DType, usize); 8]> {
                 regions.iter().map(|r| (r.dtype, r.len)).collect()
@@ -221,6 +264,18 @@ impl Task {
             assert!(
                 kernel.fits(&sizes(args), &sizes(outs)),
                 "a kernel must have all that it reads and writes"
+            );
+            let operand = |(operand, same): (usize, &Option<u32>)| {
+                same.map(|out| OperandInPlace {
+                    operand,
+                    out: out as usize,
+                })
+            };
+            in_place = same.iter().enumerate().filter_map(operand).collect();
+            registers = kernel.registers();
+            assert!(
+                registers.n >= n_args && registers.stride.is_multiple_of(ALIGN),
+                "each operand has a register, in cache lines of its own"
             );
         }
         let number = |(i, out): (usize, &Region)| (needs.number(out.base), i);
@@ -241,6 +296,8 @@ impl Task {
             n_args,
             numbers,
             regions,
+            in_place,
+            registers,
         }
     }
 
@@ -251,6 +308,65 @@ impl Task {
     pub fn outs(&self) -> &[Region] {
         &self.regions[self.n_args..]
     }
+
+    pub(crate) fn kernel(&self) -> &Kernel {
+        &self.kernel
+    }
+
+    pub(crate) fn runs_on_addresses(&self) -> bool {
+        matches!(self.kernel, Kernel::Addresses(_))
+    }
+
+    pub(crate) fn lines_of_registers(&self) -> usize {
+        self.registers.lines()
+    }
+
+    /// Returns the number of [`addresses`](Self::addresses).
+    pub(crate) fn n_addresses(&self) -> usize {
+        match self.kernel {
+            Kernel::Addresses(_) => self.resolved.len() + self.registers.n,
+            Kernel::Slices(_) => 0,
+        }
+    }
+
+    /// Returns the addresses of a kernel that runs on them, with registers in the arena, `first_register` bytes after its
+    /// start.
+    ///
+    /// No operand may be in the buffer of a result, except those whose regions say so.
+    pub(crate) fn addresses(&self, first_register: usize) -> impl Iterator<Item = Address> {
+        let in_arena = move |offset: usize| Address {
+            buffer: 0,
+            offset: first_register + offset,
+        };
+        let place = move |(i, region): (usize, &Resolved)| match region.same {
+            Some(_) => in_arena(self.registers.of_operand(i, self.n_args)),
+            None => Address {
+                buffer: region.buffer,
+                offset: region.start,
+            },
+        };
+        let registers = (0..self.registers.n).map(move |i| in_arena(i * self.registers.stride));
+        let all = self.resolved.iter().enumerate().map(place).chain(registers);
+        all.take(self.n_addresses())
+    }
+
+    /// Returns the places of a run that are at the [`addresses`](Self::addresses).
+    #[inline(always)]
+    pub(crate) fn places<'a>(&'a self, addresses: &'a [*mut u8]) -> Places<'a> {
+        Places {
+            regions: &self.resolved,
+            addresses,
+            in_place: &self.in_place,
+        }
+    }
+}
+
+/// An address in a buffer.
+pub(crate) struct Address {
+    /// Index of the buffer, as [`BufferSizes::number`].
+    pub(crate) buffer: u32,
+    /// Offset in bytes.
+    pub(crate) offset: usize,
 }
 
 /// Input of a plan.
@@ -264,11 +380,11 @@ pub enum Leaf<'a> {
 }
 
 /// Buffers of one run of a plan.
-struct RunBuffers<'a> {
+pub(crate) struct RunBuffers<'a> {
     /// For each buffer the index of that of the result in which it is, or 0. It ends with the last such buffer.
-    given: &'a [u32],
+    pub(crate) given: &'a [u32],
     /// Start of each buffer, in the order of [`BufferSizes::number`]: arena, results, constants, leaves.
-    starts: &'a [*mut u8],
+    pub(crate) starts: &'a [*mut u8],
 }
 
 /// Sizes of the buffers of a plan.
@@ -284,7 +400,7 @@ pub struct BufferSizes {
 
 impl BufferSizes {
     /// Returns the index of a buffer: the arena first, then results, constants and leaves.
-    fn number(&self, base: RegionBase) -> u32 {
+    pub(crate) fn number(&self, base: RegionBase) -> u32 {
         let results = 1 + self.results.len() as u32;
         match base {
             RegionBase::Arena => 0,
@@ -292,6 +408,10 @@ impl BufferSizes {
             RegionBase::Constant(i) => results + i,
             RegionBase::Leaf(i) => results + self.constants.len() as u32 + i,
         }
+    }
+
+    pub(crate) fn n_buffers(&self) -> usize {
+        1 + self.results.len() + self.constants.len() + self.leaves.len()
     }
 
     /// Returns whether the region lies inside its buffer.
@@ -401,297 +521,46 @@ pub struct DonationSet {
     pub results: Box<[u32]>,
 }
 
-/// Tasks that a kernel runs on parts of its own operands and results, perhaps many times.
-pub struct Body {
-    tasks: Box<[Task]>,
-    /// Name of the op of each task, for messages.
-    names: Box<[&'static str]>,
-    needs: BufferSizes,
-    constants: Box<[Buffer]>,
-    outs: Box<[BodyOut]>,
-    /// Outputs that can be computed in the memory of operands.
-    donations: Box<[DonationSet]>,
-    /// Output that holds each result.
-    first: Box<[usize]>,
-}
-
-/// Output of a body: an operand, or a result of its tasks. Several outputs may be equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyOut {
-    Leaf(u32),
-    Result(u32),
-}
-
-impl Body {
-    /// # Panics
-    ///
-    /// Panics unless each result of the tasks is an output.
-    pub fn new(
-        tasks: Box<[Task]>,
-        names: Box<[&'static str]>,
-        needs: BufferSizes,
-        constants: Box<[Buffer]>,
-        outs: Box<[BodyOut]>,
-        donations: Box<[DonationSet]>,
-    ) -> Body {
-        let first = (0..needs.results.len()).map(|i| {
-            let place = outs
-                .iter()
-                .position(|out| *out == BodyOut::Result(i as u32));
-            place.expect("each result of a body is an output")
-        });
-        let fits =
-            |(buffer, size): (&Buffer, &(DType, usize))| (buffer.dtype(), buffer.len()) == *size;
-        assert!(
-            constants.len() == needs.constants.len()
-                && constants.iter().zip(&needs.constants).all(fits)
-        );
-        Body {
-            first: first.collect(),
-            tasks,
-            names,
-            needs,
-            constants,
-            outs,
-            donations,
-        }
-    }
-
-    /// Returns the number of lines of memory that a run needs for intermediate values.
-    pub(crate) fn lines(&self) -> usize {
-        self.needs.arena.div_ceil(ALIGN)
-    }
-
-    /// Returns whether output `out` can be computed in the memory of operand `leaf`.
-    pub fn can_reuse(&self, leaf: usize, out: usize) -> bool {
-        match self.outs[out] {
-            BodyOut::Leaf(i) => i as usize == leaf,
-            BodyOut::Result(i) => {
-                let mut sets = self.donations.iter();
-                let both = |set: &DonationSet| {
-                    set.leaves.contains(&(leaf as u32)) && set.results.contains(&i)
-                };
-                self.first[i as usize] == out && sets.any(both)
-            }
-        }
-    }
-
-    /// Computes the outputs from the operands.
-    ///
-    /// An operand is [`Data::Same`] if it is in the memory of an output, see [`can_reuse`](Self::can_reuse).
-    ///
-    /// # Panics
-    ///
-    /// As [`memory`](Self::memory).
-    pub(crate) fn run(
-        &self,
-        leaves: &[Data<'_>],
-        outs: &mut [DataMut<'_>],
-        arena: &mut [Line],
-    ) -> Result<(), KernelFault> {
-        let memory = self.memory(leaves, outs, arena);
-        // SAFETY: the operands, the results and the arena are borrowed, the last two mutably.
-        unsafe { self.run_in(&memory) }
-    }
-
-    /// Returns the memory of a run with these operands and results.
-    ///
-    /// # Panics
-    ///
-    /// Panics if a value differs in dtype or length from what the body was made for, or if `arena` has
-    /// fewer than [`lines`](Self::lines).
-    pub(crate) fn memory(
-        &self,
-        leaves: &[Data<'_>],
-        outs: &mut [DataMut<'_>],
-        arena: &mut [Line],
-    ) -> BodyMemory {
-        let leaf_fits = |(i, (leaf, size)): (usize, (&Data<'_>, &(DType, usize)))| match *leaf {
-            Data::Same(out) => self.can_reuse(i, out),
-            leaf => leaf.dtype() == Some(size.0) && leaf.len() == size.1,
-        };
-        let mut sizes = leaves.iter().zip(&self.needs.leaves).enumerate();
-        let mut outs_fit = outs.iter().zip(&self.outs);
-        assert!(
-            leaves.len() == self.needs.leaves.len()
-                && outs.len() == self.outs.len()
-                && sizes.all(leaf_fits)
-                && outs_fit.all(|(out, from)| (out.dtype(), out.len()) == self.size(*from))
-                && arena.len() >= self.lines(),
-            "the operands and results must have the dtypes and lengths that the body was made for"
-        );
-        let mut memory = BodyMemory::default();
-        let BodyMemory {
-            starts,
-            given,
-            copies,
-        } = &mut memory;
-        starts.push(arena.as_mut_ptr().cast());
-        starts.extend(self.first.iter().map(|out| outs[*out].as_mut_ptr()));
-        starts.extend(self.constants.iter().map(|b| b.as_ptr().cast_mut()));
-        for leaf in leaves {
-            starts.push(match *leaf {
-                Data::Same(out) => match self.outs[out] {
-                    BodyOut::Result(result) => {
-                        given.resize(starts.len(), 0);
-                        given.push(1 + result);
-                        starts[1 + result as usize]
-                    }
-                    BodyOut::Leaf(_) => outs[out].as_mut_ptr(),
-                },
-                leaf => leaf.as_ptr().cast_mut(),
-            });
-        }
-        for (i, of) in self.outs.iter().enumerate() {
-            let from = match *of {
-                BodyOut::Leaf(leaf) => match leaves[leaf as usize] {
-                    Data::Same(out) if out == i => continue,
-                    _ => self.start_of_leaf(leaf as usize),
-                },
-                BodyOut::Result(result) if self.first[result as usize] != i => 1 + result as usize,
-                BodyOut::Result(_) => continue,
-            };
-            copies.push(CopiedOutput {
-                output: i,
-                bytes: self.bytes_of_output(i),
-                from,
-                to: starts.len(),
-            });
-            starts.push(outs[i].as_mut_ptr());
-        }
-        memory
-    }
-
-    /// Computes the outputs from the operands that are in `memory`.
-    ///
-    /// # Safety
-    ///
-    /// `memory` must come from [`memory`](Self::memory) of this body. Where a start was changed since, the memory there must
-    /// hold an operand or have space for a result of the same size. During the call, nothing else may write the operands or
-    /// use the results and the arena, and none of these may overlap, except operands in the memory of results as
-    /// they were given to `memory`.
-    pub(crate) unsafe fn run_in(&self, memory: &BodyMemory) -> Result<(), KernelFault> {
-        let BodyMemory {
-            starts,
-            given,
-            copies,
-        } = memory;
-        let buffers = RunBuffers { given, starts };
-        for (task, op) in self.tasks.iter().zip(&self.names) {
-            // SAFETY: `Task::new` checked that `needs` contains the regions; the operands and results
-            // match `needs`, as the caller guarantees. Nothing else uses the results and the arena. An
-            // operand in a result was `Data::Same` for the first task that writes the result, and no later
-            // task reads it (`donations`). An output that is an operand is in no region that a task
-            // writes.
-            unsafe { buffers.run(task) }.map_err(|fault| KernelFault::Within {
-                op,
-                fault: Box::new(fault),
-            })?;
-        }
-        for of in copies {
-            // SAFETY: both hold the elements of an output, and an output has memory of its own.
-            unsafe { copy_bytes(starts[of.from], starts[of.to], of.bytes) };
-        }
-        Ok(())
-    }
-
-    /// Returns the dtype and the number of elements of an output.
-    fn size(&self, out: BodyOut) -> (DType, usize) {
-        match out {
-            BodyOut::Leaf(i) => self.needs.leaves[i as usize],
-            BodyOut::Result(i) => self.needs.results[i as usize],
-        }
-    }
-
-    /// Returns the index of the start of an operand in [`BodyMemory`].
-    pub(crate) fn start_of_leaf(&self, leaf: usize) -> usize {
-        self.needs.number(RegionBase::Leaf(leaf as u32)) as usize
-    }
-
-    /// Returns the index of the start of an output, or `None` if it is an operand that is there already.
-    pub(crate) fn start_of_output(&self, memory: &BodyMemory, output: usize) -> Option<usize> {
-        let copy = memory.copies.iter().find(|copy| copy.output == output);
-        match (copy, self.outs[output]) {
-            (Some(copy), _) => Some(copy.to),
-            (None, BodyOut::Result(result)) => Some(1 + result as usize),
-            (None, BodyOut::Leaf(_)) => None,
-        }
-    }
-
-    /// Returns the size in bytes of an operand.
-    pub(crate) fn bytes_of_leaf(&self, leaf: usize) -> usize {
-        let (dtype, len) = self.needs.leaves[leaf];
-        dtype.size() * len
-    }
-
-    /// Returns the size in bytes of an output.
-    pub(crate) fn bytes_of_output(&self, output: usize) -> usize {
-        let (dtype, len) = self.size(self.outs[output]);
-        dtype.size() * len
-    }
-}
-
-/// Memory of one run of a body.
-#[derive(Clone, Default)]
-pub(crate) struct BodyMemory {
-    /// Start of each buffer, in the order of [`BufferSizes::number`], then of each output that is copied.
-    starts: SmallVec<[*mut u8; 64]>,
-    /// For each buffer the index of that of the result in which it is, or 0. It ends with the last such buffer.
-    given: SmallVec<[u32; 64]>,
-    copies: SmallVec<[CopiedOutput; 8]>,
-}
-
-impl BodyMemory {
-    /// Index of the start of the memory for intermediate values.
-    pub(crate) const ARENA: usize = 0;
-
-    /// Puts an operand or an output in other memory.
-    pub(crate) fn put(&mut self, start: usize, there: *mut u8) {
-        self.starts[start] = there;
-    }
-
-    /// Moves some starts by a number of bytes.
-    pub(crate) fn advance(&mut self, steps: &[(usize, isize)]) {
-        for (start, bytes) in steps {
-            self.starts[*start] = self.starts[*start].wrapping_offset(*bytes);
-        }
-    }
-}
-
-/// Output that is a copy of an operand or of an earlier output.
-#[derive(Clone, Copy)]
-struct CopiedOutput {
-    output: usize,
-    bytes: usize,
-    /// Indices of the starts of both.
-    from: usize,
-    to: usize,
-}
-
 /// Number of operands, and of results, of a task that are passed in arrays. More of them are passed in lists.
 const FEW: usize = 8;
 
 /// Number of operands and of results up to which a run does not allocate.
 const MANY: usize = 24;
 
+/// Number of addresses of a task up to which a run does not allocate.
+const ADDRESSES: usize = 64;
+
+thread_local! {
+    /// Registers of kernels that run on addresses.
+    static REGISTERS: Scratch = const { Scratch::new(AlignedVec::new()) };
+}
+
 impl RunBuffers<'_> {
     /// # Safety
     ///
     /// Every region of `task` must lie inside its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
-        let kernel = match &task.kernel {
-            Kernel::Slices(kernel) => kernel,
+        match &task.kernel {
+            // SAFETY: the caller guarantees that the regions lie inside their buffers.
+            Kernel::Slices(kernel) => unsafe { self.run_on_slices(task, kernel) },
             Kernel::Addresses(kernel) => {
-                let places = Places {
-                    regions: &task.resolved,
-                    starts: self.starts,
-                };
-                // SAFETY: `Task::new` checked that the regions fit, and that the results overlap nothing else. The
-                // caller guarantees that the regions lie inside their buffers.
-                unsafe { kernel.run(places) };
-                return Ok(());
+                // SAFETY: as above.
+                unsafe { self.run_on_addresses(task, &**kernel) };
+                Ok(())
             }
-        };
+        }
+    }
+
+    /// Runs the kernel of a task.
+    ///
+    /// # Safety
+    ///
+    /// Every region of `task` must lie inside its buffer.
+    pub(crate) unsafe fn run_on_slices(
+        &self,
+        task: &Task,
+        kernel: &Prepared,
+    ) -> Result<(), KernelFault> {
         let (args, outs) = task.resolved.split_at(task.n_args);
         if args.len() <= FEW && outs.len() <= FEW {
             let mut to_read = [Data::EMPTY; FEW];
@@ -722,6 +591,42 @@ impl RunBuffers<'_> {
             to_write.push(unsafe { self.result(region) });
         }
         kernel(&to_read, &mut to_write)
+    }
+
+    /// Runs the kernel of a task, as [`run_on_slices`](Self::run_on_slices).
+    ///
+    /// # Safety
+    ///
+    /// Every region of `task` must lie inside its buffer.
+    unsafe fn run_on_addresses(&self, task: &Task, kernel: &dyn OnAddresses) {
+        let args = task.resolved[..task.n_args].iter().enumerate();
+        let mut in_place: SmallVec<[OperandInPlace; 8]> = SmallVec::from_slice(&task.in_place);
+        if !self.given.is_empty() {
+            let taken = |(operand, region)| {
+                let out = self.taken(task, region)?;
+                Some(OperandInPlace { operand, out })
+            };
+            in_place.extend(args.filter_map(taken));
+        }
+        let mut addresses: SmallVec<[*mut u8; ADDRESSES]> = SmallVec::new();
+        addresses.extend(task.resolved.iter().map(|region| self.start(region)));
+        scratch::with_lines(&REGISTERS, task.registers.lines(), |lines| {
+            let first = lines.as_mut_ptr().cast::<u8>();
+            let Registers { n, stride } = task.registers;
+            addresses.extend((0..n).map(|i| first.wrapping_add(i * stride)));
+            for of in &in_place {
+                let own = task.registers.of_operand(of.operand, task.n_args);
+                addresses[of.operand] = first.wrapping_add(own);
+            }
+            let places = Places {
+                regions: &task.resolved,
+                addresses: &addresses,
+                in_place: &in_place,
+            };
+            // SAFETY: `Task::new` checked that the regions fit, and that the results overlap nothing else. The
+            // caller guarantees that the regions lie inside their buffers. The registers are borrowed.
+            unsafe { kernel.run(places) };
+        });
     }
 
     /// # Safety

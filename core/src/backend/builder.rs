@@ -147,6 +147,16 @@ pub(crate) enum TaskKind {
     },
     /// Several tasks that run on blocks of rows.
     Chain(Vec<TaskKind>),
+    /// An op that runs programs, with the tasks of each.
+    Control(Op, Vec<BodyKinds>),
+}
+
+/// Tasks of a program that an op runs.
+#[derive(Clone, Debug)]
+pub(crate) struct BodyKinds {
+    /// What the op does with the program, such as `turn`.
+    pub(crate) role: &'static str,
+    pub(crate) tasks: Vec<TaskKind>,
 }
 
 /// Contiguous elements of a root.

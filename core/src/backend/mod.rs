@@ -9,8 +9,8 @@ pub(crate) mod host_kernel;
 mod view;
 
 pub(crate) use builder::{
-    Eqns, InPlace, Member, Roots, Slice, Slices, Storage, StorageKind, TaskBuilder, TaskDraft,
-    TaskKind, TaskWork,
+    BodyKinds, Eqns, InPlace, Member, Roots, Slice, Slices, Storage, StorageKind, TaskBuilder,
+    TaskDraft, TaskKind, TaskWork,
 };
 pub(crate) use host_kernel::HostKernel;
 pub(crate) use view::{Operand, View};

@@ -3,22 +3,29 @@
 use super::{Out, Plan, aval, spmd};
 use crate::Aval;
 use crate::backend::cpu::Equation;
-use crate::backend::{HostKernel, TaskBuilder, TaskKind, View};
+use crate::backend::{BodyKinds, HostKernel, TaskBuilder, TaskKind, View};
 use gradloom_ir::op::control::{ScanParts, WhileBackParts, WhileParts, branches, kernel_lanes};
 use gradloom_ir::{DType, Op, Program, pass};
+use gradloom_kernels::body::{Body, BodyOut};
 use gradloom_kernels::control;
 use gradloom_kernels::memory::Layout;
-use gradloom_kernels::task::{Body, BodyOut, Prepared};
+use gradloom_kernels::task::Prepared;
 
 /// Lowers an equation whose op runs programs, and returns its results.
 pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
     let args: Vec<View> = of.args.iter().map(|x| b.contiguous(x)).collect();
     let args: Vec<&View> = args.iter().collect();
     let mut scratch = Vec::new();
+    let mut bodies = Vec::new();
+    let mut body = |role: &'static str, program: &Program| {
+        let PlannedBody { body, tasks } = body(program);
+        bodies.push(BodyKinds { role, tasks });
+        body
+    };
     let kernel = match of.op {
         Op::Scan => {
             let parts = ScanParts::of(of.statics);
-            let body = body(parts.body);
+            let body = body("turn", parts.body);
             scratch.extend(scratch_of(&body, parts.consts, &of.outs[..parts.carry]));
             let sizes = control::Scan {
                 turns: parts.turns,
@@ -30,14 +37,16 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
         }
         Op::While => {
             let parts = WhileParts::of(of.statics);
-            let (cond, body) = (body(parts.cond), body(parts.body));
+            let (cond, body) = (body("condition", parts.cond), body("turn", parts.body));
             scratch.extend(scratch_of(&body, parts.consts, of.outs));
             scratch.push(Aval::new(DType::Bool, []));
             control::repeat_while(cond, body, parts.consts)
         }
         Op::WhileBack => {
             let parts = WhileBackParts::of(of.statics);
-            let [cond, forward, backward] = [parts.cond, parts.forward, parts.backward].map(body);
+            let cond = body("condition", parts.cond);
+            let forward = body("turn forward", parts.forward);
+            let backward = body("turn backward", parts.backward);
             let outs = parts.forward.outs.iter();
             let outs: Vec<Aval> = outs.map(|v| aval(parts.forward, *v)).collect();
             let (states, taped) = outs.split_at(parts.carry);
@@ -50,24 +59,32 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
             scratch.push(Aval::new(DType::Bool, []));
             control::there_and_back(cond, forward, backward, [parts.consts, parts.carry], taped)
         }
-        Op::Switch => control::switch(branches(of.statics).iter().map(body).collect()),
+        Op::Switch => {
+            let branches = branches(of.statics).iter();
+            control::switch(branches.map(|branch| body("branch", branch)).collect())
+        }
         Op::Checkpoint => {
             let mut program = branches(of.statics)[0].clone();
             program.outs.truncate(of.outs.len());
-            control::once(body(&program))
+            control::once(body("body", &program))
         }
-        Op::CustomJvp | Op::CustomVjp => control::once(body(&branches(of.statics)[0])),
+        Op::CustomJvp | Op::CustomVjp => control::once(body("body", &branches(of.statics)[0])),
         Op::ShardMap => spmd::kernel(of.statics),
-        Op::Sharded => control::once(body(&spmd::divided(of.statics))),
+        Op::Sharded => control::once(body("each device", &spmd::divided(of.statics))),
         Op::Custom => return of.args[..of.outs.len()].to_vec(),
         Op::HostKernel => host_kernel(of),
         op => unreachable!("`{op}` is only transposed"),
     };
     let outs = [of.outs, &scratch].concat();
     let mut made = b.kernels(&args, &outs, kernel);
-    if let (Op::HostKernel, Some(task)) = (of.op, b.drafts.last_mut()) {
-        let code = of.statics[0].code().map(|code| code.get().name());
-        task.what = TaskKind::Host(code.unwrap_or_default());
+    if let Some(task) = b.drafts.last_mut() {
+        task.what = match of.op {
+            Op::HostKernel => {
+                let code = of.statics[0].code().map(|code| code.get().name());
+                TaskKind::Host(code.unwrap_or_default())
+            }
+            op => TaskKind::Control(op, bodies),
+        };
     }
     made.truncate(of.outs.len());
     made
@@ -98,7 +115,13 @@ fn scratch_of(body: &Body, first: usize, states: &[Aval]) -> Vec<Aval> {
     states.iter().enumerate().map(of_state).collect()
 }
 
-pub(super) fn body(program: &Program) -> Body {
+/// A body with the description of its tasks.
+pub(super) struct PlannedBody {
+    pub(super) body: Body,
+    tasks: Vec<TaskKind>,
+}
+
+pub(super) fn body(program: &Program) -> PlannedBody {
     let program = pass::to_plan(program.clone());
     let leaves = program.params.iter().map(|param| {
         let aval = aval(&program, *param);
@@ -108,20 +131,24 @@ pub(super) fn body(program: &Program) -> Body {
 }
 
 impl Plan {
-    fn into_body(self) -> Body {
+    fn into_body(self) -> PlannedBody {
         let names = (0..self.tasks.len()).map(|task| self.name(task)).collect();
         let outs = self.outs.iter().map(|out| match *out {
             Out::Leaf(i) => BodyOut::Leaf(i),
             Out::Result(i) => BodyOut::Result(i),
         });
         let outs = outs.collect();
-        Body::new(
+        let body = Body::new(
             self.tasks,
             names,
             self.needs,
             self.constants,
             outs,
             self.donations,
-        )
+        );
+        PlannedBody {
+            body,
+            tasks: self.kinds.into_vec(),
+        }
     }
 }

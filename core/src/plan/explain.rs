@@ -1,7 +1,7 @@
 //! Describes a plan as text.
 
 use super::Plan;
-use crate::backend::{Eqns, TaskKind};
+use crate::backend::{BodyKinds, Eqns, TaskKind};
 use gradloom_ir::{Poly, Program, cost};
 use gradloom_kernels::task::{Region, RegionBase, Task};
 use std::fmt::Write;
@@ -55,8 +55,23 @@ impl Plan {
                 let _ = write!(text, "{work}");
             }
             text.push_str(self.again(&self.eqns[i]));
+            bodies(&mut text, what, 6);
         }
         text
+    }
+}
+
+/// Appends a line for each task of the programs that a task runs, indented by at least `indent`.
+fn bodies(text: &mut String, what: &TaskKind, indent: usize) {
+    let TaskKind::Control(_, bodies) = what else {
+        return;
+    };
+    for BodyKinds { role, tasks } in bodies {
+        let _ = write!(text, "\n{:indent$}{role}:", "");
+        for task in tasks {
+            let _ = write!(text, "\n{:indent$}  {task}", "");
+            self::bodies(text, task, indent + 4);
+        }
     }
 }
 
@@ -166,7 +181,7 @@ pub(super) fn size(bytes: usize) -> String {
 impl std::fmt::Display for TaskKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            TaskKind::Op(op) => write!(f, "{op}"),
+            TaskKind::Op(op) | TaskKind::Control(op, _) => write!(f, "{op}"),
             TaskKind::Host(name) => write!(f, "host_kernel `{name}`"),
             TaskKind::Copy(op) => write!(f, "copy for {op}"),
             TaskKind::Chain(kinds) => {

@@ -294,10 +294,12 @@ impl Plan {
 /// Returns the op that an error message about a task names.
 fn op_of(what: &TaskKind) -> Op {
     match what {
-        TaskKind::Op(op) | TaskKind::Copy(op) => match op.def().facts().fails {
-            Fails::Labels(named) => named,
-            Fails::Never | Fails::IntegerBy(_) => *op,
-        },
+        TaskKind::Op(op) | TaskKind::Copy(op) | TaskKind::Control(op, _) => {
+            match op.def().facts().fails {
+                Fails::Labels(named) => named,
+                Fails::Never | Fails::IntegerBy(_) => *op,
+            }
+        }
         TaskKind::Host(_) => Op::HostKernel,
         TaskKind::Group { ops, .. } => ops.last().copied().unwrap_or(Op::Identity),
         // In a chain, only kernels that check labels can fail.

@@ -2,15 +2,14 @@
 
 /// Constant that lists compiled loops, and functions that register them.
 ///
-/// Each loop has a variant of [`Loop`](super::Loop), a signature, its operands, its members and its
-/// results. A loop marked `fast` first tries cheaper functions for the members that name one. It
+/// Each loop has a signature, its operands, its members and its results. A loop marked `fast` first tries cheaper functions for the members that name one. It
 /// recomputes with the general ones if an operand was not in their range.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __loops {
     (
         #[$doc:meta] $const_vis:vis const $kernels:ident;
-        $($vis:vis fn $name:ident { $($variant:ident $signature:literal $loop_:tt)* })*
+        $($vis:vis fn $name:ident { $($signature:literal $loop_:tt)* })*
     ) => {
         #[$doc]
         $const_vis const $kernels: &'static [&'static str] = &[$($($signature),*),*];
@@ -22,8 +21,8 @@ macro_rules! __loops {
             static LOOPS: &[$crate::__private::FusedLoop] = &[$(
                 $crate::__private::FusedLoop {
                     signature: $signature,
-                    f32: $crate::__private::Loop::$variant($crate::__loop!(f32 $loop_).levels),
-                    f64: $crate::__private::Loop::$variant($crate::__loop!(f64 $loop_).levels),
+                    f32: $crate::__loop!(f32 $loop_),
+                    f64: $crate::__loop!(f64 $loop_),
                 }
             ),*];
             static TABLE: $crate::__private::FusedTable = $crate::__private::fused_table!(LOOPS);
@@ -42,12 +41,12 @@ macro_rules! __register {
     };
 }
 
-/// Versions of a loop for one dtype.
+/// A loop for one dtype.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __loop {
     ($t:ident {fast $($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
-        $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
+        $crate::__private::loop_of!($t [$($x)*] [$y $($z)*] $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
             let n = $y.len();
             $(let $x = &$x[..n];)*
             $(let $z = &mut $z[..n];)*
@@ -56,15 +55,15 @@ macro_rules! __loop {
             if !simple {
                 $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
             }
-        })
+        }))
     };
     ($t:ident {$($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
-        $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
+        $crate::__private::loop_of!($t [$($x)*] [$y $($z)*] $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
             let n = $y.len();
             $(let $x = &$x[..n];)*
             $(let $z = &mut $z[..n];)*
             $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
-        })
+        }))
     };
 }
 

@@ -75,9 +75,9 @@ pub use facts::*;
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
 pub use gradloom_ir::op::element;
-pub use gradloom_kernels::__fused_table as fused_table;
-pub use gradloom_kernels::elementwise::compiled_loops::{FusedLoop, FusedTable, Loop};
+pub use gradloom_kernels::elementwise::compiled_loops::{FusedLoop, FusedTable};
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
+pub use gradloom_kernels::{__fused_table as fused_table, __loop_of as loop_of};
 pub use gradloom_maths as maths;
 pub use inline::*;
 pub use items::*;

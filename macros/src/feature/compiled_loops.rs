@@ -6,19 +6,21 @@
 
 use crate::derivative::Wrt;
 use crate::emit::cx::{EmitCx, LoopUse};
+use crate::feature::closures::ClosureBody;
 use crate::feature::guessed_shapes::{guessed, without_values_of_one_parameter};
+use crate::feature::turns;
 use crate::program::Body;
 use gradloom_ir::ad::{self, Calls, Hvp};
 use gradloom_ir::op::Eval;
 use gradloom_ir::pass::{self, Arg, Group};
 use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident};
+use quote::ToTokens;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 
-/// Limits on the operands and results of a loop, set by the types of the run time.
-const MOST: (usize, usize) = (12, 4);
+/// Limits on the operands and results of a loop. All of them are arguments of one function.
+const MOST: (usize, usize) = (24, 12);
 
 /// Limits on the loops of one function, and on the ops in all of them together.
 ///
@@ -45,20 +47,28 @@ impl Loops {
     /// Collects the groups of the programs that plans are made of; a body traced at run time has
     /// none.
     ///
-    /// `hvp` is the second-order program of the function, if it has one.
-    pub(crate) fn new(body: &Body, hvp: Option<&Hvp>) -> Loops {
+    /// `closures` are the bodies of [closures](super::closures) in the function. `hvp` is its second-order
+    /// program, if it has one.
+    pub(crate) fn new(body: &Body, closures: &[ClosureBody], hvp: Option<&Hvp>) -> Loops {
         let mut loops = Loops {
             groups: BTreeMap::new(),
             n_ops: 0,
         };
-        if let Body::Compiled(flow) = body {
-            let extent = match flow.straight() {
-                Some(_) => Extent::Function,
-                None => Extent::Block,
+        loops.add_body(body);
+        for closure in closures {
+            let Some(turns) = turns::programs(closure) else {
+                loops.add_body(&closure.body);
+                continue;
             };
-            let active = Wrt::public().active(flow);
-            for block in &flow.flow.blocks {
-                loops.add_program(&block.program, &block.wrt(&active), extent);
+            let of_uses = [
+                (turns.primal, LoopUse::All),
+                (turns.reverse, LoopUse::Reverse),
+                (turns.forward, LoopUse::Forward),
+            ];
+            for (programs, used) in of_uses {
+                for program in programs {
+                    loops.add_groups(program, used);
+                }
             }
         }
         if let Some(hvp) = hvp {
@@ -85,6 +95,19 @@ impl Loops {
         loops
             .map(|(signature, (program, group, _))| fused(signature, program, group))
             .collect()
+    }
+
+    /// Adds the groups of a body and of its derivatives.
+    fn add_body(&mut self, body: &Body) {
+        let Body::Compiled(flow) = body else { return };
+        let extent = match flow.straight() {
+            Some(_) => Extent::Function,
+            None => Extent::Block,
+        };
+        let active = Wrt::public().active(flow);
+        for block in &flow.flow.blocks {
+            self.add_program(&block.program, &block.wrt(&active), extent);
+        }
     }
 
     /// Adds the groups of a program and of its derivatives with respect to `wrt`.
@@ -277,7 +300,6 @@ fn is_of_floats(program: &Program, group: &Group) -> bool {
 
 /// Returns the loop of a group.
 fn fused(signature: &str, program: &Program, group: &Group) -> TokenStream {
-    let variant = format_ident!("L{}x{}", group.inputs.len(), group.results.len());
     let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
     let inputs = (0..group.inputs.len()).map(|i| name("x", i));
     let operand = |arg: &Arg| match arg {
@@ -307,5 +329,5 @@ fn fused(signature: &str, program: &Program, group: &Group) -> TokenStream {
         let (y, v) = (name("y", i), name("v", *m));
         ours!(#y = #v)
     });
-    ours!(#variant #signature { #fast #(#inputs)* => { #(#members)* } #(#results),* })
+    ours!(#signature { #fast #(#inputs)* => { #(#members)* } #(#results),* })
 }

@@ -1,5 +1,6 @@
 //! Optional features, one file or folder for each.
 
+pub(crate) mod closures;
 pub(crate) mod compiled_loops;
 pub(crate) mod cost;
 mod debug_points;
@@ -9,3 +10,4 @@ pub(crate) mod hvp;
 pub(crate) mod lint;
 pub(crate) mod selftest;
 pub(crate) mod trace_points;
+mod turns;

@@ -14,7 +14,7 @@ use crate::emit::flow::derivatives;
 use crate::emit::names::{ItemNames, allow};
 use crate::emit::program_text::Places;
 use crate::feature::compiled_loops::Loops;
-use crate::feature::hvp;
+use crate::feature::{closures, hvp};
 use crate::input::args::Args;
 use crate::input::{Func, Owner, text};
 use crate::program::Body;
@@ -74,7 +74,8 @@ pub(crate) fn companions(
         calls.recorded(),
     );
     let hvp = body.straight().and_then(|low| hvp::program(func, low));
-    let loops = Loops::new(body, hvp.as_ref());
+    let closures = closures::bodies(func, block, rt);
+    let loops = Loops::new(body, &closures, hvp.as_ref());
     let loop_uses = loops.uses();
     let cx = EmitCx {
         func,

@@ -4,7 +4,8 @@
 //! groups are covered by several of these. As in the loops of traced functions, each op is its
 //! scalar function, so the bits are those of one op at a time.
 
-use crate::elementwise::compiled_loops::{FusedLoop, Loop};
+use crate::__loop_of;
+use crate::elementwise::compiled_loops::FusedLoop;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// Scalar functions of the ops.
@@ -30,15 +31,15 @@ mod element {
 
 /// Defines a loop for each signature, with its operands, its members in order, and its results.
 macro_rules! loops {
-    ($($signature:expr, $variant:ident |$($x:ident),*| {
+    ($($signature:expr, |$($x:ident),*| {
         $($v:ident = $op:ident($($arg:expr),*);)*
     } => $($result:ident $y:ident),*;)*) => {
         /// Built-in loops.
         #[allow(clippy::too_many_arguments)] // a loop has the operands of its group
         pub(crate) static LOOPS: &[FusedLoop] = &[$(FusedLoop {
             signature: $signature,
-            f32: Loop::$variant(loops!(@versions f32 [$($x)*] [$($v $op [$($arg),*])*] [$($result $y)*])),
-            f64: Loop::$variant(loops!(@versions f64 [$($x)*] [$($v $op [$($arg),*])*] [$($result $y)*])),
+            f32: __loop_of!(f32 [$($x)*] [$($y)*] loops!(@versions f32 [$($x)*] [$($v $op [$($arg),*])*] [$($result $y)*])),
+            f64: __loop_of!(f64 [$($x)*] [$($y)*] loops!(@versions f64 [$($x)*] [$($v $op [$($arg),*])*] [$($result $y)*])),
         },)*];
     };
     (@versions $t:ident [$($x:ident)*] [$($v:ident $op:ident [$($arg:expr),*])*] [$($result:ident $y:ident)*]) => {
@@ -53,7 +54,6 @@ macro_rules! loops {
                 $($y[i] = $result;)*
             }
         })
-        .levels
     };
 }
 
@@ -125,78 +125,76 @@ const B: f64 = 0.044715;
 const PEAK: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 loops! {
-    pairs!(left add add), L3x1 |a, b, c| { s = add(a, b); t = add(s, c); } => t y;
-    pairs!(left add sub), L3x1 |a, b, c| { s = add(a, b); t = sub(s, c); } => t y;
-    pairs!(left add mul), L3x1 |a, b, c| { s = add(a, b); t = mul(s, c); } => t y;
-    pairs!(left sub add), L3x1 |a, b, c| { s = sub(a, b); t = add(s, c); } => t y;
-    pairs!(left sub sub), L3x1 |a, b, c| { s = sub(a, b); t = sub(s, c); } => t y;
-    pairs!(left sub mul), L3x1 |a, b, c| { s = sub(a, b); t = mul(s, c); } => t y;
-    pairs!(left mul add), L3x1 |a, b, c| { s = mul(a, b); t = add(s, c); } => t y;
-    pairs!(left mul sub), L3x1 |a, b, c| { s = mul(a, b); t = sub(s, c); } => t y;
-    pairs!(left mul mul), L3x1 |a, b, c| { s = mul(a, b); t = mul(s, c); } => t y;
-    pairs!(right add add), L3x1 |a, b, c| { s = add(b, c); t = add(a, s); } => t y;
-    pairs!(right add sub), L3x1 |a, b, c| { s = add(b, c); t = sub(a, s); } => t y;
-    pairs!(right add mul), L3x1 |a, b, c| { s = add(b, c); t = mul(a, s); } => t y;
-    pairs!(right sub add), L3x1 |a, b, c| { s = sub(b, c); t = add(a, s); } => t y;
-    pairs!(right sub mul), L3x1 |a, b, c| { s = sub(b, c); t = mul(a, s); } => t y;
-    pairs!(right mul add), L3x1 |a, b, c| { s = mul(b, c); t = add(a, s); } => t y;
-    pairs!(right mul sub), L3x1 |a, b, c| { s = mul(b, c); t = sub(a, s); } => t y;
-    pairs!(right mul mul), L3x1 |a, b, c| { s = mul(b, c); t = mul(a, s); } => t y;
+    pairs!(left add add), |a, b, c| { s = add(a, b); t = add(s, c); } => t y;
+    pairs!(left add sub), |a, b, c| { s = add(a, b); t = sub(s, c); } => t y;
+    pairs!(left add mul), |a, b, c| { s = add(a, b); t = mul(s, c); } => t y;
+    pairs!(left sub add), |a, b, c| { s = sub(a, b); t = add(s, c); } => t y;
+    pairs!(left sub sub), |a, b, c| { s = sub(a, b); t = sub(s, c); } => t y;
+    pairs!(left sub mul), |a, b, c| { s = sub(a, b); t = mul(s, c); } => t y;
+    pairs!(left mul add), |a, b, c| { s = mul(a, b); t = add(s, c); } => t y;
+    pairs!(left mul sub), |a, b, c| { s = mul(a, b); t = sub(s, c); } => t y;
+    pairs!(left mul mul), |a, b, c| { s = mul(a, b); t = mul(s, c); } => t y;
+    pairs!(right add add), |a, b, c| { s = add(b, c); t = add(a, s); } => t y;
+    pairs!(right add sub), |a, b, c| { s = add(b, c); t = sub(a, s); } => t y;
+    pairs!(right add mul), |a, b, c| { s = add(b, c); t = mul(a, s); } => t y;
+    pairs!(right sub add), |a, b, c| { s = sub(b, c); t = add(a, s); } => t y;
+    pairs!(right sub mul), |a, b, c| { s = sub(b, c); t = mul(a, s); } => t y;
+    pairs!(right mul add), |a, b, c| { s = mul(b, c); t = add(a, s); } => t y;
+    pairs!(right mul sub), |a, b, c| { s = mul(b, c); t = sub(a, s); } => t y;
+    pairs!(right mul mul), |a, b, c| { s = mul(b, c); t = mul(a, s); } => t y;
     // Sum and difference of two products.
-    "4:mul 0 1;mul 2 3;add 4 5>6", L4x1 |a, b, c, d| { s = mul(a, b); t = mul(c, d); u = add(s, t); } => u y;
-    "4:mul 0 1;mul 2 3;sub 4 5>6", L4x1 |a, b, c, d| { s = mul(a, b); t = mul(c, d); u = sub(s, t); } => u y;
+    "4:mul 0 1;mul 2 3;add 4 5>6", |a, b, c, d| { s = mul(a, b); t = mul(c, d); u = add(s, t); } => u y;
+    "4:mul 0 1;mul 2 3;sub 4 5>6", |a, b, c, d| { s = mul(a, b); t = mul(c, d); u = sub(s, t); } => u y;
     // Squares: of a sum or a difference, scaled, and with an addend.
-    "2:sub 0 1;square 2>3", L2x1 |a, b| { s = sub(a, b); t = square(s); } => t y;
-    "2:add 0 1;square 2>3", L2x1 |a, b| { s = add(a, b); t = square(s); } => t y;
-    "2:square 0;mul 2 1>3", L2x1 |a, b| { s = square(a); t = mul(s, b); } => t y;
-    "2:square 0;add 2 1>3", L2x1 |a, b| { s = square(a); t = add(s, b); } => t y;
+    "2:sub 0 1;square 2>3", |a, b| { s = sub(a, b); t = square(s); } => t y;
+    "2:add 0 1;square 2>3", |a, b| { s = add(a, b); t = square(s); } => t y;
+    "2:square 0;mul 2 1>3", |a, b| { s = square(a); t = mul(s, b); } => t y;
+    "2:square 0;add 2 1>3", |a, b| { s = square(a); t = add(s, b); } => t y;
     // Cotangent times the derivative of `tanh` in terms of its result, 1 - y^2.
-    "2:mul 1 1;sub c3ff0000000000000 2;mul 0 3>4", L2x1 |ct, v| {
+    "2:mul 1 1;sub c3ff0000000000000 2;mul 0 3>4", |ct, v| {
         s = mul(v, v); t = sub(1.0, s); u = mul(ct, t);
     } => u y;
     // Cotangent times the derivative of `sigmoid` in terms of its result, y (1 - y).
-    "2:sub c3ff0000000000000 1;mul 1 2;mul 0 3>4", L2x1 |ct, v| {
+    "2:sub c3ff0000000000000 1;mul 1 2;mul 0 3>4", |ct, v| {
         s = sub(1.0, v); t = mul(v, s); u = mul(ct, t);
     } => u y;
     // x sigmoid(x), also known as `silu`.
-    "1:sigmoid 0;mul 0 1>2", L1x1 |a| { s = sigmoid(a); t = mul(a, s); } => t y;
-    "1:sigmoid 0;mul 1 0>2", L1x1 |a| { s = sigmoid(a); t = mul(s, a); } => t y;
+    "1:sigmoid 0;mul 0 1>2", |a| { s = sigmoid(a); t = mul(a, s); } => t y;
+    "1:sigmoid 0;mul 1 0>2", |a| { s = sigmoid(a); t = mul(s, a); } => t y;
     // Cotangent times the derivative of `relu`, in terms of its result.
-    "2:gt 0 c0;select 2 1 c0>3", L2x1 |v, ct| { s = where_positive(v, ct); } => s y;
+    "2:gt 0 c0;select 2 1 c0>3", |v, ct| { s = where_positive(v, ct); } => s y;
     // Cotangent times the derivative of x sigmoid(x), with s = sigmoid(x).
-    "3:mul 0 1;mul 2 0;sub c3ff0000000000000 1;mul 1 5;mul 4 6;add 3 7>8", L3x1 |ct, s, x| {
+    "3:mul 0 1;mul 2 0;sub c3ff0000000000000 1;mul 1 5;mul 4 6;add 3 7>8", |ct, s, x| {
         a = mul(ct, s); b = mul(x, ct); rest = sub(1.0, s); slope = mul(s, rest); c = mul(b, slope); d = add(a, c);
     } => d y;
     // The derivative of `gelu_tanh`, and a cotangent times it.
-    concat!("1:", gelu_tanh!("c3ff9884533d43651 0", "0 0", "c3fa6e4e26d4801f7 2", "c3ff0000000000000 3", "1 4", "5", "5", "7", "6 8", "c4008000000000000 3", "c3ff0000000000000 10", "1 11", "9 12", "6 13"), ">14"),
-    L1x1 |x| {
+    concat!("1:", gelu_tanh!("c3ff9884533d43651 0", "0 0", "c3fa6e4e26d4801f7 2", "c3ff0000000000000 3", "1 4", "5", "5", "7", "6 8", "c4008000000000000 3", "c3ff0000000000000 10", "1 11", "9 12", "6 13"), ">14"), |x| {
         ax = mul(A, x); x2 = mul(x, x); bx2 = mul(B, x2); bent = add(1.0, bx2); u = mul(ax, bent); s = sigmoid(u);
         minus = neg(u); rest = sigmoid(minus); spread = mul(s, rest);
         bx2_3 = mul(3.0, bx2); steep = add(1.0, bx2_3); slope = mul(ax, steep);
         curved = mul(spread, slope); d = add(s, curved);
     } => d y;
-    concat!("2:", gelu_tanh!("c3ff9884533d43651 1", "1 1", "c3fa6e4e26d4801f7 3", "c3ff0000000000000 4", "2 5", "6", "6", "8", "7 9", "c4008000000000000 4", "c3ff0000000000000 11", "2 12", "10 13", "7 14"), ";mul 0 15>16"),
-    L2x1 |ct, x| {
+    concat!("2:", gelu_tanh!("c3ff9884533d43651 1", "1 1", "c3fa6e4e26d4801f7 3", "c3ff0000000000000 4", "2 5", "6", "6", "8", "7 9", "c4008000000000000 4", "c3ff0000000000000 11", "2 12", "10 13", "7 14"), ";mul 0 15>16"), |ct, x| {
         ax = mul(A, x); x2 = mul(x, x); bx2 = mul(B, x2); bent = add(1.0, bx2); u = mul(ax, bent); s = sigmoid(u);
         minus = neg(u); rest = sigmoid(minus); spread = mul(s, rest);
         bx2_3 = mul(3.0, bx2); steep = add(1.0, bx2_3); slope = mul(ax, steep);
         curved = mul(spread, slope); d = add(s, curved); e = mul(ct, d);
     } => e y;
     // Cotangent times the derivative of `gelu`.
-    "2:mul 1 cbfe6a09e667f3bcd;erfc 2;mul c3fe0000000000000 3;mul 2 2;neg 5;exp 6;mul c3fd9884533d43651 7;mul 1 8;add 4 9;mul 0 10>11", L2x1 |ct, x| {
+    "2:mul 1 cbfe6a09e667f3bcd;erfc 2;mul c3fe0000000000000 3;mul 2 2;neg 5;exp 6;mul c3fd9884533d43651 7;mul 1 8;add 4 9;mul 0 10>11", |ct, x| {
         u = mul(x, -FRAC_1_SQRT_2); tail = erfc(u); below = mul(0.5, tail);
         u2 = mul(u, u); minus = neg(u2); bell = exp(minus); density = mul(PEAK, bell); slope = mul(x, density);
         d = add(below, slope); e = mul(ct, d);
     } => e y;
     // Stochastic gradient descent with momentum: v' = v k + g, x' = x - lr v'.
-    "5:mul 2 3;add 5 4;mul 1 6;sub 0 7>6 8", L5x2 |x, lr, v, k, g| {
+    "5:mul 2 3;add 5 4;mul 1 6;sub 0 7>6 8", |x, lr, v, k, g| {
         kept = mul(v, k); v2 = add(kept, g); step = mul(lr, v2); x2 = sub(x, step);
     } => v2 p, x2 q;
     // Adam: m' = m b1 + g d1, v' = v b2 + g^2 d2, x' = x - lr ((m' / c1) / (sqrt(v' / c2) + eps)).
     concat!(
         "12:mul 2 3;mul 4 5;add 12 13;div 14 6;mul 7 8;square 4;mul 17 9;add 16 18;div 19 10;sqrt 20;",
         "add 21 11;div 15 22;mul 1 23;sub 0 24>14 19 25"
-    ), L12x3 |x, lr, m, b1, g, d1, c1, v, b2, d2, c2, eps| {
+    ), |x, lr, m, b1, g, d1, c1, v, b2, d2, c2, eps| {
         m_kept = mul(m, b1);
         m_new = mul(g, d1);
         m2 = add(m_kept, m_new);

@@ -1,7 +1,7 @@
 //! Compilation of a group of elementwise equations to instructions.
 
 use crate::elementwise::bytecode::{Code, CompiledLoop, Instr, Slot};
-use crate::elementwise::compiled_loops::{FusedLoop, Loop};
+use crate::elementwise::compiled_loops::{FusedLoop, Loop, LoopOfMany};
 use crate::elementwise::group::{Group, Source};
 use crate::elementwise::tile::FusedSum;
 use crate::simd::level::level;
@@ -73,7 +73,8 @@ pub fn group(
         let (args, outs) = (step.args.iter().map(slot), step.outs.iter().map(slot));
         let code = match step.run {
             Run::Op(op, from, to) => Ok(code(op, from, to)),
-            Run::Loop(compiled) => of_few(compiled).ok_or(compiled),
+            Run::Loop(CompiledLoop::F32(f)) => of_f32(f).map_err(|many| (many, size_of::<f32>())),
+            Run::Loop(CompiledLoop::F64(f)) => of_f64(f).map_err(|many| (many, size_of::<f64>())),
         };
         instrs.push(match code {
             Ok(code) => {
@@ -85,8 +86,10 @@ pub fn group(
                     out: slot(&step.outs[0]),
                 }
             }
-            Err(code) => Instr::Compiled {
+            Err((code, size)) => Instr::Compiled {
                 code,
+                level: level(),
+                size,
                 args: args.collect(),
                 outs: outs.collect(),
             },
@@ -130,19 +133,28 @@ pub fn in_dtype(fused: &'static FusedLoop, dtype: DType) -> Option<CompiledLoop>
     }
 }
 
-/// Returns the code of a loop with up to three operands and one result.
-///
-/// It costs less per instruction than [`Instr::Compiled`], which shows for small groups.
-fn of_few(compiled: CompiledLoop) -> Option<Code> {
+/// Returns the code of a loop with few operands and one result, which costs less per instruction than
+/// [`Instr::Compiled`], or the loop.
+fn of_f32(compiled: &Loop<f32>) -> Result<Code, LoopOfMany> {
     let level = level() as usize;
-    Some(match compiled {
-        CompiledLoop::F32(Loop::L1x1(f)) => Code::UnaryF32(f[level]),
-        CompiledLoop::F32(Loop::L2x1(f)) => Code::BinaryF32(f[level]),
-        CompiledLoop::F32(Loop::L3x1(f)) => Code::TernaryF32(f[level]),
-        CompiledLoop::F64(Loop::L1x1(f)) => Code::UnaryF64(f[level]),
-        CompiledLoop::F64(Loop::L2x1(f)) => Code::BinaryF64(f[level]),
-        CompiledLoop::F64(Loop::L3x1(f)) => Code::TernaryF64(f[level]),
-        _ => return None,
+    Ok(match *compiled {
+        Loop::L1x1(f) => Code::UnaryF32(f[level]),
+        Loop::L2x1(f) => Code::BinaryF32(f[level]),
+        Loop::L3x1(f) => Code::TernaryF32(f[level]),
+        Loop::L4x1(f) => Code::QuaternaryF32(f[level]),
+        Loop::Many(many) => return Err(many),
+    })
+}
+
+/// As [`of_f32`].
+fn of_f64(compiled: &Loop<f64>) -> Result<Code, LoopOfMany> {
+    let level = level() as usize;
+    Ok(match *compiled {
+        Loop::L1x1(f) => Code::UnaryF64(f[level]),
+        Loop::L2x1(f) => Code::BinaryF64(f[level]),
+        Loop::L3x1(f) => Code::TernaryF64(f[level]),
+        Loop::L4x1(f) => Code::QuaternaryF64(f[level]),
+        Loop::Many(many) => return Err(many),
     })
 }
 

@@ -4,10 +4,10 @@
 //! signature runs the loop instead of the members one by one. The bits are the same, because the
 //! loop calls the same scalar functions.
 
-use crate::simd::level::level;
 use gradloom_ir::Op;
 use gradloom_ir::hash::HashMap;
 use gradloom_ir::pass::{Pattern, Patterns};
+pub use gradloom_maths::Level;
 use std::collections::hash_map::Entry;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -145,91 +145,95 @@ fn last_op(signature: &'static str) -> &'static str {
     last.split(' ').next().unwrap_or_default()
 }
 
-/// Maximum number of operands of a loop.
-pub const MOST_ARGS: usize = 12;
-/// Maximum number of results of a loop.
-pub const MOST_OUTS: usize = 4;
-
-/// Expands to its second argument, so that a repetition over names yields types.
-macro_rules! each {
-    ($name:ident $t:ty) => {
-        $t
-    };
+/// A loop by its number of operands and results, all of equal length.
+///
+/// The versions are for the SIMD levels, in order.
+#[derive(Clone, Copy)]
+pub enum Loop<T: 'static> {
+    /// One operand and one result.
+    L1x1([unsafe fn(&[T], &mut [T]); 3]),
+    /// Two operands and one result.
+    L2x1([unsafe fn(&[T], &[T], &mut [T]); 3]),
+    /// Three operands and one result.
+    L3x1([unsafe fn(&[T], &[T], &[T], &mut [T]); 3]),
+    /// Four operands and one result.
+    L4x1([unsafe fn(&[T], &[T], &[T], &[T], &mut [T]); 3]),
+    /// Any others.
+    Many(LoopOfMany),
 }
 
-macro_rules! arities {
-    ($($variant:ident ($($x:ident)*) ($($y:ident)*);)*) => {
-        /// A loop by its number of operands and results: `L2x1` has two operands and one result,
-        /// all of equal length.
+impl<T: 'static> Loop<T> {
+    /// Returns the number of operands and of results.
+    pub fn arity(&self) -> (usize, usize) {
+        match self {
+            Loop::L1x1(_) => (1, 1),
+            Loop::L2x1(_) => (2, 1),
+            Loop::L3x1(_) => (3, 1),
+            Loop::L4x1(_) => (4, 1),
+            Loop::Many(many) => many.arity,
+        }
+    }
+}
+
+/// A loop with any number of operands and results.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopOfMany {
+    /// Numbers of operands and of results.
+    pub arity: (usize, usize),
+    /// Runs the loop over `n` elements of the slots of the operands, and of those of the results.
+    ///
+    /// # Safety
+    ///
+    /// The CPU must support the level. Each slot must be the start of `n` valid elements. The results must not
+    /// overlap anything, and nothing else may use them.
+    pub call: unsafe fn(Level, &[*mut u8], &[u32], &[u32], usize),
+}
+
+/// Returns the [`Loop`] of a dtype, with the names of its operands and of its results, from its
+/// [`Versions`](gradloom_maths::Versions).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __loop_of {
+    ($t:ident [$a:ident] [$y:ident] $versions:expr) => {
+        $crate::elementwise::compiled_loops::Loop::L1x1($versions.levels)
+    };
+    ($t:ident [$a:ident $b:ident] [$y:ident] $versions:expr) => {
+        $crate::elementwise::compiled_loops::Loop::L2x1($versions.levels)
+    };
+    ($t:ident [$a:ident $b:ident $c:ident] [$y:ident] $versions:expr) => {
+        $crate::elementwise::compiled_loops::Loop::L3x1($versions.levels)
+    };
+    ($t:ident [$a:ident $b:ident $c:ident $d:ident] [$y:ident] $versions:expr) => {
+        $crate::elementwise::compiled_loops::Loop::L4x1($versions.levels)
+    };
+    ($t:ident [$($x:ident)*] [$($y:ident)*] $versions:expr) => {{
+        /// # Safety
         ///
-        /// The versions are for the SIMD levels, in order.
-        #[allow(missing_docs)]
-        pub enum Loop<T: 'static> {
-            $($variant([unsafe fn($(each!($x &[T]),)* $(each!($y &mut [T])),*); 3]),)*
-        }
-
-        impl<T: 'static> Loop<T> {
-            /// Returns the number of operands and of results.
-            pub fn arity(&self) -> (usize, usize) {
-                match self {
-                    $(Loop::$variant(_) => {
-                        ([$(stringify!($x)),*].len(), [$(stringify!($y)),*].len())
-                    })*
-                }
-            }
-
-            /// Runs the loop over `n` elements.
-            ///
-            /// # Safety
-            ///
-            /// There must be as many pointers as [`arity`](Self::arity) says, each to `n` valid
-            /// elements. The results must not overlap anything, and nothing else may use them.
-            // Not inlined: rustc does so in some builds only, and the other instructions of a group are slower then.
-            #[inline(never)]
-            pub unsafe fn call(&self, args: &[*mut u8], outs: &[*mut u8], n: usize) {
-                match self {
-                    $(Loop::$variant(versions) => {
-                        let f = versions[level() as usize];
-                        let [$($x),*] = *args else { unreachable!("the number of operands matches the arity") };
-                        let [$($y),*] = *outs else { unreachable!("the number of results matches the arity") };
-                        // SAFETY: the caller guarantees `n` valid elements at each pointer, and
-                        // exclusive use of the results. The CPU supports the level that `level`
-                        // returns.
-                        unsafe {
-                            f(
-                                $(std::slice::from_raw_parts($x.cast::<T>().cast_const(), n),)*
-                                $(std::slice::from_raw_parts_mut($y.cast::<T>(), n)),*
-                            )
-                        }
-                    })*
-                }
+        /// As `LoopOfMany::call` says.
+        unsafe fn call(
+            level: $crate::elementwise::compiled_loops::Level,
+            slots: &[*mut u8],
+            args: &[u32],
+            outs: &[u32],
+            n: usize,
+        ) {
+            let f = $versions.levels[level as usize];
+            let [$($x),*] = *args else { unreachable!("the number of operands matches the arity") };
+            let [$($y),*] = *outs else { unreachable!("the number of results matches the arity") };
+            let [$($x),*] = [$(slots[$x as usize].cast::<$t>().cast_const()),*];
+            let [$($y),*] = [$(slots[$y as usize].cast::<$t>()),*];
+            // SAFETY: the caller guarantees `n` valid elements at each slot, exclusive use of the results, and a CPU with
+            // this level.
+            unsafe {
+                f(
+                    $(::std::slice::from_raw_parts($x, n),)*
+                    $(::std::slice::from_raw_parts_mut($y, n)),*
+                )
             }
         }
-    };
-}
-
-macro_rules! results {
-    ($($one:ident $two:ident $three:ident $four:ident ($($x:ident)*);)*) => {
-        arities! {
-            $($one ($($x)*) (p);)*
-            $($two ($($x)*) (p q);)*
-            $($three ($($x)*) (p q r);)*
-            $($four ($($x)*) (p q r s);)*
-        }
-    };
-}
-
-results! {
-    L1x1 L1x2 L1x3 L1x4 (a);
-    L2x1 L2x2 L2x3 L2x4 (a b);
-    L3x1 L3x2 L3x3 L3x4 (a b c);
-    L4x1 L4x2 L4x3 L4x4 (a b c d);
-    L5x1 L5x2 L5x3 L5x4 (a b c d e);
-    L6x1 L6x2 L6x3 L6x4 (a b c d e f1);
-    L7x1 L7x2 L7x3 L7x4 (a b c d e f1 g);
-    L8x1 L8x2 L8x3 L8x4 (a b c d e f1 g h);
-    L9x1 L9x2 L9x3 L9x4 (a b c d e f1 g h i);
-    L10x1 L10x2 L10x3 L10x4 (a b c d e f1 g h i j);
-    L11x1 L11x2 L11x3 L11x4 (a b c d e f1 g h i j k);
-    L12x1 L12x2 L12x3 L12x4 (a b c d e f1 g h i j k l);
+        $crate::elementwise::compiled_loops::Loop::Many($crate::elementwise::compiled_loops::LoopOfMany {
+            arity: ([$(stringify!($x)),*].len(), [$(stringify!($y)),*].len()),
+            call,
+        })
+    }};
 }

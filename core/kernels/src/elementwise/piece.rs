@@ -3,44 +3,60 @@
 //! A loop may run such a group millions of times, on a few numbers. Checks that depend on shapes alone are made with the
 //! plan, and a run only resolves each operand to an address.
 
-use crate::elementwise::group::{Group, Input, SCRATCH, fill};
+use crate::elementwise::bytecode::Slot;
+use crate::elementwise::group::{Group, Input, fill};
 use crate::elementwise::tile::on_total;
 use crate::memory::data::copy_bytes;
-use crate::memory::scratch;
-use crate::task::{OnAddresses, Places};
+use crate::task::{OnAddresses, Places, Registers};
 use gradloom_ir::DType;
 
-/// Maximum number of slots and totals.
-const SLOTS: usize = 32;
-
 /// A group whose elements are one piece.
+///
+/// The slots of its instructions are the addresses of a run: operands, results and totals, registers of values, and the
+/// registers of operands.
 pub(crate) struct Piece {
     group: Group,
-    /// Operands that are copied to registers.
+    /// Operands that are copied to their registers, where the instructions read them.
     copied: Box<[usize]>,
-    /// Number of registers, with one for each operand.
-    n_registers: usize,
+    registers: Registers,
 }
 
 impl Piece {
-    /// Returns whether the group has one piece and few slots.
+    /// Returns whether the group has one piece.
     pub(crate) fn can_run(group: &Group) -> bool {
-        let n_slots = group.n_registers as usize + group.inputs.len() + group.n_outs();
-        n_slots <= SLOTS && group.is_one_piece()
+        group.is_one_piece()
     }
 
     /// # Panics
     ///
     /// Panics unless it [can run](Self::can_run) the group.
-    pub(crate) fn new(group: Group) -> Piece {
-        assert!(Piece::can_run(&group), "a piece has few slots");
-        let n_registers = group.n_registers as usize + group.inputs.len();
+    pub(crate) fn new(mut group: Group) -> Piece {
+        assert!(Piece::can_run(&group), "the elements are one piece");
+        let (n_args, n_values) = (group.inputs.len(), group.n_registers as usize);
+        let (n_results, n_places) = (n_args + group.outputs.len(), n_args + group.n_outs());
         let is_copied = |i: &usize| !matches!(group.inputs[*i], Input::Direct { .. });
-        let copied = (0..group.inputs.len()).filter(is_copied).collect();
+        let copied: Box<[usize]> = (0..n_args).filter(is_copied).collect();
+        let address = |slot: Slot| {
+            let slot = slot as usize;
+            let address = match slot.checked_sub(n_results) {
+                Some(register) => n_places + register,
+                None if copied.contains(&slot) => n_places + n_values + slot,
+                None => slot,
+            };
+            address as Slot
+        };
+        let of_instrs = group.instrs.iter_mut();
+        of_instrs.for_each(|instr| instr.renumber(address));
+        let of_sums = group.sums.iter_mut();
+        of_sums.for_each(|(slot, ..)| *slot = address(*slot));
+        let registers = Registers {
+            n: n_values + n_args,
+            stride: group.stride,
+        };
         Piece {
             group,
             copied,
-            n_registers,
+            registers,
         }
     }
 }
@@ -60,6 +76,10 @@ impl OnAddresses for Piece {
             && (outs.iter().enumerate()).all(|(i, (dtype, len))| self.group.fits(i, *dtype, *len))
     }
 
+    fn registers(&self) -> Registers {
+        self.registers
+    }
+
     unsafe fn run(&self, places: Places<'_>) {
         let Group {
             n,
@@ -67,40 +87,25 @@ impl OnAddresses for Piece {
             outputs,
             instrs,
             sums,
-            stride,
             ..
         } = &self.group;
-        let (n, n_args) = (*n, inputs.len());
-        let n_places = n_args + outputs.len();
-        let mut slots = [std::ptr::null_mut(); SLOTS];
-        for (i, slot) in slots[..n_places].iter_mut().enumerate() {
-            *slot = places.at(i);
+        let (n, addresses) = (*n, places.addresses());
+        let first_result = inputs.len();
+        for of in places.in_place() {
+            let size = outputs.get(of.out).copied();
+            let size = size.expect("a total is not computed in the memory of an operand");
+            let in_order =
+                matches!(&inputs[of.operand], Input::Direct { dtype } if dtype.size() == size);
+            assert!(in_order, "an operand in a result is read in order");
+            let from = addresses[first_result + of.out];
+            // SAFETY: the operand has as many elements of the same size as the result, and its register has space for
+            // them.
+            unsafe { copy_bytes(from, addresses[of.operand], n * size) };
         }
-        let mut scratch = scratch::take(&SCRATCH);
-        let registers = scratch.registers(self.n_registers * stride);
-        let register = |i: usize| registers.wrapping_add(i * stride);
-        let n_values = self.n_registers - n_args;
-        for (i, slot) in slots[n_places..][..n_values].iter_mut().enumerate() {
-            *slot = register(i);
-        }
-        let (args, outs) = slots.split_at_mut(n_args);
-        for (out, size) in outs.iter().zip(outputs) {
-            for (i, arg) in args.iter_mut().enumerate() {
-                if *arg == *out {
-                    let in_order =
-                        matches!(&inputs[i], Input::Direct { dtype } if dtype.size() == *size);
-                    assert!(in_order, "an operand in a result is read in order");
-                    let own = register(n_values + i);
-                    // SAFETY: the operand has as many elements of the same size as the result, and the register has
-                    // space for them.
-                    unsafe { copy_bytes(*arg, own, n * size) };
-                    *arg = own;
-                }
-            }
-        }
+        let first_own = addresses.len() - inputs.len();
         for &operand in &self.copied {
-            let own = register(n_values + operand);
-            // SAFETY: the operand does not have the address of a result, as asserted above.
+            let own = addresses[first_own + operand];
+            // SAFETY: the operand is not in the memory of a result, as asserted above.
             let data = unsafe { places.data(operand) };
             match &inputs[operand] {
                 // SAFETY: a register has `n` initialised elements, aligned, and belongs to this thread.
@@ -111,25 +116,18 @@ impl OnAddresses for Piece {
                     unreachable!("direct operands are in place, and a piece has no tiles")
                 }
             }
-            args[operand] = own;
         }
         for instr in instrs {
             // SAFETY: a slot is an operand or a result of at least `n` elements, as the caller guarantees, or a
             // register for `n` of the widest elements. `Group::new` checked that the instruction writes neither an
             // operand nor a slot that it reads. The planner gives each slot values of one dtype at a time.
-            unsafe { instr.run(&slots, n) };
+            unsafe { instr.run(addresses, n) };
         }
-        for (i, (slot, dtype, sum)) in sums.iter().enumerate() {
-            let total = places.at(n_places + i);
-            let in_place = (0..n_args).any(|i| places.at(i) == total);
-            assert!(
-                !in_place,
-                "a total is not computed in the memory of an operand"
-            );
+        let first_total = first_result + outputs.len();
+        for ((slot, dtype, sum), total) in sums.iter().zip(&addresses[first_total..]) {
             // SAFETY: the slot holds `n` elements of the dtype, and the totals have `FusedSum::len` elements, as
             // the caller guarantees.
-            unsafe { on_total(*dtype, *sum, slots[*slot as usize], total, 0, n) };
+            unsafe { on_total(*dtype, *sum, addresses[*slot as usize], *total, 0, n) };
         }
-        scratch::restore(&SCRATCH, scratch);
     }
 }
