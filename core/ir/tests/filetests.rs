@@ -94,6 +94,7 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         "fold" => checked(pass::dce(pass::fold(program))),
         "simplify" => checked(pass::simplify(program)),
         "divide" => checked(pass::divide(program)),
+        "loop_numbers" => checked(pass::simplify(pass::with_loop_numbers(program))),
         "means" => checked(pass::without_means(program)),
         "powers" => checked(pass::without_powers(program)),
         "recompute" => checked(pass::recompute(program)),

@@ -8,6 +8,7 @@ mod decompose;
 mod divide;
 mod fold;
 mod fuse;
+mod loop_numbers;
 mod means;
 mod powers;
 mod recompute;
@@ -25,6 +26,7 @@ pub use decompose::{decompose, replace_some};
 pub use divide::{divide, divide_from};
 pub use fold::fold;
 pub use fuse::{fuse, joins_groups};
+pub use loop_numbers::with_loop_numbers;
 pub use means::without_means;
 pub use powers::{is_product, without_powers};
 pub use recompute::recompute;
@@ -93,6 +95,9 @@ fn with_copy_of(program: &mut Program, var: Var, next: &mut u32) -> Var {
 /// All shapes must be known.
 pub fn to_plan(program: Program) -> Program {
     let mut program = simplify(program);
+    if loop_numbers::changes(&program) {
+        program = simplify(with_loop_numbers(program));
+    }
     if widen::changes(&program) || means::changes(&program) {
         // The first `simplify` removes ops on zeros of small dtypes, and the second one casts of them.
         program = simplify(without_means(widen(program)));
