@@ -113,6 +113,7 @@ N = 1024
 MIDDLE = (64, 1024, 16)
 MOST = 8
 MANY = 8192
+TAPS = {"tap_b0": 0.2, "tap_b1": 0.3, "tap_b2": 0.2, "tap_a1": -0.5, "tap_a2": 0.2}
 SIDE = 8
 
 
@@ -295,6 +296,8 @@ INPUTS = {
     "lstm_state": lambda: weight(612, 128, 512),
     "lstm_bias": lambda: fill(613, [512], 0.1),
     "lstm_xs": lambda: fill(614, [64, 32, 64], 1.0),
+    **{name: (lambda x=x: np.float32(x)) for name, x in TAPS.items()},
+    "signal": lambda: fill(622, [4096], 1.0),
     "rk4_w1": lambda: weight(615, 32, 64),
     "rk4_b1": lambda: fill(616, [64], 0.1),
     "rk4_w2": lambda: weight(617, 64, 32),
@@ -450,6 +453,8 @@ ARGUMENTS = {
     "W19_batch_stats_vjp": ["stats", "stats_gain", "stats_bias"],
     "W19_layer_norm_net_vjp": ["net0", "net1", "net2", "net3", "net_x"],
     "W19_lstm_vjp": ["lstm_input", "lstm_state", "lstm_bias", "lstm_xs"],
+    "W19_filter": [*TAPS, "signal"],
+    "W19_filter_vjp": [*TAPS, "signal"],
     "W19_rk4_vjp": ["rk4_w1", "rk4_b1", "rk4_w2", "rk4_b2", "rk4_x"],
     "W19_vocabulary_vjp": ["logits", "logit_labels"],
     "W19_f64_vjp": [*MLP64, "mlp64_x", "mlp_labels"],
@@ -520,6 +525,8 @@ NOTES = {
         "W14_recurrence1": "PyTorch has no linear recurrence: a Python loop of 1024 addcmul",
         "W14_recurrence0": "PyTorch has no linear recurrence: a Python loop of 1024 addcmul",
         "W16_scan": "PyTorch has no scan in eager mode: a Python loop of 256 steps",
+        "W19_filter": "PyTorch has no scan in eager mode: a Python loop of 4096 steps",
+        "W19_filter_vjp": "PyTorch has no scan in eager mode: a Python loop of 4096 steps",
         "W13_flip_step": "PyTorch has no negative steps: a flip of x[:, 1::2]",
     },
     "jax": {
@@ -730,6 +737,15 @@ def jax_peer():
         start = jnp.zeros([xs.shape[1], state.shape[0]], xs.dtype)
         step = lambda hc, x: (lstm_step(input, state, bias, *hc, x), None)
         return jnp.square(lax.scan(step, (start, start), xs)[0][0]).mean()
+
+    def filtered(b0, b1, b2, a1, a2, signal):
+        def step(state, x):
+            s1, s2 = state
+            y = b0 * x + s1
+            return (b1 * x - a1 * y + s2, b2 * x - a2 * y), y
+
+        zero = jnp.zeros_like(b0)
+        return lax.scan(step, (zero, zero), signal)[1]
 
     def rk4_step(w1, b1, w2, b2, y, dt=0.05):
         slope = lambda y: jnp.tanh(y @ w1 + b1) @ w2 + b2
@@ -960,6 +976,8 @@ def jax_peer():
         "W19_batch_stats_vjp": slopes(lambda *args: jnp.square(jax.nn.relu(batch_norm(*args))).mean(), 3),
         "W19_layer_norm_net_vjp": slopes(norm_net, 4),
         "W19_lstm_vjp": {"loop": slopes(lstm, 3), "scan": slopes(lstm_scan, 3)},
+        "W19_filter": filtered,
+        "W19_filter_vjp": slopes(lambda *args: jnp.square(filtered(*args)).mean(), 6),
         "W19_rk4_vjp": {"loop": slopes(rk4, 4), "scan": slopes(rk4_scan, 4)},
         "W19_vocabulary_vjp": slopes(word_loss),
         "W19_f64_vjp": slopes(perceptron, 6),
@@ -1205,6 +1223,15 @@ def torch_peer(exported=False):
         h = torch.lstm(xs, (start, start), weights, True, 1, 0.0, True, False, False)[1]
         return h.square().mean()
 
+    def filtered(b0, b1, b2, a1, a2, signal):
+        s1 = s2 = torch.zeros_like(b0)
+        ys = []
+        for x in signal.unbind(0):
+            y = b0 * x + s1
+            s1, s2 = b1 * x - a1 * y + s2, b2 * x - a2 * y
+            ys.append(y)
+        return torch.stack(ys)
+
     def rk4(*args):
         w1, b1, w2, b2, y = args
         slope = lambda y: torch.tanh(y @ w1 + b1) @ w2 + b2
@@ -1449,6 +1476,8 @@ def torch_peer(exported=False):
         "W19_batch_stats_vjp": slopes(lambda *args: batch_norm(*args).relu().square().mean(), 3),
         "W19_layer_norm_net_vjp": slopes(norm_net, 4),
         "W19_lstm_vjp": {"loop": Gradient(lstm, 3), "lstm": Gradient(lstm_op, 3)},
+        "W19_filter": filtered,
+        "W19_filter_vjp": Gradient(lambda *args: filtered(*args).square().mean(), 6),
         "W19_rk4_vjp": slopes(rk4, 4),
         "W19_vocabulary_vjp": slopes(lambda x, i: -x.log_softmax(-1).gather(-1, i).mean()),
         "W19_f64_vjp": slopes(perceptron, 6),

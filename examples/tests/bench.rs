@@ -42,6 +42,8 @@ const CHECKS: &[(&str, f64)] = &[
     ("W19_batch_stats_vjp", 3.12627176),
     ("W19_layer_norm_net_vjp", 235.060969),
     ("W19_lstm_vjp", 0.719927334),
+    ("W19_filter", 1104.59327),
+    ("W19_filter_vjp", 1.74902304),
     ("W19_rk4_vjp", 12.5402093),
     ("W19_vocabulary_vjp", 13.3926244),
     ("W19_f64_vjp", 164.422302),

@@ -6,6 +6,7 @@ use super::measure::{Timer, Unit, sum};
 use super::walks;
 use crate::model::{self, Linear, Mlp};
 use gradloom::prelude::*;
+use gradloom::scan;
 
 /// Times all rows: W19.
 pub(super) fn operations(timer: &mut Timer) -> Result<()> {
@@ -150,7 +151,46 @@ fn rk4_energy(first: &Linear, last: &Linear, #[nodiff] x: &Tensor) -> Tensor {
     y.square().mean(..)
 }
 
+/// Coefficients of a filter of second order.
+#[derive(Clone, Tree)]
+struct Taps {
+    b0: Tensor,
+    b1: Tensor,
+    b2: Tensor,
+    a1: Tensor,
+    a2: Tensor,
+}
+
+/// Returns a signal after a filter, in the transposed direct form II.
+#[traced]
+fn filtered(taps: &Taps, signal: &Tensor) -> Tensor {
+    let zero = taps.b0.zeros_like();
+    let (_, ys) = scan(
+        |(s1, s2): &(Tensor, Tensor), x: &Tensor| {
+            let y = &taps.b0 * x + s1;
+            let next = &taps.b1 * x - &taps.a1 * &y + s2;
+            ((next, &taps.b2 * x - &taps.a2 * &y), y)
+        },
+        &(zero.clone(), zero),
+        signal,
+    );
+    ys
+}
+
+#[traced]
+fn filter_energy(taps: &Taps, signal: &Tensor) -> Tensor {
+    filtered(taps, signal).square().mean(..)
+}
+
 fn sequences(timer: &mut Timer) -> Result<()> {
+    let signal = fill(622, [4096], 1.0);
+    let [b0, b1, b2, a1, a2] = [0.2f32, 0.3, 0.2, -0.5, 0.2].map(Tensor::from);
+    let taps = Taps { b0, b1, b2, a1, a2 };
+    row(timer, "W19_filter", || filtered(&taps, &signal))?;
+    row(timer, "W19_filter_vjp", || {
+        let (value, grads) = filter_energy::value_and_grad(&taps, &signal);
+        (value, grads.taps, grads.signal)
+    })?;
     let xs = fill(614, [64, 32, 64], 1.0);
     let lstm = Lstm {
         input: weight(611, 64, 512),
