@@ -11,6 +11,7 @@ use crate::method_table::{functions_of_path, methods_of_builder};
 use crate::program::Body;
 use crate::report::Errors;
 use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
@@ -60,7 +61,7 @@ pub(crate) fn bodies(func: &Func, block: &Block, rt: &TokenStream) -> Vec<Closur
     let items = names_of_items(func, block);
     let bodies = found.0.iter().filter_map(|(arg, turn)| {
         let closure = source.closure(arg)?;
-        let mut item = source.function(closure, func, &items);
+        let mut item = source.function(closure, func, &items)?;
         let mut errors = Errors::default();
         let vis = syn::Visibility::Inherited;
         let own = input::signature(&vis, &[], &mut item.sig, func.owner.clone(), &mut errors);
@@ -109,13 +110,23 @@ impl Source {
     }
 
     /// Returns a function with the body of a closure. What the closure captures are its last parameters.
-    fn function(&self, closure: &ExprClosure, func: &Func, items: &BTreeSet<String>) -> ItemFn {
-        let mut inputs: Vec<FnArg> = closure.inputs.iter().map(parameter).collect();
+    ///
+    /// Returns `None` if there is no such function, for example because a parameter has a form that only closures take.
+    fn function(
+        &self,
+        closure: &ExprClosure,
+        func: &Func,
+        items: &BTreeSet<String>,
+    ) -> Option<ItemFn> {
+        let mut inputs: Vec<FnArg> = Vec::new();
+        for pat in &closure.inputs {
+            inputs.push(parameter(pat)?);
+        }
         let mut captured = Captured::default();
         captured.visit_expr_closure(closure);
         let mut declared: Vec<Stmt> = Vec::new();
         let mut done = BTreeSet::new();
-        while let Some(name) = captured.names.pop_first() {
+        while let Some((name, ident)) = captured.names.pop_first() {
             if captured.own.contains(&name) || items.contains(&name) || !done.insert(name.clone()) {
                 continue;
             }
@@ -124,16 +135,15 @@ impl Source {
                 inputs.splice(0..0, self.receiver.clone());
                 continue;
             }
-            let ident = Ident::new(&name, Span::mixed_site());
             inputs.push(match self.locals.get(&name) {
-                Some(Local::Typed(ty)) => parse_quote!(#ident: #ty),
+                Some(Local::Typed(ty)) => parsed(quote!(#ident: #ty))?,
                 Some(Local::Number(_)) => continue,
                 Some(Local::Closure(other, declaration)) => {
                     captured.visit_expr_closure(other);
                     declared.insert(0, declaration.clone());
                     continue;
                 }
-                Some(Local::Unknown) | None => parse_quote!(#ident: &Tensor),
+                Some(Local::Unknown) | None => parsed(quote!(#ident: &Tensor))?,
             });
         }
         let generics = &func.sig.generics;
@@ -143,7 +153,7 @@ impl Source {
             syn::ReturnType::Default => result(&closure.body),
         };
         let body = &closure.body;
-        let mut block: Block = parse_quote!({ #(#declared)* #body });
+        let mut block: Block = parsed(quote!({ #(#declared)* #body }))?;
         let mut numbers = Numbers {
             source: self,
             unknown: Vec::new(),
@@ -153,7 +163,7 @@ impl Source {
             let name = number_name(i);
             parse_quote!(#name: f64)
         }));
-        parse_quote!(fn closure<#params>(#(#inputs),*) -> #output #bounds #block)
+        parsed(quote!(fn closure<#params>(#(#inputs),*) -> #output #bounds #block))
     }
 
     fn declare(&mut self, pat: &Pat, local: Local) {
@@ -342,13 +352,15 @@ impl<'ast> Visit<'ast> for FunctionArguments {
 /// Names that closures mention, and those of their own locals.
 #[derive(Default)]
 struct Captured {
-    names: BTreeSet<String>,
+    names: BTreeMap<String, Ident>,
     own: BTreeSet<String>,
 }
 
 impl<'ast> Visit<'ast> for Captured {
     fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {
-        self.names.extend(path.path.get_ident().map(unraw));
+        if let Some(ident) = path.path.get_ident() {
+            self.names.insert(unraw(ident), ident.clone());
+        }
     }
     fn visit_pat_ident(&mut self, pat: &'ast syn::PatIdent) {
         self.own.insert(unraw(&pat.ident));
@@ -357,11 +369,16 @@ impl<'ast> Visit<'ast> for Captured {
 }
 
 /// Returns the parameter of a function for that of a closure. One without a type is a tensor.
-fn parameter(pat: &Pat) -> FnArg {
+fn parameter(pat: &Pat) -> Option<FnArg> {
     match pat {
-        Pat::Type(pat) => FnArg::Typed(pat.clone()),
-        pat => parse_quote!(#pat: &Tensor),
+        Pat::Type(pat) => Some(FnArg::Typed(pat.clone())),
+        pat => parsed(quote!(#pat: &Tensor)),
     }
+}
+
+/// Returns what tokens of the user make, if they are that.
+fn parsed<T: syn::parse::Parse>(tokens: TokenStream) -> Option<T> {
+    syn::parse2(tokens).ok()
 }
 
 /// Returns the type of a result, as far as its form tells: a tuple, a struct or else a tensor.
@@ -376,10 +393,11 @@ fn result(expr: &Expr) -> Type {
             let parts = e.elems.iter().map(result);
             parse_quote!((#(#parts,)*))
         }
-        Expr::Struct(e) if !e.path.is_ident("Self") => {
-            let path = &e.path;
-            parse_quote!(#path)
-        }
+        Expr::Struct(e) => Type::Path(syn::TypePath {
+            attrs: Vec::new(),
+            qself: e.qself.clone(),
+            path: e.path.clone(),
+        }),
         _ => parse_quote!(Tensor),
     }
 }

@@ -11,6 +11,7 @@ use gradloom_ir::flow::Node;
 use gradloom_ir::op::control::ScanParts;
 use gradloom_ir::{Attr, Aval, Builder, DType, Op, Program, Programs, Static, Var, pass};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// Programs of turns, as they are planned.
 pub(super) struct Turns {
@@ -24,13 +25,18 @@ const N: usize = 2;
 
 /// Returns the programs of a turn and of its derivatives, if all operands and results may be numbers.
 pub(super) fn programs(closure: &ClosureBody) -> Option<Turns> {
-    let looped = looped(closure)?;
-    let wrt = looped.params.clone();
-    let vjp = ad::vjp(&looped, &wrt);
+    let (looped, states) = looped(closure)?;
+    let (mut forward, mut reverse) = (Vec::new(), Vec::new());
+    // A loss depends on all operands, or on the first states alone.
+    for wrt in [&looped.params[..], &looped.params[states]] {
+        forward.extend(turns(&ad::jvp(&looped, wrt, Calls::Joint).program));
+        let vjp = ad::vjp(&looped, wrt);
+        reverse.extend([turns(&vjp.primal), turns(&vjp.pullback)].concat());
+    }
     Some(Turns {
-        forward: turns(&ad::jvp(&looped, &wrt, Calls::Joint).program),
-        reverse: [turns(&vjp.primal), turns(&vjp.pullback)].concat(),
         primal: turns(&looped),
+        forward,
+        reverse,
     })
 }
 
@@ -43,8 +49,8 @@ fn turns(program: &Program) -> Vec<Program> {
     statics.map(|statics| turn(statics.collect())).collect()
 }
 
-/// Returns a program with the loop whose turn is `closure`.
-fn looped(closure: &ClosureBody) -> Option<Program> {
+/// Returns a program with the loop whose turn is `closure`, and which of its parameters are the first states.
+fn looped(closure: &ClosureBody) -> Option<(Program, Range<usize>)> {
     let (turn, n_carry) = match (closure.turn?, &closure.output) {
         (Turn::Scan, OutShape::Tuple(parts)) => (Turn::Scan, parts.first()?.len()),
         (Turn::Scan, _) => return None,
@@ -65,9 +71,10 @@ fn looped(closure: &ClosureBody) -> Option<Program> {
     let ordered = consts.iter().chain(&carry).chain(&xs);
     let params: Vec<Var> = ordered.map(|(var, _)| *var).collect();
     let n_outs = outs.len();
-    let body = b.finish(params.clone(), outs);
+    let body = as_traced(b.finish(params.clone(), outs));
     let mut b = Builder::new();
     let n_numbers = consts.len() + carry.len();
+    let states = consts.len()..n_numbers;
     let args: Vec<Var> = (0..params.len())
         .map(|i| match i < n_numbers {
             true => b.param(number()),
@@ -79,7 +86,35 @@ fn looped(closure: &ClosureBody) -> Option<Program> {
     let body = Static::from(Programs::new(vec![body]));
     let statics = [body, turns, consts, carry, Static::Bool(false)].map(|of| b.attr(of));
     let outs = b.try_emit(Op::Scan, &statics, &args, n_outs).ok()?;
-    Some(b.finish(args, outs))
+    Some((b.finish(args, outs), states))
+}
+
+/// Returns a program with its equations in the order in which a trace finds them: each result after its operands, from
+/// the first operand on.
+///
+/// The signature of a group depends on this order.
+fn as_traced(program: Program) -> Program {
+    let bound = program.eqns.iter().enumerate();
+    let makers: HashMap<Var, usize> = bound
+        .flat_map(|(i, eqn)| eqn.outs.iter().map(move |out| (*out, i)))
+        .collect();
+    let maker = |var: &Var| makers.get(var).copied();
+    let (mut order, mut met) = (Vec::new(), vec![false; program.eqns.len()]);
+    let mut stack: Vec<(usize, bool)> = Vec::new();
+    for root in program.outs.iter().filter_map(maker) {
+        stack.push((root, false));
+        while let Some((i, has_operands)) = stack.pop() {
+            if has_operands {
+                order.push(i);
+            } else if !std::mem::replace(&mut met[i], true) {
+                stack.push((i, true));
+                let operands = program.eqns[i].args.iter().rev().filter_map(maker);
+                stack.extend(operands.map(|operand| (operand, false)));
+            }
+        }
+    }
+    let eqns = order.iter().map(|i| program.eqns[*i].clone()).collect();
+    Program { eqns, ..program }
 }
 
 fn number() -> Aval {
@@ -210,7 +245,7 @@ mod tests {
         assert!(errors.is_empty());
         let closures = closures::bodies(&func, &item.block, &quote::quote!(::gradloom));
         let loops = closures.iter().filter_map(looped);
-        let show = |program: gradloom_ir::Program| {
+        let show = |(program, _): (gradloom_ir::Program, _)| {
             let eqn = program.eqns.iter().find(|eqn| eqn.op == Op::Scan);
             let statics = eqn.expect("it is a loop").attrs[1..].iter();
             let statics = statics.map(|attr| program.attr(*attr).to_string());
@@ -256,5 +291,25 @@ mod tests {
             grad(|y: &Tensor| (y * w).sum(..))(&y)
         }";
         assert!(loops(source).is_empty());
+    }
+
+    #[test]
+    fn closures_of_all_forms_are_no_panic() {
+        for source in [
+            "fn f(r#type: &Tensor) -> Tensor { scan(|s: &Tensor, x| (s + x * r#type, ()), r#type, r#type).0 }",
+            "fn f(x: &Tensor) -> Tensor { map(|_| Self, x) }",
+            "fn f(x: &Tensor) -> Tensor { map(|mut y: &Tensor| { y = &(y * (1.0 / 0.0)); y.clone() }, x) }",
+            "fn f(x: &Tensor) -> Tensor { map(|&(ref a, ref b): &(Tensor, Tensor)| a - b, x) }",
+            "fn f(x: &Tensor) -> Tensor { map(|(a | a): &Tensor| a * 2.0, x) }",
+            "fn f(x: &Tensor) -> Tensor { let step = step; scan(step, step, x) }",
+            "fn f(x: &Tensor) -> Tensor { let f = |y: &Tensor| f(y) * 2.0; map(f, x) }",
+            "fn f(x: &Tensor) -> Tensor { map(|| x * crate, x) }",
+            "fn f(x: &Tensor) -> Tensor { map(async |y: &Tensor| y * 2.0, x) }",
+            "fn f(x: &Tensor) -> Tensor { map(|y: _| -> _ { y * 2.0 }, x) }",
+            "fn f(x: &Tensor) -> Tensor { map(|y| <X as Y>::Z { y }, x) }",
+            "fn f(x: &Tensor) -> Tensor { map(|y| y * -1e400 * f32::MAX, x) }",
+        ] {
+            loops(source);
+        }
     }
 }
