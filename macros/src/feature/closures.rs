@@ -174,6 +174,27 @@ impl Source {
         }
     }
 
+    /// Notes the locals that a `let` declares with an initial value.
+    fn declare_as(&mut self, pat: &Pat, init: &Expr) {
+        if let (Pat::Tuple(pats), Expr::Tuple(inits)) = (pat, init)
+            && pats.elems.len() == inits.elems.len()
+        {
+            let both = pats.elems.iter().zip(&inits.elems);
+            return both.for_each(|(pat, init)| self.declare_as(pat, init));
+        }
+        // The value of a local that changes is not known.
+        let changes = matches!(pat, Pat::Ident(pat) if pat.mutability.is_some());
+        let local = match init {
+            Expr::Closure(closure) => match parsed(quote!(let #pat = #closure;)) {
+                Some(declaration) => Local::Closure(closure.clone(), declaration),
+                None => Local::Unknown,
+            },
+            init if self.is_number(init) => Local::Number(self.literal(init).filter(|_| !changes)),
+            _ => Local::Unknown,
+        };
+        self.declare(pat, local);
+    }
+
     /// Returns whether an expression is certainly a number.
     fn is_number(&self, expr: &Expr) -> bool {
         match expr {
@@ -284,18 +305,10 @@ impl<'ast> Visit<'ast> for Source {
     }
     fn visit_local(&mut self, local: &'ast syn::Local) {
         syn::visit::visit_local(self, local);
-        // The value of a local that changes is not known.
-        let changes = matches!(&local.pat, Pat::Ident(pat) if pat.mutability.is_some());
-        let declared = match local.init.as_ref().map(|init| &*init.expr) {
-            Some(Expr::Closure(closure)) => {
-                Local::Closure(closure.clone(), Stmt::Local(local.clone()))
-            }
-            Some(init) if self.is_number(init) => {
-                Local::Number(self.literal(init).filter(|_| !changes))
-            }
-            _ => Local::Unknown,
-        };
-        self.declare(&local.pat, declared);
+        match local.init.as_ref().map(|init| &*init.expr) {
+            Some(init) => self.declare_as(&local.pat, init),
+            None => self.declare(&local.pat, Local::Unknown),
+        }
     }
     fn visit_expr_closure(&mut self, closure: &'ast ExprClosure) {
         for pat in &closure.inputs {
