@@ -85,7 +85,7 @@ enum Local {
     /// A number, with the literal that it is equal to, if that is known.
     Number(Option<Expr>),
     /// A closure, with the statement that declares it.
-    Closure(ExprClosure, Stmt),
+    Closure(Box<(ExprClosure, Stmt)>),
     Unknown,
 }
 
@@ -102,7 +102,7 @@ impl Source {
         match arg {
             Expr::Closure(closure) => Some(closure),
             Expr::Path(p) => match self.locals.get(&unraw(p.path.get_ident()?))? {
-                Local::Closure(closure, _) => Some(closure),
+                Local::Closure(of) => Some(&of.0),
                 _ => None,
             },
             _ => None,
@@ -138,7 +138,8 @@ impl Source {
             inputs.push(match self.locals.get(&name) {
                 Some(Local::Typed(ty)) => parsed(quote!(#ident: #ty))?,
                 Some(Local::Number(_)) => continue,
-                Some(Local::Closure(other, declaration)) => {
+                Some(Local::Closure(of)) => {
+                    let (other, declaration) = &**of;
                     captured.visit_expr_closure(other);
                     declared.insert(0, declaration.clone());
                     continue;
@@ -186,7 +187,7 @@ impl Source {
         let changes = matches!(pat, Pat::Ident(pat) if pat.mutability.is_some());
         let local = match init {
             Expr::Closure(closure) => match parsed(quote!(let #pat = #closure;)) {
-                Some(declaration) => Local::Closure(closure.clone(), declaration),
+                Some(declaration) => Local::Closure(Box::new((closure.clone(), declaration))),
                 None => Local::Unknown,
             },
             init if self.is_number(init) => Local::Number(self.literal(init).filter(|_| !changes)),

@@ -1,16 +1,10 @@
 //! Instructions of elementwise groups.
 
-use crate::elementwise::compiled_loops::{Loop, LoopOfMany};
+use crate::elementwise::compiled_loops::{Loop, LoopOfMany, Quaternary, Ternary};
 use crate::movement::cast::{Byte, ConvertFrom, cast, select};
 use gradloom_ir::DType;
 use gradloom_maths::Level;
 use half::{bf16, f16};
-
-/// Loop with three operands and one result, all of equal length.
-type Ternary<T> = unsafe fn(&[T], &[T], &[T], &mut [T]);
-
-/// Loop with four operands and one result, all of equal length.
-type Quaternary<T> = unsafe fn(&[T], &[T], &[T], &[T], &mut [T]);
 
 /// Code of an instruction with one result. A loop is the version for the SIMD level of this CPU.
 ///

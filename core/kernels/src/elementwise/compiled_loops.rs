@@ -145,19 +145,28 @@ fn last_op(signature: &'static str) -> &'static str {
     last.split(' ').next().unwrap_or_default()
 }
 
+/// Loop with one operand and one result, of equal length.
+type Unary<T> = unsafe fn(&[T], &mut [T]);
+/// As [`Unary`], with two operands.
+type Binary<T> = unsafe fn(&[T], &[T], &mut [T]);
+/// As [`Unary`], with three operands.
+pub(crate) type Ternary<T> = unsafe fn(&[T], &[T], &[T], &mut [T]);
+/// As [`Unary`], with four operands.
+pub(crate) type Quaternary<T> = unsafe fn(&[T], &[T], &[T], &[T], &mut [T]);
+
 /// A loop by its number of operands and results, all of equal length.
 ///
 /// The versions are for the SIMD levels, in order.
 #[derive(Clone, Copy)]
 pub enum Loop<T: 'static> {
     /// One operand and one result.
-    L1x1([unsafe fn(&[T], &mut [T]); 3]),
+    L1x1([Unary<T>; 3]),
     /// Two operands and one result.
-    L2x1([unsafe fn(&[T], &[T], &mut [T]); 3]),
+    L2x1([Binary<T>; 3]),
     /// Three operands and one result.
-    L3x1([unsafe fn(&[T], &[T], &[T], &mut [T]); 3]),
+    L3x1([Ternary<T>; 3]),
     /// Four operands and one result.
-    L4x1([unsafe fn(&[T], &[T], &[T], &[T], &mut [T]); 3]),
+    L4x1([Quaternary<T>; 3]),
     /// Any others.
     Many(LoopOfMany),
 }
