@@ -8,6 +8,7 @@ use crate::memory::buffer::Buffer;
 use crate::memory::data::{Data, DataMut, copy_bytes};
 use crate::memory::fault::KernelFault;
 use crate::task::{Address, BufferSizes, DonationSet, Kernel, RegionBase, RunBuffers, Task};
+use crate::turn_loop::{CopySource, Moving, MovingCopy, PlacedTurnLoop, TurnPlaces};
 use gradloom_ir::DType;
 use smallvec::SmallVec;
 
@@ -25,10 +26,14 @@ pub struct Body {
     first: Box<[usize]>,
     /// Addresses that the tasks use, one task after the other.
     addresses: Box<[Address]>,
+    /// Number of addresses of each task.
+    n_addresses: Box<[usize]>,
     /// For each buffer, the positions of the addresses in it.
     users: Box<[SmallVec<[u32; 4]>]>,
     /// Size of the memory for intermediate values and registers.
     lines: usize,
+    /// Runs all turns of a loop with this body.
+    turn_loop: Option<PlacedTurnLoop>,
 }
 
 /// Output of a body: an operand, or a result of its tasks. Several outputs may be equal.
@@ -58,19 +63,26 @@ impl Body {
         });
         // A group on addresses would have to copy an operand that is in its result, which costs more than a turn that
         // writes its states elsewhere.
+        let mut on_addresses = vec![false; needs.results.len()];
+        for task in tasks.iter().filter(|task| task.runs_on_addresses()) {
+            for out in task.outs() {
+                if let RegionBase::Result(result) = out.base {
+                    on_addresses[result as usize] = true;
+                }
+            }
+        }
         let mut donations = donations.into_vec();
         for set in &mut donations {
-            let on_slices = |result: &u32| {
-                let base = RegionBase::Result(*result);
-                let mut writers = tasks.iter().filter(|task| task.runs_on_addresses());
-                !writers.any(|task| task.outs().iter().any(|out| out.base == base))
-            };
-            set.results = set.results.iter().copied().filter(on_slices).collect();
+            let mut results = std::mem::take(&mut set.results).into_vec();
+            results.retain(|result| !on_addresses[*result as usize]);
+            set.results = results.into();
         }
         // The tasks run one after the other, so they share the memory of their registers.
         let first_register = needs.arena.next_multiple_of(ALIGN);
-        let addresses = tasks.iter().flat_map(|task| task.addresses(first_register));
-        let addresses: Box<[Address]> = addresses.collect();
+        let of_tasks = tasks.iter().map(|task| task.addresses(first_register));
+        let of_tasks: Vec<Vec<Address>> = of_tasks.collect();
+        let n_addresses = of_tasks.iter().map(Vec::len).collect();
+        let addresses: Box<[Address]> = of_tasks.into_iter().flatten().collect();
         let mut users = vec![SmallVec::new(); needs.n_buffers()];
         for (i, address) in (0u32..).zip(&addresses) {
             users[address.buffer as usize].push(i);
@@ -82,10 +94,20 @@ impl Body {
             constants.len() == needs.constants.len()
                 && constants.iter().zip(&needs.constants).all(fits)
         );
+        let turn_loop = match &*tasks {
+            [task] => task.turn_loop().filter(|_| {
+                let result = task.outs()[0];
+                let number = (result.dtype, result.len);
+                outs.iter().all(|out| needs.of_output(*out) == number)
+            }),
+            _ => None,
+        };
         Body {
+            turn_loop,
             first: first.collect(),
             lines: first_register / ALIGN + registers.unwrap_or(0),
             addresses,
+            n_addresses,
             users: users.into(),
             tasks,
             names,
@@ -155,7 +177,8 @@ impl Body {
             leaves.len() == self.needs.leaves.len()
                 && outs.len() == self.outs.len()
                 && sizes.all(leaf_fits)
-                && outs_fit.all(|(out, from)| (out.dtype(), out.len()) == self.size(*from))
+                && outs_fit
+                    .all(|(out, from)| (out.dtype(), out.len()) == self.needs.of_output(*from))
                 && arena.len() >= self.lines(),
             "the operands and results must have the dtypes and lengths that the body was made for"
         );
@@ -223,27 +246,28 @@ impl Body {
         } = memory;
         let buffers = RunBuffers { given, starts };
         let mut addresses = &starts[*first_address..];
-        for (task, op) in self.tasks.iter().zip(&self.names) {
+        for (i, (task, n)) in self.tasks.iter().zip(&self.n_addresses).enumerate() {
             // SAFETY: `Task::new` checked that `needs` contains the regions; the operands and results
             // match `needs`, as the caller guarantees. Nothing else uses the results and the arena. An
             // operand in a result was `Data::Same` for the first task that writes the result, and no later
             // task reads it (`donations`). An output that is an operand is in no region that a task
             // writes. No task on addresses writes a result in which an operand is.
-            let ran = unsafe {
+            unsafe {
                 match task.kernel() {
                     Kernel::Addresses(kernel) => {
-                        let (own, others) = addresses.split_at(task.n_addresses());
+                        let (own, others) = addresses.split_at(*n);
                         addresses = others;
-                        kernel.run(task.places(own));
-                        Ok(())
+                        task.run_at(&**kernel, own);
                     }
-                    Kernel::Slices(kernel) => buffers.run_on_slices(task, kernel),
+                    Kernel::Slices(kernel) => {
+                        let ran = buffers.run_on_slices(task, kernel);
+                        ran.map_err(|fault| KernelFault::Within {
+                            op: self.names[i],
+                            fault: Box::new(fault),
+                        })?;
+                    }
                 }
-            };
-            ran.map_err(|fault| KernelFault::Within {
-                op,
-                fault: Box::new(fault),
-            })?;
+            }
         }
         for of in copies {
             // SAFETY: both hold the elements of an output, and an output has memory of its own.
@@ -252,12 +276,56 @@ impl Body {
         Ok(())
     }
 
-    /// Returns the dtype and the number of elements of an output.
-    fn size(&self, out: BodyOut) -> (DType, usize) {
-        match out {
-            BodyOut::Leaf(i) => self.needs.leaves[i as usize],
-            BodyOut::Result(i) => self.needs.results[i as usize],
-        }
+    /// Returns whether a compiled loop runs all turns of a [`scan`](crate::control::scan) with this body.
+    pub fn runs_all_turns(&self) -> bool {
+        self.turn_loop.is_some()
+    }
+
+    /// Returns the compiled loop that runs all turns of a loop with this body, if there is one.
+    pub(crate) fn turn_loop(&self) -> Option<&PlacedTurnLoop> {
+        self.turn_loop.as_ref()
+    }
+
+    /// Runs all turns of a loop with its [compiled loop](Self::turn_loop).
+    ///
+    /// `steps` are the indices of starts that move, and by how many bytes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run_in`](Self::run_in) in each turn, except that a state must be written where it is read.
+    pub(crate) unsafe fn run_turns(
+        &self,
+        compiled: &PlacedTurnLoop,
+        memory: &BodyMemory,
+        steps: &[(usize, isize)],
+        turns: usize,
+    ) {
+        let moving = |start: usize| {
+            let step = steps.iter().find(|(other, _)| *other == start);
+            Moving {
+                at: memory.starts[start],
+                step: step.map_or(0, |(_, bytes)| *bytes),
+            }
+        };
+        let addresses = memory.first_address..memory.starts.len();
+        let places: SmallVec<[Moving; 32]> = addresses.map(moving).collect();
+        let copies = memory.copies.iter().map(|copy| MovingCopy {
+            from: moving(copy.from),
+            to: moving(copy.to),
+            source: match self.outs[copy.output] {
+                BodyOut::Leaf(_) => CopySource::Operand,
+                BodyOut::Result(_) => CopySource::Result,
+            },
+        });
+        let copies: SmallVec<[MovingCopy; 8]> = copies.collect();
+        let places = TurnPlaces {
+            places: &places,
+            copies: &copies,
+            turns,
+        };
+        // SAFETY: the kernel's slots are numbers of the dtype of the loop, and so are all outputs (`new`). The caller
+        // guarantees the memory of each turn. The level is that of this CPU.
+        unsafe { (compiled.run)(compiled.level, &places) }
     }
 
     /// Returns the index of the start of an operand in [`BodyMemory`].
@@ -288,8 +356,18 @@ impl Body {
 
     /// Returns the size in bytes of an output.
     pub(crate) fn bytes_of_output(&self, output: usize) -> usize {
-        let (dtype, len) = self.size(self.outs[output]);
+        let (dtype, len) = self.needs.of_output(self.outs[output]);
         dtype.size() * len
+    }
+}
+
+impl BufferSizes {
+    /// Returns the dtype and the number of elements of an output of a body.
+    fn of_output(&self, out: BodyOut) -> (DType, usize) {
+        match out {
+            BodyOut::Leaf(i) => self.leaves[i as usize],
+            BodyOut::Result(i) => self.results[i as usize],
+        }
     }
 }
 
@@ -319,19 +397,19 @@ impl BodyMemory {
         }
     }
 
-    /// Returns all that moves with a buffer or a copied output of `body`: indices for [`advance`](Self::advance).
+    /// Returns all that moves with a buffer or a copied output of `body`: indices for [`advance_twice`](Self::advance_twice).
     pub(crate) fn moving(&self, body: &Body, start: usize) -> impl Iterator<Item = usize> {
         let users = body.users_of(start).iter();
         let users = users.map(|user| self.first_address + *user as usize);
         std::iter::once(start).chain(users)
     }
 
-    /// Moves some starts and addresses by a number of bytes.
+    /// Moves some starts and addresses by twice a number of bytes, from a turn to the second turn after it.
     #[inline]
-    pub(crate) fn advance(&mut self, steps: &[(usize, isize)]) {
+    pub(crate) fn advance_twice(&mut self, steps: &[(usize, isize)]) {
         let starts = &mut self.starts[..];
         for (start, bytes) in steps {
-            starts[*start] = starts[*start].wrapping_offset(*bytes);
+            starts[*start] = starts[*start].wrapping_offset(2 * bytes);
         }
     }
 }

@@ -141,7 +141,7 @@ struct Turns<'a> {
     body: &'a Body,
     /// Memory of the next even turn, and of the next odd one, which reads the states where the even one writes them.
     next: [BodyMemory; 2],
-    /// Starts and addresses that differ between turns, and the bytes from those of a turn to those of the second turn after it.
+    /// Starts and addresses that differ between turns, and the bytes from those of a turn to those of the next.
     steps: SmallVec<[(usize, isize); 32]>,
 }
 
@@ -186,8 +186,10 @@ impl<'a> Turns<'a> {
         let [even, odd] = &mut self.next;
         even.put(self.body, start, there);
         odd.put(self.body, start, there.wrapping_offset(step));
-        let moving = even.moving(self.body, start);
-        self.steps.extend(moving.map(|i| (i, 2 * step)));
+        if step != 0 {
+            let moving = even.moving(self.body, start);
+            self.steps.extend(moving.map(|i| (i, step)));
+        }
     }
 
     /// Puts a value in memory of its own for one turn, the next even or odd one.
@@ -211,7 +213,7 @@ impl<'a> Turns<'a> {
         let memory = &mut self.next[turn % 2];
         // SAFETY: the caller guarantees the memory.
         unsafe { self.body.run_in(memory)? };
-        memory.advance(&self.steps);
+        memory.advance_twice(&self.steps);
         Ok(())
     }
 }
@@ -263,7 +265,19 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
                     turns.put(start, there, step * bytes as isize);
                 }
             }
-            turns.put_states(&states.starts(), of.consts, Some(0));
+            let mut starts = states.starts();
+            if let Some(compiled) = body.turn_loop() {
+                // It reads all numbers of a turn before it writes any, so a state stays where it is.
+                starts
+                    .iter_mut()
+                    .for_each(|[first, second]| *second = *first);
+                turns.put_states(&starts, of.consts, Some(0));
+                // SAFETY: all memory is borrowed until the end of the loop, and nothing else uses it meanwhile. The
+                // parts of each turn lie in their values.
+                unsafe { body.run_turns(compiled, &turns.next[0], &turns.steps, of.turns) };
+                return Ok(());
+            }
+            turns.put_states(&starts, of.consts, Some(0));
             for turn in 0..of.turns {
                 // SAFETY: all memory is borrowed until the end of the loop, and nothing else uses it meanwhile. The
                 // parts of this turn lie in their values, and the states are where the turn before wrote them.
@@ -271,7 +285,9 @@ pub fn scan(body: Body, of: Scan) -> Prepared {
             }
             Ok(())
         })?;
-        states.finish(of.turns);
+        if body.turn_loop().is_none() {
+            states.finish(of.turns);
+        }
         Ok(())
     })
 }

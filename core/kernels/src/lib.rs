@@ -11,7 +11,7 @@
 //! - [`conv`] and [`pool`]: convolutions and pooling, on [`windows`] that slide along axes.
 //! - [`reduce`], [`scan`], [`order`], [`movement`], [`indexing`], [`gemm`],
 //!   [`linalg`], [`attention`], [`random`]: the other kernels.
-//! - [`control`]: loops and conditionals, which run tasks. [`spmd`]: tasks on simulated devices.
+//! - [`control`]: loops and conditionals, which run tasks. [`turn_loop`]: compiled loops over single numbers. [`spmd`]: tasks on simulated devices.
 //! - [`threads`] divides work; `simd` has vectors for each level of the CPU.
 //!
 //! A kernel relies on its caller for shapes and dtypes, and asserts what memory safety needs. An
@@ -54,6 +54,7 @@ pub mod spmd;
 pub mod task;
 pub mod threads;
 pub mod timeline;
+pub mod turn_loop;
 pub mod windows;
 
 pub use memory::fault::KernelFault;

@@ -26,6 +26,9 @@ pub(super) fn lower(b: &mut TaskBuilder, of: &Equation<'_>) -> Vec<View> {
         Op::Scan => {
             let parts = ScanParts::of(of.statics);
             let body = body("turn", parts.body);
+            if let (true, [turn]) = (body.runs_all_turns(), &mut bodies[..]) {
+                turn.role = "all turns";
+            }
             scratch.extend(scratch_of(&body, parts.consts, &of.outs[..parts.carry]));
             let sizes = control::Scan {
                 turns: parts.turns,

@@ -3,13 +3,14 @@
 /// Constant that lists compiled loops, and functions that register them.
 ///
 /// Each loop has a signature, its operands, its members and its results. A loop marked `fast` first tries cheaper functions for the members that name one. It
-/// recomputes with the general ones if an operand was not in their range.
+/// recomputes with the general ones if an operand was not in their range. A loop marked `turn` is the turn of a loop over
+/// numbers, and also has a form that runs all turns.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __loops {
     (
         #[$doc:meta] $const_vis:vis const $kernels:ident;
-        $($vis:vis fn $name:ident { $($signature:literal $loop_:tt)* })*
+        $($vis:vis fn $name:ident { $($signature:literal $loop_:tt $($turn:ident)?)* })*
     ) => {
         #[$doc]
         $const_vis const $kernels: &'static [&'static str] = &[$($($signature),*),*];
@@ -21,8 +22,8 @@ macro_rules! __loops {
             static LOOPS: &[$crate::__private::FusedLoop] = &[$(
                 $crate::__private::FusedLoop {
                     signature: $signature,
-                    f32: $crate::__loop!(f32 $loop_),
-                    f64: $crate::__loop!(f64 $loop_),
+                    f32: $crate::__loop!(f32 $loop_ $($turn)?),
+                    f64: $crate::__loop!(f64 $loop_ $($turn)?),
                 }
             ),*];
             static TABLE: $crate::__private::FusedTable = $crate::__private::fused_table!(LOOPS);
@@ -45,8 +46,40 @@ macro_rules! __register {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __loop {
+    ($t:ident {fast $($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*} turn) => {
+        $crate::__private::loop_of_many!(
+            $t [$($x)*] [$y $($z)*]
+            $crate::__loop_versions!($t [fast] [$($x)*] $members [$y = $v $(, $z = $w)*]),
+            $crate::__turns!($t [fast] [$($x)*] $members [$v $($w)*])
+        )
+    };
+    ($t:ident {$($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*} turn) => {
+        $crate::__private::loop_of_many!(
+            $t [$($x)*] [$y $($z)*]
+            $crate::__loop_versions!($t [] [$($x)*] $members [$y = $v $(, $z = $w)*]),
+            $crate::__turns!($t [] [$($x)*] $members [$v $($w)*])
+        )
+    };
     ($t:ident {fast $($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
-        $crate::__private::loop_of!($t [$($x)*] [$y $($z)*] $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
+        $crate::__private::loop_of!(
+            $t [$($x)*] [$y $($z)*]
+            $crate::__loop_versions!($t [fast] [$($x)*] $members [$y = $v $(, $z = $w)*])
+        )
+    };
+    ($t:ident {$($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
+        $crate::__private::loop_of!(
+            $t [$($x)*] [$y $($z)*]
+            $crate::__loop_versions!($t [] [$($x)*] $members [$y = $v $(, $z = $w)*])
+        )
+    };
+}
+
+/// The versions of a loop over slices.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __loop_versions {
+    ($t:ident [fast] [$($x:ident)*] $members:tt [$y:ident = $v:ident $(, $z:ident = $w:ident)*]) => {
+        $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
             let n = $y.len();
             $(let $x = &$x[..n];)*
             $(let $z = &mut $z[..n];)*
@@ -55,16 +88,60 @@ macro_rules! __loop {
             if !simple {
                 $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
             }
-        }))
+        })
     };
-    ($t:ident {$($x:ident)* => $members:tt $y:ident = $v:ident $(, $z:ident = $w:ident)*}) => {
-        $crate::__private::loop_of!($t [$($x)*] [$y $($z)*] $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
+    ($t:ident [] [$($x:ident)*] $members:tt [$y:ident = $v:ident $(, $z:ident = $w:ident)*]) => {
+        $crate::__private::maths::versions!(|$($x: &[$t],)* $y: &mut [$t] $(, $z: &mut [$t])*| A => {
             let n = $y.len();
             $(let $x = &$x[..n];)*
             $(let $z = &mut $z[..n];)*
             $crate::__pass!((general A $t) n [$($x)*] $members [$y = $v $(, $z = $w)*]);
-        }))
+        })
     };
+}
+
+/// The form of a loop that runs all turns of a loop over numbers.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __turns {
+    ($t:ident [$($fast:ident)?] [$($x:ident)*] $members:tt [$($v:ident)*]) => {
+        $crate::__private::turn_loop!($crate::__private::maths::versions!(
+            |turns: $crate::__private::TurnValues<
+                $t,
+                { [$(stringify!($x)),*].len() },
+                { [$(stringify!($v)),*].len() },
+            >| A => {
+                let mut turns = turns;
+                while let Some([$($x),*]) = turns.read() {
+                    turns.write($crate::__turn!([$($fast)?] A $t $members [$($v)*]));
+                }
+            }
+        ))
+    };
+}
+
+/// The results of one turn.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __turn {
+    ([fast] $arith:ident $t:ident $members:tt $results:tt) => {{
+        let mut simple = true;
+        let results = $crate::__values!((fast simple $arith $t) $members $results);
+        if simple { results } else { $crate::__values!((general $arith $t) $members $results) }
+    }};
+    ([] $arith:ident $t:ident $members:tt $results:tt) => {
+        $crate::__values!((general $arith $t) $members $results)
+    };
+}
+
+/// Some of the values of the members of a loop.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __values {
+    ($mode:tt {$($member:ident = $op:ident $args:tt $([$fast:ident])?;)*} [$($v:ident)*]) => {{
+        $(let $member = $crate::__member!($mode $op $args $($fast)?);)*
+        [$($v),*]
+    }};
 }
 
 /// One pass over the elements.

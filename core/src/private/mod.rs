@@ -77,7 +77,11 @@ pub use gradloom_ir::Static;
 pub use gradloom_ir::op::element;
 pub use gradloom_kernels::elementwise::compiled_loops::{FusedLoop, FusedTable};
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
-pub use gradloom_kernels::{__fused_table as fused_table, __loop_of as loop_of};
+pub use gradloom_kernels::turn_loop::TurnValues;
+pub use gradloom_kernels::{
+    __fused_table as fused_table, __loop_of as loop_of, __loop_of_many as loop_of_many,
+    __turn_loop as turn_loop,
+};
 pub use gradloom_maths as maths;
 pub use inline::*;
 pub use items::*;

@@ -1,7 +1,7 @@
 //! Lowers the closures that transforms, loops and branches take, for their [compiled loops](super::compiled_loops).
 //!
 //! A plan contains the ops of such a closure, whether the function around it is recorded or not. The types of the
-//! locals that it captures are not known, so they are guessed: what is not certainly a number is a tensor. A closure
+//! locals that it captures are not known, so they are guessed: a local is a tensor unless it is certainly a number. A closure
 //! that cannot be lowered with these guesses has no compiled loops.
 
 use crate::digest::names_of_items;
@@ -84,15 +84,24 @@ enum Local {
     Typed(Type),
     /// A number, with the literal that it is equal to, if that is known.
     Number(Option<Expr>),
-    /// A closure, with the statement that declares it.
-    Closure(Box<(ExprClosure, Stmt)>),
+    Closure(Box<LocalClosure>),
     Unknown,
+}
+
+/// A closure that a local is.
+struct LocalClosure {
+    closure: ExprClosure,
+    declaration: Stmt,
+    /// Number of closures that were declared before.
+    position: usize,
 }
 
 /// Locals of a function, with those of closures and blocks in it. Of locals with the same name, the last one counts.
 #[derive(Default)]
 struct Source {
     locals: BTreeMap<String, Local>,
+    /// Number of locals that are closures, so far.
+    n_closures: usize,
     receiver: Option<FnArg>,
 }
 
@@ -102,14 +111,14 @@ impl Source {
         match arg {
             Expr::Closure(closure) => Some(closure),
             Expr::Path(p) => match self.locals.get(&unraw(p.path.get_ident()?))? {
-                Local::Closure(of) => Some(&of.0),
+                Local::Closure(of) => Some(&of.closure),
                 _ => None,
             },
             _ => None,
         }
     }
 
-    /// Returns a function with the body of a closure. What the closure captures are its last parameters.
+    /// Returns a function with the body of a closure. The locals that the closure captures are its last parameters.
     ///
     /// Returns `None` if there is no such function, for example because a parameter has a form that only closures take.
     fn function(
@@ -124,10 +133,10 @@ impl Source {
         }
         let mut captured = Captured::default();
         captured.visit_expr_closure(closure);
-        let mut declared: Vec<Stmt> = Vec::new();
+        let mut declared: BTreeMap<usize, &Stmt> = BTreeMap::new();
         let mut done = BTreeSet::new();
         while let Some((name, ident)) = captured.names.pop_first() {
-            if captured.own.contains(&name) || items.contains(&name) || !done.insert(name.clone()) {
+            if items.contains(&name) || !done.insert(name.clone()) {
                 continue;
             }
             if name == "self" {
@@ -139,9 +148,8 @@ impl Source {
                 Some(Local::Typed(ty)) => parsed(quote!(#ident: #ty))?,
                 Some(Local::Number(_)) => continue,
                 Some(Local::Closure(of)) => {
-                    let (other, declaration) = &**of;
-                    captured.visit_expr_closure(other);
-                    declared.insert(0, declaration.clone());
+                    captured.visit_expr_closure(&of.closure);
+                    declared.insert(of.position, &of.declaration);
                     continue;
                 }
                 Some(Local::Unknown) | None => parsed(quote!(#ident: &Tensor))?,
@@ -151,9 +159,9 @@ impl Source {
         let (params, bounds) = (&generics.params, &generics.where_clause);
         let output = match &closure.output {
             syn::ReturnType::Type(_, ty) => (**ty).clone(),
-            syn::ReturnType::Default => result(&closure.body),
+            syn::ReturnType::Default => result(&closure.body, &[]),
         };
-        let body = &closure.body;
+        let (body, declared) = (&closure.body, declared.values());
         let mut block: Block = parsed(quote!({ #(#declared)* #body }))?;
         let mut numbers = Numbers {
             source: self,
@@ -187,7 +195,14 @@ impl Source {
         let changes = matches!(pat, Pat::Ident(pat) if pat.mutability.is_some());
         let local = match init {
             Expr::Closure(closure) => match parsed(quote!(let #pat = #closure;)) {
-                Some(declaration) => Local::Closure(Box::new((closure.clone(), declaration))),
+                Some(declaration) => {
+                    self.n_closures += 1;
+                    Local::Closure(Box::new(LocalClosure {
+                        closure: closure.clone(),
+                        declaration,
+                        position: self.n_closures,
+                    }))
+                }
                 None => Local::Unknown,
             },
             init if self.is_number(init) => Local::Number(self.literal(init).filter(|_| !changes)),
@@ -363,22 +378,53 @@ impl<'ast> Visit<'ast> for FunctionArguments {
     fn visit_item(&mut self, _: &'ast syn::Item) {}
 }
 
-/// Names that closures mention, and those of their own locals.
+/// Names that closures mention and do not declare before.
 #[derive(Default)]
 struct Captured {
     names: BTreeMap<String, Ident>,
-    own: BTreeSet<String>,
+    /// Locals of the blocks and closures around an expression, from the outermost on.
+    scopes: Vec<BTreeSet<String>>,
+}
+
+impl Captured {
+    fn in_scope(&mut self, visit: impl FnOnce(&mut Self)) {
+        self.scopes.push(BTreeSet::new());
+        visit(self);
+        self.scopes.pop();
+    }
 }
 
 impl<'ast> Visit<'ast> for Captured {
     fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {
-        if let Some(ident) = path.path.get_ident() {
-            self.names.insert(unraw(ident), ident.clone());
+        let Some(ident) = path.path.get_ident() else {
+            return;
+        };
+        let name = unraw(ident);
+        if !self.scopes.iter().any(|scope| scope.contains(&name)) {
+            self.names.insert(name, ident.clone());
         }
     }
     fn visit_pat_ident(&mut self, pat: &'ast syn::PatIdent) {
-        self.own.insert(unraw(&pat.ident));
+        if let Some(scope) = self.scopes.last_mut() {
+            scope.insert(unraw(&pat.ident));
+        }
         syn::visit::visit_pat_ident(self, pat);
+    }
+    fn visit_local(&mut self, local: &'ast syn::Local) {
+        // The initial value is evaluated before the names exist.
+        if let Some(init) = &local.init {
+            self.visit_local_init(init);
+        }
+        self.visit_pat(&local.pat);
+    }
+    fn visit_block(&mut self, block: &'ast Block) {
+        self.in_scope(|captured| syn::visit::visit_block(captured, block));
+    }
+    fn visit_arm(&mut self, arm: &'ast syn::Arm) {
+        self.in_scope(|captured| syn::visit::visit_arm(captured, arm));
+    }
+    fn visit_expr_closure(&mut self, closure: &'ast ExprClosure) {
+        self.in_scope(|captured| syn::visit::visit_expr_closure(captured, closure));
     }
 }
 
@@ -390,21 +436,24 @@ fn parameter(pat: &Pat) -> Option<FnArg> {
     }
 }
 
-/// Returns what tokens of the user make, if they are that.
+/// Parses tokens, or returns `None`.
 fn parsed<T: syn::parse::Parse>(tokens: TokenStream) -> Option<T> {
     syn::parse2(tokens).ok()
 }
 
 /// Returns the type of a result, as far as its form tells: a tuple, a struct or else a tensor.
-fn result(expr: &Expr) -> Type {
+///
+/// `before` are the statements of the block whose result it is.
+fn result(expr: &Expr, before: &[Stmt]) -> Type {
+    let part = |expr| result(expr, before);
     match expr {
-        Expr::Block(e) => match e.block.stmts.last() {
-            Some(Stmt::Expr(last, None)) => result(last),
+        Expr::Block(e) => match e.block.stmts.split_last() {
+            Some((Stmt::Expr(last, None), before)) => result(last, before),
             _ => parse_quote!(Tensor),
         },
-        Expr::Paren(e) => result(&e.expr),
+        Expr::Paren(e) => part(&e.expr),
         Expr::Tuple(e) => {
-            let parts = e.elems.iter().map(result);
+            let parts = e.elems.iter().map(part);
             parse_quote!((#(#parts,)*))
         }
         Expr::Struct(e) => Type::Path(syn::TypePath {
@@ -412,6 +461,27 @@ fn result(expr: &Expr) -> Type {
             qself: e.qself.clone(),
             path: e.path.clone(),
         }),
+        Expr::Path(e) => match e
+            .path
+            .get_ident()
+            .and_then(|name| declaration(name, before))
+        {
+            Some((init, before)) => result(init, before),
+            None => parse_quote!(Tensor),
+        },
         _ => parse_quote!(Tensor),
     }
+}
+
+/// Returns the initial value of a local that one of the statements declares, and the statements before it.
+fn declaration<'a>(name: &Ident, stmts: &'a [Stmt]) -> Option<(&'a Expr, &'a [Stmt])> {
+    let initial = |stmt: &'a Stmt| match stmt {
+        Stmt::Local(local) => match (&local.pat, &local.init) {
+            (Pat::Ident(pat), Some(init)) if pat.ident == *name => Some(&*init.expr),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut found = stmts.iter().enumerate().rev();
+    found.find_map(|(i, stmt)| Some((initial(stmt)?, &stmts[..i])))
 }

@@ -32,8 +32,17 @@ const MOST_OPS: usize = 384;
 /// Loops compiled with a function.
 pub(crate) struct Loops {
     /// Groups by signature.
-    groups: BTreeMap<String, (Program, Group, LoopUse)>,
+    groups: BTreeMap<String, CompiledGroup>,
     n_ops: usize,
+}
+
+/// A group with its program.
+struct CompiledGroup {
+    program: Program,
+    group: Group,
+    used: LoopUse,
+    /// True if the group is a whole turn of a loop over numbers.
+    is_turn: bool,
 }
 
 /// Part of a function that a program is.
@@ -56,6 +65,9 @@ impl Loops {
         };
         loops.add_body(body);
         for closure in closures {
+            if loops.is_full() {
+                break;
+            }
             let Some(turns) = turns::programs(closure) else {
                 loops.add_body(&closure.body);
                 continue;
@@ -67,7 +79,7 @@ impl Loops {
             ];
             for (programs, used) in of_uses {
                 for program in programs {
-                    loops.add_groups(program, used);
+                    loops.add_turn(program, used);
                 }
             }
         }
@@ -85,15 +97,16 @@ impl Loops {
 
     /// Returns which companions have loops.
     pub(crate) fn uses(&self) -> Vec<LoopUse> {
-        let has = |used: &LoopUse| self.groups.values().any(|group| group.2 == *used);
+        let has = |used: &LoopUse| self.groups.values().any(|group| group.used == *used);
         LoopUse::ALL.into_iter().filter(has).collect()
     }
 
     /// Returns the loops of some companions.
     fn used(&self, used: LoopUse) -> Vec<TokenStream> {
-        let loops = self.groups.iter().filter(|(_, group)| group.2 == used);
+        let loops = self.groups.iter();
+        let loops = loops.filter(|(_, group)| group.used == used);
         loops
-            .map(|(signature, (program, group, _))| fused(signature, program, group))
+            .map(|(signature, group)| fused(signature, group))
             .collect()
     }
 
@@ -155,7 +168,20 @@ impl Loops {
         self.add_groups(program, used);
     }
 
-    fn add_groups(&mut self, program: Program, used: LoopUse) {
+    /// Adds the groups of the turn of a loop over numbers.
+    fn add_turn(&mut self, program: Program, used: LoopUse) {
+        let computed = program.eqns.iter().filter(|eqn| !eqn.data().is_empty());
+        let n_computed = computed.count();
+        if let [signature] = &self.add_groups(program, used)[..]
+            && let Some(added) = self.groups.get_mut(signature)
+        {
+            added.is_turn |= added.group.args.len() == n_computed;
+        }
+    }
+
+    /// Adds the groups of a program, and returns their signatures.
+    fn add_groups(&mut self, program: Program, used: LoopUse) -> Vec<String> {
+        let mut signatures = Vec::new();
         let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
         for (i, eqn) in program.eqns.iter().enumerate() {
             for var in eqn.data() {
@@ -179,17 +205,25 @@ impl Loops {
                     && self.n_ops + step.len() <= MOST_OPS
             });
             let Some(group) = group else { continue };
-            match self.groups.entry(group.signature(&program)) {
+            let signature = group.signature(&program);
+            signatures.push(signature.clone());
+            match self.groups.entry(signature) {
                 Entry::Vacant(entry) => {
                     self.n_ops += step.len();
-                    entry.insert((program.clone(), group, used));
+                    entry.insert(CompiledGroup {
+                        program: program.clone(),
+                        group,
+                        used,
+                        is_turn: false,
+                    });
                 }
-                Entry::Occupied(mut entry) if entry.get().2 != used => {
-                    entry.get_mut().2 = LoopUse::All;
+                Entry::Occupied(mut entry) if entry.get().used != used => {
+                    entry.get_mut().used = LoopUse::All;
                 }
                 Entry::Occupied(_) => {}
             }
         }
+        signatures
     }
 }
 
@@ -299,7 +333,13 @@ fn is_of_floats(program: &Program, group: &Group) -> bool {
 }
 
 /// Returns the loop of a group.
-fn fused(signature: &str, program: &Program, group: &Group) -> TokenStream {
+fn fused(signature: &str, compiled: &CompiledGroup) -> TokenStream {
+    let CompiledGroup {
+        program,
+        group,
+        is_turn,
+        ..
+    } = compiled;
     let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
     let inputs = (0..group.inputs.len()).map(|i| name("x", i));
     let operand = |arg: &Arg| match arg {
@@ -329,5 +369,6 @@ fn fused(signature: &str, program: &Program, group: &Group) -> TokenStream {
         let (y, v) = (name("y", i), name("v", *m));
         ours!(#y = #v)
     });
-    ours!(#signature { #fast #(#inputs)* => { #(#members)* } #(#results),* })
+    let turn = is_turn.then(|| ours!(turn));
+    ours!(#signature { #fast #(#inputs)* => { #(#members)* } #(#results),* } #turn)
 }

@@ -177,7 +177,7 @@ impl<'a> TurnBody<'a> {
             own.insert(*param, self.value(*param));
         }
         for eqn in &program.eqns {
-            // Of other ops, numbers are seldom operands.
+            // Numbers are seldom operands of other ops.
             if !(eqn.op.def().facts().elementwise || eqn.data().is_empty()) {
                 return None;
             }
@@ -187,6 +187,14 @@ impl<'a> TurnBody<'a> {
             let args = args.collect::<Option<Vec<Var>>>()?;
             let n_outs = eqn.outs.len();
             let outs = self.b.try_emit(eqn.op, &statics, &args, n_outs).ok()?;
+            // A shape or a dtype that only the run time knows would not be that of a number.
+            let is_known = |out: &Var| {
+                let aval = self.b.aval(*out);
+                aval.dtype.is_some() && aval.shape.known().is_some()
+            };
+            if !outs.iter().all(is_known) {
+                return None;
+            }
             own.extend(eqn.outs.iter().copied().zip(outs));
         }
         let outs = program.outs.iter().map(|out| own.get(out).copied());
@@ -231,7 +239,7 @@ impl<'a> TurnBody<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::looped;
+    use super::{looped, programs};
     use crate::feature::closures;
     use crate::input;
     use crate::report::Errors;
@@ -244,6 +252,9 @@ mod tests {
         let func = input::signature(&vis, &[], &mut item.sig, None, &mut errors);
         assert!(errors.is_empty());
         let closures = closures::bodies(&func, &item.block, &quote::quote!(::gradloom));
+        for closure in &closures {
+            programs(closure);
+        }
         let loops = closures.iter().filter_map(looped);
         let show = |(program, _): (gradloom_ir::Program, _)| {
             let eqn = program.eqns.iter().find(|eqn| eqn.op == Op::Scan);
@@ -294,6 +305,40 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_of_closures_is_not_lowered_without_end() {
+        let chain = (1..30).map(|i| {
+            let before = i - 1;
+            format!("let f{i} = |y: &Tensor| f{before}(y) + f{before}(&y.cos());")
+        });
+        let chain: String = chain.collect();
+        let source = "fn f(x: &Tensor) -> Tensor { let f0 = |y: &Tensor| y.sin(); CHAIN map(|y: &Tensor| f29(y), x) }";
+        assert!(loops(&source.replace("CHAIN", &chain)).is_empty());
+    }
+
+    #[test]
+    fn helpers_are_declared_in_the_order_of_the_source() {
+        let source = "fn f(w: &Tensor, x: &Tensor) -> Tensor {
+            let b = |y: &Tensor| y.sin() * 2.0;
+            let a = |y: &Tensor| { let w = w * 0.5; b(y).cos() * y * w };
+            scan(|s: &Tensor, y: &Tensor| (a(s) + b(y), s.clone()), x, x).1
+        }";
+        assert_eq!(loops(source), ["2 1 1 false"]);
+    }
+
+    #[test]
+    fn states_may_be_a_local() {
+        let source = "fn f(x: &Tensor) -> Tensor {
+            let turn = |(s, t): &(Tensor, Tensor), y: &Tensor| {
+                let states = (s * y, s.clone());
+                let out = t + y;
+                (states, out)
+            };
+            scan(turn, &(x.clone(), x.clone()), x).1
+        }";
+        assert_eq!(loops(source), ["2 0 2 false"]);
+    }
+
+    #[test]
     fn closures_of_all_forms_are_no_panic() {
         for source in [
             "fn f(r#type: &Tensor) -> Tensor { scan(|s: &Tensor, x| (s + x * r#type, ()), r#type, r#type).0 }",
@@ -308,6 +353,14 @@ mod tests {
             "fn f(x: &Tensor) -> Tensor { map(|y: _| -> _ { y * 2.0 }, x) }",
             "fn f(x: &Tensor) -> Tensor { map(|y| <X as Y>::Z { y }, x) }",
             "fn f(x: &Tensor) -> Tensor { map(|y| y * -1e400 * f32::MAX, x) }",
+            "fn f(n: usize, x: &Tensor) -> Tensor { map(|s: &Tensor| s * Tensor::zeros([n], DType::F32), x) }",
+            "fn f(v: usize, x: &Tensor) -> Tensor {
+                scan(|s: &Tensor, x: &Tensor| (s * 0.5, x + Tensor::full([2 * v + 1], 1.0, DType::F32)), x, x).1
+            }",
+            "fn f(n: i64, x: &Tensor) -> Tensor {
+                map(|s: &Tensor| s + Tensor::eye(n, DType::F32).sum(..) + Tensor::arange(0..n), x)
+            }",
+            "fn f(d: DType, x: &Tensor) -> Tensor { fori_loop(0..3, |_: &Tensor, s: &Tensor| Tensor::full([], 2.0, d) * s, x) }",
         ] {
             loops(source);
         }

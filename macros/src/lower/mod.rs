@@ -75,6 +75,8 @@ struct Cx<'a> {
     host: HostState,
     diagnostics: Diagnostics<'a>,
     choices: &'a BTreeSet<Choice>,
+    /// Number of calls of closures so far. The body of a closure is lowered at each call.
+    closure_calls: usize,
     /// True if code that is not lowered to equations may be a step of the program.
     forms: bool,
     /// Path of the run time.
@@ -179,6 +181,11 @@ fn recorded_with_checkpoint(block: &syn::Block, errors: &mut Errors, reason: &st
     reason.to_owned()
 }
 
+/// Maximum number of calls of closures in one body.
+///
+/// A chain of closures, each of which calls the one before twice, has exponentially many.
+const MOST_CLOSURE_CALLS: usize = 1000;
+
 /// Maximum number of choices for one body.
 const MOST_CHOICES: usize = 100;
 
@@ -199,6 +206,7 @@ impl<'a> Cx<'a> {
             host: HostState::new(),
             diagnostics: Diagnostics::new(source),
             choices,
+            closure_calls: 0,
             forms,
             rt: rt.clone(),
         };

@@ -4,7 +4,7 @@ use super::SecondaryMap;
 use crate::{Attr, Builder, DType, Eqn, Op, Program, Programs, Static, Var};
 
 /// Returns whether the program has loops.
-pub(super) fn changes(program: &Program) -> bool {
+pub(super) fn has_loops(program: &Program) -> bool {
     let mut eqns = program.eqns.iter();
     eqns.any(|eqn| place_of_consts(eqn.op).is_some())
 }

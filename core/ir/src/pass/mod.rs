@@ -95,7 +95,7 @@ fn with_copy_of(program: &mut Program, var: Var, next: &mut u32) -> Var {
 /// All shapes must be known.
 pub fn to_plan(program: Program) -> Program {
     let mut program = simplify(program);
-    if loop_numbers::changes(&program) {
+    if loop_numbers::has_loops(&program) {
         program = simplify(with_loop_numbers(program));
     }
     if widen::changes(&program) || means::changes(&program) {

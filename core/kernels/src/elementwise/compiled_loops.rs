@@ -4,6 +4,7 @@
 //! signature runs the loop instead of the members one by one. The bits are the same, because the
 //! loop calls the same scalar functions.
 
+use crate::turn_loop::TurnLoop;
 use gradloom_ir::Op;
 use gradloom_ir::hash::HashMap;
 use gradloom_ir::pass::{Pattern, Patterns};
@@ -196,6 +197,8 @@ pub struct LoopOfMany {
     /// The CPU must support the level. Each slot must be the start of `n` valid elements. The results must not
     /// overlap anything, and nothing else may use them.
     pub call: unsafe fn(Level, &[*mut u8], &[u32], &[u32], usize),
+    /// Runs all turns of a loop whose body is this loop over single numbers.
+    pub turns: Option<TurnLoop>,
 }
 
 /// Returns the [`Loop`] of a dtype, with the names of its operands and of its results, from its
@@ -215,7 +218,16 @@ macro_rules! __loop_of {
     ($t:ident [$a:ident $b:ident $c:ident $d:ident] [$y:ident] $versions:expr) => {
         $crate::elementwise::compiled_loops::Loop::L4x1($versions.levels)
     };
-    ($t:ident [$($x:ident)*] [$($y:ident)*] $versions:expr) => {{
+    ($t:ident [$($x:ident)*] [$($y:ident)*] $versions:expr) => {
+        $crate::__loop_of_many!($t [$($x)*] [$($y)*] $versions, None)
+    };
+}
+
+/// As [`__loop_of!`], also for few operands, with the [`TurnLoop`] if there is one.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __loop_of_many {
+    ($t:ident [$($x:ident)*] [$($y:ident)*] $versions:expr, $turns:expr) => {{
         /// # Safety
         ///
         /// As `LoopOfMany::call` says.
@@ -243,6 +255,28 @@ macro_rules! __loop_of {
         $crate::elementwise::compiled_loops::Loop::Many($crate::elementwise::compiled_loops::LoopOfMany {
             arity: ([$(stringify!($x)),*].len(), [$(stringify!($y)),*].len()),
             call,
+            turns: $turns,
         })
+    }};
+}
+
+/// Returns the [`TurnLoop`] of a dtype from the [`Versions`](gradloom_maths::Versions) of a function of
+/// [`TurnValues`](crate::turn_loop::TurnValues).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __turn_loop {
+    ($versions:expr) => {{
+        /// # Safety
+        ///
+        /// As `TurnLoop` says.
+        unsafe fn run(
+            level: $crate::elementwise::compiled_loops::Level,
+            places: &$crate::turn_loop::TurnPlaces<'_>,
+        ) {
+            let f = $versions.levels[level as usize];
+            // SAFETY: the caller guarantees the places, and a CPU with this level.
+            unsafe { f($crate::turn_loop::TurnValues::new(places)) }
+        }
+        Some(run as $crate::turn_loop::TurnLoop)
     }};
 }

@@ -1,6 +1,6 @@
 //! Lowers closures that are called in place, by lowering their bodies at each call.
 
-use crate::lower::{Cx, Expected, Local, LowerResult, Value};
+use crate::lower::{Cx, Expected, Local, LowerResult, MOST_CLOSURE_CALLS, Value};
 use gradloom_ir::Var;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::ExprClosure;
@@ -70,6 +70,11 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         if closure.expr.inputs.len() != call.args.len() {
             return self.recorded("a wrong number of arguments for a closure", call.span());
+        }
+        self.closure_calls += 1;
+        if self.closure_calls > MOST_CLOSURE_CALLS {
+            let what = format!("more than {MOST_CLOSURE_CALLS} calls of closures");
+            return self.recorded(&what, call.span());
         }
         let mut args = Vec::new();
         for arg in &call.args {
