@@ -26,8 +26,6 @@ pub struct Body {
     first: Box<[usize]>,
     /// Addresses that the tasks use, one task after the other.
     addresses: Box<[Address]>,
-    /// Number of addresses of each task.
-    n_addresses: Box<[usize]>,
     /// For each buffer, the positions of the addresses in it.
     users: Box<[SmallVec<[u32; 4]>]>,
     /// Size of the memory for intermediate values and registers.
@@ -79,10 +77,8 @@ impl Body {
         }
         // The tasks run one after the other, so they share the memory of their registers.
         let first_register = needs.arena.next_multiple_of(ALIGN);
-        let of_tasks = tasks.iter().map(|task| task.addresses(first_register));
-        let of_tasks: Vec<Vec<Address>> = of_tasks.collect();
-        let n_addresses = of_tasks.iter().map(Vec::len).collect();
-        let addresses: Box<[Address]> = of_tasks.into_iter().flatten().collect();
+        let addresses = tasks.iter().flat_map(|task| task.addresses(first_register));
+        let addresses: Box<[Address]> = addresses.collect();
         let mut users = vec![SmallVec::new(); needs.n_buffers()];
         for (i, address) in (0u32..).zip(&addresses) {
             users[address.buffer as usize].push(i);
@@ -107,7 +103,6 @@ impl Body {
             first: first.collect(),
             lines: first_register / ALIGN + registers.unwrap_or(0),
             addresses,
-            n_addresses,
             users: users.into(),
             tasks,
             names,
@@ -246,28 +241,27 @@ impl Body {
         } = memory;
         let buffers = RunBuffers { given, starts };
         let mut addresses = &starts[*first_address..];
-        for (i, (task, n)) in self.tasks.iter().zip(&self.n_addresses).enumerate() {
+        for (task, op) in self.tasks.iter().zip(&self.names) {
             // SAFETY: `Task::new` checked that `needs` contains the regions; the operands and results
             // match `needs`, as the caller guarantees. Nothing else uses the results and the arena. An
             // operand in a result was `Data::Same` for the first task that writes the result, and no later
             // task reads it (`donations`). An output that is an operand is in no region that a task
             // writes. No task on addresses writes a result in which an operand is.
-            unsafe {
+            let ran = unsafe {
                 match task.kernel() {
                     Kernel::Addresses(kernel) => {
-                        let (own, others) = addresses.split_at(*n);
+                        let (own, others) = addresses.split_at(task.n_addresses());
                         addresses = others;
-                        task.run_at(&**kernel, own);
+                        kernel.run(task.places(own));
+                        Ok(())
                     }
-                    Kernel::Slices(kernel) => {
-                        let ran = buffers.run_on_slices(task, kernel);
-                        ran.map_err(|fault| KernelFault::Within {
-                            op: self.names[i],
-                            fault: Box::new(fault),
-                        })?;
-                    }
+                    Kernel::Slices(kernel) => buffers.run_on_slices(task, kernel),
                 }
-            }
+            };
+            ran.map_err(|fault| KernelFault::Within {
+                op,
+                fault: Box::new(fault),
+            })?;
         }
         for of in copies {
             // SAFETY: both hold the elements of an output, and an output has memory of its own.
@@ -307,8 +301,9 @@ impl Body {
                 step: step.map_or(0, |(_, bytes)| *bytes),
             }
         };
-        let addresses = memory.first_address..memory.starts.len();
-        let places: SmallVec<[Moving; 32]> = addresses.map(moving).collect();
+        let addresses = compiled.addresses.iter();
+        let addresses = addresses.map(|i| moving(memory.first_address + i));
+        let places: SmallVec<[Moving; 32]> = addresses.collect();
         let copies = memory.copies.iter().map(|copy| MovingCopy {
             from: moving(copy.from),
             to: moving(copy.to),

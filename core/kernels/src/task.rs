@@ -10,7 +10,7 @@
 use crate::memory::aligned_vec::ALIGN;
 use crate::memory::aligned_vec::{AlignedVec, Line, at_least};
 use crate::memory::buffer::Buffer;
-use crate::memory::data::{Data, DataMut, copy_bytes};
+use crate::memory::data::{Data, DataMut};
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::memory::scratch::{self, Scratch};
@@ -39,27 +39,21 @@ pub trait OnAddresses: Send + Sync {
     /// Returns whether operands and results of these dtypes and lengths have what the kernel reads and writes.
     fn fits(&self, args: &[(DType, usize)], outs: &[(DType, usize)]) -> bool;
 
-    /// Returns the registers that a run needs.
+    /// Returns the registers that a run needs. The last ones belong to the operands, one to each.
     fn registers(&self) -> Registers;
 
-    /// Returns the places that a run uses, in order, some of them several times: the operands are numbered first, then the
-    /// results, then the registers.
-    fn order(&self) -> &[u32];
-
-    /// Returns whether an operand may be in the memory of a result, from which it is copied to its register before a run.
-    fn can_be_in_place(&self, operand: usize, out: usize) -> bool;
-
-    /// Returns the loop that runs all turns of a loop whose body is this kernel, if there is one. Its addresses are those of the
-    /// operands, then of the results, as in the [order](Self::order).
+    /// Returns the loop that runs all turns of a loop whose body is this kernel, if there is one, with indices of
+    /// [addresses](Places::addresses).
     fn turn_loop(&self) -> Option<PlacedTurnLoop>;
 
     /// Runs the kernel.
     ///
     /// # Safety
     ///
-    /// The addresses must be those of the [order](Self::order). The places must [fit](Self::fits), be aligned, and have all
-    /// [registers](Self::registers), with any contents. The elements of operands must be valid, also as bools. A result or a
-    /// register must overlap nothing else. During the call, nothing else may write an operand or use a result or a register.
+    /// The places must [fit](Self::fits), be aligned, and have all [registers](Self::registers), with any contents. The
+    /// elements of operands must be valid, also as bools. A result or a register must overlap nothing else, except that a
+    /// result may be where an operand of its size was, which is then [in place](Places::in_place). During the call, nothing
+    /// else may write an operand or use a result or a register.
     unsafe fn run(&self, places: Places<'_>);
 }
 
@@ -72,15 +66,19 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// Returns the size of these registers and `more` of them, in lines.
-    fn lines_with(self, more: usize) -> usize {
-        (self.n + more) * self.stride / ALIGN
+    fn lines(self) -> usize {
+        self.n * self.stride / ALIGN
+    }
+
+    /// Returns the offset of the register of an operand in bytes, from that of the first register.
+    fn of_operand(self, operand: usize, n_args: usize) -> usize {
+        (self.n - n_args + operand) * self.stride
     }
 }
 
 /// An operand whose elements are in the memory of a result.
 ///
-/// It is copied to a register of its own, behind those of the kernel, before the kernel writes the result.
+/// Its own address is that of its register, to which the kernel copies it before it writes the result.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OperandInPlace {
     pub(crate) operand: usize,
@@ -88,32 +86,38 @@ pub(crate) struct OperandInPlace {
     pub(crate) out: usize,
 }
 
-/// The addresses of a task in one run.
+/// The operands, the results and the registers of a task in one run.
 #[derive(Clone, Copy)]
 pub struct Places<'a> {
     regions: &'a [Resolved],
     addresses: &'a [*mut u8],
+    in_place: &'a [OperandInPlace],
 }
 
 impl<'a> Places<'a> {
-    /// Returns the addresses, in the [order](OnAddresses::order) of the kernel.
+    /// Returns the addresses: first those of the operands, then those of the results, then those of the registers.
     #[inline(always)]
     pub(crate) fn addresses(self) -> &'a [*mut u8] {
         self.addresses
+    }
+
+    /// Returns the operands that are in the memory of a result.
+    #[inline(always)]
+    pub(crate) fn in_place(self) -> &'a [OperandInPlace] {
+        self.in_place
     }
 
     /// Returns an operand.
     ///
     /// # Safety
     ///
-    /// It must be an operand of the kernel that runs, not in the memory of a result, and `at` must be its address. The kernel
-    /// must not write it.
+    /// It must be an operand of the kernel that runs, and not [in place](Self::in_place). The kernel must not write it.
     #[inline(always)]
-    pub(crate) unsafe fn data(self, i: usize, at: *mut u8) -> Data<'a> {
+    pub(crate) unsafe fn data(self, i: usize) -> Data<'a> {
         let region = &self.regions[i];
         // SAFETY: the operand is a region of valid elements inside its buffer (`OnAddresses::run`), and nothing writes it
         // during the run.
-        unsafe { Data::at(region.dtype, at, region.len) }
+        unsafe { Data::at(region.dtype, self.addresses[i], region.len) }
     }
 }
 
@@ -205,8 +209,6 @@ fn are_apart(args: &[Region], outs: &[Region], needs: &BufferSizes) -> bool {
     })
 }
 
-const READ_IN_ORDER: &str = "an operand in a result is read in order";
-
 /// A kernel with the regions of its operands and results.
 pub struct Task {
     kernel: Kernel,
@@ -275,18 +277,10 @@ impl Task {
                 })
             };
             in_place = same.iter().enumerate().filter_map(operand).collect();
-            for OperandInPlace { operand, out } in &in_place {
-                assert!(kernel.can_be_in_place(*operand, *out), "{READ_IN_ORDER}");
-            }
             registers = kernel.registers();
-            let n_places = (regions.len() + registers.n) as u32;
             assert!(
-                kernel.order().iter().all(|place| *place < n_places),
-                "a kernel uses its own places"
-            );
-            assert!(
-                registers.stride.is_multiple_of(ALIGN),
-                "a register has cache lines of its own"
+                registers.n >= n_args && registers.stride.is_multiple_of(ALIGN),
+                "each operand has a register, in cache lines of its own"
             );
         }
         let number = |(i, out): (usize, &Region)| (needs.number(out.base), i);
@@ -328,8 +322,8 @@ impl Task {
         matches!(self.kernel, Kernel::Addresses(_))
     }
 
-    /// Returns the loop that runs all turns of a loop whose body is this task, if there is one. It uses the
-    /// [addresses](Self::addresses) of the task.
+    /// Returns the loop that runs all turns of a loop whose body is this task, if there is one, with indices of
+    /// [addresses](Self::addresses).
     pub(crate) fn turn_loop(&self) -> Option<PlacedTurnLoop> {
         match &self.kernel {
             Kernel::Addresses(kernel) if self.in_place.is_empty() => kernel.turn_loop(),
@@ -338,65 +332,46 @@ impl Task {
     }
 
     pub(crate) fn lines_of_registers(&self) -> usize {
-        self.registers.lines_with(self.in_place.len())
+        self.registers.lines()
+    }
+
+    /// Returns the number of [`addresses`](Self::addresses).
+    pub(crate) fn n_addresses(&self) -> usize {
+        match self.kernel {
+            Kernel::Addresses(_) => self.resolved.len() + self.registers.n,
+            Kernel::Slices(_) => 0,
+        }
     }
 
     /// Returns the addresses of a kernel that runs on them, with registers in the arena, `first_register` bytes after its
-    /// start: two for each operand in the memory of a result, then those of the kernel.
+    /// start.
     ///
     /// No operand may be in the buffer of a result, except those whose regions say so.
-    pub(crate) fn addresses(&self, first_register: usize) -> Vec<Address> {
-        let Kernel::Addresses(kernel) = &self.kernel else {
-            return Vec::new();
-        };
-        let in_arena = |offset: usize| Address {
+    pub(crate) fn addresses(&self, first_register: usize) -> impl Iterator<Item = Address> {
+        let in_arena = move |offset: usize| Address {
             buffer: 0,
             offset: first_register + offset,
         };
-        let in_buffer = |region: &Resolved| Address {
-            buffer: region.buffer,
-            offset: region.start,
-        };
-        let register = |i: usize| in_arena(i * self.registers.stride);
-        let place = |i: usize| match self.resolved.get(i) {
-            Some(region) => match self.in_place.iter().position(|of| of.operand == i) {
-                Some(own) => register(self.registers.n + own),
-                None => in_buffer(region),
+        let place = move |(i, region): (usize, &Resolved)| match region.same {
+            Some(_) => in_arena(self.registers.of_operand(i, self.n_args)),
+            None => Address {
+                buffer: region.buffer,
+                offset: region.start,
             },
-            None => register(i - self.resolved.len()),
         };
-        let copied =
-            |of: &OperandInPlace| [in_buffer(&self.resolved[of.operand]), place(of.operand)];
-        let copies = self.in_place.iter().flat_map(copied);
-        let order = kernel.order().iter();
-        copies.chain(order.map(|i| place(*i as usize))).collect()
+        let registers = (0..self.registers.n).map(move |i| in_arena(i * self.registers.stride));
+        let all = self.resolved.iter().enumerate().map(place).chain(registers);
+        all.take(self.n_addresses())
     }
 
-    /// Runs a kernel on [addresses](Self::addresses).
-    ///
-    /// # Safety
-    ///
-    /// The places at these addresses must be as [`OnAddresses::run`] demands, except that an operand of this task that is in
-    /// the memory of a result is copied to its register first.
+    /// Returns the places of a run that are at the [`addresses`](Self::addresses).
     #[inline(always)]
-    pub(crate) unsafe fn run_at(&self, kernel: &dyn OnAddresses, addresses: &[*mut u8]) {
-        let (copies, addresses) = addresses.split_at(2 * self.in_place.len());
-        for (of, copy) in self.in_place.iter().zip(copies.chunks_exact(2)) {
-            // SAFETY: the operand has as many elements of the same size as the result (`new`), and its register has space
-            // for them.
-            unsafe { copy_bytes(copy[0], copy[1], self.bytes_of_result(of.out)) };
-        }
-        let places = Places {
+    pub(crate) fn places<'a>(&'a self, addresses: &'a [*mut u8]) -> Places<'a> {
+        Places {
             regions: &self.resolved,
             addresses,
-        };
-        // SAFETY: the caller guarantees the places.
-        unsafe { kernel.run(places) };
-    }
-
-    fn bytes_of_result(&self, out: usize) -> usize {
-        let region = &self.resolved[self.n_args + out];
-        region.len * region.dtype.size()
+            in_place: &self.in_place,
+        }
     }
 }
 
@@ -647,32 +622,23 @@ impl RunBuffers<'_> {
             };
             in_place.extend(args.filter_map(taken));
         }
-        let lines = task.registers.lines_with(in_place.len());
-        scratch::with_lines(&REGISTERS, lines, |lines| {
+        let mut addresses: SmallVec<[*mut u8; ADDRESSES]> = SmallVec::new();
+        addresses.extend(task.resolved.iter().map(|region| self.start(region)));
+        scratch::with_lines(&REGISTERS, task.registers.lines(), |lines| {
             let first = lines.as_mut_ptr().cast::<u8>();
             let Registers { n, stride } = task.registers;
-            let mut starts: SmallVec<[*mut u8; ADDRESSES]> = SmallVec::new();
-            starts.extend(task.resolved.iter().map(|region| self.start(region)));
-            starts.extend((0..n).map(|i| first.wrapping_add(i * stride)));
-            for (i, OperandInPlace { operand, out }) in in_place.iter().enumerate() {
-                assert!(kernel.can_be_in_place(*operand, *out), "{READ_IN_ORDER}");
-                let own = first.wrapping_add((n + i) * stride);
-                let from = starts[task.n_args + out];
-                // SAFETY: the operand has as many elements of the same size as the result, and its register has space for
-                // them.
-                unsafe { copy_bytes(from, own, task.bytes_of_result(*out)) };
-                starts[*operand] = own;
+            addresses.extend((0..n).map(|i| first.wrapping_add(i * stride)));
+            for of in &in_place {
+                let own = task.registers.of_operand(of.operand, task.n_args);
+                addresses[of.operand] = first.wrapping_add(own);
             }
-            let order = kernel.order().iter();
-            let addresses: SmallVec<[*mut u8; ADDRESSES]> =
-                order.map(|i| starts[*i as usize]).collect();
             let places = Places {
                 regions: &task.resolved,
                 addresses: &addresses,
+                in_place: &in_place,
             };
             // SAFETY: `Task::new` checked that the regions fit, and that the results overlap nothing else. The
-            // caller guarantees that the regions lie inside their buffers. The registers are borrowed. Operands in the
-            // memory of results were copied.
+            // caller guarantees that the regions lie inside their buffers. The registers are borrowed.
             unsafe { kernel.run(places) };
         });
     }

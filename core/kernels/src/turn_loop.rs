@@ -16,6 +16,8 @@ pub type TurnLoop = unsafe fn(Level, &TurnPlaces<'_>);
 pub struct PlacedTurnLoop {
     pub(crate) run: TurnLoop,
     pub(crate) level: Level,
+    /// Index of the address of each operand, then of each result, among those that a kernel uses.
+    pub(crate) addresses: Box<[usize]>,
 }
 
 /// What the turns of a loop read and write.

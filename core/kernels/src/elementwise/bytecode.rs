@@ -91,6 +91,20 @@ impl Instr {
         }
     }
 
+    /// Gives all slots other numbers.
+    pub(crate) fn renumber(&mut self, number: impl Fn(Slot) -> Slot) {
+        let renumber = |slot: &mut Slot| *slot = number(*slot);
+        match self {
+            Instr::Op { code, args, out } => {
+                args[..code.n_args()].iter_mut().for_each(renumber);
+                *out = number(*out);
+            }
+            Instr::Compiled { args, outs, .. } => {
+                args.iter_mut().chain(outs).for_each(renumber);
+            }
+        }
+    }
+
     /// Returns the size in bytes of an element of its results.
     pub(crate) fn result_size(&self) -> usize {
         let code = match self {
@@ -143,17 +157,7 @@ impl Code {
     #[inline(never)]
     unsafe fn run(self, slots: &[*mut u8], args: &[Slot; 4], out: Slot, n: usize) {
         let at = |i: usize| slots[args[i] as usize];
-        // SAFETY: the caller guarantees the slots.
-        unsafe { self.run_at(at, slots[out as usize], n) }
-    }
-
-    /// Runs the code on `n` elements: operand `i` is at `at(i)`, and the result at `y`.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Instr::run`].
-    #[inline(always)]
-    unsafe fn run_at(self, at: impl Fn(usize) -> *mut u8, y: *mut u8, n: usize) {
+        let y = slots[out as usize];
         // SAFETY: the caller guarantees that the slots have `n` elements of the code's dtypes and
         // that the result overlaps nothing. The loops were chosen for the level of this CPU.
         unsafe {
@@ -186,74 +190,6 @@ impl Code {
                 Code::TestBool(f) => f(of(at(0), n), of_mut(y, n)),
                 Code::Select(dtype) => select_by_size(dtype.size(), [at(0), at(1), at(2)], y, n),
                 Code::Cast(from, to) => cast_to(from, to, at(0), y, n),
-            }
-        }
-    }
-}
-
-/// An instruction whose addresses are in the order in which it uses them.
-///
-/// It costs less than [`Instr::run`], which finds each address by its slot.
-pub(crate) enum Call {
-    /// The addresses are those of the result, then of the operands.
-    Op { code: Code, n_addresses: usize },
-    /// The addresses are those of the operands, then of the results.
-    Compiled {
-        code: LoopOfMany,
-        level: Level,
-        args: Box<[Slot]>,
-        outs: Box<[Slot]>,
-    },
-}
-
-impl Call {
-    /// Returns the call of an instruction, and the slots whose addresses it uses, in their order.
-    pub(crate) fn new(instr: &Instr) -> (Call, Vec<Slot>) {
-        let (args, outs) = instr.slots();
-        match instr {
-            Instr::Op { code, .. } => {
-                let code = *code;
-                let slots = [outs, args].concat();
-                let n_addresses = slots.len();
-                (Call::Op { code, n_addresses }, slots)
-            }
-            Instr::Compiled { code, level, .. } => {
-                let n_args = args.len() as Slot;
-                let call = Call::Compiled {
-                    code: *code,
-                    level: *level,
-                    args: (0..n_args).collect(),
-                    outs: (n_args..n_args + outs.len() as Slot).collect(),
-                };
-                (call, [args, outs].concat())
-            }
-        }
-    }
-
-    /// Runs the instruction on `n` elements at each of the first addresses, and returns the other addresses.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Instr::run`].
-    #[inline(always)]
-    pub(crate) unsafe fn run<'a>(&self, addresses: &'a [*mut u8], n: usize) -> &'a [*mut u8] {
-        match self {
-            Call::Op { code, n_addresses } => {
-                let (own, others) = addresses.split_at(*n_addresses);
-                // SAFETY: the caller guarantees the elements.
-                unsafe { code.run_at(|i| own[1 + i], own[0], n) };
-                others
-            }
-            Call::Compiled {
-                code,
-                level,
-                args,
-                outs,
-            } => {
-                let (own, others) = addresses.split_at(args.len() + outs.len());
-                // SAFETY: as above. The level is that of this CPU.
-                unsafe { (code.call)(*level, own, args, outs, n) };
-                others
             }
         }
     }

@@ -1,26 +1,25 @@
 //! Groups whose elements are one piece.
 //!
 //! A loop may run such a group millions of times, on a few numbers. Checks that depend on shapes alone are made with the
-//! plan, and a run only gets addresses, in the order in which the instructions use them.
+//! plan, and a run only gets addresses.
 
-use crate::elementwise::bytecode::{Call, Slot};
+use crate::elementwise::bytecode::{Instr, Slot};
 use crate::elementwise::group::{Group, Input, fill};
 use crate::elementwise::tile::on_total;
+use crate::memory::data::copy_bytes;
 use crate::task::{OnAddresses, Places, Registers};
 use crate::turn_loop::PlacedTurnLoop;
 use gradloom_ir::DType;
 
 /// A group whose elements are one piece.
+///
+/// The slots of its instructions are the addresses of a run: operands, results and totals, registers of values, and the
+/// registers of operands.
 pub(crate) struct Piece {
     group: Group,
     /// Operands that are copied to their registers, where the instructions read them.
     copied: Box<[usize]>,
-    /// The instructions of the group.
-    calls: Box<[Call]>,
     registers: Registers,
-    /// The places that a run uses, in order: each copied operand and its register, those of the instructions, and each term with
-    /// its total.
-    order: Box<[u32]>,
 }
 
 impl Piece {
@@ -32,41 +31,33 @@ impl Piece {
     /// # Panics
     ///
     /// Panics unless it [can run](Self::can_run) the group.
-    pub(crate) fn new(group: Group) -> Piece {
+    pub(crate) fn new(mut group: Group) -> Piece {
         assert!(Piece::can_run(&group), "the elements are one piece");
         let (n_args, n_values) = (group.inputs.len(), group.n_registers as usize);
         let (n_results, n_places) = (n_args + group.outputs.len(), n_args + group.n_outs());
         let is_copied = |i: &usize| !matches!(group.inputs[*i], Input::Direct { .. });
         let copied: Box<[usize]> = (0..n_args).filter(is_copied).collect();
-        let own_register = |i: usize| n_places + n_values + i;
-        let place = |slot: Slot| {
+        let address = |slot: Slot| {
             let slot = slot as usize;
-            match slot.checked_sub(n_results) {
+            let address = match slot.checked_sub(n_results) {
                 Some(register) => n_places + register,
-                None => match copied.binary_search(&slot) {
-                    Ok(i) => own_register(i),
-                    Err(_) => slot,
-                },
-            }
+                None if copied.contains(&slot) => n_places + n_values + slot,
+                None => slot,
+            };
+            address as Slot
         };
-        let calls = group.instrs.iter().map(Call::new);
-        let (calls, slots): (Vec<Call>, Vec<Vec<Slot>>) = calls.unzip();
-        let of_copied = copied.iter().enumerate();
-        let of_copied = of_copied.flat_map(|(i, operand)| [*operand, own_register(i)]);
-        let of_calls = slots.into_iter().flatten().map(place);
-        let totals = n_results..;
-        let of_sums = group.sums.iter().zip(totals);
-        let of_sums = of_sums.flat_map(|((slot, ..), total)| [place(*slot), total]);
-        let order = of_copied.chain(of_calls).chain(of_sums);
+        let of_instrs = group.instrs.iter_mut();
+        of_instrs.for_each(|instr| instr.renumber(address));
+        let of_sums = group.sums.iter_mut();
+        of_sums.for_each(|(slot, ..)| *slot = address(*slot));
+        let registers = Registers {
+            n: n_values + n_args,
+            stride: group.stride,
+        };
         Piece {
-            order: order.map(|place| place as u32).collect(),
-            calls: calls.into(),
-            registers: Registers {
-                n: n_values + copied.len(),
-                stride: group.stride,
-            },
-            copied,
             group,
+            copied,
+            registers,
         }
     }
 }
@@ -90,25 +81,24 @@ impl OnAddresses for Piece {
         self.registers
     }
 
-    fn order(&self) -> &[u32] {
-        &self.order
-    }
-
-    fn can_be_in_place(&self, operand: usize, out: usize) -> bool {
-        let Group {
-            inputs, outputs, ..
-        } = &self.group;
-        let size = outputs.get(out).copied();
-        matches!(&inputs[operand], Input::Direct { dtype } if Some(dtype.size()) == size)
-    }
-
     fn turn_loop(&self) -> Option<PlacedTurnLoop> {
-        let Group { n, sums, .. } = &self.group;
+        let Group {
+            n, instrs, sums, ..
+        } = &self.group;
         let plain = *n == 1 && self.copied.is_empty() && sums.is_empty();
-        match &*self.calls {
-            [Call::Compiled { code, level, .. }] if plain => Some(PlacedTurnLoop {
+        match &**instrs {
+            [
+                Instr::Compiled {
+                    code,
+                    level,
+                    args,
+                    outs,
+                    ..
+                },
+            ] if plain => Some(PlacedTurnLoop {
                 run: code.turns?,
                 level: *level,
+                addresses: args.iter().chain(outs).map(|slot| *slot as usize).collect(),
             }),
             _ => None,
         }
@@ -116,36 +106,52 @@ impl OnAddresses for Piece {
 
     unsafe fn run(&self, places: Places<'_>) {
         let Group {
-            n, inputs, sums, ..
+            n,
+            inputs,
+            outputs,
+            instrs,
+            sums,
+            ..
         } = &self.group;
-        let n = *n;
-        let mut addresses = places.addresses();
+        let (n, addresses) = (*n, places.addresses());
+        let first_result = inputs.len();
+        for of in places.in_place() {
+            let size = outputs.get(of.out).copied();
+            let size = size.expect("a total is not computed in the memory of an operand");
+            let in_order =
+                matches!(&inputs[of.operand], Input::Direct { dtype } if dtype.size() == size);
+            assert!(in_order, "an operand in a result is read in order");
+            let from = addresses[first_result + of.out];
+            // SAFETY: the operand has as many elements of the same size as the result, and its register has space for
+            // them.
+            unsafe { copy_bytes(from, addresses[of.operand], n * size) };
+        }
+        let first_own = addresses.len() - inputs.len();
         for &operand in &self.copied {
-            let (own, others) = addresses.split_at(2);
-            addresses = others;
-            let (from, register) = (own[0], own[1]);
-            // SAFETY: the operand is at this address, and not in place, because it is copied.
-            let data = unsafe { places.data(operand, from) };
+            let own = addresses[first_own + operand];
+            // SAFETY: the operand is not in the memory of a result, as asserted above.
+            let data = unsafe { places.data(operand) };
             match &inputs[operand] {
                 // SAFETY: a register has `n` initialised elements, aligned, and belongs to this thread.
-                Input::Splat { at } => unsafe { fill(data, *at, register, n) },
+                Input::Splat { at } => unsafe { fill(data, *at, own, n) },
                 // SAFETY: as above.
-                Input::Apart { reader, .. } => unsafe { reader.read(data, 0, register, n) },
+                Input::Apart { reader, .. } => unsafe { reader.read(data, 0, own, n) },
                 Input::Direct { .. } | Input::Tiled { .. } => {
                     unreachable!("direct operands are in place, and a piece has no tiles")
                 }
             }
         }
-        for call in &self.calls {
-            // SAFETY: an address is that of an operand or a result of at least `n` elements, as the caller guarantees, or of
-            // a register for `n` of the widest elements. `Group::new` checked that the instruction writes neither an
+        for instr in instrs {
+            // SAFETY: a slot is an operand or a result of at least `n` elements, as the caller guarantees, or a
+            // register for `n` of the widest elements. `Group::new` checked that the instruction writes neither an
             // operand nor a slot that it reads. The planner gives each slot values of one dtype at a time.
-            addresses = unsafe { call.run(addresses, n) };
+            unsafe { instr.run(addresses, n) };
         }
-        for ((_, dtype, sum), own) in sums.iter().zip(addresses.chunks_exact(2)) {
-            // SAFETY: the first address has `n` elements of the dtype, and the total `FusedSum::len`, as the caller
-            // guarantees.
-            unsafe { on_total(*dtype, *sum, own[0], own[1], 0, n) };
+        let first_total = first_result + outputs.len();
+        for ((slot, dtype, sum), total) in sums.iter().zip(&addresses[first_total..]) {
+            // SAFETY: the slot holds `n` elements of the dtype, and the totals have `FusedSum::len` elements, as
+            // the caller guarantees.
+            unsafe { on_total(*dtype, *sum, addresses[*slot as usize], *total, 0, n) };
         }
     }
 }
