@@ -3,7 +3,7 @@
 use super::BOUND;
 use super::steps::GroupNumbers;
 use crate::DType;
-use gradloom_ir::pass::{self, Values, cover};
+use gradloom_ir::pass::{self, Arg, Values, cover};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 use gradloom_kernels::elementwise::compile;
 use gradloom_kernels::elementwise::compile::{Run, Step};
@@ -108,11 +108,37 @@ impl Members<'_> {
             return None;
         }
         let arity = (group.inputs.len(), group.results.len());
-        let code = compile::compiled(&group.signature(program), dtype, arity)?;
+        let exact = compile::compiled(&group.signature(program), dtype, arity);
+        let (run, inputs) = match exact {
+            Some(code) => (Run::Loop(code), group.inputs.clone()),
+            None => self.with_numbers(&group, dtype)?,
+        };
         Some(Step {
-            run: Run::Loop(code),
-            args: group.inputs.iter().map(|var| self.number(var)).collect(),
+            run,
+            args: inputs.iter().map(|var| self.number(var)).collect(),
             outs: results().map(|var| self.number(&var)).collect(),
+        })
+    }
+
+    /// Returns the compiled loop for the whole group that has some of its constants as operands, and its operands.
+    ///
+    /// The macro does not know the numbers that a function is called with.
+    fn with_numbers(&self, group: &pass::Group, dtype: DType) -> Option<(Run, Vec<Var>)> {
+        let &Members { program, step, .. } = self;
+        let mut args = group.args.iter().flatten();
+        if !args.any(|arg| matches!(arg, Arg::Constant(_))) {
+            return None;
+        }
+        let ops = step.iter().map(|i| program.eqns[*i].op);
+        compiled_loops::with_patterns(ops, |patterns| {
+            patterns
+                .of_whole(program, group)
+                .find_map(|(fused, inputs)| {
+                    let mut dtypes = inputs.iter().map(|var| program.aval(*var).dtype);
+                    let fits = dtypes.all(|own| own == Some(dtype));
+                    let code = compile::in_dtype(fused, dtype).filter(|_| fits)?;
+                    Some((Run::Loop(code), inputs))
+                })
         })
     }
 

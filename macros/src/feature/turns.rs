@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// Programs of turns, as they are planned.
+#[derive(Default)]
 pub(super) struct Turns {
     pub(super) primal: Vec<Program>,
     pub(super) forward: Vec<Program>,
@@ -25,19 +26,32 @@ const N: usize = 2;
 
 /// Returns the programs of a turn and of its derivatives, if all operands and results may be numbers.
 pub(super) fn programs(closure: &ClosureBody) -> Option<Turns> {
-    let (looped, states) = looped(closure)?;
-    let (mut forward, mut reverse) = (Vec::new(), Vec::new());
-    // A loss depends on all operands, or on the first states alone.
-    for wrt in [&looped.params[..], &looped.params[states]] {
-        forward.extend(turns(&ad::jvp(&looped, wrt, Calls::Joint).program));
-        let vjp = ad::vjp(&looped, wrt);
-        reverse.extend([turns(&vjp.primal), turns(&vjp.pullback)].concat());
+    let mut all = Turns::default();
+    let one = looped(closure, EqualNumbers::AreOne)?;
+    all.add(&one);
+    // Numbers of the host are constants of a plan, of which equal ones are one value, until they change.
+    let apart = looped(closure, EqualNumbers::AreApart)?;
+    if apart.turn_eqns != one.turn_eqns {
+        all.add(&apart);
     }
-    Some(Turns {
-        primal: turns(&looped),
-        forward,
-        reverse,
-    })
+    Some(all)
+}
+
+impl Turns {
+    fn add(&mut self, looped: &Looped) {
+        let Looped {
+            program, states, ..
+        } = looped;
+        self.primal.extend(turns(program));
+        // A loss depends on all operands, or on the first states alone.
+        for wrt in [&program.params[..], &program.params[states.clone()]] {
+            let jvp = ad::jvp(program, wrt, Calls::Joint);
+            self.forward.extend(turns(&jvp.program));
+            let vjp = ad::vjp(program, wrt);
+            let both = [turns(&vjp.primal), turns(&vjp.pullback)];
+            self.reverse.extend(both.concat());
+        }
+    }
 }
 
 /// Returns the turns of the loops in a program.
@@ -49,15 +63,31 @@ fn turns(program: &Program) -> Vec<Program> {
     statics.map(|statics| turn(statics.collect())).collect()
 }
 
-/// Returns a program with the loop whose turn is `closure`, and which of its parameters are the first states.
-fn looped(closure: &ClosureBody) -> Option<(Program, Range<usize>)> {
+/// What equal expressions of the host are.
+#[derive(Clone, Copy, PartialEq)]
+enum EqualNumbers {
+    AreOne,
+    AreApart,
+}
+
+/// A program with a loop.
+struct Looped {
+    program: Program,
+    /// The parameters that are the first states.
+    states: Range<usize>,
+    /// Number of equations of a turn.
+    turn_eqns: usize,
+}
+
+/// Returns a program with the loop whose turn is `closure`.
+fn looped(closure: &ClosureBody, numbers: EqualNumbers) -> Option<Looped> {
     let (turn, n_carry) = match (closure.turn?, &closure.output) {
         (Turn::Scan, OutShape::Tuple(parts)) => (Turn::Scan, parts.first()?.len()),
         (Turn::Scan, _) => return None,
         (Turn::Map, _) => (Turn::Map, 0),
         (turn, output) => (turn, output.len()),
     };
-    let mut body = TurnBody::new(&closure.body, turn)?;
+    let mut body = TurnBody::new(&closure.body, turn, numbers)?;
     let outs = body.run()?;
     let [consts, mut carry, xs] = body.params;
     let mut b = body.b;
@@ -72,6 +102,7 @@ fn looped(closure: &ClosureBody) -> Option<(Program, Range<usize>)> {
     let params: Vec<Var> = ordered.map(|(var, _)| *var).collect();
     let n_outs = outs.len();
     let body = as_traced(b.finish(params.clone(), outs));
+    let turn_eqns = body.eqns.len();
     let mut b = Builder::new();
     let n_numbers = consts.len() + carry.len();
     let states = consts.len()..n_numbers;
@@ -86,7 +117,11 @@ fn looped(closure: &ClosureBody) -> Option<(Program, Range<usize>)> {
     let body = Static::from(Programs::new(vec![body]));
     let statics = [body, turns, consts, carry, Static::Bool(false)].map(|of| b.attr(of));
     let outs = b.try_emit(Op::Scan, &statics, &args, n_outs).ok()?;
-    Some((b.finish(args, outs), states))
+    Some(Looped {
+        program: b.finish(args, outs),
+        states,
+        turn_eqns,
+    })
 }
 
 /// Returns a program with its equations in the order in which a trace finds them: each result after its operands, from
@@ -126,6 +161,9 @@ struct TurnBody<'a> {
     b: Builder,
     body: &'a Body,
     turn: Turn,
+    numbers: EqualNumbers,
+    /// The numbers of the host that were met, by their expressions.
+    met: HashMap<String, Var>,
     inputs: Vec<&'a Input>,
     /// Constants, states and slices, each with its place among the arguments.
     params: [Vec<(Var, String)>; 3],
@@ -134,7 +172,7 @@ struct TurnBody<'a> {
 }
 
 impl<'a> TurnBody<'a> {
-    fn new(body: &'a Body, turn: Turn) -> Option<TurnBody<'a>> {
+    fn new(body: &'a Body, turn: Turn, numbers: EqualNumbers) -> Option<TurnBody<'a>> {
         let Body::Compiled(flow) = body else {
             return None;
         };
@@ -142,6 +180,8 @@ impl<'a> TurnBody<'a> {
             b: Builder::new(),
             body,
             turn,
+            numbers,
+            met: HashMap::new(),
             inputs: flow.all_inputs(),
             params: Default::default(),
             values: HashMap::new(),
@@ -181,6 +221,16 @@ impl<'a> TurnBody<'a> {
             if !(eqn.op.def().facts().elementwise || eqn.data().is_empty()) {
                 return None;
             }
+            let expr = match (eqn.op, eqn.attrs.first().map(|attr| program.attr(*attr))) {
+                (Op::Scalar, Some(Static::Host(text))) if self.numbers == EqualNumbers::AreOne => {
+                    Some(text.clone())
+                }
+                _ => None,
+            };
+            if let Some(known) = expr.as_ref().and_then(|expr| self.met.get(expr)) {
+                own.insert(eqn.out(), *known);
+                continue;
+            }
             let statics = eqn.attrs.iter().map(|attr| program.attr(*attr).clone());
             let statics: Vec<Attr> = statics.map(|of| self.b.attr(of)).collect();
             let args = eqn.args.iter().map(|arg| own.get(arg).copied());
@@ -195,6 +245,7 @@ impl<'a> TurnBody<'a> {
             if !outs.iter().all(is_known) {
                 return None;
             }
+            self.met.extend(expr.map(|expr| (expr, outs[0])));
             own.extend(eqn.outs.iter().copied().zip(outs));
         }
         let outs = program.outs.iter().map(|out| own.get(out).copied());
@@ -239,7 +290,7 @@ impl<'a> TurnBody<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::{looped, programs};
+    use super::{EqualNumbers, Looped, looped, programs};
     use crate::feature::closures;
     use crate::input;
     use crate::report::Errors;
@@ -255,8 +306,9 @@ mod tests {
         for closure in &closures {
             programs(closure);
         }
-        let loops = closures.iter().filter_map(looped);
-        let show = |(program, _): (gradloom_ir::Program, _)| {
+        let loops = closures.iter();
+        let loops = loops.filter_map(|closure| looped(closure, EqualNumbers::AreOne));
+        let show = |Looped { program, .. }: Looped| {
             let eqn = program.eqns.iter().find(|eqn| eqn.op == Op::Scan);
             let statics = eqn.expect("it is a loop").attrs[1..].iter();
             let statics = statics.map(|attr| program.attr(*attr).to_string());

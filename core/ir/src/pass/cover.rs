@@ -3,9 +3,9 @@
 //! A group that no loop computes as a whole runs as several instructions, each of them one op or
 //! one loop over some members.
 
-use super::Arg;
+use super::{Arg, Group};
 use crate::hash::HashMap;
-use crate::{Op, ShortList};
+use crate::{Op, Program, ShortList, Var};
 
 /// The computation of a loop: a parsed [`Group::signature`](super::Group::signature).
 #[derive(Clone, Debug, PartialEq)]
@@ -16,15 +16,12 @@ pub struct Pattern {
     members: Vec<(Op, Vec<Arg>)>,
     /// The members that are results.
     pub results: Vec<usize>,
-    /// The members in breadth-first order from the last one, each after one of its consumers.
+    /// The members on which the last one depends, in breadth-first order from it, each after one of its consumers.
     down: Vec<usize>,
 }
 
 impl Pattern {
-    /// Parses a signature.
-    ///
-    /// Returns `None` if the text is not a signature, or if the last member does not depend on all
-    /// others. In the second case the loop is only used for a group that it computes as a whole.
+    /// Parses a signature. Returns `None` if the text is not a signature.
     pub fn parse(signature: &str) -> Option<Pattern> {
         let (n_inputs, rest) = signature.split_once(':')?;
         let n_inputs: usize = n_inputs.parse().ok()?;
@@ -55,27 +52,60 @@ impl Pattern {
         let (mut down, mut met) = (vec![last], vec![false; members.len()]);
         met[last] = true;
         let mut at = 0;
+        for (m, (_, args)) in members.iter().enumerate() {
+            // A member reads only earlier members.
+            let later = |arg: &Arg| matches!(arg, Arg::Member(of) if *of >= m);
+            if args.iter().any(later) {
+                return None;
+            }
+        }
         while let Some(m) = down.get(at).copied() {
             at += 1;
             for arg in &members[m].1 {
                 if let Arg::Member(of) = *arg {
-                    // A member reads only earlier members.
-                    if of >= m {
-                        return None;
-                    }
                     if !std::mem::replace(&mut met[of], true) {
                         down.push(of);
                     }
                 }
             }
         }
-        let sound = down.len() == members.len() && results.contains(&last);
-        sound.then_some(Pattern {
+        results.contains(&last).then_some(Pattern {
             n_inputs,
             members,
             results,
             down,
         })
+    }
+
+    /// Returns whether the last member depends on all others. If not, the loop only computes whole groups.
+    fn is_of_one_end(&self) -> bool {
+        self.down.len() == self.members.len()
+    }
+
+    /// Returns the values of a group that the pattern reads, if it computes the group with some constants as operands.
+    fn operands(&self, program: &Program, group: &Group) -> Option<Vec<Var>> {
+        let mut operands: Vec<Option<Var>> = vec![None; self.n_inputs];
+        for (m, ((op, args), own)) in self.members.iter().zip(&group.args).enumerate() {
+            let eqn = group.eqn(program, m);
+            if eqn.op != *op || args.len() != own.len() {
+                return None;
+            }
+            for ((arg, own), var) in args.iter().zip(own).zip(eqn.data()) {
+                match (arg, own) {
+                    (Arg::Input(i), Arg::Input(_) | Arg::Constant(_)) => {
+                        let operand = operands.get_mut(*i)?;
+                        if operand.is_some_and(|known| known != *var) {
+                            return None;
+                        }
+                        *operand = Some(*var);
+                    }
+                    (Arg::Member(m), Arg::Member(own)) if m == own => {}
+                    (Arg::Constant(x), Arg::Constant(own)) if x.to_bits() == own.to_bits() => {}
+                    _ => return None,
+                }
+            }
+        }
+        operands.into_iter().collect()
     }
 
     /// Returns the members in order.
@@ -94,16 +124,22 @@ impl Pattern {
     }
 }
 
-/// Patterns by the op of their last member, the largest first, each with a payload.
+/// Patterns, each with a payload.
 #[derive(Debug)]
 pub struct Patterns<T> {
-    by_last: HashMap<Op, Vec<(Pattern, T)>>,
+    all: Vec<(Pattern, T)>,
+    /// Positions of those [of one end](Pattern::is_of_one_end), by the op of their last member, the largest first.
+    by_last: HashMap<Op, Vec<usize>>,
+    /// Positions of all by the numbers of their members and of their results.
+    by_size: HashMap<(usize, usize), Vec<usize>>,
 }
 
 impl<T> Default for Patterns<T> {
     fn default() -> Self {
         Patterns {
+            all: Vec::new(),
             by_last: HashMap::default(),
+            by_size: HashMap::default(),
         }
     }
 }
@@ -111,10 +147,29 @@ impl<T> Default for Patterns<T> {
 impl<T> Patterns<T> {
     /// Adds a pattern. Among patterns of equal size the first one added is tried first.
     pub fn add(&mut self, pattern: Pattern, of: T) {
-        let last = pattern.members[pattern.len() - 1].0;
-        let list = self.by_last.entry(last).or_default();
-        let at = list.partition_point(|(other, _)| other.len() >= pattern.len());
-        list.insert(at, (pattern, of));
+        let there = self.all.len();
+        let size = (pattern.len(), pattern.results.len());
+        self.by_size.entry(size).or_default().push(there);
+        if pattern.is_of_one_end() {
+            let last = pattern.members[pattern.len() - 1].0;
+            let list = self.by_last.entry(last).or_default();
+            let at = list.partition_point(|other| self.all[*other].0.len() >= pattern.len());
+            list.insert(at, there);
+        }
+        self.all.push((pattern, of));
+    }
+
+    /// Returns the patterns that compute a group with some of its constants as operands, each with its operands.
+    pub fn of_whole<'a>(
+        &'a self,
+        program: &'a Program,
+        group: &'a Group,
+    ) -> impl Iterator<Item = (&'a T, Vec<Var>)> {
+        let size = (group.members.len(), group.results.len());
+        let alike = self.by_size.get(&size).into_iter().flatten();
+        let alike = alike.map(|there| &self.all[*there]);
+        let alike = alike.filter(|(pattern, _)| pattern.results == group.results);
+        alike.filter_map(|(pattern, of)| Some((of, pattern.operands(program, group)?)))
     }
 }
 
@@ -167,7 +222,7 @@ pub fn cover<T: Copy>(
         }
         let (op, args) = values.members[last];
         let tried = patterns.by_last.get(&op).into_iter().flatten();
-        let tried = tried.take(MOST_TRIES);
+        let tried = tried.take(MOST_TRIES).map(|there| &patterns.all[*there]);
         let mut tried = tried.filter(|(pattern, _)| may_end(pattern, values, last));
         let laid = tried.find_map(|(pattern, of)| {
             let first = unify(pattern, values, &readers, &taken, last, &mut found)?;
@@ -434,8 +489,48 @@ mod tests {
     }
 
     #[test]
-    fn signatures_whose_last_member_does_not_depend_on_all_others_are_not_patterns() {
-        assert_eq!(Pattern::parse("2:mul 0 1;sub 0 1>2 3"), None);
+    fn a_loop_with_several_ends_is_no_part_of_a_group() {
+        let members: [(Op, &[usize]); 2] = [(Op::Mul, &[0, 1]), (Op::Sub, &[0, 1])];
+        let found = pieces(&[None, None], &members, &[0, 1], &["2:mul 0 1;sub 0 1>2 3"]);
+        assert!(found.iter().all(|(of, _, _)| of.is_none()));
+    }
+
+    #[test]
+    fn a_whole_group_is_computed_with_constants_as_operands() {
+        let program = "(x: f32[3]) {
+            h = scalar[value=0.5] like x
+            y = mul x, h
+            z = sub y, h
+            return z
+        }";
+        let program: Program = program.parse().expect("a program");
+        let is_read = |var: Var| program.outs.contains(&var);
+        let group = Group::new(&program, &[1, 2], is_read).expect("a group");
+        let [x, h] = [program.params[0], program.eqns[0].out()];
+        let operands = |signature| {
+            let patterns = patterns(&[signature]);
+            let mut found = patterns.of_whole(&program, &group);
+            found.next().map(|(_, operands)| operands)
+        };
+        let (all, one) = (Some(vec![x, h]), Some(vec![x]));
+        assert_eq!(operands("2:mul 0 1;sub 2 1>3"), all);
+        assert_eq!(operands("2:mul 0 c3fe0000000000000;sub 2 1>3"), all);
+        let exact = "1:mul 0 c3fe0000000000000;sub 1 c3fe0000000000000>2";
+        assert_eq!(operands(exact), one);
+        for other in [
+            "2:mul 0 c3fd0000000000000;sub 2 1>3",
+            "2:mul 0 1;sub 2 0>3",
+            "2:mul 0 1;add 2 1>3",
+            "2:mul 0 1;sub 2 1>2 3",
+            "3:mul 0 1;sub 3 1>4",
+        ] {
+            assert_eq!(operands(other), None, "{other}");
+        }
+        assert_eq!(operands("3:mul 0 1;sub 3 2>4"), Some(vec![x, h, h]));
+    }
+
+    #[test]
+    fn texts_that_are_no_signatures_are_no_patterns() {
         assert_eq!(Pattern::parse("2:mul 0 3;sub 0 1>2 3"), None);
         assert_eq!(Pattern::parse("no signature"), None);
     }

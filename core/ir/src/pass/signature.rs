@@ -54,22 +54,24 @@ impl Group {
             return None;
         }
         let eqn = |i: usize| &program.eqns[i];
-        // Several results are ordered by a hash of how each is computed, with all inputs treated
-        // alike.
+        // Several results are ordered by a hash of how each is computed, with all inputs and constants treated
+        // alike: a number may be a constant in one program and an input in another. The constants decide between equal
+        // hashes.
         let mut results: Vec<usize> = Vec::new();
         results.extend(step.iter().filter(|i| is_read(eqn(**i).out())));
         if results.len() > 1 {
-            let mut shape: HashMap<Var, u64> = HashMap::default();
+            let mut shape: HashMap<Var, [u64; 2]> = HashMap::default();
             for i in step {
-                let mut hash = Fnv::new(eqn(*i).op.def().name());
+                let mut hashes = [(); 2].map(|()| Fnv::new(eqn(*i).op.def().name()));
                 for var in eqn(*i).data() {
-                    hash.add(match (shape.get(var), constants.get(*var)) {
-                        (Some(of), _) => *of,
-                        (None, Some(x)) => x.to_bits(),
-                        (None, None) => 0,
-                    });
+                    let constant = constants.get(*var).map_or(0, |x| x.to_bits());
+                    let of = shape.get(var).copied().unwrap_or([0, constant]);
+                    hashes
+                        .iter_mut()
+                        .zip(of)
+                        .for_each(|(hash, of)| hash.add(of));
                 }
-                shape.insert(eqn(*i).out(), hash.0);
+                shape.insert(eqn(*i).out(), hashes.map(|hash| hash.0));
             }
             results.sort_by_key(|i| shape[&eqn(*i).out()]);
         }
