@@ -56,7 +56,7 @@ pub struct Step {
 pub enum Work {
     /// Each device runs the tasks of a segment.
     Segment {
-        body: Body,
+        body: Box<Body>,
         args: Vec<usize>,
         outs: Vec<usize>,
         /// Estimated time in nanoseconds on one device.

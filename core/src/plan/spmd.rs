@@ -123,7 +123,7 @@ fn of_segment(segment: &Program, slots: &mut Slots) -> Work {
         args,
         outs: outs.collect(),
         nanos: nanos(segment),
-        body: body(segment).body,
+        body: Box::new(body(segment).body),
     }
 }
 

@@ -62,10 +62,10 @@ impl Pattern {
         while let Some(m) = down.get(at).copied() {
             at += 1;
             for arg in &members[m].1 {
-                if let Arg::Member(of) = *arg {
-                    if !std::mem::replace(&mut met[of], true) {
-                        down.push(of);
-                    }
+                if let Arg::Member(of) = *arg
+                    && !std::mem::replace(&mut met[of], true)
+                {
+                    down.push(of);
                 }
             }
         }
